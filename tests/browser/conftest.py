@@ -14,6 +14,7 @@ from tests.support.programs import require_program
 from tests.waitingroom.http import hands
 from waystation.core.http.server import serving
 from waystation.core.operators.oidc.options import OidcOptions
+from waystation.waitingroom.http.options import ServerOptions
 from waystation.waitingroom.running.maintenance import RoomMaintenance
 
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
@@ -48,10 +49,14 @@ async def street_with_provider(redis_url: str, browser: Browser) -> AsyncGenerat
 
 @asynccontextmanager
 async def built(
-    redis_url: str, browser: Browser, port: int, oidc: OidcOptions | None = None
+    redis_url: str,
+    browser: Browser,
+    port: int,
+    oidc: OidcOptions | None = None,
+    options: ServerOptions = hands.OPTIONS,
 ) -> AsyncGenerator[Street]:
     async with (
-        hands.house(redis_url, oidc=oidc, newcomers_per_minute=0) as house,
+        hands.house(redis_url, options, oidc=oidc, newcomers_per_minute=0) as house,
         serving(house.app, host="127.0.0.1", port=port),
         RoomMaintenance(house.rooms, house.context.metrics) as care,
     ):

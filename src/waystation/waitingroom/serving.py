@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from waystation.core.errors import InvalidSetting
+from waystation.core.errors import InvalidOption, InvalidSetting
 from waystation.core.http.server import serving
 from waystation.core.operators.oidc.configured import oidc_options
 from waystation.core.operators.oidc.provider import Provider
@@ -12,13 +12,14 @@ from waystation.core.runtime.loop import Loop
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.metrics import Metrics
 from waystation.waitingroom.http.app import App
+from waystation.waitingroom.http.captcha import CaptchaOptions
 from waystation.waitingroom.http.context import ServerContext
 from waystation.waitingroom.http.options import ServerOptions
 from waystation.waitingroom.http.webhooks.dispatcher import dispatcher_of
 from waystation.waitingroom.metrics import RoomMetrics
 from waystation.waitingroom.rooms import Rooms
 from waystation.waitingroom.running.maintenance import RoomMaintenance
-from waystation.waitingroom.settings import RoomSettings
+from waystation.waitingroom.settings import CaptchaSettings, RoomSettings
 from waystation.waitingroom.signing.keyfile import KeyFile
 from waystation.waitingroom.signing.tokens import Keyring
 
@@ -81,4 +82,20 @@ def server_options(settings: RoomSettings) -> ServerOptions:
         webhook_networks=settings.webhook_networks,
         poll_floor_ms=round(settings.poll_floor * 1000),
         front=settings.front,
+        captcha=_captcha(settings.captcha),
     )
+
+
+def _captcha(settings: CaptchaSettings) -> CaptchaOptions | None:
+    if not settings.provider:
+        return None
+    try:
+        return CaptchaOptions(
+            provider=settings.provider,
+            site_key=settings.site_key,
+            secret=settings.secret or "",
+            script_url=settings.script_url,
+            verify_url=settings.verify_url,
+        )
+    except InvalidOption as error:
+        raise InvalidSetting(f"room.captcha: {error}") from error

@@ -1,7 +1,7 @@
 """The settings of the waiting room's HTTP server."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -10,6 +10,21 @@ from waystation.core.http.addresses import networks
 from waystation.core.operators.oidc.settings import OidcSettings
 from waystation.core.settings.secrets import Secret
 from waystation.core.settings.section import Section
+
+
+class CaptchaSettings(Section, frozen=True, kw_only=True):
+    """The CAPTCHA that people of a crowded network are shown; off while no provider is set."""
+
+    provider: Literal["", "turnstile", "hcaptcha", "recaptcha"] = ""
+    """turnstile, hcaptcha or recaptcha."""
+    site_key: str = ""
+    """What the provider knows the page by."""
+    secret: Secret | None = None
+    """What the provider knows this server by; best from the environment."""
+    script_url: str = ""
+    """The script of the box, where it is not the provider's own."""
+    verify_url: str = ""
+    """Where answers are verified, where it is not the provider's own."""
 
 
 class RoomSettings(Section, frozen=True, kw_only=True):
@@ -38,6 +53,7 @@ class RoomSettings(Section, frozen=True, kw_only=True):
     front: Annotated[int, msgspec.Meta(ge=0)] = 100
     """How many visitors at the front of a lane may follow their place live."""
     oidc: OidcSettings = OidcSettings()
+    captcha: CaptchaSettings = CaptchaSettings()
 
     def __post_init__(self) -> None:
         networks(self.trusted_proxies, "trusted_proxies")

@@ -23,6 +23,8 @@ class Enqueue(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """An access code, which may open one, too."""
     pow: str = ""
     """The solution of the challenge, where the room sets one."""
+    captcha: Annotated[str, msgspec.Meta(max_length=8192)] = ""
+    """The answer of the CAPTCHA, where the challenge is one."""
     target: str = ""
     """The path to go on to when it is the visitor's turn."""
     locale: str = ""
@@ -196,14 +198,20 @@ class Left(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Until when they can have it again."""
 
 
-class Challenge(msgspec.Struct, kw_only=True):
-    """A little work that makes joining in bulk expensive."""
+class Challenge(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A little work that makes joining in bulk expensive, or a CAPTCHA."""
 
     algorithm: str
+    """SHA-256 for work, or captcha."""
     challenge: str
+    """What to work on; what the provider of a CAPTCHA knows the page by."""
     difficulty: int
     """Leading zero bits that SHA-256 of `challenge:solution` must have."""
     expires_in: int
+    provider: str | None = None
+    """turnstile, hcaptcha or recaptcha."""
+    script_url: str | None = None
+    """The script of its box."""
 
 
 class PollPolicy(msgspec.Struct, kw_only=True):

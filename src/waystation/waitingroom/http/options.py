@@ -7,6 +7,7 @@ import msgspec
 
 from waystation.core.errors import InvalidOption
 from waystation.core.http.addresses import networks
+from waystation.waitingroom.http.captcha import CaptchaOptions
 
 
 class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +38,8 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Live streams of one process, at most."""
     streams_each: int = 3
     """Live streams of one visitor, at most."""
+    captcha: CaptchaOptions | None = None
+    """What people of a crowded network are shown; without it they work for their places."""
 
     def __post_init__(self) -> None:
         networks(self.trusted_proxies, "trusted_proxies")

@@ -16,7 +16,7 @@
 
   const WAITS = ['waiting', 'returned', 'prequeued'];
   // Nobody has a place here yet, and the page asks for one again by itself.
-  const AGAIN = ['new', 'crowded', 'cookies', 'full', 'maintenance', 'rejected'];
+  const AGAIN = ['new', 'captcha', 'crowded', 'cookies', 'full', 'maintenance', 'rejected'];
 
   let body = { status: 'loading', estimated_wait: { known: false } };
   let refused = 0, shownAhead = Infinity, shownWait = null, milestone = Infinity, errors = 0;
@@ -35,12 +35,23 @@
   // Work that a room may ask for before it gives a place away.
   const solve = async () => {
     const { status, told } = await ask('GET', '/challenge');
-    if (status !== 200) return '';
+    if (status !== 200) return {};
+    if (told.algorithm === 'captcha') return { captcha: await confirm(told) };
     const text = new TextEncoder();
     for (let tried = 0; ; tried++) {
       const digest = new DataView(await crypto.subtle.digest('SHA-256', text.encode(`${told.challenge}:${tried}`)));
-      if (digest.getUint32(0) >>> (32 - told.difficulty) === 0) return `${told.challenge}:${tried}`;
+      if (digest.getUint32(0) >>> (32 - told.difficulty) === 0) return { pow: `${told.challenge}:${tried}` };
     }
+  };
+
+  // The box of a provider that tells people from programs, which is loaded only where it is needed.
+  const confirm = async ({ provider, challenge, script_url }) => {
+    const name = { turnstile: 'turnstile', hcaptcha: 'hcaptcha', recaptcha: 'grecaptcha' }[provider];
+    if (!window[name]) await new Promise((done, failed) => document.head.append(Object.assign(document.createElement('script'), { src: script_url, onload: done, onerror: failed })));
+    if (name === 'grecaptcha') await new Promise((done) => window[name].ready(done));
+    become('captcha');
+    const box = at('captcha').appendChild(document.createElement('div'));
+    return new Promise((done) => window[name].render(box, { sitekey: challenge, callback: done })).finally(() => at('captcha').replaceChildren());
   };
 
   // The shell is everybody's; who looks at it, and where they want to go, is asked for.
@@ -80,9 +91,7 @@
   const join = async () => {
     const wanted = { locale: facts.lang };
     if (facts.ticket) wanted.ticket = facts.ticket;
-    const pow = await solve();
-    if (pow) wanted.pow = pow;
-    const { ok, told, after } = await ask('POST', '/enqueue', wanted);
+    const { ok, told, after } = await ask('POST', '/enqueue', { ...wanted, ...await solve() });
     if (!ok) return refuse(told.code, after);
     refused = 0;
     beatDue = Date.now() + told.heartbeat_after_ms;
@@ -222,6 +231,7 @@
     at('headline').textContent = say(`head_${word}`);
     at('text').textContent = say(`text_${word}`);
     for (const [id, words] of [['join', ['new', 'gone', 'invite', 'crowded', 'cookies']], ['code-box', ['invite']], ['claim', ['admitted', 'active']], ['recover', ['missed']], ['rejoin', ['left']], ['leave', ['waiting', 'prequeued', 'returned', 'admitted']]]) at(id).hidden = !words.includes(word);
+    at('captcha').hidden = word !== 'captcha';
     at('numbers').hidden = !(waits || word === 'admitted' || body.again_at);
     at('ahead-box').hidden = at('place-box').hidden = !Number.isFinite(body.people_ahead);
     at('wait-box').hidden = !['waiting', 'returned'].includes(word);

@@ -15,13 +15,18 @@ def page_headers(
     script: str = "",
     leads_to: str = "'self'",
     workers: str = "'none'",
+    embeds: str = "",
     kept: tuple[bytes, bytes] = NO_STORE,
 ) -> Headers:
-    """The headers of a page with this style sheet and this script, and with no others."""
+    """The headers of a page with this style sheet and this script, and with no others.
+
+    `embeds` are the addresses of a CAPTCHA, which the page may load if it has to.
+    """
     runs = _hashed(script) if script else "'none'"
+    theirs, frames = (f" {embeds}", f"frame-src {embeds}; ") if embeds else ("", "")
     policy = (
-        f"default-src 'none'; script-src {runs}; style-src {_hashed(style)}; "
-        f"img-src data:; connect-src 'self'; worker-src {workers}; "
+        f"default-src 'none'; script-src {runs}{theirs}; style-src {_hashed(style)}; "
+        f"img-src data:; connect-src 'self'{theirs}; {frames}worker-src {workers}; "
         f"form-action {leads_to}; base-uri 'none'; frame-ancestors 'none'"
     )
     return [

@@ -77,7 +77,8 @@ class Pages:
         self._provider = provider
         self._visitors = visitors
         self._themes = themes
-        self._shells = Shells()
+        captcha = context.options.captcha
+        self._shells = Shells(captcha.policy if captcha else "")
 
     @endpoint("GET /wait/{id}", gives={200: None, 304: None}, fails=(400, 404, 503))
     async def wait(self, request: Request) -> Answer:

@@ -35,7 +35,8 @@ MOST_KEPT = 1000
 class Shells:
     """Makes the shells of all rooms, and keeps them until something in them changes."""
 
-    def __init__(self) -> None:
+    def __init__(self, embeds: str = "") -> None:
+        self._embeds = embeds
         self._kept: dict[tuple[str, str], _Kept] = {}
 
     def answer(
@@ -57,7 +58,7 @@ class Shells:
     ) -> "_Kept":
         said = _said(state, looks)
         if kept is None or kept.said != said:
-            kept = _made(Shown.nobody(room, state, looks, lang), said)
+            kept = _made(Shown.nobody(room, state, looks, lang), said, self._embeds)
         else:
             kept = kept._replace(state=state, looks=looks)
         if len(self._kept) >= MOST_KEPT:
@@ -89,7 +90,7 @@ def _said(state: RoomState, looks: Theme) -> tuple[object, ...]:
     return looks, title_of(state, ""), leads_to(state), page_status(state), commitment
 
 
-def _made(shown: Shown, said: tuple[object, ...]) -> _Kept:
+def _made(shown: Shown, said: tuple[object, ...], embeds: str) -> _Kept:
     page = fill("waiting.html", values(shown))
     status = page_status(shown.state)
     headers = page_headers(
@@ -97,6 +98,7 @@ def _made(shown: Shown, said: tuple[object, ...]) -> _Kept:
         script=script(),
         leads_to=leads_to(shown.state),
         workers="blob:",
+        embeds=embeds,
         kept=CACHED,
     )
     if status != 200:

@@ -1,6 +1,7 @@
 """Proof of work before joining, so that a thousand places cost a thousand times as much.
 
-A room may ask it of everybody, and asks it of whoever comes from a crowded network.
+A room may ask it of everybody, and asks it of whoever comes from a crowded network, unless the
+server has a CAPTCHA for these.
 
 The challenge is signed and kept nowhere: it names the room, the visitor and the minute. Checking a
 solution costs one digest, and each solution counts once.
@@ -16,6 +17,7 @@ from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import Answer, Request, answer
 from waystation.core.http.problems import Problem
 from waystation.waitingroom.http import bodies
+from waystation.waitingroom.http.captcha import Captcha, CaptchaOptions
 from waystation.waitingroom.http.codes import RoomCode
 from waystation.waitingroom.http.cookies import VisitorCookies
 from waystation.waitingroom.http.keys import HttpKeys
@@ -56,10 +58,13 @@ def checked_bits(bits: int, name: str) -> int:
 class Challenges:
     """Sets challenges and checks their solutions."""
 
-    def __init__(self, rooms: Rooms, cookies: VisitorCookies, tokens: Tokens) -> None:
+    def __init__(
+        self, rooms: Rooms, cookies: VisitorCookies, tokens: Tokens, captcha: Captcha | None = None
+    ) -> None:
         self._rooms = rooms
         self._cookies = cookies
         self._tokens = tokens
+        self._captcha = captcha
 
     @endpoint(
         "GET /api/v1/queues/{id}/challenge",
@@ -69,7 +74,10 @@ class Challenges:
     async def answer(self, request: Request) -> Answer:
         """The challenge to solve before joining, if there is one."""
         room, state = await self._rooms.visit(request.slots["id"])
-        bits = max(bits_of(state), await _bits_of_crowd(room, state, request.address))
+        crowded = await _bits_of_crowd(room, state, request.address)
+        if crowded and not bits_of(state) and self._captcha and not self._captcha.is_away:
+            return answer(_box(self._captcha.options))
+        bits = max(bits_of(state), crowded)
         if not bits:
             return Answer(204)
         key = self._cookies.visitor_key(request)
@@ -85,11 +93,19 @@ class Challenges:
         )
         return answer(body, 200, *cookies)
 
-    async def check(self, room: Room, state: RoomState, key: str, shown: str) -> bool:
+    async def check(
+        self, room: Room, state: RoomState, key: str, asked: bodies.Enqueue, address: str
+    ) -> bool:
         """Whether a solution counts where a network is crowded.
 
         A Problem where the room sets everybody a challenge and no fresh solution is shown.
         """
+        person = False
+        if self._captcha and asked.captcha and crowded_bits_of(state):
+            person = await self._captcha.counts(room, address, asked.captcha)
+        return await self._has_worked(room, state, key, asked.pow) or person
+
+    async def _has_worked(self, room: Room, state: RoomState, key: str, shown: str) -> bool:
         bits, crowded_bits = bits_of(state), crowded_bits_of(state)
         if not bits and not (shown and crowded_bits):
             return False
@@ -124,6 +140,17 @@ class Challenges:
             return 0
         digest = hashlib.sha256(f"{challenge}:{solution}".encode()).digest()
         return int(bits) if int.from_bytes(digest) >> (256 - int(bits)) == 0 else 0
+
+
+def _box(options: CaptchaOptions) -> bodies.Challenge:
+    return bodies.Challenge(
+        algorithm="captcha",
+        challenge=options.site_key,
+        difficulty=0,
+        expires_in=LIFE_S,
+        provider=options.provider,
+        script_url=options.script,
+    )
 
 
 async def _bits_of_crowd(room: Room, state: RoomState, address: str) -> int:

@@ -7,11 +7,12 @@ from waystation.core import codec
 from waystation.core.durations import milliseconds, whole_seconds
 from waystation.core.http.cookies import digest_of, require_own_site
 from waystation.core.http.endpoints import Endpoint, endpoint, offered
-from waystation.core.http.exchange import Answer, Request, answer
+from waystation.core.http.exchange import MOST_BODY, Answer, Request, answer
 from waystation.core.http.pace import Pace
 from waystation.core.http.problems import Code, Problem
 from waystation.waitingroom.http import bodies
 from waystation.waitingroom.http.bodies import PlaceBody, rfc3339
+from waystation.waitingroom.http.captcha import Captcha
 from waystation.waitingroom.http.codes import RoomCode
 from waystation.waitingroom.http.context import ServerContext
 from waystation.waitingroom.http.cookies import Header
@@ -47,6 +48,8 @@ from waystation.waitingroom.visitor import (
     VisitorStatus,
 )
 
+MOST_ANSWERED = 16_384
+"""Bytes of a request to join where there is a CAPTCHA, whose answer may have thousands."""
 LEAVING_S = 120
 """How long a place is kept for somebody whose page was closed."""
 
@@ -78,7 +81,9 @@ class Visitors:
         self._holders = context.holders
         self._metrics = context.metrics
         self.snapshots = Snapshots(rooms, clock)
-        self._challenges = Challenges(rooms, context.cookies, context.tokens)
+        captcha = Captcha(options.captcha, clock) if options.captcha else None
+        self._most_asked = MOST_ANSWERED if captcha else MOST_BODY
+        self._challenges = Challenges(rooms, context.cookies, context.tokens, captcha)
         self._streams = Streams(context.holders, options, clock)
         self._fairness = Fairness(rooms)
         self._invitations = Invitations(
@@ -99,7 +104,7 @@ class Visitors:
         """Join the room, or get the place the visitor has."""
         require_own_site(request)
         room, state = await self._rooms.visit(request.slots["id"])
-        asked = await request.read(bodies.Enqueue)
+        asked = await request.read(bodies.Enqueue, self._most_asked)
         newcomer = await self.newcomer(request, room, state, asked)
         if b"idempotency-key" in request.headers:
             await require_same(request, room, newcomer.key, asked)
@@ -130,7 +135,7 @@ class Visitors:
         else:
             welcome = Welcome(Lane.NORMAL, f"cookie|{key}")
         identity = key or welcome.identity
-        solved = await self._challenges.check(room, state, identity, asked.pow)
+        solved = await self._challenges.check(room, state, identity, asked, request.address)
         secret = asked.h or digest_of(key or "")
         if not asked.h and key is None:
             raise Problem(400, RoomCode.SECRET_REQUIRED, "without a visitor key h has to be there")
