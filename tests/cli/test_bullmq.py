@@ -1,6 +1,7 @@
 """`waystation bullmq`, run in this process: what it prints and how it ends."""
 
 import asyncio
+import base64
 import json
 import os
 import signal
@@ -13,9 +14,11 @@ import pytest
 
 from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
-from waystation.bullmq import Job, JobOptions, Queue, Worker
+from tests.support.processes import running
+from waystation.bullmq import Job, JobOptions, PayloadOptions, Queue, SyncJob, Worker
 from waystation.cli.root import run
 from waystation.core.store.connection import connect
+from waystation.sync import Queue as BlockingQueue
 
 
 class Ended(NamedTuple):
@@ -77,6 +80,51 @@ def test_a_job_that_is_added_can_be_seen(bullmq: Bullmq) -> None:
     assert (shown["state"], shown["data"]) == ("prioritized", {"to": "ada"})
 
 
+def test_payloads_are_sealed_as_the_settings_say(
+    bullmq: Bullmq, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys, place = f"k1={base64.b64encode(b'1' * 32).decode()}", tmp_path / "blobs"
+    place.mkdir()
+    (tmp_path / "shop.py").write_text("def send(job):\n    return job.data['to'][::-1]\n")
+    given = {
+        "WAYSTATION_STORE__URL": redis_url,
+        "WAYSTATION_BULLMQ__PAYLOADS__KEYS": keys,
+        "WAYSTATION_BULLMQ__PAYLOADS__BLOBS": str(place),
+        "WAYSTATION_BULLMQ__PAYLOADS__ABOVE": "50",
+    }
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+
+    small = bullmq("add", "mail", "send", '{"to": "ada"}').out.strip()
+    large = bullmq("add", "mail", "send", json.dumps({"to": "x" * 99})).out.strip()
+    shown = bullmq("job", "mail", small).out
+    assert "ada" not in shown
+    assert "payload           the data is encrypted with the key k1\n" in shown
+    note = json.loads(bullmq("job", "mail", large, "--json").out)["payload"]
+    assert note.startswith(
+        "the data is encrypted with the key k1 and kept outside the store as mail/"
+    )
+    command = ("-m", "waystation", "bullmq", "work", "shop:send", "mail")
+    payloads = PayloadOptions(keys=keys, blobs=place, above=50)
+    with (
+        running(tmp_path, *command, **given),
+        BlockingQueue("mail", redis_url, payloads=payloads) as queue,
+    ):
+        assert queue.wait(small, LIMIT_S) == "ada"
+        assert queue.wait(large, LIMIT_S) == "x" * 99
+    assert bullmq("sweep", "mail", "--older", "0s", "--dry-run").out == "0 would be deleted\n"
+
+
+def test_a_key_ring_that_cannot_be_read_is_refused_and_not_shown(
+    bullmq: Bullmq, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAYSTATION_BULLMQ__PAYLOADS__KEYS", "k1=nonsense")
+    ended = bullmq("counts", "mail")
+    assert ended.code == 2
+    assert "PAYLOADS__KEYS) must be name=base64" in ended.err
+    assert "nonsense" not in ended.err
+
+
 def test_a_failed_job_says_why_and_can_run_again(bullmq: Bullmq, redis_url: str) -> None:
     id = fail_one_job(redis_url)
 
@@ -93,6 +141,22 @@ def test_a_failed_job_says_why_and_can_run_again(bullmq: Bullmq, redis_url: str)
     assert bullmq("retry", "mail", id).out == "1 retried\n"
     assert bullmq("retry", "mail").out == "0 retried\n"
     assert counted(bullmq, "mail", "waiting") == 1
+
+
+def test_a_job_that_was_completed_after_all_is_listed_without_a_reason(
+    bullmq: Bullmq, redis_url: str
+) -> None:
+    def refuse_once(job: SyncJob) -> None:
+        if job.attempt == 1:
+            raise LookupError("no such address")
+
+    async def complete() -> None:
+        async with Queue("mail", redis_url) as queue, Worker("mail", refuse_once, redis_url):
+            job = await queue.add("send", {}, attempts=2, backoff=None)
+            await queue.wait(job.id, LIMIT_S)
+
+    asyncio.run(complete())
+    assert "no such address" not in bullmq("jobs", "mail", "completed").out
 
 
 def test_a_queue_is_paused_resumed_and_emptied(bullmq: Bullmq) -> None:

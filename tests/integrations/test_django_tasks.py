@@ -249,6 +249,26 @@ for gone in ("1", "nothing.mail", "nothing.mail.more", ""):
 """
 
 
+ENCRYPTED = """
+import base64
+from waystation.bullmq import PayloadOptions
+
+WAYSTATION_PAYLOADS = PayloadOptions(keys="k1=" + base64.b64encode(b"1" * 32).decode())
+"""
+
+WITH_KEYS = """
+boxed = tasks.send.using(backend="boxed", queue_name="boxed").enqueue("ada")
+call_command("waystation_outbox", once=True)
+boxed.refresh()
+for result in (tasks.send.enqueue("ada"), boxed):
+    result = ended(result)
+    assert (result.args, result.return_value) == (["ada"], "sent to ada"), result
+    with Queue(result.task.queue_name, settings.WAYSTATION_URL) as queue:
+        job = queue.get_job(result.id)
+        assert job.data.keys() == job.result.keys() == {"$payload"}, (job.data, job.result)
+"""
+
+
 def for_this_django(text: str) -> str:
     return text if OWN else text.replace("from django.tasks", "from django_tasks")
 
@@ -299,6 +319,15 @@ async def test_a_worker_of_one_queue_in_processes_is_started_the_same_way(site: 
         await worker.until(started)
         program = "assert ended(tasks.send.enqueue('ada')).return_value == 'sent to ada'"
         run(site, "-c", START + program, str(LIMIT_S))
+        assert await worker.stop() == 0
+
+
+async def test_the_payloads_of_a_site_are_encrypted(site: Path) -> None:
+    with (site / "shop/settings.py").open("a") as settings:
+        settings.write(ENCRYPTED)
+    with running(site, "manage.py", "waystation_worker", "mail", "boxed") as worker:
+        await worker.until(started)
+        run(site, "-c", START + WITH_KEYS, str(LIMIT_S))
         assert await worker.stop() == 0
 
 

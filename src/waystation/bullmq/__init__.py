@@ -25,6 +25,8 @@ if TYPE_CHECKING:
         StoredOptions,
     )
     from waystation.bullmq.parts import Part
+    from waystation.bullmq.payloads.blobs import Blob, Blobs, DirectoryBlobs
+    from waystation.bullmq.payloads.options import PayloadOptions
     from waystation.bullmq.queue import Cleanable, Queue, Retryable
     from waystation.bullmq.redis.children import (
         ChildKind,
@@ -65,6 +67,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Backoff",
     "BackoffStrategy",
+    "Blob",
+    "Blobs",
     "ChildKind",
     "ChildResult",
     "Claim",
@@ -73,6 +77,7 @@ __all__ = [
     "Deduplication",
     "DependencyCounts",
     "DependencyPage",
+    "DirectoryBlobs",
     "Durability",
     "Duration",
     "Expired",
@@ -105,6 +110,7 @@ __all__ = [
     "NotAdded",
     "Parent",
     "Part",
+    "PayloadOptions",
     "Queue",
     "QueueEvent",
     "QueueEvents",
@@ -139,6 +145,8 @@ __getattr__ = names_of(
     {
         "Backoff": "options",
         "BackoffStrategy": "waystation.bullmq.source.options",
+        "Blob": "waystation.bullmq.payloads.blobs",
+        "Blobs": "waystation.bullmq.payloads.blobs",
         "ChildKind": "waystation.bullmq.redis.children",
         "ChildResult": "waystation.bullmq.redis.children",
         "Claim": "waystation.core.runtime.claim",
@@ -147,6 +155,7 @@ __getattr__ = names_of(
         "Deduplication": "options",
         "DependencyCounts": "waystation.bullmq.redis.children",
         "DependencyPage": "waystation.bullmq.redis.children",
+        "DirectoryBlobs": "waystation.bullmq.payloads.blobs",
         "Durability": "waystation.core.store.connection.durable",
         "Duration": "waystation.core.durations",
         "Expired": "waystation.core.errors",
@@ -179,6 +188,7 @@ __getattr__ = names_of(
         "NotAdded": "waystation.core.errors",
         "Parent": "options",
         "Part": "parts",
+        "PayloadOptions": "waystation.bullmq.payloads.options",
         "Queue": "queue",
         "QueueEvent": "waystation.bullmq.events.event",
         "QueueEvents": "waystation.bullmq.events.stream",

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 from waystation.bullmq.options import StoredOptions, stored_options
+from waystation.bullmq.payloads.envelope import BEGINNING
 from waystation.bullmq.terms import MARK
 from waystation.core import codec
 from waystation.core.errors import Malformed, UnreadableData
@@ -27,6 +28,9 @@ FAILING = b"failing"
 """The field with the reason for which a job is only undone any more."""
 COUNTED = b"counted"
 """Added to the fields of a held job that were read after its start had been counted."""
+
+OPENED_RESULT = b"opened result"
+"""Added to the fields of a held job whose result is stored in another form than it was returned."""
 
 _UNREAD: Any = object()
 
@@ -62,9 +66,10 @@ class JobFields(Generic[Data, Result]):
         """The data that the producer gave the job."""
         if self._data is _UNREAD:
             try:
-                self._data = codec.decode(self._fields.get(b"data", b"{}"))
+                stored = codec.decode(self._fields.get(b"data", b"{}"))
             except Malformed as error:
                 raise UnreadableData(f"the data of job {self.id}: {error}") from None
+            self._data = self._opened(stored)
         return self._data
 
     @property
@@ -163,7 +168,7 @@ class JobFields(Generic[Data, Result]):
     @property
     def result(self) -> Result | None:
         """The result of the handler; None before the job is completed."""
-        return self._json(b"returnvalue", None)
+        return self._opened(self._json(b"returnvalue", None))
 
     @property
     def failed_reason(self) -> str | None:
@@ -210,6 +215,10 @@ class JobFields(Generic[Data, Result]):
         """True when the handler has called `discard` in this attempt."""
         return b"discarded" in self._fields
 
+    def _opened(self, stored: Any) -> Any:
+        """A payload from what is stored of it."""
+        return stored
+
     def _text(self, field: bytes) -> str | None:
         raw = self._fields.get(field)
         return None if raw is None else raw.decode("utf-8", "replace")
@@ -246,7 +255,7 @@ def remember_result(job: JobFields, result: bytes, now: bytes) -> None:
     fields = job._fields
     is_first = b"atm" not in fields and b"attemptsMade" not in fields
     fields[b"atm"] = b"1" if is_first else b"%d" % (job.attempts_made + 1)
-    fields[b"returnvalue"] = result
+    fields[b"returnvalue"] = fields.pop(OPENED_RESULT, result)
     fields[b"finishedOn"] = now
 
 
@@ -258,7 +267,13 @@ def is_plain(job: JobFields) -> bool:
         and b"defa" not in fields
         and FAILING not in fields
         and MARK not in fields.get(b"opts", b"")
+        and not fields.get(b"data", b"").startswith(BEGINNING)
     )
+
+
+def is_sealed(job: JobFields) -> bool:
+    """True when the data of a job is stored in an envelope."""
+    return job._fields.get(b"data", b"").startswith(BEGINNING)
 
 
 def known(job: JobFields, field: bytes) -> bytes | None:

@@ -5,12 +5,15 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, cast
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, cast
 
 import msgspec
 
 from waystation.bullmq.job import Job, QueueRef
 from waystation.bullmq.options import JobOptions, Parent, options_as_stored
+from waystation.bullmq.payloads.options import PayloadOptions
+from waystation.bullmq.payloads.sealing import Sealing
 from waystation.bullmq.redis import children as family
 from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.commands import hash_at
@@ -55,11 +58,24 @@ class FlowJob(msgspec.Struct, frozen=True):
 
 
 class FlowProducer(StoreClient):
-    """Adds trees of jobs over any queues of one store, and reads them back."""
+    """Adds trees of jobs over any queues of one store, and reads them back.
 
-    def __init__(self, url: str | Store | None = None, *, prefix: str = PREFIX) -> None:
+    `payloads` encrypts their data, or keeps large data outside the store.
+    """
+
+    _blocks: ClassVar[bool] = False
+    """Whether its client blocks."""
+
+    def __init__(
+        self,
+        url: str | Store | None = None,
+        *,
+        prefix: str = PREFIX,
+        payloads: PayloadOptions | None = None,
+    ) -> None:
         super().__init__(url)
         self.prefix = prefix
+        self._sealing = Sealing(payloads, here=self._blocks) if payloads else None
 
     async def add(self, tree: FlowNode) -> FlowJob:
         """Add a tree of jobs, all or nothing."""
@@ -69,6 +85,9 @@ class FlowProducer(StoreClient):
         """Add several trees of jobs, all or nothing."""
         planned = list(_planned(trees, self.prefix))
         _check(planned)
+        if (sealing := self._sealing) is not None:
+            planned = await sealing.aside(partial(_all_sealed, planned, sealing))
+        _check_sizes(planned)
         if not planned:
             return []
         store = await self._connected()
@@ -78,7 +97,7 @@ class FlowProducer(StoreClient):
         reply = await scripts.add_flow(store.durable, planned[0].keys, jobs=jobs)
         if isinstance(reply[0], int):
             raise _refusal(reply[0], planned[int(reply[1]) - 1])
-        return _as_added(store.hot, planned, cast(list[str], reply))
+        return _as_added(store.hot, planned, cast(list[str], reply), self._sealing)
 
     async def get_flow(
         self,
@@ -95,7 +114,7 @@ class FlowProducer(StoreClient):
                 raise InvalidOption(f"{what} must be at least 1, got {value}")
         store = await self._connected()
         place = family.JobPlace(QueueKeys(queue, prefix=prefix or self.prefix), job_id)
-        return await _read(store.hot, place, depth, max_children)
+        return await _read(store.hot, place, depth, max_children, self._sealing)
 
 
 class _Planned(NamedTuple):
@@ -162,11 +181,24 @@ def _plan(
     if trace is not None:
         stored["tm"] = trace
     data, opts = codec.encode_as_node(node.data), codec.encode(stored)
-    codec.check_size(len(data) + len(opts))
-    if options.size_limit is not None:
-        codec.check_size(len(data), options.size_limit)
     wanted = add_options(options, parent=parent, id=id, has_children=bool(node.children))
     return _Planned(node, wire_name(node.name), keys, id, data, opts, wanted, above)
+
+
+def _all_sealed(planned: Sequence[_Planned], sealing: Sealing) -> list[_Planned]:
+    return [_sealed(each, sealing) for each in planned]
+
+
+def _sealed(job: _Planned, sealing: Sealing) -> _Planned:
+    stored = sealing.sealed(job.keys.name, job.node.data)
+    return job if stored is job.node.data else job._replace(data=codec.encode_as_node(stored))
+
+
+def _check_sizes(planned: Sequence[_Planned]) -> None:
+    for each in planned:
+        codec.check_size(len(each.data) + len(each.opts))
+        if each.node.options.size_limit is not None:
+            codec.check_size(len(each.data), each.node.options.size_limit)
 
 
 def _check(planned: Sequence[_Planned]) -> None:
@@ -207,11 +239,14 @@ def _refusal(code: int, job: _Planned) -> NotFound | WrongState:
     return WrongState(f"job {job.id} of queue {job.keys.name} has another parent already")
 
 
-def _as_added(client: Client, planned: Sequence[_Planned], ids: Sequence[str]) -> list[FlowJob]:
+def _as_added(
+    client: Client, planned: Sequence[_Planned], ids: Sequence[str], sealing: Sealing | None
+) -> list[FlowJob]:
     now = int(time.time() * 1000)
+    refs = (QueueRef(client, each.keys, sealing=sealing) for each in planned)
     nodes = [
-        FlowJob(Job(str(id), _fields(id, each, now), QueueRef(client, each.keys)), [])
-        for each, id in zip(planned, ids, strict=True)
+        FlowJob(Job(str(id), _fields(id, each, now), ref), [])
+        for each, id, ref in zip(planned, ids, refs, strict=True)
     ]
     for each, node in zip(planned, nodes, strict=True):
         if each.parent is not None:
@@ -238,16 +273,18 @@ def _fields(id: str, job: _Planned, now: int) -> dict[bytes, bytes]:
     return fields
 
 
-async def _read(client: Client, place: family.JobPlace, depth: int, most: int) -> FlowJob | None:
+async def _read(
+    client: Client, place: family.JobPlace, depth: int, most: int, sealing: Sealing | None
+) -> FlowJob | None:
     fields = await hash_at(client, place.queue.of(place.id).job)
     if not fields:
         return None
-    job = Job(place.id, fields, QueueRef(client, place.queue))
+    job = Job(place.id, fields, QueueRef(client, place.queue, sealing=sealing))
     children: list[FlowJob] = []
     if depth > 1:
         for key in await _child_keys(client, place, most):
             child = family.place_of(key, place.queue)
-            if found := await _read(client, child, depth - 1, most):
+            if found := await _read(client, child, depth - 1, most, sealing):
                 children.append(found)
     return FlowJob(job, children)
 

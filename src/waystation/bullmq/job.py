@@ -31,6 +31,7 @@ from waystation.bullmq.fields import (
     remember_all,
 )
 from waystation.bullmq.options import MOST_PRIORITY, JobKeywords, instant_ms
+from waystation.bullmq.payloads.envelope import BEGINNING
 from waystation.bullmq.redis import children, job_scripts, queue_scripts, scripts
 from waystation.bullmq.redis.children import (
     ChildKind,
@@ -54,6 +55,7 @@ from waystation.core.store.script import Client
 
 if TYPE_CHECKING:
     from waystation.bullmq.events.stream import QueueEvents
+    from waystation.bullmq.payloads.sealing import Sealing
 
 __all__ = [
     "COUNTED",
@@ -78,6 +80,8 @@ class QueueRef(NamedTuple):
     keys: QueueKeys
     progressed: Callable[[Any, Any], None] | None = None
     """Called with a job and its new progress, while a worker holds the job."""
+    sealing: "Sealing | None" = None
+    """Opens its payloads, and seals new ones."""
 
 
 class Job(JobFields[Data, Result]):
@@ -104,7 +108,7 @@ class Job(JobFields[Data, Result]):
 
     async def refresh(self) -> None:
         """Read the job again."""
-        client, keys, _ = self._ref
+        client, keys, *_ = self._ref
         [fields] = await queue_scripts.read_jobs(client, keys, base=keys.base, ids=[self.id])
         if not fields:
             raise NotFound(f"there is no job {self.id}")
@@ -117,15 +121,18 @@ class Job(JobFields[Data, Result]):
 
     async def update_data(self, data: Data) -> None:
         """Replace the job's data."""
-        raw = codec.encode_as_node(data)
-        self._accept(await job_scripts.update_data(self._ref.client, self._keys, data=raw))
-        remember(self, {b"data": raw})
+        client, keys, _, sealing = self._ref
+        plain = raw = codec.encode_as_node(data)
+        if sealing is not None and sealing.seals:
+            raw = codec.encode_as_node(await sealing.sealed_soon(keys.name, data))
+        self._accept(await job_scripts.update_data(client, self._keys, data=raw))
+        remember(self, {b"data": raw if plain.startswith(BEGINNING) else plain})
 
     async def update_progress(self, progress: Any, message: str | None = None) -> None:
         """Report the job's progress, which is any JSON value."""
         reported = _progress(progress, message)
         raw = codec.encode_as_node(reported)
-        client, keys, progressed = self._ref
+        client, keys, progressed, _ = self._ref
         self._accept(
             await job_scripts.update_progress(
                 client, keys, base=keys.base, id=self.id, progress=raw
@@ -166,7 +173,7 @@ class Job(JobFields[Data, Result]):
 
     async def promote(self) -> None:
         """Make the delayed job ready to run now."""
-        client, keys, _ = self._ref
+        client, keys, *_ = self._ref
         code = await job_scripts.promote(client, keys, base=keys.base, id=self.id)
         self._accept(code, wanted="delayed")
         remember(self, {b"delay": b"0"})
@@ -174,7 +181,7 @@ class Job(JobFields[Data, Result]):
     async def change_delay(self, delay: Duration) -> None:
         """Delay the delayed job anew, counted from now."""
         ms = milliseconds(delay, "delay")
-        client, keys, _ = self._ref
+        client, keys, *_ = self._ref
         code = await job_scripts.change_delay(client, keys, base=keys.base, id=self.id, delay=ms)
         self._accept(code, wanted="delayed")
         remember(self, {b"delay": b"%d" % ms})
@@ -183,7 +190,7 @@ class Job(JobFields[Data, Result]):
         """Give the job another priority; `lifo` puts it ahead of those that have it already."""
         if at_least("priority", priority, 0) > MOST_PRIORITY:
             raise InvalidOption(f"priority must be at most {MOST_PRIORITY}, got {priority}")
-        client, keys, _ = self._ref
+        client, keys, *_ = self._ref
         code = await job_scripts.change_priority(
             client, keys, base=keys.base, id=self.id, priority=priority, lifo=int(lifo)
         )
@@ -199,7 +206,7 @@ class Job(JobFields[Data, Result]):
     ) -> None:
         """Run the finished job again."""
         forget = ["atm"] * reset_attempts_made + ["ats"] * reset_attempts_started
-        client, keys, _ = self._ref
+        client, keys, *_ = self._ref
         code = await retry_finished(
             client, keys, self.id, state, lifo=self.options.lifo, forget=forget
         )
@@ -211,7 +218,7 @@ class Job(JobFields[Data, Result]):
 
     async def remove(self, *, remove_children: bool = True) -> None:
         """Remove the job and, by default, its children."""
-        client, keys, _ = self._ref
+        client, keys, *_ = self._ref
         if not await remove_job(client, keys, self.id, remove_children=remove_children):
             raise WrongState(f"job {self.id} is held by a worker, or one of its children is")
 
@@ -219,7 +226,7 @@ class Job(JobFields[Data, Result]):
         """Allow other jobs with this one's deduplication id; False when this one did not own it."""
         if self.deduplication_id is None:
             return False
-        client, keys, _ = self._ref
+        client, keys, *_ = self._ref
         return await job_scripts.remove_deduplication(
             client, keys, base=keys.base, id=self.id, deduplication=self.deduplication_id
         )
@@ -228,7 +235,7 @@ class Job(JobFields[Data, Result]):
 
     async def move_to_delayed(self, until: datetime, token: str | None = None) -> None:
         """Delay the job until this instant; the handler then raises `JobDelayed`."""
-        client, keys, _ = self._ref
+        client, keys, *_ = self._ref
         due = instant_ms("until", until)
         code = await job_scripts.move_to_delayed(
             client, keys, base=keys.base, id=self.id, token=self._lock(token), due=due
@@ -240,7 +247,7 @@ class Job(JobFields[Data, Result]):
 
         Returns how long the rate limit still holds the queue back.
         """
-        client, keys, _ = self._ref
+        client, keys, *_ = self._ref
         code = await job_scripts.move_to_wait(
             client, keys, base=keys.base, id=self.id, token=self._lock(token)
         )
@@ -254,7 +261,7 @@ class Job(JobFields[Data, Result]):
         """
         if self.token is None:
             raise LeaseLost(f"job {self.id} is not held by a worker here")
-        client, keys, _ = self._ref
+        client, keys, *_ = self._ref
         return await children.wait_for_children(client, keys, self.id, self.token, child=child)
 
     async def rate_limit(self, duration: Duration) -> None:
@@ -264,7 +271,7 @@ class Job(JobFields[Data, Result]):
     async def extend_lock(self, duration: Duration, token: str | None = None) -> None:
         """Hold the job for this long from now."""
         ms = max(1, milliseconds(duration, "the duration of a lock", above=0))
-        client, keys, _ = self._ref
+        client, keys, *_ = self._ref
         locks = [self.id, self._lock(token)]
         if await scripts.extend_locks(client, keys, base=keys.base, lease_ms=ms, locks=locks):
             raise LeaseLost(f"the lock of job {self.id} has run out or is somebody else's")
@@ -345,7 +352,7 @@ class Job(JobFields[Data, Result]):
 
     async def state(self) -> JobState:
         """The state that the job is in now."""
-        client, keys, _ = self._ref
+        client, keys, *_ = self._ref
         return cast(JobState, await queue_scripts.state_of(client, keys, id=self.id))
 
     async def is_completed(self) -> bool:
@@ -387,7 +394,7 @@ class Job(JobFields[Data, Result]):
         is not missed, and Redis is not polled. `Queue.wait` does that by itself.
         """
         if events is not None:
-            return await events.wait(self.id, timeout)
+            return await self._open(await events.wait(self.id, timeout))
         limit = None if timeout is None else seconds(timeout, "timeout")
         try:
             async with asyncio.timeout(limit):
@@ -396,12 +403,12 @@ class Job(JobFields[Data, Result]):
             raise TimeoutError(f"job {self.id} has not finished within {limit:g} s") from None
 
     async def _poll_until_finished(self) -> Any:
-        client, keys, _ = self._ref
+        client, keys, *_ = self._ref
         pause = _FIRST_POLL_S
         while True:
             end = await job_scripts.end_of(client, keys, base=keys.base, id=self.id)
             if end.finished:
-                return end.result()
+                return await self._open(end.result())
             if end.state == "missing":
                 raise NotFound(f"job {self.id} is gone, and its end was not kept")
             await asyncio.sleep(pause)
@@ -413,7 +420,8 @@ class Job(JobFields[Data, Result]):
         self, kind: ChildKind, *, cursor: int = 0, count: int = 100
     ) -> DependencyPage:
         """A page of about `count` of the job's children of one kind."""
-        return await children.page(self._ref.client, self._keys, kind, cursor=cursor, count=count)
+        page = await children.page(self._ref.client, self._keys, kind, cursor=cursor, count=count)
+        return page._replace(children=await self._open_all(page.children))
 
     async def dependency_counts(self) -> DependencyCounts:
         """How many children of each kind the job has."""
@@ -421,14 +429,15 @@ class Job(JobFields[Data, Result]):
 
     async def children_values(self) -> dict[str, Any]:
         """Results of the job's completed children, by their keys."""
-        return await children.values(self._ref.client, self._keys)
+        return await self._open_all(await children.values(self._ref.client, self._keys))
 
     async def children_results(self) -> list[ChildResult]:
         """The job's finished children with their names, in the order in which a flow gave them.
 
         Children with ids of their own come in the order of these.
         """
-        return await children.results(self._ref.client, self._ref.keys, self.id)
+        found = await children.results(self._ref.client, self._ref.keys, self.id)
+        return [each._replace(result=await self._open(each.result)) for each in found]
 
     async def ignored_children_failures(self) -> dict[str, str]:
         """Reasons of failed children that do not fail the job, by their keys."""
@@ -451,9 +460,9 @@ class Job(JobFields[Data, Result]):
         place = children.parent_place(self.parent_key, self._text(b"parent"))
         if place is None:
             return None
-        client = self._ref.client
-        fields = await hash_at(client, place.queue.of(place.id).job)
-        return Job(place.id, fields, QueueRef(client, place.queue)) if fields else None
+        fields = await hash_at(self._ref.client, place.queue.of(place.id).job)
+        queue = QueueRef(self._ref.client, place.queue, sealing=self._ref.sealing)
+        return Job(place.id, fields, queue) if fields else None
 
     # For plain handlers, which see the job through a `SyncJob`
 
@@ -492,9 +501,21 @@ class Job(JobFields[Data, Result]):
         # Made when first asked for: most jobs have no steps, and every job that is claimed is made.
         steps = getattr(self, "_stepping", None)
         if steps is None:
-            client, keys, _ = self._ref
-            steps = self._stepping = Steps(self, client, keys)
+            client, keys, _, sealing = self._ref
+            steps = self._stepping = Steps(self, client, keys, sealing)
         return steps
+
+    def _opened(self, stored: Any) -> Any:
+        sealing = self._queue and self._queue.sealing
+        return stored if sealing is None else sealing.opened(stored)
+
+    async def _open(self, stored: Any) -> Any:
+        """As `_opened`, without holding up the loop."""
+        sealing = self._ref.sealing
+        return stored if sealing is None else await sealing.opened_soon(stored)
+
+    async def _open_all(self, stored: dict[str, Any]) -> dict[str, Any]:
+        return {key: await self._open(value) for key, value in stored.items()}
 
     @property
     def _ref(self) -> QueueRef:

@@ -13,6 +13,8 @@ from waystation.bullmq import upkeep
 from waystation.bullmq.job import Job
 from waystation.bullmq.limits import Limit
 from waystation.bullmq.options import Retention
+from waystation.bullmq.payloads.options import PayloadOptions
+from waystation.bullmq.payloads.sealing import Sealing
 from waystation.bullmq.redis.client import QueueClient
 from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.scheduling.schedule import RepeatStrategy
@@ -57,9 +59,11 @@ class ManualWorker(QueueClient):
         url: str | Store | None = None,
         *,
         prefix: str = PREFIX,
+        payloads: PayloadOptions | None = None,
         **given: Unpack[ManualKeywords],
     ) -> None:
         super().__init__(queue, url, prefix=prefix)
+        self._sealing = Sealing(payloads)
         options = merged_options(None, WorkerKeywords(**given))
         self._options = claim_options(options, options.name or identity.worker_name())
         self._stalled_interval_ms = max(1, milliseconds(options.stalled_interval))
@@ -84,6 +88,8 @@ class ManualWorker(QueueClient):
 
     async def complete(self, job: Job, result: Any = None) -> None:
         """End a job with its result, which is any JSON value."""
+        if self._sealing.seals:
+            result = await self._sealing.result(self.name, job, result)
         await self._end(job, Done(result))
 
     async def fail(self, job: Job, error: BaseException) -> None:
@@ -97,6 +103,7 @@ class ManualWorker(QueueClient):
     async def _is_ready(self, claim: Claim[Job]) -> bool:
         try:
             await prepare(claim.work, self._options)
+            await self._sealing.open_data(claim.work)
         except Exception as error:
             await self.fail(claim.work, error)
             return False
@@ -118,7 +125,7 @@ class ManualWorker(QueueClient):
         return self._source
 
     async def _on_connect(self, store: Store) -> None:
-        source = BullSource(store, self._keys, self._options)
+        source = BullSource(store, self._keys, self._options, sealing=self._sealing)
         await source.open()
         self._closers.push_async_callback(source.close)
         keeper = LeaseKeeper(

@@ -5,18 +5,22 @@ import contextlib
 import time
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from datetime import datetime
-from typing import Any, Literal, TypeAlias, Unpack, cast
+from typing import Any, ClassVar, Literal, TypeAlias, Unpack, cast
 
 from msgspec import UNSET
 
+from waystation.bullmq.added import Added, all_of, as_stored, refusal
 from waystation.bullmq.dead_letters import DeadLetters
 from waystation.bullmq.events.event import QueueEvent
 from waystation.bullmq.events.stream import NOW, QueueEvents
 from waystation.bullmq.job import Job, QueueRef
 from waystation.bullmq.limits import Limits
 from waystation.bullmq.metrics import Metrics, MetricsKind, as_text, read_metrics
-from waystation.bullmq.options import JobKeywords, JobOptions, instant_ms, stored_options
+from waystation.bullmq.options import JobKeywords, JobOptions, instant_ms
 from waystation.bullmq.parts import Part, read_parts
+from waystation.bullmq.payloads import sweeping
+from waystation.bullmq.payloads.options import PayloadOptions
+from waystation.bullmq.payloads.sealing import Sealing
 from waystation.bullmq.redis import orphans, packing, queue_scripts, scripts
 from waystation.bullmq.redis.adding import Adding
 from waystation.bullmq.redis.client import QueueClient, client_name
@@ -25,7 +29,6 @@ from waystation.bullmq.redis.ends import remove_job, retry_finished
 from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.redis.packing import JobLike, NewJob, Packed, Packer
 from waystation.bullmq.redis.queue_scripts import Sweep
-from waystation.bullmq.redis.scripts import Existing
 from waystation.bullmq.schedulers import Schedulers
 from waystation.bullmq.scheduling.schedule import RepeatStrategy
 from waystation.bullmq.states import STATES, JobState, State, known_states
@@ -34,8 +37,6 @@ from waystation.core import codec
 from waystation.core.durations import Duration, milliseconds
 from waystation.core.errors import (
     InvalidOption,
-    NotAdded,
-    NotFound,
     StoreBusy,
     StoreError,
     WaystationError,
@@ -48,6 +49,7 @@ from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.options import at_least
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
+from waystation.core.store.script import Client
 
 VERSION = "bullmq:6.7.0"
 """The generation of BullMQ whose wire this is; dashboards read it."""
@@ -58,6 +60,7 @@ _SWEPT_AT_ONCE = 500
 """Jobs that one script call looks at; more would block the server for too long."""
 _PUT_BACK_AT_ONCE = 7000
 _EVER = "+inf"
+_WEEK_S = 7 * 86_400
 
 Cleanable: TypeAlias = Literal[
     "waiting", "wait", "active", "prioritized", "delayed", "completed", "failed"
@@ -66,9 +69,6 @@ Cleanable: TypeAlias = Literal[
 Retryable: TypeAlias = Literal["failed", "completed"]
 """A state that `retry_all` takes."""
 
-_Added: TypeAlias = Job | WaystationError
-"""The job that was added, or the reason why it was refused."""
-
 
 class Queue(QueueClient):
     """A queue: adds jobs, looks them up, and administers them.
@@ -76,8 +76,12 @@ class Queue(QueueClient):
     `prefix` starts the names of all keys, and must be the same for all who use the queue.
     `default_job_options` are the options of jobs that are added without any. A job may have up to
     `size_limit` bytes of data and options; store larger things elsewhere and send their address.
-    `repeat_strategy` reads patterns of custom schedules.
+    `repeat_strategy` reads patterns of custom schedules. `payloads` encrypts data and results, or
+    keeps large ones outside the store.
     """
+
+    _blocks: ClassVar[bool] = False
+    """Whether its client blocks."""
 
     def __init__(
         self,
@@ -88,13 +92,18 @@ class Queue(QueueClient):
         default_job_options: JobOptions | None = None,
         size_limit: int = codec.PAYLOAD_LIMIT,
         repeat_strategy: RepeatStrategy | None = None,
+        payloads: PayloadOptions | None = None,
     ) -> None:
         super().__init__(name, url, prefix=prefix)
+        # Without options even an envelope is shown as it is stored.
+        self._sealing = Sealing(payloads, here=self._blocks) if payloads else None
         self._defaults = default_job_options or JobOptions()
         self._packer = Packer(self._defaults, at_least("size_limit", size_limit, 1))
         self._adding = Adding(self._request)
         self._events: QueueEvents | None = None
-        self.schedulers = Schedulers(self._connect_queue, self._defaults, repeat_strategy)
+        self.schedulers = Schedulers(
+            self._connect_queue, self._defaults, repeat_strategy, self._sealing
+        )
         """Schedulers, which add jobs again and again."""
         self.limits = Limits(self._connect_queue)
         """Limits of concurrency and rate, over all workers."""
@@ -116,7 +125,7 @@ class Queue(QueueClient):
         this id already, or the job is a duplicate, the existing job is returned as it is stored.
         """
         chosen = packing.merged(options, given, self._defaults)
-        packed = self._packer.pack([NewJob(name, data, chosen)])
+        packed = await self._packed([NewJob(name, data, chosen)])
         store = self._store or await self._connected()
         [added] = self._as_added(store, packed, [await self._adding.add(store, packed[0])])
         if isinstance(added, WaystationError):
@@ -129,15 +138,15 @@ class Queue(QueueClient):
         All of them are checked before the first is sent; then they go a few hundred at a time, and
         none after a batch that the store has refused.
         """
-        packed = self._packer.pack(jobs)
+        packed = await self._packed(jobs)
         store = await self._connected()
-        sent: list[_Added] = []
+        sent: list[Added] = []
         try:
             await self._send_batches(store, packing.chunks(packed), sent)
         except StoreError as error:
             error.add_note(f"at least {len(sent)} of {len(packed)} jobs had been added")
             raise
-        return _all_of(sent)
+        return all_of(sent)
 
     # Looking up
 
@@ -174,7 +183,8 @@ class Queue(QueueClient):
 
         Raises `JobFailed` when it fails for good, and `TimeoutError` after `timeout`.
         """
-        return await (await self._listener()).wait(job_id, timeout)
+        stored = await (await self._listener()).wait(job_id, timeout)
+        return stored if self._sealing is None else await self._sealing.opened_soon(stored)
 
     async def events(self, after: str | None = None) -> AsyncGenerator[QueueEvent]:
         """Events of the queue as they happen, or after the event with this id."""
@@ -412,10 +422,25 @@ class Queue(QueueClient):
         client, keys = await self._connect_queue()
         return await ask(client, "XTRIM", keys.events, "MAXLEN", "~", max_len)
 
+    async def sweep_blobs(self, *, older: Duration = _WEEK_S, dry_run: bool = False) -> int:
+        """Delete blobs older than that which no job mentions any more; returns how many.
+
+        All jobs under the queue's prefix are read, because a parent may be in another queue.
+        """
+        blobs = self._sealing and self._sealing.blobs
+        return await sweeping.sweep(
+            await self._connected(), blobs, [self._keys], older=older, dry_run=dry_run
+        )
+
     # Internal: adding
 
+    async def _packed(self, jobs: Iterable[JobLike]) -> list[Packed]:
+        if self._sealing is None:
+            return self._packer.pack(jobs)
+        return self._packer.pack(await self._sealing.jobs(self.name, jobs, self._defaults))
+
     async def _send_batches(
-        self, store: Store, batches: Iterable[list[Packed]], sent: list[_Added]
+        self, store: Store, batches: Iterable[list[Packed]], sent: list[Added]
     ) -> None:
         # Each batch waits for the reply to the last: accepted after one that was refused, it would
         # be ahead of it once that is sent again. Meanwhile the reply before is read.
@@ -439,13 +464,13 @@ class Queue(QueueClient):
             jobs=[part for job in packed for part in job],
         )
 
-    def _as_added(self, store: Store, packed: list[Packed], ids: Sequence[Any]) -> list[_Added]:
-        queue = QueueRef(store.hot, self._keys)
+    def _as_added(self, store: Store, packed: list[Packed], ids: Sequence[Any]) -> list[Added]:
+        queue = self._ref(store.hot)
         now = b"%d" % (time.time_ns() // 1_000_000)
         return [
-            _refusal(each[0].decode(), id)
+            refusal(each[0].decode(), id)
             if isinstance(id, int)
-            else _as_stored(id, each, queue, now)
+            else as_stored(id, each, queue, now)
             for id, each in zip(ids, packed, strict=True)
         ]
 
@@ -472,7 +497,7 @@ class Queue(QueueClient):
 
     async def _read(self, ids: Sequence[str]) -> list[Job]:
         client, keys = await self._connect_queue()
-        queue, jobs = QueueRef(client, keys), list[Job]()
+        queue, jobs = self._ref(client), list[Job]()
         for first in range(0, len(ids), _READ_AT_ONCE):
             some = ids[first : first + _READ_AT_ONCE]
             found = await queue_scripts.read_jobs(client, keys, base=keys.base, ids=some)
@@ -480,6 +505,9 @@ class Queue(QueueClient):
                 Job(id, fields, queue) for id, fields in zip(some, found, strict=True) if fields
             ]
         return jobs
+
+    def _ref(self, client: Client) -> QueueRef:
+        return QueueRef(client, self._keys, sealing=self._sealing)
 
     async def _listener(self) -> QueueEvents:
         store = await self._connected()
@@ -550,38 +578,6 @@ class Queue(QueueClient):
         if self._events is not None:
             await self._events.close()
         await super()._close()
-
-
-def _all_of(jobs: list[_Added]) -> list[Job]:
-    added = [job for job in jobs if isinstance(job, Job)]
-    if len(added) == len(jobs):
-        return added
-    refused = {n: job for n, job in enumerate(jobs) if isinstance(job, WaystationError)}
-    raise NotAdded(refused, [job if isinstance(job, Job) else None for job in jobs])
-
-
-def _refusal(name: str, code: int) -> WaystationError:
-    if code == -5:
-        return NotFound(f"the parent of {name!r} does not exist")
-    if code == -7:
-        return WrongState(f"{name!r} already has another parent")
-    return WrongState(f"{name!r} was refused with {code}")
-
-
-def _as_stored(id: str, packed: Packed, queue: QueueRef, now_ms: bytes) -> Job:
-    """The job as it is stored; a new one as it was sent, with our clock instead of the server's."""
-    if isinstance(id, Existing) and id.fields:
-        return Job(str(id), id.fields, queue)
-    name, data, opts, wanted = packed
-    fields = {b"name": name, b"data": data, b"opts": opts, b"timestamp": now_ms}
-    if wanted:
-        asked = stored_options(opts).raw
-        for field in ("timestamp", "delay", "priority"):
-            if field in asked:
-                fields[field.encode()] = b"%d" % asked[field]
-        if deduplication := asked.get("de"):
-            fields[b"deid"] = deduplication["id"].encode()
-    return Job(str(id), fields, queue)
 
 
 def _swept(state: str) -> list[str]:

@@ -1,12 +1,19 @@
 """Schedulers: jobs that are added again and again, at an interval or by a cron pattern."""
 
-from typing import Any, TypeAlias, Unpack
+import contextlib
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
+
+import msgspec
 
 from waystation.bullmq.options import JobKeywords, JobOptions
 from waystation.bullmq.redis.client import Connect
 from waystation.bullmq.redis.packing import merged
 from waystation.bullmq.scheduling import schedulers
 from waystation.bullmq.scheduling.schedule import RepeatStrategy, Schedule, Scheduler
+from waystation.core.errors import UnreadableData
+
+if TYPE_CHECKING:
+    from waystation.bullmq.payloads.sealing import Sealing
 
 _Schedulers: TypeAlias = list[Scheduler]
 
@@ -15,9 +22,14 @@ class Schedulers:
     """The schedulers of a queue: `queue.schedulers`."""
 
     def __init__(
-        self, connect: Connect, defaults: JobOptions, strategy: RepeatStrategy | None
+        self,
+        connect: Connect,
+        defaults: JobOptions,
+        strategy: RepeatStrategy | None,
+        sealing: "Sealing | None" = None,
     ) -> None:
         """Internal: a queue makes it."""
+        self._sealing = sealing
         self._connect = connect
         self._defaults = defaults
         self._strategy = strategy
@@ -38,6 +50,8 @@ class Schedulers:
         that is paused stays so and makes no job; the returned id is empty then.
         """
         client, keys = await self._connect()
+        if self._sealing is not None:
+            data = await self._sealing.sealed_soon(keys.name, {} if data is None else data)
         return await schedulers.upsert(
             client,
             keys,
@@ -51,11 +65,13 @@ class Schedulers:
 
     async def get(self, scheduler_id: str) -> Scheduler | None:
         """The scheduler of this id."""
-        return await schedulers.get(*await self._connect(), scheduler_id)
+        found = await schedulers.get(*await self._connect(), scheduler_id)
+        return found and await self._opened(found)
 
     async def list(self, offset: int = 0, limit: int | None = 100) -> _Schedulers:
         """Schedulers, by when their next jobs are due, paused ones last; `limit` None means all."""
-        return await schedulers.get_many(*await self._connect(), offset, limit)
+        found = await schedulers.get_many(*await self._connect(), offset, limit)
+        return [await self._opened(each) for each in found]
 
     async def count(self) -> int:
         """How many schedulers there are."""
@@ -77,3 +93,12 @@ class Schedulers:
     async def remove(self, scheduler_id: str) -> bool:
         """Remove a scheduler; False when there is none. A job of it that is due already stays."""
         return await schedulers.remove(*await self._connect(), scheduler_id)
+
+    async def _opened(self, found: Scheduler) -> Scheduler:
+        if self._sealing is None:
+            return found
+        # One that cannot be read must not hide the others.
+        with contextlib.suppress(UnreadableData, OSError):
+            data = await self._sealing.opened_soon(found.data)
+            return msgspec.structs.replace(found, data=data)
+        return found

@@ -11,7 +11,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waystation.bullmq.fields import FAILING, JobFields, emitted, known, remember
 from waystation.bullmq.options import JobKeywords, JobOptions, Parent
@@ -41,6 +41,9 @@ from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store.reconnect import reconnecting, waiting
 from waystation.core.store.script import Client
 
+if TYPE_CHECKING:
+    from waystation.bullmq.payloads.sealing import Sealing
+
 KEPT_PARTS_MS = 7 * 24 * 3_600_000
 """How long the output of a job is kept after its last part; readers that come later find none."""
 _LOOK_AGAIN_MS = 365 * 24 * 3_600_000
@@ -61,8 +64,11 @@ class Undo(NamedTuple):
 class Steps:
     """The steps of one attempt. Internal."""
 
-    def __init__(self, job: JobFields, client: Client, keys: QueueKeys) -> None:
+    def __init__(
+        self, job: JobFields, client: Client, keys: QueueKeys, sealing: "Sealing | None"
+    ) -> None:
         self._job = job
+        self._sealing = sealing
         self._client = client
         self._keys = keys
         self._seen: Counter[str] = Counter()
@@ -183,23 +189,25 @@ class Steps:
             client, ("HGET", ends.processed, key), ("HGET", ends.ignored, key)
         )
         if done is not None:
-            return codec.decode_or_text(done)
+            result = codec.decode_or_text(done)
+            return result if self._sealing is None else await self._sealing.opened_soon(result)
         if failed is not None:
             raise JobFailed(failed.decode("utf-8", "replace"))
         self._must_go_on()
         options = packing.merged(None, given, JobOptions())
-        packed = Packer(
-            packing.merged(
-                options,
-                {
-                    "job_id": id,
-                    "parent": Parent(self._job.id, keys.qualified),
-                    "ignore_dependency_on_failure": True,
-                },
-                options,
-            ),
-            codec.PAYLOAD_LIMIT,
-        ).pack([NewJob(name, data)])
+        options = packing.merged(
+            options,
+            {
+                "job_id": id,
+                "parent": Parent(self._job.id, keys.qualified),
+                "ignore_dependency_on_failure": True,
+            },
+            options,
+        )
+        new = [NewJob(name, data)]
+        if self._sealing is not None and self._sealing.seals:
+            new = await self._sealing.jobs(home.name, new, options)
+        packed = Packer(options, codec.PAYLOAD_LIMIT).pack(new)
         [added] = await scripts.add(
             client, home, base=home.base, now=SERVER_TIME, jobs=list(packed[0])
         )

@@ -16,6 +16,7 @@ from waystation.bullmq.fields import (
     remember_all,
 )
 from waystation.bullmq.options import JobKeywords
+from waystation.bullmq.payloads.envelope import is_envelope
 from waystation.bullmq.redis.children import (
     ChildKind,
     ChildResult,
@@ -302,6 +303,10 @@ class SyncJob(JobFields[Data, Result]):
             return None
         id, fields, keys = found
         return SyncJob(id, fields, None, keys, self._calls, f"{self._way}get_parent.")
+
+    def _opened(self, stored: Any) -> Any:
+        # A handler gets its job opened; the job of a queue is opened when it is looked at.
+        return self._do("_opened", stored) if is_envelope(stored) else stored
 
     def _do(self, method: str, *args: Any, **kwargs: Any) -> Any:
         return self._make(Call(f"{self._way}{method}", args, kwargs), self._result)

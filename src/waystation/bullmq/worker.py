@@ -1,15 +1,17 @@
 """Worker: runs a handler over the jobs of one queue."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack, cast, overload
 
 import msgspec
 
 from waystation.bullmq import upkeep
-from waystation.bullmq.fields import FAILING, is_plain, known
+from waystation.bullmq.fields import FAILING, is_plain, is_sealed, known
 from waystation.bullmq.job import Job
 from waystation.bullmq.limits import Limit
 from waystation.bullmq.options import Retention, check_retention
+from waystation.bullmq.payloads.options import PayloadOptions
+from waystation.bullmq.payloads.sealing import Sealing
 from waystation.bullmq.redis.client import QueueClient
 from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.scheduling.schedule import RepeatStrategy
@@ -129,9 +131,11 @@ class Worker(BackgroundWorker[Job], QueueClient):
         prefix: str = PREFIX,
         options: WorkerOptions | None = None,
         listener: Listener[Job] | None = None,
+        payloads: PayloadOptions | None = None,
         **given: Unpack[WorkerKeywords],
     ) -> None:
         super().__init__(queue, url, prefix=prefix)
+        self._sealing = Sealing(payloads)
         self._options = options = merged_options(options, given)
         self.worker_name = options.name or identity.worker_name()
         self._callbacks = Callbacks(listener)
@@ -230,7 +234,13 @@ class Worker(BackgroundWorker[Job], QueueClient):
                 self._callbacks.emit("stalled", id, "active")
 
         callbacks = self._callbacks
-        source = BullSource(store, self._keys, self._claims, progressed=callbacks.progressed)
+        source = BullSource(
+            store,
+            self._keys,
+            self._claims,
+            progressed=callbacks.progressed,
+            sealing=self._sealing,
+        )
         duty = Loop(recover_stalled, every_s=interval_ms / 1000, jitter=0)
         log = WorkLog(
             _about,
@@ -257,9 +267,12 @@ class Worker(BackgroundWorker[Job], QueueClient):
                 name: handler_of(each, concurrency=concurrency, process=process)
                 for name, each in named.items()
             }
-            return _Prepared(self.name, self._claims, self._traces, _ByName(handlers))
+            return self._prepared(_ByName(handlers))
         one = handler_of(handler, concurrency=concurrency, process=process, batch=options.batch)
-        return _Prepared(self.name, self._claims, self._traces, one)
+        return self._prepared(one)
+
+    def _prepared(self, handler: Handler[Job]) -> Handler[Job]:
+        return _Prepared(self.name, self._claims, self._traces, handler, self._sealing)
 
 
 def merged_options(options: WorkerOptions | None, given: WorkerKeywords) -> WorkerOptions:
@@ -325,9 +338,15 @@ class _Prepared(Handler[Job]):
     """A handler, with what happens to a job before it: its schedule, a deferred failure, traces."""
 
     def __init__(
-        self, queue: str, options: ClaimOptions, traces: Traces, handler: Handler[Job]
+        self,
+        queue: str,
+        options: ClaimOptions,
+        traces: Traces,
+        handler: Handler[Job],
+        sealing: Sealing,
     ) -> None:
         super().__init__(self._run_batch if handler.batch else self._run, batch=handler.batch)
+        self._sealing = sealing
         self._queue = queue
         self._options = options
         self._traces = traces
@@ -335,13 +354,21 @@ class _Prepared(Handler[Job]):
         self._counts_starts = options.max_started_attempts is not None
 
     async def _run(self, job: Job) -> Any:
-        limit = None
+        limit, sealed = None, self._sealing.seals
         if self._counts_starts or not is_plain(job):
             limit = await prepare(job, self._options)
-        attempt = self._traced(job) if self._traces.enabled else self._handler.run(job)
+            sealed = sealed or is_sealed(job)
+        attempt = self._opened(job) if sealed else self._attempt(job)
         if (reason := known(job, FAILING)) is not None:
             await undo(job, attempt, reason)
         return await (attempt if limit is None else within(limit, attempt))
+
+    async def _opened(self, job: Job) -> Any:
+        await self._sealing.open_data(job)
+        return await self._sealing.result(self._queue, job, await self._attempt(job))
+
+    def _attempt(self, job: Job) -> Coroutine[Any, Any, Any]:
+        return self._traced(job) if self._traces.enabled else self._handler.run(job)
 
     async def _traced(self, job: Job) -> Any:
         carrier = carrier_from_text(job.options.telemetry or "{}")
@@ -354,16 +381,29 @@ class _Prepared(Handler[Job]):
             if self._counts_starts or not is_plain(job):
                 try:
                     await prepare(job, self._options)
+                    await self._sealing.open_data(job)
                 except Exception as error:
                     outcomes[job.id] = error
         runnable = [job for job in jobs if job.id not in outcomes]
         if runnable:
-            results: Any = await self._handler.run(runnable)
+            results: Any = await self._sealed(runnable, await self._handler.run(runnable))
             if len(runnable) == len(jobs) or not isinstance(results, list):
                 return results
             each = cast(list[Any], results)
             outcomes |= dict(zip((job.id for job in runnable), each, strict=False))
         return [outcomes[job.id] for job in jobs if job.id in outcomes]
+
+    async def _sealed(self, jobs: list[Job], results: Any) -> Any:
+        if not self._sealing.seals or not isinstance(results, list):
+            return results
+        sealed = list(cast(list[Any], results))
+        for place, (job, result) in enumerate(zip(jobs, sealed, strict=False)):
+            if not isinstance(result, BaseException):
+                try:
+                    sealed[place] = await self._sealing.result(self._queue, job, result)
+                except Exception as error:
+                    sealed[place] = error
+        return sealed
 
     def resize(self, concurrency: int) -> None:
         self._handler.resize(concurrency)

@@ -10,6 +10,7 @@ from waystation.core.lazy import names_of
 
 if TYPE_CHECKING:
     from waystation.bullmq.flows import FlowNode
+    from waystation.bullmq.payloads.options import PayloadOptions
     from waystation.bullmq.sync_job import SyncJob as Job
     from waystation.core.store.connection.blocking import BlockingStore as Store
     from waystation.core.store.connection.store import StoreOptions
@@ -26,6 +27,7 @@ __all__ = [
     "FlowProducer",
     "Job",
     "Limits",
+    "PayloadOptions",
     "Queue",
     "QueueEvents",
     "Schedulers",
@@ -43,6 +45,7 @@ _NAMES = names_of(
         "FlowNode": "waystation.bullmq.flows",
         "FlowProducer": "flows",
         "Limits": "parts",
+        "PayloadOptions": "waystation.bullmq.payloads.options",
         "Queue": "queue",
         "QueueEvents": "events",
         "Schedulers": "parts",

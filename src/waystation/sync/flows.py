@@ -1,13 +1,17 @@
 """Trees of jobs, for code that waits."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from waystation.bullmq import flows
 from waystation.bullmq.flows import FlowNode
+from waystation.bullmq.payloads.options import PayloadOptions
+from waystation.bullmq.payloads.sealing import Sealing
 from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.sync_job import SyncJob
+from waystation.core.durations import Duration
 from waystation.core.store.connection import Store, blocking
 from waystation.core.store.connection.blocking import BlockingStore
 from waystation.sync.client import BlockingClient
@@ -25,11 +29,21 @@ class FlowJob(msgspec.Struct, frozen=True):
 
 
 class FlowProducer(BlockingClient):
-    """Adds trees of jobs over any queues of one store, and reads them back."""
+    """Adds trees of jobs over any queues of one store, and reads them back.
 
-    def __init__(self, url: "str | BlockingStore | None" = None, *, prefix: str = PREFIX) -> None:
+    `payloads` encrypts their data, or keeps large data outside the store.
+    """
+
+    def __init__(
+        self,
+        url: "str | BlockingStore | None" = None,
+        *,
+        prefix: str = PREFIX,
+        payloads: PayloadOptions | None = None,
+    ) -> None:
         super().__init__(url)
         self.prefix = prefix
+        self._payloads = payloads
 
     def add(self, tree: FlowNode) -> FlowJob:
         """Add a tree of jobs, all or nothing."""
@@ -58,18 +72,26 @@ class FlowProducer(BlockingClient):
 
     @property
     def _flows(self) -> "_BoundFlows":
-        return _BoundFlows(self._store(), self.prefix)
+        return _BoundFlows(self._store(), self.prefix, self._payloads)
 
     def _read(self, tree: flows.FlowJob) -> FlowJob:
         events = QueueEvents(tree.job.queue_name, self._store(), prefix=self.prefix)
-        return FlowJob(blocking_job(tree.job, events.wait), [self._read(e) for e in tree.children])
+        sealing = Sealing(self._payloads, here=True) if self._payloads else None
+
+        def wait(job_id: str, timeout: Duration | None = None) -> Any:
+            stored = events.wait(job_id, timeout)
+            return stored if sealing is None else sealing.opened(stored)
+
+        return FlowJob(blocking_job(tree.job, wait), [self._read(e) for e in tree.children])
 
 
 class _BoundFlows(flows.FlowProducer):
     """The producer for a loop, over a store that is open and blocks."""
 
-    def __init__(self, store: BlockingStore, prefix: str) -> None:
-        super().__init__(store, prefix=prefix)
+    _blocks = True
+
+    def __init__(self, store: BlockingStore, prefix: str, payloads: PayloadOptions | None) -> None:
+        super().__init__(store, prefix=prefix, payloads=payloads)
         self._bound = store
 
     async def _connected(self) -> Store:

@@ -16,6 +16,7 @@ from waystation.bullmq import (
     Logs,
     Metrics,
     MetricsKind,
+    PayloadOptions,
     QueueEvent,
     RepeatStrategy,
     Retryable,
@@ -56,6 +57,7 @@ class Queue(BlockingClient):
         default_job_options: JobOptions | None = None,
         size_limit: int = codec.PAYLOAD_LIMIT,
         repeat_strategy: RepeatStrategy | None = None,
+        payloads: PayloadOptions | None = None,
     ) -> None:
         super().__init__(url)
         self._queue = _BoundQueue(
@@ -64,6 +66,7 @@ class Queue(BlockingClient):
             default_job_options=default_job_options,
             size_limit=size_limit,
             repeat_strategy=repeat_strategy,
+            payloads=payloads,
         )
         self._prefix = prefix
         self.schedulers = Schedulers(self._bound)
@@ -138,7 +141,7 @@ class Queue(BlockingClient):
 
         Raises `JobFailed` when it fails for good, and `TimeoutError` after `timeout`.
         """
-        return self._listener().wait(job_id, timeout)
+        return self._queue.opened(self._listener().wait(job_id, timeout))
 
     def events(self, after: str | None = None) -> Iterator[QueueEvent]:
         """Events of the queue as they happen, or after the event with this id."""
@@ -323,6 +326,7 @@ class Queue(BlockingClient):
 class _BoundQueue(bullmq.Queue):
     """The queue for a loop, over a store that is open and blocks."""
 
+    _blocks = True
     _bound: BlockingStore
 
     def __init__(self, name: str, **options: Any) -> None:
@@ -331,6 +335,9 @@ class _BoundQueue(bullmq.Queue):
 
     def bind(self, store: BlockingStore) -> None:
         self._bound = store
+
+    def opened(self, stored: Any) -> Any:
+        return stored if self._sealing is None else self._sealing.opened(stored)
 
     async def mark(self, store: BlockingStore) -> None:
         await self._on_connect(store)

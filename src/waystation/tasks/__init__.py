@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from waystation.core.lazy import names_of
 
 if TYPE_CHECKING:
-    from waystation.tasks.blobs import Blob, Blobs, DirectoryBlobs
+    from waystation.bullmq.payloads.blobs import Blob, Blobs, DirectoryBlobs
+    from waystation.bullmq.payloads.options import PayloadOptions
     from waystation.tasks.dependencies import Dependency, Provider, Scope, depends
-    from waystation.tasks.sealing import PayloadOptions
     from waystation.tasks.task import (
         AsyncTask,
         BlockingTask,
@@ -53,18 +53,18 @@ __getattr__ = names_of(
     __name__,
     {
         "AsyncTask": "task",
-        "Blob": "blobs",
+        "Blob": "waystation.bullmq.payloads.blobs",
         "BlockingTask": "task",
         "BlockingTaskJob": "task",
-        "Blobs": "blobs",
+        "Blobs": "waystation.bullmq.payloads.blobs",
         "Call": "task",
         "CallNode": "task",
         "Declare": "tasks",
         "Dependency": "dependencies",
-        "DirectoryBlobs": "blobs",
+        "DirectoryBlobs": "waystation.bullmq.payloads.blobs",
         "Middleware": "tasks",
         "Next": "tasks",
-        "PayloadOptions": "sealing",
+        "PayloadOptions": "waystation.bullmq.payloads.options",
         "PlainTask": "task",
         "Provider": "dependencies",
         "Scope": "dependencies",

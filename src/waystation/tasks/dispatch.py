@@ -11,8 +11,6 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from waystation.bullmq import Job, JobDelayed, Store, SyncJob
-from waystation.bullmq.fields import remember
-from waystation.core import codec
 from waystation.core.errors import InvalidOption, NoHandler, TimedOut, UnreadableData
 from waystation.core.runtime.handlers import Handler, handler_of
 from waystation.tasks.dependencies import JobScope, Lifespan, Place
@@ -75,21 +73,12 @@ class Dispatcher(Handler[Job]):
         if task is None:
             known = ", ".join(sorted(self._named))
             raise NoHandler(f"no handler for jobs named {job.name!r}; there are: {known}")
-        data = _data_of(job.name, await self._opened(job))
+        data = _data_of(job.name, job.data)
         self._tasks.restore_context(_mark(data).get("context") or {})
         call = partial(self._attempt, task, job, data)
         for each in reversed(self._tasks.layers):
             call = partial(_around, each, job, call)
-        plain = payload_of(task).write_result(await call())
-        return await self._tasks.sealing.sealed_soon(task.queue, plain)
-
-    async def _opened(self, job: Job) -> Any:
-        stored = job.data
-        plain = await self._tasks.sealing.opened_soon(stored)
-        if plain is not stored:
-            # Whoever looks at the job sees what its producer gave it.
-            remember(job, {b"data": codec.encode_as_node(plain)})
-        return plain
+        return payload_of(task).write_result(await call())
 
     async def _attempt(self, task: Task[..., Any], job: Job, data: Data) -> Any:
         if (version := _version(data)) > task.version:

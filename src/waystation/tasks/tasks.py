@@ -14,7 +14,6 @@ from collections.abc import (
     Sequence,
 )
 from contextvars import ContextVar
-from datetime import UTC, datetime, timedelta
 from typing import Any, ParamSpec, Protocol, Self, TypeAlias, TypeVar, Unpack, cast, overload
 from weakref import WeakKeyDictionary
 
@@ -27,6 +26,7 @@ from waystation.bullmq import (
     JobOptions,
     Listener,
     NewJob,
+    PayloadOptions,
     Queue,
     Schedule,
     Store,
@@ -34,9 +34,11 @@ from waystation.bullmq import (
     WorkerOptions,
     open_store,
 )
+from waystation.bullmq.payloads import sweeping
+from waystation.bullmq.payloads.sealing import Sealing
 from waystation.bullmq.redis.keys import PREFIX, QueueKeys
 from waystation.bullmq.redis.packing import merged
-from waystation.core.durations import Duration, seconds
+from waystation.core.durations import Duration
 from waystation.core.errors import InvalidOption
 from waystation.core.options import at_least
 from waystation.core.runtime.service import serve
@@ -44,8 +46,6 @@ from waystation.core.shared import Shared
 from waystation.sync.queue import Queue as BlockingQueue
 from waystation.tasks.dependencies import Lifespan, Place, Provider
 from waystation.tasks.payload import plain_of
-from waystation.tasks.sealing import PayloadOptions, Sealing
-from waystation.tasks.sweeping import unneeded
 from waystation.tasks.task import (
     AsyncTask,
     Call,
@@ -106,8 +106,10 @@ class Tasks:
         if len(self._context) != len(context):
             raise InvalidOption("context variables need different names, got one name twice")
         self._declared: dict[tuple[str, str], Task[..., Any]] = {}
+        self.payloads = payloads
+        """What becomes of arguments and results before they are stored."""
         self.sealing = Sealing(payloads)
-        """What becomes of payloads before they are stored. Internal."""
+        """Seals and opens them. Internal."""
         self.layers: list[Middleware] = []
         """The middleware, the outermost first. Internal."""
         self.overrides: dict[Provider, Provider] = {}
@@ -252,18 +254,11 @@ class Tasks:
         self, store: Store | None = None, *, older: Duration = _WEEK_S, dry_run: bool = False
     ) -> int:
         """Delete blobs older than that which no job mentions any more; returns how many."""
-        blobs = self.sealing.blobs
-        if blobs is None:
-            raise InvalidOption("these tasks have no blobs to sweep")
         if store is None:
             async with await open_store(self.url) as opened:
                 return await self.sweep_blobs(opened, older=older, dry_run=dry_run)
-        before = datetime.now(UTC) - timedelta(seconds=seconds(older, "older"))
         queues = [QueueKeys(each, prefix=self.prefix) for each in self.queues]
-        names = await unneeded(store, blobs, queues, before)
-        if not dry_run:
-            await asyncio.to_thread(lambda: [blobs.delete(each) for each in names])
-        return len(names)
+        return await sweeping.sweep(store, self.sealing.blobs, queues, older=older, dry_run=dry_run)
 
     # Looking up
 

@@ -43,6 +43,7 @@ class TaskWorker(Worker):
             prefix=tasks.prefix,
             options=options,
             listener=listener,
+            payloads=tasks.payloads,
             **given,
         )
 

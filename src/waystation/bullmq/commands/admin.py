@@ -1,4 +1,4 @@
-"""`waystation bullmq schedulers`, `remove`, `promote`, `obliterate` and `follow`."""
+"""`waystation bullmq schedulers`, `remove`, `promote`, `obliterate`, `sweep` and `follow`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,20 @@ from waystation.bullmq.commands.matching import (
     Until,
     change_matching,
 )
-from waystation.bullmq.commands.reach import AsJson, OfQueue, Yes, agreed, check_known, on, on_known
+from waystation.bullmq.commands.reach import (
+    AsJson,
+    OfQueue,
+    Yes,
+    agreed,
+    check_known,
+    on,
+    on_known,
+    on_sealed,
+)
 from waystation.bullmq.states import STATES, known_states
 from waystation.core import codec
 from waystation.core.app.listing import list_rows
+from waystation.core.durations import parse_duration
 from waystation.core.errors import InvalidOption, NotFound
 from waystation.core.identity import person
 
@@ -205,6 +215,21 @@ def obliterate(
     typer.echo("deleted")
 
 
+def sweep(
+    context: typer.Context,
+    queue: OfQueue,
+    older: Annotated[str, typer.Option(help="Only those older than this, such as 12h.")] = "168h",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
+) -> None:
+    """Delete payloads outside the store, under bullmq.payloads.blobs, that no job mentions."""
+
+    async def delete(queue: Queue) -> int:
+        return await queue.sweep_blobs(older=parse_duration(older), dry_run=dry_run)
+
+    many = on_sealed(context, queue, delete)
+    typer.echo(f"{many:,} {'would be deleted' if dry_run else 'deleted'}")
+
+
 def follow(
     context: typer.Context,
     queue: OfQueue,
@@ -257,6 +282,7 @@ def register(app: typer.Typer) -> None:
         remove,
         promote,
         obliterate,
+        sweep,
         follow,
     ):
         app.command()(command)

@@ -32,6 +32,7 @@ from waystation.bullmq.commands.reach import (
     check_known,
     on,
     on_known,
+    on_sealed,
 )
 from waystation.bullmq.states import STATES, known_states
 from waystation.core import codec
@@ -133,7 +134,7 @@ def jobs(
             *((job.id,) if state != "all" else (job.id, in_state)),
             job.created_at.isoformat(timespec="seconds"),
             job.name,
-            " ".join((job.failed_reason or "").split()),
+            "" if in_state == "completed" else " ".join((job.failed_reason or "").split()),
         )
         for in_state, job in found
     ]
@@ -170,6 +171,8 @@ def job(
     """Print what is known about one job, with the tracebacks of its failed attempts."""
 
     async def ask(queue: Queue) -> dict[str, Any]:
+        from waystation.bullmq.payloads.notes import note_on
+
         found = await queue.get_job(job_id)
         if found is None:
             raise NotFound(f"there is no job {job_id} in the queue {queue.name}")
@@ -178,6 +181,7 @@ def job(
             "name": found.name,
             "state": await found.state(),
             "data": codec.decode_or_text(found.data_text),
+            "payload": note_on(found),
             "options": found.options.raw,
             "progress": found.progress,
             "attempts_made": found.attempts_made,
@@ -232,7 +236,7 @@ def add(
             job_id=job_id,
         )
 
-    typer.echo(on(context, queue, put).id)
+    typer.echo(on_sealed(context, queue, put).id)
 
 
 @app.command()

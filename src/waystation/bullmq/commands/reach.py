@@ -11,7 +11,7 @@ import typer
 from waystation.core.errors import NotFound
 
 if TYPE_CHECKING:
-    from waystation.bullmq import Queue
+    from waystation.bullmq import PayloadOptions, Queue
     from waystation.core.settings.load import Settings
     from waystation.core.store.connection import Store
 
@@ -38,6 +38,16 @@ def agreed(question: str, yes: bool) -> None:
 def on(context: typer.Context, name: str, step: Callable[[Queue], Coroutine[Any, Any, T]]) -> T:
     """Use a queue."""
     return _run(context, name, lambda _, queue: step(queue))
+
+
+def on_sealed(
+    context: typer.Context, name: str, step: Callable[[Queue], Coroutine[Any, Any, T]]
+) -> T:
+    """Use a queue whose payloads are sealed as the settings say."""
+    from waystation.bullmq.settings import BullmqSettings
+
+    payloads = cast(Given, context.obj).settings[BullmqSettings].payloads.options()
+    return _run(context, name, lambda _, queue: step(queue), payloads)
 
 
 def on_known(
@@ -69,7 +79,10 @@ def check_known(context: typer.Context, name: str) -> None:
 
 
 def _run(
-    context: typer.Context, name: str, step: Callable[[Store, Queue], Coroutine[Any, Any, T]]
+    context: typer.Context,
+    name: str,
+    step: Callable[[Store, Queue], Coroutine[Any, Any, T]],
+    payloads: PayloadOptions | None = None,
 ) -> T:
     # These take long to load, and help needs none of them.
     import asyncio
@@ -82,6 +95,6 @@ def _run(
 
     async def run() -> T:
         async with compose.store(given.settings[StoreSettings]) as store:
-            return await step(store, Queue(name, store, prefix=given.prefix))
+            return await step(store, Queue(name, store, prefix=given.prefix, payloads=payloads))
 
     return asyncio.run(run())

@@ -25,6 +25,8 @@ async def run(
     place, watched = settings[StoreSettings], settings[TelemetrySettings]
     if fleet.is_member():
         watched = msgspec.structs.replace(watched, metrics_port=None)
+    # A handler that comes with a framework, such as Django, has the options of its site.
+    payloads = getattr(handler, "payloads", None) or settings[BullmqSettings].payloads.options()
     async with (
         compose.telemetry(watched, queues=queues) as telemetry,
         compose.store(place, wait_s=place.wait) as store,
@@ -37,6 +39,7 @@ async def run(
                 store,
                 prefix=prefix,
                 options=settings[BullmqSettings].worker,
+                payloads=payloads,
                 listener=Metered(telemetry.metrics, line="bullmq", queue=queue),
             )
             for queue in dict.fromkeys(queues)

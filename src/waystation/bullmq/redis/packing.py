@@ -140,6 +140,11 @@ def merged(options: JobOptions | None, given: JobKeywords, defaults: JobOptions)
         ) from None
 
 
+def as_new_job(job: JobLike) -> NewJob:
+    """A job to be added, from however it was given."""
+    return NewJob(*(job if len(job) == 3 else _padded(job)))
+
+
 def _padded(job: Any) -> tuple[Any, Any, None]:
     if not isinstance(job, tuple | list) or len(cast(list[Any], job)) != 2:
         raise InvalidInput(f"a job to add is a name, its data and perhaps options, got {job!r}")

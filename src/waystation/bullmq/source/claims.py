@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from typing import Any
 
 from waystation.bullmq.job import COUNTED, Job, QueueRef, refusal_of
+from waystation.bullmq.payloads.sealing import Sealing
 from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.client import client_name
 from waystation.bullmq.redis.keys import QueueKeys
@@ -40,6 +41,7 @@ class BullSource:
         *,
         clock: Clock | None = None,
         progressed: Callable[[Job, Any], None] | None = None,
+        sealing: Sealing | None = None,
     ) -> None:
         self._client: Client = store.hot
         self._store = store
@@ -49,7 +51,7 @@ class BullSource:
         self._timer: Clock = clock or SystemClock()
         name = client_name(keys, f":w:{options.worker}")
         self._marker = WakeUp(store, "BZPOPMIN", keys.marker, client_name=name, clock=self._timer)
-        self._queue = QueueRef(self._client, keys, progressed)
+        self._queue = QueueRef(self._client, keys, progressed, sealing)
         self._records = Records(options)
         self._limited_until = 0.0
         self._lost: LostAnswers[Job, Record] = LostAnswers()

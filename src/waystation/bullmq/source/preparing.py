@@ -19,7 +19,7 @@ async def prepare(job: Job, options: ClaimOptions) -> Limit | None:
     Returns how long the attempt may take by the job's own terms.
     """
     if job.scheduler_id is not None:
-        client, keys, _ = queue_of(job)
+        client, keys, *_ = queue_of(job)
         # First, so that the schedule goes on even if this run of it fails.
         await schedulers.advance(client, keys, job, strategy=options.repeat_strategy)
     if known(job, FAILING) is not None:

@@ -11,6 +11,7 @@ from waystation.bullmq.fields import FAILING, known, remember_result
 from waystation.bullmq.fields import remember as remember_fields
 from waystation.bullmq.job import Job, has_undo, steps_of
 from waystation.bullmq.options import Backoff, growing, kept
+from waystation.bullmq.payloads.sealing import SealedResult
 from waystation.bullmq.source.options import ClaimOptions
 from waystation.core import codec
 from waystation.core.durations import milliseconds
@@ -52,7 +53,7 @@ class Records:
         if type(settled.outcome) is not Done:
             return None
         try:
-            return settled, self._completed(settled.claim, settled.outcome.result)
+            return self._done(settled, settled.outcome.result)
         except InvalidResult:
             return None
 
@@ -63,7 +64,7 @@ class Records:
         record: Record | None = ("returned", claim.id, claim.token)
         if isinstance(outcome, Done):
             try:
-                return settled, self._completed(claim, outcome.result)
+                return self._done(settled, outcome.result)
             except InvalidResult as error:
                 outcome = Failed(error)
         match outcome:
@@ -76,6 +77,14 @@ class Records:
             case _:
                 pass
         return Settled(claim, stored, settled.took_s), record
+
+    def _done(self, settled: Settled[Job], result: object) -> tuple[Settled[Job], Record]:
+        claim = settled.claim
+        if type(result) is SealedResult:
+            # What is reported is what the handler has returned, whatever is stored of it.
+            settled = Settled(claim, Done(result.plain), settled.took_s)
+            result = result.stored
+        return settled, self._completed(claim, result)
 
     def _completed(self, claim: Claim[Job], result: object) -> Record:
         value = codec.encode_result(result, self._options.result_limit)

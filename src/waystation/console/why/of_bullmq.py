@@ -5,6 +5,7 @@ from contextlib import aclosing
 from typing import Any
 
 from waystation.bullmq.fields import JobFields, awaited_signal
+from waystation.bullmq.payloads.notes import note_on
 from waystation.bullmq.redis import queue_scripts
 from waystation.bullmq.redis.commands import ask
 from waystation.bullmq.redis.keys import QueueKeys
@@ -370,4 +371,5 @@ def _facts(job: JobFields) -> dict[str, Any]:
         "started_at": iso(job.started_ms),
         "finished_at": iso(job.finished_ms),
         "failed_reason": line(job.failed_reason) or None,
+        "payload": note_on(job),
     }

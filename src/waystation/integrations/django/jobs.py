@@ -7,11 +7,12 @@
 from functools import cache
 from typing import Any, Unpack
 
-from django.conf import settings
 from django.db import connections, transaction
 from msgspec import UNSET
 
 from waystation.bullmq import JobKeywords, JobOptions
+from waystation.bullmq.payloads.sealing import Sealing
+from waystation.integrations.django import site
 from waystation.integrations.django.models import Outbox
 from waystation.integrations.outbox import MOST_ROWS, OutboxRow, Relay, row_of, row_of_call
 from waystation.sync import Queue
@@ -40,7 +41,9 @@ def enqueue_call(call: Call[Any], *, using: str | None = None) -> None:
     """Add a call of a task, which `bind` makes, once the current transaction is committed."""
     job = call.new_job()
     transaction.on_commit(
-        lambda: queue_of(call.task.queue).add(job.name, job.data, job.options), using=using
+        # Tasks of our own have payload options of their own.
+        lambda: _plain_queue_of(call.task.queue).add(job.name, job.data, job.options),
+        using=using,
     )
 
 
@@ -54,6 +57,8 @@ def to_outbox(
     **given: Unpack[JobKeywords],
 ) -> str:
     """Write a job in the current transaction; returns the id that it will have."""
+    if (payloads := site.payloads()) is not None:
+        data = Sealing(payloads).sealed(queue, {} if data is UNSET else data)
     return _write(row_of(queue, name, data, options, given), using)
 
 
@@ -87,14 +92,15 @@ def _write(row: OutboxRow, using: str | None) -> str:
 
 @cache
 def _relay() -> Relay:
-    return Relay(_url())
+    return Relay(site.url())
 
 
 @cache
 def queue_of(name: str) -> Queue:
     """A queue of the site's store, whose connections all threads share. Internal."""
-    return Queue(name, _url())
+    return Queue(name, site.url(), payloads=site.payloads())
 
 
-def _url() -> str | None:
-    return getattr(settings, "WAYSTATION_URL", None)
+@cache
+def _plain_queue_of(name: str) -> Queue:
+    return Queue(name, site.url())

@@ -22,6 +22,7 @@ from waystation.bullmq import Job, SyncJob
 from waystation.core.errors import InvalidResult, NoHandler, Unrecoverable
 from waystation.core.failure import trace_text
 from waystation.core.runtime.handlers import Handler, handler_of
+from waystation.integrations.django import site
 from waystation.integrations.django.framework import (
     Task,
     TaskContext,
@@ -40,6 +41,8 @@ class TaskHandler(Handler[Job]):
 
     def __init__(self) -> None:
         super().__init__(self._run)
+        self.payloads = site.payloads()
+        """For the worker that it runs in."""
         self._threads: Handler[Any] | None = None
         self._concurrency = 1
 

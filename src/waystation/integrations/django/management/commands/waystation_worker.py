@@ -10,10 +10,10 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from waystation.bullmq.redis.keys import PREFIX
+from waystation.integrations.django import site
 from waystation.integrations.django.backend import WaystationBackend
 from waystation.integrations.django.framework import backends
 
@@ -67,6 +67,6 @@ def _environ() -> dict[str, str]:
     # `manage.py` may lie in another directory than the one it is called from.
     paths = [str(Path(sys.argv[0]).resolve().parent), os.environ.get("PYTHONPATH", "")]
     found = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    if url := getattr(settings, "WAYSTATION_URL", None):
+    if url := site.url():
         found["WAYSTATION_STORE__URL"] = url
     return found

@@ -3,16 +3,36 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import cast
 
-from waystation.bullmq import Store
+from waystation.bullmq.payloads.blobs import Blobs
 from waystation.bullmq.redis.keys import QueueKeys
+from waystation.core.durations import Duration, seconds
+from waystation.core.errors import InvalidOption
 from waystation.core.store import faults
-from waystation.tasks.blobs import Blobs
+from waystation.core.store.connection import Store
 
 _ID = re.compile(rb"[0-9a-f]{32}")
 _KEYS_AT_ONCE = 100
+
+
+async def sweep(
+    store: Store,
+    blobs: Blobs | None,
+    queues: Sequence[QueueKeys],
+    *,
+    older: Duration,
+    dry_run: bool,
+) -> int:
+    """Delete blobs older than that which no job mentions any more; returns how many."""
+    if blobs is None:
+        raise InvalidOption("there are no blobs to sweep: payloads need blobs")
+    before = datetime.now(UTC) - timedelta(seconds=seconds(older, "older"))
+    names = await unneeded(store, blobs, queues, before)
+    if not dry_run:
+        await asyncio.to_thread(lambda: [blobs.delete(each) for each in names])
+    return len(names)
 
 
 async def unneeded(
@@ -29,21 +49,22 @@ async def unneeded(
         ]
     )
     old = {name.rpartition("/")[2].encode(): name for name in listed}
-    for keys in queues:
+    # A parent that still needs a result may be in another queue than the child that returned it.
+    for prefix in sorted({keys.prefix for keys in queues}):
         if old:
-            async for ids in _mentioned(store, keys):
+            async for ids in _mentioned(store, prefix):
                 for id in ids:
                     old.pop(id, None)
     return sorted(old.values())
 
 
-async def _mentioned(store: Store, keys: QueueKeys) -> AsyncIterator[set[bytes]]:
-    """Everything in the hashes of a queue that could be the id of a blob.
+async def _mentioned(store: Store, prefix: str) -> AsyncIterator[set[bytes]]:
+    """Everything in the hashes under a prefix that could be the id of a blob.
 
     Not only jobs have one: a parent keeps its children's results when they are gone, and a
     scheduler the data of the jobs to come.
     """
-    pattern = re.sub(r"([\\*?\[\]])", r"\\\1", keys.base) + "*"
+    pattern = re.sub(r"([\\*?\[\]])", r"\\\1", prefix) + ":*"
     names = cast(
         AsyncIterator[bytes], store.redis.scan_iter(match=pattern, count=1000, _type="HASH")
     )

@@ -90,7 +90,9 @@ class DirectoryBlobs:
 
     def _check_root(self) -> None:
         if not self.root.is_dir():
-            raise NotADirectoryError(f"the directory of payloads {self.root} is not there")
+            raise NotADirectoryError(
+                f"the directory of payloads {self.root} is not there: mount it, or make it"
+            )
 
     def _place(self, name: str) -> Path:
         queue, _, id = name.partition("/")

@@ -1,0 +1,1 @@
+"""Payloads: data and results of jobs encrypted, or kept outside the store."""
