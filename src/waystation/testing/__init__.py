@@ -1,7 +1,8 @@
 """Tools for tests of your own handlers and producers.
 
 - `run_jobs` runs handlers over jobs in memory, without a store.
-- `sandbox` opens queues and workers on a server of their own, with a clock to turn.
+- `sandbox` opens queues and workers on a server of their own, with a clock to turn; for `async def`
+  tests with `async with`, for plain ones with `with`.
 - `embedded_server` starts an empty server for one test, for producers and whole workers.
 - `run_until_empty` lets a worker finish everything that is in a queue.
 - `Drill` runs a handler under kills, double deliveries, lost replies and late acknowledgements.
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
     from waystation.core.clock import HandClock
     from waystation.testing.drill import Drill, Finding, Verdict, run_drill
     from waystation.testing.jobs import MemoryJob, run_jobs
-    from waystation.testing.sandboxes import Sandbox, sandbox
+    from waystation.testing.sandboxes import Sandbox
     from waystation.testing.servers import Counted, Runs, embedded_server, run_until_empty
+    from waystation.testing.sync_sandbox import Opening, SyncSandbox, sandbox
 
 __all__ = [
     "Counted",
@@ -25,8 +27,10 @@ __all__ = [
     "Finding",
     "HandClock",
     "MemoryJob",
+    "Opening",
     "Runs",
     "Sandbox",
+    "SyncSandbox",
     "Verdict",
     "embedded_server",
     "run_drill",
@@ -43,13 +47,15 @@ __getattr__ = names_of(
         "Finding": "drill",
         "HandClock": "waystation.core.clock",
         "MemoryJob": "jobs",
+        "Opening": "sync_sandbox",
         "Runs": "servers",
         "Sandbox": "sandboxes",
+        "SyncSandbox": "sync_sandbox",
         "Verdict": "drill",
         "embedded_server": "servers",
         "run_drill": "drill",
         "run_jobs": "jobs",
         "run_until_empty": "servers",
-        "sandbox": "sandboxes",
+        "sandbox": "sync_sandbox",
     },
 )

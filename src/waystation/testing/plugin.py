@@ -1,7 +1,7 @@
-"""Fixtures for pytest: `waystation_url` and `waystation_sandbox`.
+"""Fixtures for pytest: `waystation_url`, `waystation_sandbox` and `waystation_sync_sandbox`.
 
 pytest finds them once waystation is installed. Tests with `async def` need a plugin that runs them,
-such as anyio or pytest-asyncio in their auto mode.
+such as anyio or pytest-asyncio in their auto mode; plain ones need none.
 """
 
 from collections.abc import AsyncGenerator, Generator
@@ -11,6 +11,7 @@ import pytest
 
 if TYPE_CHECKING:
     from waystation.testing.sandboxes import Sandbox
+    from waystation.testing.sync_sandbox import SyncSandbox
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +37,16 @@ def waystation_url(waystation_server: str) -> str:
 @pytest.fixture
 async def waystation_sandbox(waystation_url: str) -> "AsyncGenerator[Sandbox]":
     """Queues, workers and a clock on a server that is empty when the test begins."""
-    from waystation.testing.sandboxes import sandbox
+    from waystation.testing.sync_sandbox import sandbox
 
     async with sandbox(waystation_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def waystation_sync_sandbox(waystation_url: str) -> "Generator[SyncSandbox]":
+    """The same for plain tests, without asyncio."""
+    from waystation.testing.sync_sandbox import sandbox
+
+    with sandbox(waystation_url) as opened:
         yield opened

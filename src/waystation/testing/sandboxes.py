@@ -2,11 +2,12 @@
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, TypeAlias, cast, overload
+from typing import Any, TypeAlias, TypeVar, cast, overload
 
-from waystation.bullmq import Job, Queue, Worker
+from waystation.bullmq import Job, PayloadOptions, Queue, Worker
+from waystation.bullmq.fields import JobFields
 from waystation.bullmq.redis.commands import hash_at, server_ms
 from waystation.bullmq.redis.keys import PREFIX, QueueKeys
 from waystation.bullmq.states import State
@@ -19,6 +20,8 @@ from waystation.testing.servers import embedded_server
 
 Handlers: TypeAlias = Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]]
 """A handler, or one for each name of a job."""
+
+J = TypeVar("J", bound=JobFields[Any, Any])
 
 _RUNNABLE: tuple[State, ...] = ("waiting", "prioritized", "active")
 _LOOK_EVERY_S = 0.005
@@ -34,24 +37,35 @@ class Sandbox:
         self._closing = closing
         self._queues: dict[str, Queue] = {}
         self._prefixes: dict[str, str] = {}
+        self._payloads: dict[str, PayloadOptions | None] = {}
         self._handlers: dict[str, Any] = {}
         self._failures: dict[tuple[str, str], dict[int, BaseException]] = {}
 
     def queue(self, name: str) -> Queue:
         """The queue of this name."""
         if name not in self._queues:
-            self._queues[name] = Queue(name, self._store, prefix=self._prefix(name))
+            self._queues[name] = Queue(
+                name, self._store, prefix=self.prefix(name), payloads=self.payloads(name)
+            )
         return self._queues[name]
 
     @overload
     def handle(self, queue: Tasks, /) -> None: ...
     @overload
-    def handle(self, queue: str, handlers: Handlers) -> None: ...
-    def handle(self, queue: str | Tasks, handlers: Handlers | None = None) -> None:
+    def handle(
+        self, queue: str, handlers: Handlers, *, payloads: PayloadOptions | None = None
+    ) -> None: ...
+    def handle(
+        self,
+        queue: str | Tasks,
+        handlers: Handlers | None = None,
+        *,
+        payloads: PayloadOptions | None = None,
+    ) -> None:
         """Let `run_all` run the jobs of a queue with a handler, or with one for each name.
 
         Given typed tasks, it runs those of all their queues, and until the sandbox is closed they
-        add their jobs here, wherever their own store is.
+        add their jobs here, wherever their own store is. `payloads` are those of the queue.
         """
         if isinstance(queue, Tasks):
             self._take_over(queue)
@@ -60,8 +74,8 @@ class Sandbox:
             raise InvalidOption(f"the queue {queue} needs a handler, or tasks: box.handle(tasks)")
         if isinstance(handlers, Tasks):
             raise InvalidOption("tasks know their queues: box.handle(tasks)")
-        self.queue(queue)
         self._handlers[queue] = handlers
+        self._use(queue, payloads)
 
     def fail(
         self, queue: str, name: str, *, attempt: int = 1, error: BaseException | None = None
@@ -94,9 +108,7 @@ class Sandbox:
 
     async def added(self, queue: str, name: str | None = None) -> list[Job]:
         """The jobs of a queue in any state, the oldest first, or those with one name."""
-        jobs = await self.queue(queue).get_jobs(limit=None)
-        found = [job for job in jobs if name in (None, job.name)]
-        return sorted(found, key=lambda job: (job.created_ms, len(job.id), job.id))
+        return oldest_first(await self.queue(queue).get_jobs(limit=None), name)
 
     async def assert_added(
         self, queue: str, name: str, data: Any = None, *, count: int | None = None
@@ -105,16 +117,7 @@ class Sandbox:
 
         `data` is what the job's data must be, or for an object what it must contain.
         """
-        jobs = await self.added(queue)
-        found = [job for job in jobs if job.name == name and _fits(job.data, data)]
-        if (len(found) == count) if count is not None else found:
-            return found
-        wanted = "a job" if count is None else f"{count} jobs"
-        about = "" if data is None else f" with {data!r}"
-        there = "\n".join(f"  {job.name} {job.data!r}" for job in jobs) or "  none"
-        raise AssertionError(
-            f"wanted {wanted} {name!r}{about} in {queue!r}, found {len(found)} among:\n{there}"
-        )
+        return such_jobs(await self.added(queue), queue, name, data, count)
 
     def _worker(self, queue: str) -> Worker:
         handlers = self._handlers[queue]
@@ -122,7 +125,14 @@ class Sandbox:
             return handlers.worker(queue, self._store, poll=0.02, stalled_interval=1)
         if self._failures:
             handlers = self._failing(queue, handlers)
-        return Worker(queue, handlers, self._store, poll=0.02, stalled_interval=1)
+        return Worker(
+            queue,
+            handlers,
+            self._store,
+            payloads=self.payloads(queue),
+            poll=0.02,
+            stalled_interval=1,
+        )
 
     def _take_over(self, tasks: Tasks) -> None:
         async def failing(job: Job, call_next: Next) -> Any:
@@ -135,15 +145,24 @@ class Sandbox:
         self._closing.callback(tasks.layers.remove, failing)
         for name in tasks.queues:
             self._prefixes[name] = tasks.prefix
-            self._queues.pop(name, None)
-            self.queue(name)
             self._handlers[name] = tasks
+            self._use(name, tasks.payloads)
 
-    def _prefix(self, queue: str) -> str:
+    def _use(self, queue: str, payloads: PayloadOptions | None) -> None:
+        self._payloads[queue] = payloads
+        self._queues.pop(queue, None)
+        self.queue(queue)
+
+    def prefix(self, queue: str) -> str:
+        """Internal: how the keys of a queue begin."""
         return self._prefixes.get(queue, PREFIX)
 
+    def payloads(self, queue: str) -> PayloadOptions | None:
+        """Internal: what becomes of the data and results of a queue."""
+        return self._payloads.get(queue)
+
     def _keys(self, queue: str) -> QueueKeys:
-        return QueueKeys(queue, prefix=self._prefix(queue))
+        return QueueKeys(queue, prefix=self.prefix(queue))
 
     def _failing(self, queue: str, handlers: Any) -> Any:
         def check(job: Any) -> None:
@@ -188,14 +207,33 @@ def _checked_first(
 
 
 @asynccontextmanager
-async def sandbox(url: str | None = None) -> AsyncGenerator[Sandbox]:
-    """Open a sandbox on an empty server of its own, or on the one at `url`."""
+async def opened(url: str | None = None) -> AsyncGenerator[Sandbox]:
+    """Open a sandbox on an empty server of its own, or on the one at `url`. Internal."""
     if url is None:
-        async with embedded_server() as own, sandbox(own) as opened:
-            yield opened
+        async with embedded_server() as own, opened(own) as box:
+            yield box
         return
     async with await connect(url) as store, AsyncExitStack() as closing:
         yield Sandbox(url, store, closing)
+
+
+def oldest_first(jobs: Iterable[J], name: str | None) -> list[J]:
+    """Jobs in the order in which they were added, or those with one name. Internal."""
+    found = [job for job in jobs if name in (None, job.name)]
+    return sorted(found, key=lambda job: (job.created_ms, len(job.id), job.id))
+
+
+def such_jobs(jobs: Sequence[J], queue: str, name: str, data: Any, count: int | None) -> list[J]:
+    """Those of the jobs that a test wants; raises when there are none. Internal."""
+    found = [job for job in jobs if job.name == name and _fits(job.data, data)]
+    if (len(found) == count) if count is not None else found:
+        return found
+    wanted = "a job" if count is None else f"{count} jobs"
+    about = "" if data is None else f" with {data!r}"
+    there = "\n".join(f"  {job.name} {job.data!r}" for job in jobs) or "  none"
+    raise AssertionError(
+        f"wanted {wanted} {name!r}{about} in {queue!r}, found {len(found)} among:\n{there}"
+    )
 
 
 async def _turn(store: Store, keys: QueueKeys, ms: int) -> None:
