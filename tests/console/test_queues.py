@@ -1,6 +1,7 @@
 """Queues and jobs of all products over the HTTP API."""
 
 import asyncio
+import base64
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import pytest
 from tests.console.hands import Desk
 from tests.support.patience import limit
 from waystation import bullmq, files, routing
-from waystation.bullmq import Job, Keep, NewJob, Queue, Schedule
+from waystation.bullmq import Job, Keep, NewJob, PayloadOptions, Queue, Schedule
+from waystation.console.why import why
 
 SEND = NewJob("send", {})
 
@@ -362,3 +364,30 @@ async def test_a_job_is_cancelled_wherever_it_is(desk: Desk) -> None:
         told = await desk.get(f"queues/bullmq/mail/jobs/{id}")
     assert told["job"]["state"] == "failed"
     assert "not wanted" in told["job"]["error"]
+
+
+async def test_a_job_that_was_completed_after_all_shows_no_error(desk: Desk) -> None:
+    async def handler(job: Job) -> str:
+        if job.attempt == 1:
+            raise ConnectionError("no answer")
+        return "sent"
+
+    async with Queue("mail", desk.store) as mail, bullmq.Worker("mail", handler, desk.store):
+        job = await mail.add("send", {}, attempts=2, backoff=None)
+        await mail.wait(job.id, limit(60))
+        await desk.store.ask("DEL", "bull:mail:events")
+        [listed] = (await desk.get("queues/bullmq/mail/jobs?state=completed"))["jobs"]
+        shown = await desk.get(f"queues/bullmq/mail/jobs/{job.id}")
+    assert listed["error"] is None
+    assert [each["what"] for each in shown["timeline"]] == ["added", "active", "completed"]
+
+
+async def test_a_sealed_payload_is_shown_as_it_is_stored_with_a_sentence(desk: Desk) -> None:
+    payloads = PayloadOptions(keys="k1=" + base64.b64encode(b"1" * 32).decode())
+    async with Queue("mail", desk.store, payloads=payloads) as mail:
+        job = await mail.add("send", {"to": "ada"})
+        shown = await desk.get(f"queues/bullmq/mail/jobs/{job.id}")
+        [answer] = await why(desk.store, f"mail/{job.id}")
+    assert shown["data"].keys() == {"$payload"}
+    assert shown["facts"]["payload"] == "the data is encrypted with the key k1"
+    assert answer.evidence["payload"] == "the data is encrypted with the key k1"

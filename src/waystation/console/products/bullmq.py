@@ -6,6 +6,7 @@ from typing import Any, ClassVar, cast
 
 from waystation.bullmq import FlowJob, FlowProducer, Job, JobOptions, Part, Queue, Scheduler
 from waystation.bullmq.changing import STATES_OF, Change, change
+from waystation.bullmq.payloads.notes import note_on
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.states import STATES, State
 from waystation.console.actions.kinds import LONGEST_ID, Act
@@ -121,7 +122,7 @@ class BullmqQueue:
             traces=job.stacktrace,
             logs=list(logs.lines),
             logs_total=logs.total,
-            timeline=moments or list(_known_moments(job)),
+            timeline=moments or _known_moments(job, state),
             parent=_parent(job),
             children={k: v for k, v in children._asdict().items() if v},
             facts=_facts(job),
@@ -315,7 +316,10 @@ class BullmqQueue:
 
 
 def view_of(job: Job, state: str, *, most: int = SHORT) -> JobView:
-    """A job as a list shows it."""
+    """A job as a list shows it.
+
+    A job that was completed after all keeps the reason of an attempt before, as in BullMQ.
+    """
     due = job.created_at + job.delay if state == "delayed" and job.delay_ms else None
     return JobView(
         id=job.id,
@@ -329,7 +333,7 @@ def view_of(job: Job, state: str, *, most: int = SHORT) -> JobView:
         max_attempts=job.max_attempts,
         priority=job.priority,
         progress=job.progress,
-        error=short(job.failed_reason) if job.failed_reason else None,
+        error=short(job.failed_reason) if job.failed_reason and state != "completed" else None,
         worker=job.processed_by,
         data=short(job.data_text, most),
     )
@@ -342,11 +346,11 @@ def _data(job: Job) -> Any:
         return job.data_text
 
 
-def _known_moments(job: Job) -> list[Moment]:
+def _known_moments(job: Job, state: str) -> list[Moment]:
     named = (
         (job.created_at if job.created_ms else None, "added", ""),
         (job.started_at, "active", job.processed_by or ""),
-        (job.finished_at, "failed" if job.failed_reason else "completed", ""),
+        (job.finished_at, "failed" if state == "failed" else "completed", ""),
     )
     return [Moment(at=at, what=what, note=note) for at, what, note in named if at]
 
@@ -364,6 +368,7 @@ def _facts(job: Job) -> dict[str, Any]:
         "scheduler": job.scheduler_id,
         "stalled": job.stalled_count or None,
         "times started": job.attempts_started or None,
+        "payload": note_on(job),
     }
     return {name: value for name, value in facts.items() if value is not None}
 
