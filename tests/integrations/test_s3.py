@@ -14,7 +14,7 @@ from waystation.bullmq import PayloadOptions, Queue, Worker
 from waystation.errors import InvalidOption, NotFound, UnreadableData
 from waystation.integrations.s3 import S3Blobs
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 NAME = "mail/" + "0" * 32
 
