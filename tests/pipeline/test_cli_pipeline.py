@@ -237,7 +237,7 @@ def test_a_run_whose_java_is_killed_says_so_and_what_to_do(
         (("scan", "nowhere"), "wanted a directory, or a listing"),
         (("scan", ".", "--queue", "none"), "default_priority must be one of high, low"),
         (("run", "--once", "--history", "ftp://lake/history"), "a URL with s3, gs, abfs"),
-        (("sql", "select 1", "--no-live", "--history", "s3://lake/history"), "--engine spark"),
+        (("sql", "select 1", "--no-live", "--history", "ftp://lake/history"), "a URL with s3, gs"),
         (("compact", "--conf", "spark.ui.port"), "wanted --conf NAME=VALUE"),
         (("compact", "--conf", "ui.port=1"), "a setting of Spark"),
         (("compact", "--conf", "spark.sql.session.timeZone=CET"), "must be UTC here, got CET"),
