@@ -23,8 +23,7 @@ from waystation.bullmq.commands.reach import (
     AsJson,
     OfQueue,
     Yes,
-    agreed,
-    check_known,
+    agreed_on,
     on,
     on_known,
     on_sealed,
@@ -203,8 +202,7 @@ def obliterate(
     yes: Yes = False,
 ) -> None:
     """Delete a queue with everything in it, for good."""
-    check_known(context, queue)
-    agreed(f"Delete the queue {queue} with everything in it for good?", yes)
+    agreed_on(context, queue, f"Delete the queue {queue} with everything in it for good?", yes)
 
     async def delete(queue: Queue) -> None:
         # A queue must be paused before it can be deleted, as in BullMQ.

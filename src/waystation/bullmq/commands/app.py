@@ -28,7 +28,7 @@ from waystation.bullmq.commands.reach import (
     Given,
     OfQueue,
     Yes,
-    agreed,
+    agreed_on,
     check_known,
     on,
     on_known,
@@ -324,8 +324,7 @@ def clean(
         able = ", ".join(get_args(Cleanable))
         raise InvalidOption(f"jobs can be cleaned that are {able}, got {state!r}")
     age = parse_duration(older)
-    check_known(context, queue)
-    agreed(f"Remove {state} jobs of {queue} for good?", yes)
+    agreed_on(context, queue, f"Remove {state} jobs of {queue} for good?", yes)
 
     async def remove(queue: Queue) -> list[str]:
         return await queue.clean(age, limit, cast("Cleanable", state))
@@ -341,8 +340,7 @@ def drain(
     yes: Yes = False,
 ) -> None:
     """Remove all waiting jobs for good; schedulers go on."""
-    check_known(context, queue)
-    agreed(f"Remove all waiting jobs of {queue} for good?", yes)
+    agreed_on(context, queue, f"Remove all waiting jobs of {queue} for good?", yes)
 
     async def remove(queue: Queue) -> int:
         return await queue.drain(delayed)

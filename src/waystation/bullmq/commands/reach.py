@@ -35,6 +35,13 @@ def agreed(question: str, yes: bool) -> None:
         typer.confirm(question, abort=True)
 
 
+def agreed_on(context: typer.Context, name: str, question: str, yes: bool) -> None:
+    """As `agreed`, about a queue that has had a job: nobody is asked about a mistyped name."""
+    if not yes:
+        check_known(context, name)
+        agreed(question, yes)
+
+
 def on(context: typer.Context, name: str, step: Callable[[Queue], Coroutine[Any, Any, T]]) -> T:
     """Use a queue."""
     return _run(context, name, lambda _, queue: step(queue))
