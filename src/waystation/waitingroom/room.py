@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -248,15 +248,7 @@ class Room(StoreClient):
 
     async def recover(self, place: Place, secret: str) -> Forbidden | VisitorStatus:
         """Take a missed turn back."""
-        reply = await scripts.recover(
-            await self._client(),
-            self._keys(place),
-            queue=self.queue_id,
-            id=place.id,
-            proof=proof_of(secret),
-            now=self.store.now(),
-        )
-        return Forbidden() if reply == ["forbidden"] else scripts.parse_status(reply)
+        return await self._restored(scripts.recover, place, secret)
 
     async def leave(self, place: Place, secret: str) -> Forbidden | bool:
         """Give the place up; False when there was none."""
@@ -265,15 +257,7 @@ class Room(StoreClient):
 
     async def rejoin(self, place: Place, secret: str) -> Forbidden | VisitorStatus:
         """Take having left back: the old place again, within `RoomOptions.rejoin` of leaving."""
-        reply = await scripts.rejoin(
-            await self._client(),
-            self._keys(place),
-            queue=self.queue_id,
-            id=place.id,
-            proof=proof_of(secret),
-            now=self.store.now(),
-        )
-        return Forbidden() if reply == ["forbidden"] else scripts.parse_status(reply)
+        return await self._restored(scripts.rejoin, place, secret)
 
     async def rejoinable_until(self, place: Place) -> datetime | None:
         """Until when somebody who left can take that back; None when they cannot."""
@@ -383,6 +367,19 @@ class Room(StoreClient):
     async def _newest(self) -> str:
         newest = await self.store.ask("XREVRANGE", self.store.keys.events, "+", "-", "COUNT", 1)
         return newest[0][0].decode() if newest else "0-0"
+
+    async def _restored(
+        self, step: Callable[..., Awaitable[list[str]]], place: Place, secret: str
+    ) -> Forbidden | VisitorStatus:
+        reply = await step(
+            await self._client(),
+            self._keys(place),
+            queue=self.queue_id,
+            id=place.id,
+            proof=proof_of(secret),
+            now=self.store.now(),
+        )
+        return Forbidden() if reply == ["forbidden"] else scripts.parse_status(reply)
 
     async def _give_up(self, place: Place, *, proof: str = "", reason: str = "") -> str:
         return await scripts.leave(
