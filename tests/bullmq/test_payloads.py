@@ -14,6 +14,7 @@ from redis.asyncio import Redis
 
 from tests.support.patience import LIMIT_S
 from tests.support.project import ROOT
+from tests.support.stored_payloads import files, stored
 from waystation.bullmq import (
     FlowNode,
     FlowProducer,
@@ -46,22 +47,6 @@ async def echo_async(job: Job) -> Any:
 
 def echo_all(jobs: Sequence[SyncJob]) -> list[Any]:
     return [ValueError("no") if "word" not in job.data else echo(job) for job in jobs]
-
-
-def files(place: Path) -> list[Path]:
-    return list(place.glob("mail/*"))
-
-
-async def stored(redis: Redis) -> bytes:
-    """Everything that the store holds, as one text."""
-    found = b""
-    async for key in cast(Any, redis.scan_iter()):
-        kind = await redis.type(key)
-        if kind == b"hash":
-            found += b" ".join(await cast(Any, redis.hvals(key)))
-        elif kind == b"stream":
-            found += repr(await redis.xrange(key)).encode()
-    return found
 
 
 async def waited(queue: Queue, *jobs: Any) -> list[Any]:

@@ -11,6 +11,7 @@ import pytest
 from redis.asyncio import Redis
 
 from tests.support.patience import LIMIT_S
+from tests.support.stored_payloads import files, stored
 from waystation.bullmq import Job, Queue, Schedule
 from waystation.errors import InvalidInput, InvalidOption, JobFailed, NotFound, UnreadableData
 from waystation.integrations.outbox import row_of_call
@@ -40,22 +41,6 @@ def echo_of(tasks: Tasks, **options: Any) -> Any:
         return word[::-1]
 
     return echo
-
-
-def files(place: Path) -> list[Path]:
-    return list(place.glob("mail/*"))
-
-
-async def stored(redis: Redis) -> bytes:
-    """Everything that the store holds, as one text."""
-    found = b""
-    async for key in cast(Any, redis.scan_iter()):
-        kind = await redis.type(key)
-        if kind == b"hash":
-            found += b" ".join(await cast(Any, redis.hvals(key)))
-        elif kind == b"stream":
-            found += repr(await redis.xrange(key)).encode()
-    return found
 
 
 async def run(tasks: Tasks, *jobs: Any) -> list[Any]:
