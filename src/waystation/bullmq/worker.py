@@ -352,12 +352,17 @@ class _Prepared(Handler[Job]):
         self._traces = traces
         self._handler = handler
         self._counts_starts = options.max_started_attempts is not None
+        self._prepares = self._counts_starts or sealing.seals
 
-    async def _run(self, job: Job) -> Any:
-        limit, sealed = None, self._sealing.seals
-        if self._counts_starts or not is_plain(job):
-            limit = await prepare(job, self._options)
-            sealed = sealed or is_sealed(job)
+    def _run(self, job: Job) -> Coroutine[Any, Any, Any]:
+        # Nearly every job is of this kind, and passes no coroutine on its way to the handler.
+        if not (self._prepares or self._traces.enabled) and is_plain(job):
+            return self._handler.run(job)
+        return self._run_prepared(job)
+
+    async def _run_prepared(self, job: Job) -> Any:
+        limit = await prepare(job, self._options)
+        sealed = self._sealing.seals or is_sealed(job)
         attempt = self._opened(job) if sealed else self._attempt(job)
         if (reason := known(job, FAILING)) is not None:
             await undo(job, attempt, reason)

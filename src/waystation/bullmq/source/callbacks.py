@@ -48,7 +48,7 @@ class Callbacks(Emitter):
     def settled(self, settled: Sequence[Settled[Job]]) -> None:
         """Outcomes were stored."""
         self._pass_on("settled", settled)
-        if not self.is_heard("completed", "failed"):
+        if not (self.is_heard("completed") or self.is_heard("failed")):
             return
         for each in settled:
             match each.outcome:
@@ -86,6 +86,8 @@ class Callbacks(Emitter):
         self.emit("progress", job, progress)
 
     def _pass_on(self, event: str, *what: Any) -> None:
+        if self._listener is None:
+            return
         method: Callable[..., Any] | None = getattr(self._listener, event, None)
         if method is not None:
             self.calls.call(event, method, *what)

@@ -107,9 +107,9 @@ class Emitter:
                 return True
         return False
 
-    def is_heard(self, *events: str) -> bool:
-        """Whether anybody listens to one of these."""
-        return any(self._callbacks.get(event) for event in events)
+    def is_heard(self, event: str) -> bool:
+        """Whether anybody listens to this."""
+        return bool(self._callbacks.get(event))
 
     def emit(self, event: str, *what: Any) -> None:
         """Call the callbacks for what has happened."""
