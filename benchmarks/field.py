@@ -23,9 +23,10 @@ JOBS = 3_000
 OUR_JOBS = 20_000
 """More where it goes fast, or the clocks would be read before they have moved."""
 LONGEST_S = 600.0
-AT_A_TIME = {"celery": 1, "rq": 1, "huey": 1, "dramatiq": 8, "bullmq": 40}
-"""Where it is not 200: no threads, Dramatiq's own number, and what suits the port best."""
-PEERS = ("celery", "rq", "dramatiq", "huey", "arq", "saq", "taskiq", "bullmq")
+AT_A_TIME = {"celery": 1, "rq": 1, "huey": 1, "dramatiq": 8, "bullmq": 40, "docket": 50}
+"""Where it is not 200: no threads, Dramatiq's own number, what suits the port best, and what
+Docket's connections suffice for."""
+PEERS = ("celery", "rq", "dramatiq", "huey", "arq", "saq", "taskiq", "streaq", "docket", "bullmq")
 NAMES = {"bullmq": "BullMQ's Python port", "node": "BullMQ in Node"}
 FOLDER = Path("build/benchmarks")
 
