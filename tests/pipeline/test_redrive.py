@@ -298,6 +298,31 @@ def test_a_sandbox_tries_some_jobs_once_and_leaves_the_queues_alone(
     assert b'"attempts":1' in cast(bytes, store.hget(one.decode(), "opts"))
 
 
+def test_jobs_are_added_under_the_prefix_of_the_settings(
+    store: Redis,
+    redis_url: str,
+    place: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("WAYSTATION_STORE__URL", redis_url)
+    monkeypatch.setenv("WAYSTATION_BULLMQ__PREFIX", "shop")
+    monkeypatch.setenv("WAYSTATION_PIPELINE__HISTORY", place)
+
+    def ended_with(*words: str) -> int:
+        with pytest.raises(SystemExit) as ended:
+            cli.run(["redrive", "--failure", "f1", "--most", "7", "--go", *words])
+        return int(ended.value.code or 0)
+
+    with working(store, prefix="shop") as worker:
+        assert ended_with() == 0, capsys.readouterr()
+    assert worker.ran.total() == 7
+    keys = cast(list[bytes], store.keys("*"))
+    assert all(key.startswith(b"shop:") for key in keys)
+    assert ended_with("--sandbox", "shop") == 2
+    assert "other than shop" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("prefix", ["bull", "a:b", "-"])
 def test_a_sandbox_is_a_place_of_its_own(
     place: str, prefix: str, capsys: pytest.CaptureFixture[str]

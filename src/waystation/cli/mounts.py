@@ -141,7 +141,7 @@ MOUNTS = (
         "waystation.pipeline.commands.redrive",
         "Add failed jobs of the history again.",
         "History",
-        extra="spark",
+        extra="ask",
     ),
     Mount(
         "simulate",

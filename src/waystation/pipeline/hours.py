@@ -1,13 +1,14 @@
 """Hours: the set of hours that a batch of events touched."""
 
 import datetime as dt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from pyspark.sql import Column
-from pyspark.sql import functions as F
 
 from waystation.pipeline.storage.arrow import pa
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 MOST_LISTED = 100
@@ -35,8 +36,11 @@ class Hours(msgspec.Struct, frozen=True):
             return _EPOCH, _EPOCH
         return min(self.starts), max(self.starts) + dt.timedelta(hours=1)
 
-    def contain(self, instant: Column) -> Column:
+    def contain(self, instant: "Column") -> "Column":
         """Spark filter: the instant lies in one of these hours."""
+        # Whoever has a column of Spark's has imported Spark.
+        from pyspark.sql import functions as F
+
         hour = F.date_trunc("hour", instant)
         if len(self.starts) <= MOST_LISTED:
             return hour.isin([F.lit(each) for each in self.starts])

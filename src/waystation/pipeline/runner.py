@@ -11,6 +11,7 @@ import msgspec
 
 from waystation.core.durations import Duration, milliseconds, seconds
 from waystation.core.events import Line
+from waystation.files.options import Layout
 from waystation.pipeline.bronze import commits, ingest
 from waystation.pipeline.bronze.ingest import Ingest
 from waystation.pipeline.bronze.intake import Intake, IntakeLoop
@@ -24,6 +25,8 @@ from waystation.pipeline.maintenance.erasure import first_day_kept, retain_paylo
 from waystation.pipeline.payloads.followed import mark_followed
 from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.products import product_named
+from waystation.pipeline.products.facts import OpenIds
+from waystation.pipeline.products.files import open_files
 from waystation.pipeline.progress import NoProgress, Progress
 from waystation.pipeline.refresh import gold_tables
 from waystation.pipeline.refresh.fold import fold
@@ -49,6 +52,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Wait that the recommended number of workers should keep."""
     payloads: PayloadSettings = PayloadSettings()
     """What is kept of jobs besides their events."""
+    files_layout: Layout | None = None
+    """Names of the keys of files; None means the default ones."""
     write_back: bool = True
     """Whether recommendations are written to the queues."""
     batch_every: Duration = 5.0
@@ -163,13 +168,12 @@ def raise_stream_limits(
     streams = Streams(events)
     short = 0
     for stream in streams.now():
-        facts = product_named(stream.line)
+        facts, prefix = product_named(stream.line), events.prefix_of(stream.line)
         if keeps_payloads and stream.line == Line.BULLMQ.value:
-            prefix = events.prefix or facts.prefix
             mark_followed(streams.store.at(stream.key), prefix, stream.queue)
         if facts.stream_limit is None:
             continue
-        key, field = facts.stream_limit(events.prefix or facts.prefix, stream.queue)
+        key, field = facts.stream_limit(prefix, stream.queue)
         client: Any = streams.store.at(key)
         present = client.hget(key, field) if field else client.get(key)
         if int(present or 0) < limit:
@@ -181,7 +185,10 @@ def raise_stream_limits(
 def _snapshot(history: History, options: RunOptions, progress: Progress) -> Snapshot:
     progress.begin("taking a snapshot of the queues")
     is_first = changes.version(EVENTS.path(history.root)) is None
-    return take_snapshot(options.events, is_first=is_first)
+    open_ids: dict[str, OpenIds] = {}
+    if (layout := options.files_layout) is not None:
+        open_ids[Line.FILES.value] = lambda client, *_: open_files(client, layout)
+    return take_snapshot(options.events, is_first=is_first, open_ids=open_ids)
 
 
 def _refresh(history: History, options: RunOptions, snapshot: Snapshot, progress: Progress) -> int:

@@ -10,7 +10,7 @@ from waystation.core.app.settings import StoreSettings, TelemetrySettings, Worke
 from waystation.core.durations import Seconds
 from waystation.core.errors import InvalidSetting
 from waystation.core.runtime.worker import WorkerOptions
-from waystation.core.settings.load import Settings, load
+from waystation.core.settings.load import Settings, load, text_of
 from waystation.core.settings.section import Inherits, Section
 
 
@@ -60,6 +60,15 @@ def test_the_environment_wins_over_the_file_and_each_value_knows_where_it_stood(
     assert found[WorkerSettings].grace == 90.0
     assert found.origins["worker", "lease"] == "WAYSTATION_WORKER__LEASE"
     assert found.origins["worker", "grace"] == f"{file}:3"
+
+
+def test_one_setting_can_be_read_without_its_section(file: Path) -> None:
+    file.write_text("bullmq: {prefix: shop, worker: {concurrency: many}}")
+    key = ("bullmq", "prefix")
+    assert text_of(key, file, environ={}) == "shop"
+    assert text_of(key, file, environ={"WAYSTATION_BULLMQ__PREFIX": "{till}"}) == "{till}"
+    assert text_of(("bullmq", "worker"), file, environ={}) is None
+    assert text_of(key, file.with_name("none.yaml"), environ={}) is None
 
 
 def test_an_empty_variable_sets_nothing(file: Path) -> None:

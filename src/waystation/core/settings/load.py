@@ -93,6 +93,18 @@ def load(
     return msgspec.structs.replace(found, missing=named if written is None else None)
 
 
+def text_of(
+    key: Key, file: Path | None = None, *, environ: Mapping[str, str] = os.environ
+) -> str | None:
+    """The text of one setting, read without its section; None where nothing sets it."""
+    entries = [
+        *(read_file(file or file_of(environ) or Path(FILE)) or ()),
+        *read_environment(environ),
+    ]
+    found = [each.value for each in entries if each.key == key]
+    return found[-1] if found and isinstance(found[-1], str) else None
+
+
 def checked(
     top: type[Section], entries: Sequence[Entry], environ: Mapping[str, str] | None = None
 ) -> Settings:

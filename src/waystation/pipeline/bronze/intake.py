@@ -19,7 +19,6 @@ from waystation.pipeline.bronze.commits import INTAKE
 from waystation.pipeline.bronze.reading import read_ranges
 from waystation.pipeline.payloads.followed import mark_followed
 from waystation.pipeline.payloads.options import PayloadSettings
-from waystation.pipeline.products import product_named
 from waystation.pipeline.sources import offsets
 from waystation.pipeline.sources.offsets import StreamRange
 from waystation.pipeline.sources.stream_ends import end_of
@@ -82,7 +81,7 @@ class Intake:
         for span in ranges if self._payloads.keep else ():
             stream = span.stream
             if stream.line == Line.BULLMQ.value:
-                prefix = self._options.prefix or product_named(stream.line).prefix
+                prefix = self._options.prefix_of(stream.line)
                 reached_ms = offsets.id_order(span.until.id)[0]
                 with faults.translated():
                     client = self._streams.store.at(stream.key)

@@ -11,7 +11,6 @@ from waystation.core.store import faults
 from waystation.pipeline.payloads.capture import Capture, NoCapture
 from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.payloads.rules import Rules
-from waystation.pipeline.products import product_named
 from waystation.pipeline.sources import redis_streams
 from waystation.pipeline.sources.columns import SCHEMA
 from waystation.pipeline.sources.offsets import EventStream, StreamRange
@@ -74,7 +73,7 @@ def _capture(
 ) -> Capture | NoCapture:
     if not payloads.keep or stream.line != Line.BULLMQ.value:
         return NoCapture()
-    prefix = options.prefix or product_named(stream.line).prefix
+    prefix = options.prefix_of(stream.line)
     return Capture(client, stream.queue, prefix, payloads, Rules(payloads))
 
 

@@ -16,8 +16,11 @@ from rich.console import Console
 from waystation.core.app.loading import loaded
 from waystation.core.app.progress import watching
 from waystation.core.errors import InvalidInput
+from waystation.files.settings import FilesSettings
+from waystation.files.settings_layout import layout
 from waystation.pipeline import runner
 from waystation.pipeline.commands.options import CONF, HISTORY, MASTER
+from waystation.pipeline.commands.prefixes import prefixes
 from waystation.pipeline.commands.scan import scan
 from waystation.pipeline.commands.session import kept_history
 from waystation.pipeline.commands.store import store_url
@@ -66,17 +69,19 @@ def run(
 
     Runs until Ctrl-C, or stores the events there are with --once.
     """
+    settings = loaded(context)
     with (
         store_url(context) as url,
         kept_history(context, master, history, conf, url) as kept,
     ):
-        events = EventOptions(url=url, queues=queues, trim=trim)
+        events = EventOptions(url=url, queues=queues, trim=trim, prefix=prefixes(context))
         options = runner.RunOptions(
             events=events,
             target_wait=target / 1000,
             batch_every=every,
             refresh_every=refresh_every,
-            payloads=loaded(context)[PipelineSettings].payloads,
+            payloads=settings[PipelineSettings].payloads,
+            files_layout=layout(settings[FilesSettings]),
         )
         with watching() as watch:
             if once:

@@ -12,6 +12,7 @@ from waystation.pipeline.ask.selection import Selection
 from waystation.pipeline.commands.asking import asking
 from waystation.pipeline.commands.options import HISTORY
 from waystation.pipeline.commands.place import pipeline_settings
+from waystation.pipeline.commands.prefixes import bullmq_prefix
 from waystation.pipeline.commands.selecting import selecting
 from waystation.pipeline.commands.store import store_url
 from waystation.pipeline.payloads.rules import Sealer
@@ -74,9 +75,10 @@ def redrive(
 
     Works when the queues have forgotten them. Adds each job once, however often it is started.
     """
-    if sandbox and (sandbox == PREFIX or not sandbox.replace("-", "").isalnum()):
+    prefix = bullmq_prefix(context)
+    if sandbox and (sandbox in (prefix, PREFIX) or not sandbox.replace("-", "").isalnum()):
         raise InvalidInput(
-            f"the sandbox must be a prefix of letters, digits and hyphens other than {PREFIX}, "
+            f"the sandbox must be a prefix of letters, digits and hyphens other than {prefix}, "
             f"got {sandbox!r}"
         )
     payloads = pipeline_settings(context).payloads
@@ -100,7 +102,7 @@ def redrive(
         if sandbox:
             _try(Store(url), planned, options, sandbox)
             return
-        driver = Redrive(Store(url), planned, options, tell=_tell)
+        driver = Redrive(Store(url), planned, options, prefix=prefix, tell=_tell)
         if driver.is_closed():
             raise InvalidInput(
                 f"the redrive {planned.name} has added all its jobs; "

@@ -8,6 +8,7 @@ import typer
 
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.ask.answers import Answer
+from waystation.pipeline.commands.prefixes import prefixes
 from waystation.pipeline.commands.session import kept_history
 from waystation.pipeline.commands.store import store_url
 from waystation.pipeline.history import History
@@ -27,7 +28,8 @@ def ask_spark(context: typer.Context, query: str, *, live: bool, most: int, at: 
     ):
         tables = kept.create_views()
         if live:
-            current_jobs(kept.spark, EventOptions(url=url)).createOrReplaceTempView("jobs")
+            present = EventOptions(url=url, prefix=prefixes(context))
+            current_jobs(kept.spark, present).createOrReplaceTempView("jobs")
             tables.append("jobs")
         return Answer(*_query(kept, query, most, tables))
 

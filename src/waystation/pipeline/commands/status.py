@@ -5,6 +5,7 @@ import typer
 from waystation.pipeline import health
 from waystation.pipeline.commands.options import AS_JSON, HISTORY
 from waystation.pipeline.commands.place import root_of
+from waystation.pipeline.commands.prefixes import prefixes
 from waystation.pipeline.commands.printing import json_line
 from waystation.pipeline.commands.store import store_url
 from waystation.pipeline.refresh.quality import require_consistent
@@ -21,7 +22,7 @@ def status(context: typer.Context, history: HISTORY = None, as_json: AS_JSON = F
     """
     place = root_of(context, history)
     with store_url(context) as url:
-        found = health.status(place, EventOptions(url=url))
+        found = health.status(place, EventOptions(url=url, prefix=prefixes(context)))
     if as_json:
         typer.echo(json_line(found))
     else:

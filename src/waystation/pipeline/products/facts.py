@@ -2,7 +2,7 @@
 
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -114,6 +114,10 @@ class ProductTable(msgspec.Struct, frozen=True):
     rows: Callable[[HistoryFrames], Frame]
 
 
+OpenIds: TypeAlias = Callable[[Any, str, str], Iterator[str]]
+"""Finds the ids of everything that has not ended, from client, prefix and queue."""
+
+
 class ProductFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts of one product."""
 
@@ -133,7 +137,7 @@ class ProductFacts(msgspec.Struct, frozen=True, kw_only=True):
     stream_limit: Callable[[str, str], tuple[str, str]] | None = None
     """Hash and field with the most entries of a queue's stream, from prefix and queue; without a
     field the key holds the number itself."""
-    open_ids: Callable[[Any, str, str], Iterator[str]] | None = None
+    open_ids: OpenIds | None = None
     """Ids of everything that has not ended, from client, prefix and queue; None: by the states."""
     removes_silently: bool = False
     """Whether jobs can be removed without an event for each."""

@@ -177,9 +177,9 @@ def _rows(history: HistoryFrames) -> Frame:
     return by_kind(waiting, items)
 
 
-def _open_ids(client: Any, prefix: str, _queue: str) -> Iterator[str]:
+def open_files(client: Any, layout: Layout) -> Iterator[str]:
     """Ids of files that are queued, wait for a retry, or are held by a worker."""
-    keys = FileKeys(Layout(prefix=prefix))
+    keys = FileKeys(layout)
     for queue, scheduled in zip(keys.lanes[::2], keys.lanes[1::2], strict=True):
         yield from map(_id_of, list_elements(client, queue))
         yield from (_id_of(raw) for raw, _ in client.zscan_iter(scheduled, count=1000))
@@ -198,6 +198,6 @@ FACTS = ProductFacts(
     line=Line.FILES,
     streams=streams_of(Line.FILES),
     encoder=FilesEncoder(),
-    open_ids=_open_ids,
+    open_ids=lambda client, prefix, _: open_files(client, Layout(prefix=prefix)),
     tables=(ProductTable(FILES, _rows),),
 )

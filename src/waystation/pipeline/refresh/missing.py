@@ -123,5 +123,4 @@ def _item_key(snapshot: Snapshot, who: Subject) -> str:
 
 
 def _facts_of(snapshot: Snapshot, line: str) -> tuple[ProductFacts, str]:
-    facts = product_named(line)
-    return facts, snapshot.options.prefix or facts.prefix
+    return product_named(line), snapshot.options.prefix_of(line)

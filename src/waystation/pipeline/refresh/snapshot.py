@@ -14,7 +14,7 @@ from waystation.core.store import faults
 from waystation.core.store.keyspace import Keyspace, String
 from waystation.pipeline.options import split_list
 from waystation.pipeline.products import product_named
-from waystation.pipeline.products.facts import PAGE, ProductFacts, State
+from waystation.pipeline.products.facts import PAGE, OpenIds, ProductFacts, State
 from waystation.pipeline.silver.steps import SUBJECT, Subject
 from waystation.pipeline.sources import jobs
 from waystation.pipeline.sources.jobs_reader import SCHEMA
@@ -26,6 +26,7 @@ from waystation.pipeline.storage.arrow import pa, pc
 
 EVER = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _SEEN = pa.schema([*((name, pa.string()) for name in SUBJECT), ("whole", pa.bool_())])
+NO_OTHERS: Mapping[str, OpenIds] = {}
 WITNESS_S = 90 * 86_400
 """Seconds that the mark in a store lives without another snapshot."""
 
@@ -68,16 +69,21 @@ class Snapshot(msgspec.Struct, frozen=True):
         )
 
 
-def take_snapshot(options: EventOptions, *, is_first: bool = False) -> Snapshot:
+def take_snapshot(
+    options: EventOptions, *, is_first: bool = False, open_ids: Mapping[str, OpenIds] = NO_OTHERS
+) -> Snapshot:
     """Take a snapshot of every queue that the options select.
 
-    For the first one nothing is known that the store could have lost.
+    For the first one nothing is known that the store could have lost. `open_ids` finds the open
+    work of products whose keys have other names than by default.
     """
     streams = Streams(options)
     with faults.translated():
         at = now(streams.store)
         found = streams.now()
-        seen = pa.Table.from_batches(_open_ids(options, streams.store, found), schema=_SEEN)
+        seen = pa.Table.from_batches(
+            _open_ids(options, streams.store, found, open_ids), schema=_SEEN
+        )
         ends = {each.key: end_of(streams.store.at(each.key), each.key) for each in found}
         since = _intact_since(streams.store, EVER if is_first else at)
     return Snapshot(
@@ -110,13 +116,18 @@ def now(store: Store) -> dt.datetime:
     return dt.datetime.fromtimestamp(seconds, dt.UTC) + dt.timedelta(microseconds=micros)
 
 
-def _open_ids(options: EventOptions, store: Store, streams: Iterable[EventStream]) -> Iterator[Any]:
+def _open_ids(
+    options: EventOptions,
+    store: Store,
+    streams: Iterable[EventStream],
+    others: Mapping[str, OpenIds],
+) -> Iterator[Any]:
     """The ids in all queues, page by page."""
     for line, queue, stream in streams:
         facts = product_named(line)
-        prefix = options.prefix or facts.prefix
-        if facts.open_ids is not None:
-            subjects = facts.open_ids(store.at(stream), prefix, queue)
+        prefix = options.prefix_of(line)
+        if (find := others.get(line) or facts.open_ids) is not None:
+            subjects = find(store.at(stream), prefix, queue)
             while page := list(islice(subjects, PAGE)):
                 yield _page(line, queue, page, [True] * len(page))
         elif facts.state_key is not None:
@@ -172,7 +183,7 @@ def _jobs_of(spark: SparkSession, options: EventOptions, line: str, queues: set[
     asked = {
         **url_option(spark, options.url, options.url_env),
         "line": line,
-        "prefix": options.prefix,
+        "prefix": options.prefix_of(line),
         "queues": ",".join(sorted(queues)),
     }
     return spark.read.format(jobs.NAME).options(**asked).load()

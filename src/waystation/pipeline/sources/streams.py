@@ -28,7 +28,8 @@ class EventOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     Where all queues of a product share one stream, all of them are read.
     """
     prefix: str = ""
-    """Key prefix; empty means each product's default."""
+    """Key prefix of all products, or of some: `bullmq=shop,routing=edge`. Those that are not named
+    have their default."""
     starting: str = "earliest"
     """`earliest`, `latest`, or offsets as JSON; used only while there is no checkpoint."""
     per_trigger: int = 0
@@ -49,12 +50,23 @@ class EventOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         at_least("perTrigger", self.per_trigger, 0)
         at_least("tasks", self.tasks, 0)
         at_least("page", self.page, 1)
-        for line in split_list(self.lines):
+        for line in (*split_list(self.lines), *self._prefixes):
             streams_of(line)
         if self.starting not in ("earliest", "latest") and not self.starting.startswith("{"):
             raise InvalidOption(
                 f"starting must be earliest, latest or offsets as JSON, got {self.starting!r}"
             )
+
+    def prefix_of(self, line: str) -> str:
+        """The key prefix of a product."""
+        for_all = "" if "=" in self.prefix else self.prefix
+        return for_all or self._prefixes.get(line) or streams_of(line).prefix
+
+    @property
+    def _prefixes(self) -> dict[str, str]:
+        """The prefixes that are given for one product each."""
+        pairs = (each.partition("=") for each in split_list(self.prefix))
+        return {line: prefix for line, found, prefix in pairs if found}
 
 
 class Streams:
@@ -81,7 +93,7 @@ class Streams:
         wanted = split_list(self._options.queues)
         for line in split_list(self._options.lines):
             names = streams_of(line)
-            prefix = self._options.prefix or names.prefix
+            prefix = self._options.prefix_of(line)
             patterns = [each for each in wanted if _is_pattern(each)]
             if names.has_one_stream:
                 yield EventStream(line, ALL_QUEUES, names.key(prefix, ALL_QUEUES))
@@ -101,7 +113,7 @@ class Streams:
     def _parsed(self, stream: str) -> EventStream | None:
         for line in split_list(self._options.lines):
             names = streams_of(line)
-            whole = names.key(self._options.prefix or names.prefix, "\0")
+            whole = names.key(self._options.prefix_of(line), "\0")
             if names.has_one_stream:
                 if stream == whole:
                     return EventStream(line, ALL_QUEUES, stream)

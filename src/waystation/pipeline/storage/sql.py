@@ -5,17 +5,19 @@ DuckDB lacks are macros there; the few words that differ are rewritten.
 """
 
 import re
+import sys
 import tempfile
 import threading
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast
 
 import duckdb
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from waystation.pipeline.storage.arrow import dataset, pa
-from waystation.pipeline.storage.schemas import schema_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 Frame: TypeAlias = Any
 """A DataFrame of Spark, or an Arrow table or dataset in this process."""
@@ -54,27 +56,36 @@ def query(text: str, **frames: Frame) -> Frame:
     return spark.sql(text, **known)
 
 
-def session_of(frames: Iterable[Frame]) -> SparkSession | None:
+def is_spark(frame: Frame) -> "TypeGuard[DataFrame]":
+    """Whether a frame is Spark's, asked without importing Spark: whoever has such a frame has."""
+    spark = sys.modules.get("pyspark.sql")
+    return spark is not None and isinstance(frame, spark.DataFrame)
+
+
+def session_of(frames: Iterable[Frame]) -> "SparkSession | None":
     """The session of the first frame that is Spark's; None when none is."""
-    return next((each.sparkSession for each in frames if isinstance(each, DataFrame)), None)
+    return next((each.sparkSession for each in frames if is_spark(each)), None)
 
 
-def to_spark(spark: SparkSession, frame: Frame) -> DataFrame:
+def to_spark(spark: "SparkSession", frame: Frame) -> "DataFrame":
     """A frame as Spark's."""
-    if isinstance(frame, DataFrame):
+    if is_spark(frame):
         return frame
     return spark.createDataFrame(to_arrow(frame))
 
 
 def to_arrow(frame: Frame) -> Any:
     """A frame as an Arrow table in this process."""
-    if isinstance(frame, DataFrame):
+    if is_spark(frame):
         return cast(Any, frame).toArrow()
     return frame.to_table() if isinstance(frame, dataset.Dataset) else frame
 
 
-def conform(frame: Frame, columns: StructType) -> Any:
+def conform(frame: Frame, columns: "StructType") -> Any:
     """An Arrow table with exactly these columns and types; columns that it lacks are null."""
+    # Whoever has Spark's columns has imported Spark.
+    from waystation.pipeline.storage.schemas import schema_of
+
     table, wanted = to_arrow(frame), schema_of(columns)
     arrays = [
         table[field.name].cast(field.type)
