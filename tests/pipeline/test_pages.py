@@ -1,14 +1,17 @@
 """What the pages say about Spark is so: their programs run, their names and versions are ours."""
 
+import random
 import re
 import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from redis import Redis
 
+from tests.pipeline.ask import lakes
 from tests.support.project import ROOT, tracked
 from waystation.cli.sections import SECTIONS
 from waystation.core.settings.load import together
@@ -79,3 +82,17 @@ def test_nothing_of_ours_uses_what_spark_keeps_to_itself() -> None:
     private = re.compile(r"^\s*from pyspark\.sql\.pandas|^\s*import pyspark\.sql\.pandas", re.M)
     ours = tracked("src/*.py")
     assert [file for file in ours if private.search(file.read_text())] == []
+
+
+def test_spark_reads_a_table_of_the_history_by_itself(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    jobs = [lakes.job(random.Random(number), number) for number in range(40)]
+    lakes.keep(".waystation/history", jobs)
+    page = (ROOT / "docs/how-to/read-the-history-with-other-tools.md").read_text()
+    given: dict[str, Any] = {"spark": spark}
+    (program,) = [each for each in PROGRAM.findall(page) if "spark.read" in each]
+    exec(program, given)
+    found = [(row["subject"], row["date"]) for row in given["items"].collect()]
+    assert sorted(found) == sorted((job["subject"], job["added_at"].date()) for job in jobs)

@@ -187,7 +187,7 @@ def _snapshot(history: History, options: RunOptions, progress: Progress) -> Snap
     is_first = changes.version(EVENTS.path(history.root)) is None
     open_ids: dict[str, OpenIds] = {}
     if (layout := options.files_layout) is not None:
-        open_ids[Line.FILES.value] = lambda client, *_: open_files(client, layout)
+        open_ids[Line.FILES.value] = lambda client, _, __: open_files(client, layout)
     return take_snapshot(options.events, is_first=is_first, open_ids=open_ids)
 
 

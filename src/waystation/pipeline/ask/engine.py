@@ -30,14 +30,18 @@ MACROS = (
     "create macro get_json_object(text, path) as text ->> path",
 )
 
+IN_MEMORY = ":memory:"
 AGAIN_S = 0.1
 """How long after an interruption that ended nothing another one follows."""
 
 
 class Engine:
-    """Answers questions about the history at `root`; a context manager."""
+    """Answers questions about the history at `root`; a context manager.
 
-    def __init__(self, root: str, *, threads: int = 0) -> None:
+    Its views are gone when it is closed, unless it is given a file for its `database`.
+    """
+
+    def __init__(self, root: str, *, threads: int = 0, database: str = IN_MEMORY) -> None:
         self.root = root
         self._spill = tempfile.mkdtemp(prefix="waystation-ask-")
         config: dict[str, Any] = {
@@ -46,9 +50,12 @@ class Engine:
             "temp_directory": self._spill,
             "allow_community_extensions": False,
         }
+        if database != IN_MEMORY:
+            # Older versions of DuckDB can open it, too.
+            config["storage_compatibility_version"] = "v1.0.0"
         if threads:
             config["threads"] = threads
-        self._db = duckdb.connect(config=config)
+        self._db = duckdb.connect(database, config=config)
         self._run("set TimeZone = 'UTC'")
         self._run("set enable_progress_bar = false")
         self._run("set python_enable_replacements = false")
@@ -129,6 +136,12 @@ class Engine:
             query = f"select {wanted} from (from {source} union all by name ({query}))"
         self._run(f"create or replace view {_name(name)} as {query}")
         self._views.append(name)
+
+    def comment(self, view: str, meaning: str, columns: Mapping[str, str]) -> None:
+        """Say what a view and its columns are, where tools show it."""
+        self._run(f"comment on view {_name(view)} is {quoted(meaning)}")
+        for column, what in columns.items():
+            self._run(f"comment on column {_name(view)}.{_name(column)} is {quoted(what)}")
 
     def add_rows(self, name: str, rows: Any) -> None:
         """Make an Arrow table a table that questions can name."""
