@@ -27,7 +27,7 @@ def mcp(
     from waystation.cli.places import places_of
     from waystation.console.assistants.access import Access
     from waystation.console.options import ConsoleOptions
-    from waystation.console.serving import prefixes_of
+    from waystation.console.settings import prefixes_of
     from waystation.core.app import compose, extras
     from waystation.core.app.loading import loaded
     from waystation.core.app.settings import StoreSettings, TelemetrySettings

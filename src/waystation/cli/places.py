@@ -1,7 +1,8 @@
 """The places that the settings name."""
 
-from waystation.bullmq.settings import BullmqSettings
 from waystation.console.finding.places import Places
+from waystation.console.finding.prefixes import Prefixes
+from waystation.console.settings import prefixes_of
 from waystation.core.settings.load import Settings
 from waystation.files.settings import FilesSettings
 from waystation.files.settings_layout import layout
@@ -11,7 +12,7 @@ from waystation.routing.settings import RoutingSettings
 def places_of(settings: Settings) -> Places:
     """Where the settings say that the products keep their queues."""
     return Places(
-        bullmq=settings[BullmqSettings].prefix,
+        bullmq=Prefixes(prefixes_of(settings)),
         routing=settings[RoutingSettings].namespace,
         files=layout(settings[FilesSettings]),
     )

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from waystation.console.serving import prefixes_of, require_safe, running
-from waystation.console.settings import ConsoleSettings
+from waystation.console.serving import require_safe, running
+from waystation.console.settings import ConsoleSettings, prefixes_of
 from waystation.core.app import compose
 from waystation.core.app.loading import loaded
 from waystation.core.app.settings import StoreSettings, TelemetrySettings

@@ -18,7 +18,7 @@ class ConsoleOptions(msgspec.Struct, frozen=True, kw_only=True):
     local_role: Role = Role.VIEWER
     """The role of whoever asks from this machine while nobody has to sign in."""
     prefixes: Sequence[str] = ("bull",)
-    """The prefixes of BullMQ's keys."""
+    """The prefixes of BullMQ's keys; queues under the first have no prefix in their names."""
     namespaces: Sequence[str] = ("bridge",)
     """The namespaces of routing."""
     layouts: Sequence[Layout] = (Layout(),)

@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
 
-from waystation.bullmq.settings import BullmqSettings
 from waystation.console.app import App
 from waystation.console.options import ConsoleOptions
 from waystation.console.settings import ConsoleSettings
@@ -16,7 +15,6 @@ from waystation.core.operators.oidc.configured import oidc_options
 from waystation.core.operators.oidc.provider import Provider
 from waystation.core.operators.roles import Role
 from waystation.core.runtime.loop import Loop
-from waystation.core.settings.load import Settings
 from waystation.core.store.connection import Store
 from waystation.files import Layout
 
@@ -58,13 +56,6 @@ async def running(
             each.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await app.close()
-
-
-def prefixes_of(settings: Settings) -> tuple[str, ...]:
-    """The prefixes of BullMQ's keys: that of the commands, and those of the console."""
-    chosen = settings[ConsoleSettings].prefixes
-    own = settings[BullmqSettings].prefix
-    return chosen if own in chosen else (own, *chosen)
 
 
 def require_safe(settings: ConsoleSettings) -> None:

@@ -4,8 +4,10 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from waystation.bullmq.settings import BullmqSettings
 from waystation.core.http.addresses import networks
 from waystation.core.operators.oidc.settings import OidcSettings
+from waystation.core.settings.load import Settings
 from waystation.core.settings.section import Section
 
 
@@ -21,7 +23,7 @@ class ConsoleSettings(Section, frozen=True, kw_only=True):
     local_role: Literal["viewer", "operator", "admin"] = "viewer"
     """What somebody on this machine may do while nobody has to sign in."""
     prefixes: tuple[str, ...] = ("bull",)
-    """The prefixes of BullMQ's keys."""
+    """Prefixes of BullMQ besides `bullmq.prefix`; their queues are called `PREFIX:NAME`."""
     secure_cookies: bool = True
     """Off only to try a sign-in without TLS from another machine."""
     trusted_proxies: tuple[str, ...] = ()
@@ -33,3 +35,9 @@ class ConsoleSettings(Section, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         networks(self.trusted_proxies, "trusted_proxies")
         networks(self.webhook_networks, "webhook_networks")
+
+
+def prefixes_of(settings: Settings) -> tuple[str, ...]:
+    """The prefixes of BullMQ's keys: first that of the commands, then those of the console."""
+    own = settings[BullmqSettings].prefix
+    return own, *(each for each in settings[ConsoleSettings].prefixes if each != own)

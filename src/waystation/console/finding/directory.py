@@ -5,6 +5,7 @@ import time
 
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.console.finding.names import bullmq_queues
+from waystation.console.finding.prefixes import Prefixes
 from waystation.console.options import ConsoleOptions
 from waystation.console.products.bullmq import BullmqQueue
 from waystation.console.products.bullmq_workers import Connections
@@ -14,7 +15,6 @@ from waystation.console.products.routing import RoutingQueue
 from waystation.core.errors import NotFound
 from waystation.core.store.connection import Store
 
-LONGEST_NAME = 512
 MOST_QUEUES = 2000
 """Queues that are shown; a store with more has a name in it that was meant to be data."""
 SHARE = 0.01
@@ -33,8 +33,7 @@ class Directory:
 
     def __init__(self, store: Store, options: ConsoleOptions) -> None:
         self._store = store
-        self._options = options
-        self.prefixes = options.prefixes
+        self.prefixes = Prefixes(tuple(options.prefixes))
         self._found: dict[tuple[str, str], ConsoleQueue] = {}
         self._fixed = [
             *(RoutingQueue(store, name) for name in options.namespaces),
@@ -52,14 +51,16 @@ class Directory:
         """The queue of this name; NotFound when there is none."""
         if known := self._found.get((product, name)):
             return known
-        if product == BullmqQueue.product and _may_be_name(name):
-            for prefix in self._options.prefixes:
-                if await self._store.ask("EXISTS", QueueKeys(name, prefix=prefix).meta):
-                    return self._opened(name, prefix)
+        if product == BullmqQueue.product:
+            keys = self.prefixes.keys_of(name)
+            if keys is not None and await self._store.ask("EXISTS", keys.meta):
+                return self._opened(keys)
         for each in self._fixed:
             if (each.product, each.name) == (product, name):
                 return each
-        raise NotFound("there is no such queue")
+        others = self.prefixes.every[1:] if product == BullmqQueue.product else ()
+        meant = f"; one under another prefix is named as {others[0]}:NAME" if others else ""
+        raise NotFound(f"there is no such queue{meant}")
 
     async def look_if_due(self) -> None:
         """Look for queues, unless that was done lately."""
@@ -73,10 +74,10 @@ class Directory:
     async def look(self) -> None:
         """Look through all keys once."""
         seen = set[tuple[str, str]]()
-        for prefix in self._options.prefixes:
+        for prefix in self.prefixes.every:
             for name in (await bullmq_queues(self._store, prefix))[:MOST_QUEUES]:
-                self._opened(name, prefix)
-                seen.add((BullmqQueue.product, name))
+                opened = self._opened(QueueKeys(name, prefix=prefix))
+                seen.add((opened.product, opened.name))
         for each in self._fixed:
             if await each.exists():
                 self._found[each.product, each.name] = each
@@ -84,14 +85,10 @@ class Directory:
         for key in [key for key in self._found if key not in seen]:
             del self._found[key]
 
-    def _opened(self, name: str, prefix: str) -> ConsoleQueue:
-        key = (BullmqQueue.product, name)
+    def _opened(self, keys: QueueKeys) -> ConsoleQueue:
+        key = (BullmqQueue.product, self.prefixes.shown(keys))
         if key not in self._found:
             self._found[key] = BullmqQueue(
-                self._store, name, prefix=prefix, connections=self._connections
+                self._store, keys, prefixes=self.prefixes, connections=self._connections
             )
         return self._found[key]
-
-
-def _may_be_name(text: str) -> bool:
-    return 0 < len(text) <= LONGEST_NAME and text.isprintable() and ":" not in text

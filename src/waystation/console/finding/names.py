@@ -5,8 +5,9 @@ import binascii
 from collections.abc import Iterable
 from typing import Any
 
-from waystation.bullmq.redis.keys import PREFIX
+from waystation.bullmq.redis.keys import PREFIX, QueueKeys
 from waystation.console.finding.places import Places, QueueName
+from waystation.console.finding.prefixes import Prefixes
 from waystation.core.errors import WaystationError
 from waystation.core.events import Line
 from waystation.core.store import faults
@@ -26,7 +27,11 @@ _GLOB = "[iem][dev]*"
 async def find_queues(store: Store, places: Places | None = None) -> list[QueueName]:
     """Every queue of every product in a store; looks at all its keys once."""
     places = places or Places()
-    found = [QueueName(Line.BULLMQ, name) for name in await bullmq_queues(store, places.bullmq)]
+    found = [
+        QueueName(Line.BULLMQ, places.bullmq.shown(QueueKeys(name, prefix=prefix)))
+        for prefix in places.bullmq.every
+        for name in await bullmq_queues(store, prefix)
+    ]
     found += [QueueName(Line.ROUTING, name) for name in await job_types(store, places.routing)]
     if await has_files(store, places.files):
         found += [QueueName(Line.FILES, name) for name in places.files.priorities]
@@ -68,6 +73,18 @@ async def bullmq_workers(store: Store, prefix: str = PREFIX) -> dict[str, list[s
             continue
         found.setdefault(queue, set()).add(rest or client["addr"])
     return {queue: sorted(names) for queue, names in found.items()}
+
+
+async def workers_by_queue(store: Store, prefixes: Prefixes) -> dict[str, list[str]] | None:
+    """The workers of all queues of BullMQ, by what the queues are called; None as above."""
+    found: dict[str, list[str]] = {}
+    for prefix in prefixes.every:
+        known = await bullmq_workers(store, prefix)
+        if known is None:
+            return None
+        for name, workers in known.items():
+            found[prefixes.shown(QueueKeys(name, prefix=prefix))] = workers
+    return found
 
 
 async def job_types(store: Store, namespace: str = NAMESPACE) -> list[str]:

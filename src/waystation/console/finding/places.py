@@ -2,7 +2,7 @@
 
 import msgspec
 
-from waystation.bullmq.redis.keys import PREFIX
+from waystation.console.finding.prefixes import Prefixes
 from waystation.core.events import Line
 from waystation.files import Layout
 from waystation.routing.redis.keys import NAMESPACE
@@ -11,7 +11,7 @@ from waystation.routing.redis.keys import NAMESPACE
 class Places(msgspec.Struct, frozen=True, kw_only=True):
     """The prefixes and key names that the products use."""
 
-    bullmq: str = PREFIX
+    bullmq: Prefixes = Prefixes()
     routing: str = NAMESPACE
     files: Layout = Layout()
 

@@ -3,7 +3,7 @@
 import msgspec
 
 from waystation.console.finding.directory import Directory
-from waystation.console.finding.names import bullmq_workers
+from waystation.console.finding.names import workers_by_queue
 from waystation.console.finding.places import Places
 from waystation.console.measures.sampler import QueueSample, Sampler
 from waystation.console.options import ConsoleOptions
@@ -46,7 +46,7 @@ class Live:
         self._store = store
         self._places = places = places or Places()
         options = ConsoleOptions(
-            prefixes=(places.bullmq,), namespaces=(places.routing,), layouts=(places.files,)
+            prefixes=places.bullmq.every, namespaces=(places.routing,), layouts=(places.files,)
         )
         self._sampler = Sampler(store, Directory(store, options), every_s=_EVERY_S)
         self._rooms = Rooms(store)
@@ -54,7 +54,7 @@ class Live:
     async def rows(self) -> list[Row]:
         """Every queue and every room, by product and name."""
         await self._sampler.take()
-        workers = await bullmq_workers(self._store, self._places.bullmq)
+        workers = await workers_by_queue(self._store, self._places.bullmq)
         rows = [_row(each, workers) for each in self._sampler.latest.queues]
         return rows + await self._room_rows()
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from waystation.console.finding.directory import Directory
-from waystation.console.finding.names import bullmq_workers
+from waystation.console.finding.names import workers_by_queue
 from waystation.console.products.queue import ConsoleQueue
 from waystation.core import codec
 from waystation.core.errors import StoreError
@@ -188,11 +188,8 @@ class Sampler:
         if time.monotonic() < self._count_due:
             return
         self._count_due = time.monotonic() + WORKERS_EVERY_S
-        found = dict[tuple[str, str], int]()
-        for prefix in self._directory.prefixes:
-            known = await bullmq_workers(self._store, prefix)
-            found |= {("bullmq", name): len(names) for name, names in (known or {}).items()}
-        self._workers = found
+        known = await workers_by_queue(self._store, self._directory.prefixes)
+        self._workers = {("bullmq", name): len(names) for name, names in (known or {}).items()}
 
     def points(self, product: str, name: str) -> list[Point]:
         """All samples that are kept of one queue."""

@@ -10,6 +10,7 @@ from waystation.bullmq.payloads.notes import note_on
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.states import STATES, State
 from waystation.console.actions.kinds import LONGEST_ID, Act
+from waystation.console.finding.prefixes import Prefixes
 from waystation.console.products import scheduling
 from waystation.console.products.bullmq_workers import Connections, workers_of
 from waystation.console.products.memory import measured
@@ -55,13 +56,18 @@ class BullmqQueue:
     states_of: ClassVar[Mapping[str, tuple[str, ...]]] = cast(Any, STATES_OF)
 
     def __init__(
-        self, store: Store, name: str, *, prefix: str, connections: Connections | None = None
+        self,
+        store: Store,
+        keys: QueueKeys,
+        *,
+        prefixes: Prefixes,
+        connections: Connections | None = None,
     ) -> None:
-        self.name = name
+        self.name = prefixes.shown(keys)
         self._store = store
-        self._keys = QueueKeys(name, prefix=prefix)
-        self._queue = Queue(name, store, prefix=prefix)
-        self._prefix = prefix
+        self._keys = keys
+        self._queue = Queue(keys.name, store, prefix=keys.prefix)
+        self._prefixes = prefixes
         self._connections = connections or Connections(store)
         self.stream = self._keys.events
 
@@ -123,7 +129,7 @@ class BullmqQueue:
             logs=list(logs.lines),
             logs_total=logs.total,
             timeline=moments or _known_moments(job, state),
-            parent=_parent(job),
+            parent=self._parent(job),
             children={k: v for k, v in children._asdict().items() if v},
             facts=_facts(job),
             actions=actions_for(self, state),
@@ -131,14 +137,14 @@ class BullmqQueue:
 
     async def flow(self, id: str) -> FlowNode | None:
         """The job with its children, some levels down."""
-        flows = FlowProducer(self._store, prefix=self._prefix)
-        found = await flows.get_flow(self.name, id, depth=_DEEPEST, max_children=_WIDEST)
+        flows = FlowProducer(self._store, prefix=self._keys.prefix)
+        found = await flows.get_flow(self._keys.name, id, depth=_DEEPEST, max_children=_WIDEST)
         return None if found is None else await self._node(found)
 
     async def _node(self, flow: FlowJob) -> FlowNode:
         job = flow.job
         return FlowNode(
-            queue=job.queue_name,
+            queue=self._prefixes.shown(QueueKeys(job.queue_name, prefix=self._keys.prefix)),
             id=job.id,
             name=job.name,
             state=await job.state(),
@@ -147,7 +153,7 @@ class BullmqQueue:
 
     async def workers(self) -> list[WorkerView]:
         """The workers of the queue, and what each holds."""
-        return await workers_of(self._store, self._keys, self._connections)
+        return await workers_of(self._store, self._keys, self._connections, shown=self.name)
 
     async def schedulers(self) -> list[SchedulerView]:
         """What adds jobs to it again and again."""
@@ -215,8 +221,8 @@ class BullmqQueue:
     async def why(self, id: str | None = None) -> Answer | None:
         """Why a job, or the queue itself, is where it is; None when nothing is known of it."""
         if id is None:
-            return await of_bullmq.queue(self._store, self.name, prefix=self._prefix)
-        return await of_bullmq.job(self._store, self.name, id, prefix=self._prefix)
+            return await of_bullmq.queue(self._store, self._keys, shown=self.name)
+        return await of_bullmq.job(self._store, self._keys, id, shown=self.name)
 
     async def memory(self) -> tuple[int, int]:
         """About how many bytes the queue takes, and how many jobs it has."""
@@ -280,6 +286,13 @@ class BullmqQueue:
                 return Plan(1, lambda: queue.schedulers.remove(asked.scheduler))
             case _:
                 raise InvalidOption(f"bullmq has no action {action!r}")
+
+    def _parent(self, job: Job) -> Relative | None:
+        if not job.parent_key:
+            return None
+        qualified, _, id = job.parent_key.rpartition(":")
+        queue = self._prefixes.shown(QueueKeys.at(qualified))
+        return Relative(product=self.product, queue=queue, id=id)
 
     async def close(self) -> None:
         """Let go of what the queue listens with."""
@@ -353,13 +366,6 @@ def _known_moments(job: Job, state: str) -> list[Moment]:
         (job.finished_at, "failed" if state == "failed" else "completed", ""),
     )
     return [Moment(at=at, what=what, note=note) for at, what, note in named if at]
-
-
-def _parent(job: Job) -> Relative | None:
-    if not job.parent_key:
-        return None
-    queue, _, id = job.parent_key.rpartition(":")
-    return Relative(product="bullmq", queue=queue.rpartition(":")[2], id=id)
 
 
 def _facts(job: Job) -> dict[str, Any]:

@@ -46,19 +46,21 @@ class Connections:
         return self._listed
 
 
-async def workers_of(store: Store, keys: QueueKeys, connections: Connections) -> list[WorkerView]:
+async def workers_of(
+    store: Store, keys: QueueKeys, connections: Connections, *, shown: str
+) -> list[WorkerView]:
     """The workers of a queue, and those that hold jobs and are not connected any more."""
-    held = await _held(store, keys)
+    held = await _held(store, keys, shown)
     clients = await connections.of(keys)
     names = Counter(_name(each) for each in clients)
-    found = [_connected(keys.name, each, held, names[_name(each)]) for each in clients]
+    found = [_connected(shown, each, held, names[_name(each)]) for each in clients]
     for name in sorted(held.keys() - names.keys()):
         jobs = held[name]
-        found.append(_view(keys.name, name, jobs, alive=False, facts={"connected": False}))
+        found.append(_view(shown, name, jobs, alive=False, facts={"connected": False}))
     return found
 
 
-async def _held(store: Store, keys: QueueKeys) -> dict[str, list[HeldJob]]:
+async def _held(store: Store, keys: QueueKeys, shown: str) -> dict[str, list[HeldJob]]:
     """Active jobs by the names of their workers; those of workers without a name are left out."""
     ids = [id.decode() for id in await store.ask("LRANGE", keys.active, 0, MOST_HELD - 1)]
     if not ids:
@@ -75,7 +77,7 @@ async def _held(store: Store, keys: QueueKeys) -> dict[str, list[HeldJob]]:
             continue  # not a job, whatever it is
         worker, name, started = row
         if worker:
-            job = HeldJob(id=id, name=_text(name), queue=keys.name, started_at=_instant(started))
+            job = HeldJob(id=id, name=_text(name), queue=shown, started_at=_instant(started))
             found.setdefault(_text(worker), []).append(job)
     return found
 

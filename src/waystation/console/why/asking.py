@@ -4,7 +4,6 @@ import difflib
 from collections.abc import Sequence
 from contextlib import aclosing
 
-from waystation.bullmq.redis.keys import QueueKeys
 from waystation.console.finding.names import find_queues
 from waystation.console.finding.places import Places, QueueName
 from waystation.console.past.history import History
@@ -64,7 +63,8 @@ async def why(
 async def _explain_queue(store: Store, queue: QueueName, places: Places) -> Answer | None:
     match queue.product:
         case Line.BULLMQ:
-            return await of_bullmq.queue(store, queue.name, prefix=places.bullmq)
+            keys = places.bullmq.keys_of(queue.name)
+            return keys and await of_bullmq.queue(store, keys, shown=queue.name)
         case Line.ROUTING:
             return await of_routing.type(store, queue.name, namespace=places.routing)
         case Line.FILES:
@@ -86,10 +86,10 @@ async def _explain_subject(
         if queue not in (None, each.name):
             continue
         if each.product is Line.BULLMQ:
-            answer = await of_bullmq.job(store, each.name, subject, prefix=places.bullmq)
-            answers.append(
-                answer or await of_bullmq.scheduler(store, each.name, subject, prefix=places.bullmq)
-            )
+            if keys := places.bullmq.keys_of(each.name):
+                answer = await of_bullmq.job(store, keys, subject, shown=each.name)
+                answer = answer or await of_bullmq.scheduler(store, keys, subject, shown=each.name)
+                answers.append(answer)
         elif each.product is Line.WAITINGROOM:
             answers.append(await of_rooms.visitor(store, each.name, subject))
     # Jobs of these two are not kept by queue, so they are looked for once.
@@ -135,8 +135,9 @@ async def _recent_ids(
 ) -> list[str]:
     streams: list[tuple[str, bytes]] = []
     for each in known[:_IDS_OF_A_QUEUE]:
-        if each.product is Line.BULLMQ and queue in (None, each.name):
-            streams.append((QueueKeys(each.name, prefix=places.bullmq).events, b"jobId"))
+        keys = places.bullmq.keys_of(each.name) if each.product is Line.BULLMQ else None
+        if keys is not None and queue in (None, each.name):
+            streams.append((keys.events, b"jobId"))
     ids: dict[str, None] = {}
     for stream, field in streams:
         looked = 0

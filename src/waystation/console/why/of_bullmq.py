@@ -28,24 +28,22 @@ _CHILDREN = 1000
 """Children that are looked at, to find one that has failed."""
 
 
-async def job(store: Store, name: str, id: str, *, prefix: str) -> Answer | None:
+async def job(store: Store, keys: QueueKeys, id: str, *, shown: str) -> Answer | None:
     """Why a job is where it is; None when nothing is known of it."""
-    keys = QueueKeys(name, prefix=prefix)
-    found = await _job(store, keys, id)
-    return None if found is None else found.about(Line.BULLMQ, name, "job", id)
+    found = await _job(store, keys, id, shown)
+    return None if found is None else found.about(Line.BULLMQ, shown, "job", id)
 
 
-async def queue(store: Store, name: str, *, prefix: str) -> Answer:
+async def queue(store: Store, keys: QueueKeys, *, shown: str) -> Answer:
     """Why a queue does not move, or that it does."""
-    keys = QueueKeys(name, prefix=prefix)
     standing = await queue_scripts.standing(store.hot, keys, base=keys.base, id="")
     found = await _held_back(store, keys, standing) or await _moves(store, keys, standing)
-    return found.about(Line.BULLMQ, name, "queue", name)
+    return found.about(Line.BULLMQ, shown, "queue", shown)
 
 
-async def scheduler(store: Store, name: str, id: str, *, prefix: str) -> Answer | None:
+async def scheduler(store: Store, keys: QueueKeys, id: str, *, shown: str) -> Answer | None:
     """When a scheduler adds its next job; None when there is none of this id."""
-    found = await schedulers.get(store.hot, QueueKeys(name, prefix=prefix), id)
+    found = await schedulers.get(store.hot, keys, id)
     if found is None:
         return None
     rule = (
@@ -53,20 +51,29 @@ async def scheduler(store: Store, name: str, id: str, *, prefix: str) -> Answer 
         if found.every_ms
         else f"by the pattern {found.pattern}{f' in {found.tz}' if found.tz else ''}"
     )
+    known = {"name": found.name, "jobs": found.iteration_count, "ends_at": iso(found.end_ms)}
+    if found.paused_ms is not None:
+        by = f" by {found.paused_by}" if found.paused_by else ""
+        return Found(
+            cause=Cause.PAUSED,
+            text=f"of queue {shown}, which adds jobs {rule}, was paused{by} at "
+            f"{at(found.paused_ms)}; it adds none until it is resumed",
+            evidence=known | {"paused_at": iso(found.paused_ms), "paused_by": found.paused_by},
+        ).about(Line.BULLMQ, shown, "scheduler", id)
     return Found(
         cause=Cause.SCHEDULED,
-        text=f"of queue {name} adds jobs {rule}; the next is due at {at(found.next_ms)}",
+        text=f"of queue {shown} adds jobs {rule}; the next is due at {at(found.next_ms)}",
         until_ms=found.next_ms,
-        evidence={"name": found.name, "jobs": found.iteration_count, "ends_at": iso(found.end_ms)},
-    ).about(Line.BULLMQ, name, "scheduler", id)
+        evidence=known,
+    ).about(Line.BULLMQ, shown, "scheduler", id)
 
 
-async def _job(store: Store, keys: QueueKeys, id: str) -> Found | None:
+async def _job(store: Store, keys: QueueKeys, id: str, shown: str) -> Found | None:
     standing = await queue_scripts.standing(store.hot, keys, base=keys.base, id=id)
     job = JobFields[Any, Any](id, standing.fields)
     match standing.state:
         case "completed":
-            return _completed(keys, job)
+            return _completed(keys, job, shown)
         case "failed":
             return _failed(job)
         case "delayed":
@@ -88,8 +95,9 @@ async def _job(store: Store, keys: QueueKeys, id: str) -> Found | None:
             return await _gone(store, keys, id)
 
 
-def _completed(keys: QueueKeys, job: JobFields) -> Found:
-    where = f"`waystation bullmq job {keys.name} {job.id}` shows its result"
+def _completed(keys: QueueKeys, job: JobFields, shown: str) -> Found:
+    under = "" if shown == keys.name else f"--prefix {keys.prefix} "
+    where = f"`waystation bullmq {under}job {keys.name} {job.id}` shows its result"
     return Found(
         cause=Cause.COMPLETED,
         text=f"was completed by {job.processed_by or 'a worker'} at {at(job.finished_ms)}; {where}",
@@ -178,7 +186,7 @@ async def _dependent(store: Store, keys: QueueKeys, job: JobFields) -> Found:
     failed = [key for key, state in states.items() if state == "failed"]
     chosen = (failed or sorted(states) or ["?"])[0]
     state = states.get(chosen, "unknown").replace("unknown", "gone")
-    others = f" and {count(total - 1, 'other')}" if total > 1 else ""
+    others = f", and for {count(total - 1, 'other')}" if total > 1 else ""
     has = "has failed" if state == "failed" else f"is {state}"
     text = f"waits for child {chosen}, which {has}{others}"
     if failed:
