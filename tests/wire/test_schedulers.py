@@ -214,10 +214,11 @@ async def test_a_scheduler_that_we_pause_is_gone_for_node_until_somebody_resumes
         assert told["next"] == int(job.id.rpartition(":")[2])
 
         # A program that makes its schedulers when it starts has the last word.
-        assert await ours.schedulers.pause("tick")
+        assert await ours.schedulers.pause("tick", by="anna")
         await theirs.call("upsertJobScheduler", "tick", yearly, {"name": "again"})
         [found] = await ours.schedulers.list()
         assert (found.name, found.paused_at) == ("again", None)
+        assert (found.started_again, found.paused_by) == (True, "anna")
         assert len(await ours.get_jobs("delayed")) == 1
         assert await theirs.call("removeJobScheduler", "tick")
         assert await ours.schedulers.list() == []

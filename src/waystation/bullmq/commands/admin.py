@@ -74,7 +74,8 @@ def _next(each: Scheduler) -> str:
     if each.paused_at:
         by = f" by {each.paused_by}" if each.paused_by else ""
         return f"paused since {each.paused_at.isoformat(timespec='seconds')}{by}"
-    return each.next_at.isoformat(timespec="seconds") if each.next_at else "never"
+    again = " (paused, and started again by a program in Node)" if each.started_again else ""
+    return f"{each.next_at.isoformat(timespec='seconds') if each.next_at else 'never'}{again}"
 
 
 def _scheduler(each: Scheduler) -> dict[str, Any]:

@@ -93,6 +93,8 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True):
     """Since when it makes no jobs; None while it does."""
     paused_by: str = ""
     """Who paused it, where that was said."""
+    started_again: bool = False
+    """It was paused, and a program that knows of no pause, such as Node's, has made it again."""
 
     @property
     def paused_at(self) -> datetime | None:

@@ -105,12 +105,12 @@ async def get(client: Client, keys: QueueKeys, scheduler_id: str) -> Scheduler |
     fields = await _record(client, keys, scheduler_id)
     if not fields:
         return None
-    if score is not None:
-        return read_scheduler(scheduler_id, fields, score)
     mark = await _mark(client, keys, scheduler_id)
     if mark is None:
-        return None
-    found = read_scheduler(scheduler_id, fields, None)
+        return None if score is None else read_scheduler(scheduler_id, fields, score)
+    found = read_scheduler(scheduler_id, fields, score)
+    if score is not None:
+        return msgspec.structs.replace(found, paused_by=mark.by, started_again=True)
     return msgspec.structs.replace(found, paused_ms=mark.at_ms, paused_by=mark.by)
 
 

@@ -172,6 +172,7 @@ class BullmqQueue:
             runs=each.iteration_count,
             paused_at=each.paused_at,
             paused_by=each.paused_by,
+            started_again=each.started_again,
             data=each.data,
         )
 

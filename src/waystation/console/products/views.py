@@ -119,6 +119,8 @@ class SchedulerView(msgspec.Struct, kw_only=True):
     paused_at: datetime | None = None
     """Since when it makes no jobs; None while it does."""
     paused_by: str = ""
+    started_again: bool = False
+    """It was paused, and a program that knows of no pause, such as Node's, has made it again."""
     data: Any = None
 
 

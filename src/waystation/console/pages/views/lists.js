@@ -45,7 +45,7 @@ export async function schedulers(root, { signal }) {
       [h('span', { class: 'strong' }, each.id), h('span', { class: 'product' }, each.name)], link(path('queues', each.product, each.queue), {}, each.queue),
       each.pattern ? [h('code', { class: 'pattern' }, each.pattern), each.tz && h('div', { class: 'note' }, each.tz)] : `every ${span(each.every_s)}`,
       each.paused_at ? [chip('paused'), h('div', { class: 'note' }, 'since ', time(each.paused_at), each.paused_by && ` by ${each.paused_by}`)]
-        : [time(each.next_at), inUtc(each.next_at) !== `${local(each.next_at)} UTC` && h('div', { class: 'note' }, local(each.next_at)), h('div', { class: 'note' }, inUtc(each.next_at))],
+        : [time(each.next_at), inUtc(each.next_at) !== `${local(each.next_at)} UTC` && h('div', { class: 'note' }, local(each.next_at)), h('div', { class: 'note' }, inUtc(each.next_at)), each.started_again && h('div', { class: 'note late-text' }, `${each.paused_by || 'Somebody'} paused it; a program in Node started it again`)],
       may('operator') ? h('div', { class: 'row' }, each.product === 'bullmq' && [each.paused_at ? button('Resume', doing(each, 'resume-scheduler', 'Resume')) : button('Pause', doing(each, 'pause-scheduler', 'Pause')),
         button('Run now', doing(each, 'run-scheduler', 'Run now')), button('Edit', edit(each))], button('Remove', doing(each, 'remove-scheduler', 'Remove'), 'danger quiet')) : ''] }));
     replace(list, rows.length ? table('Schedulers', [{ name: 'Scheduler', kind: 'whole' }, { name: 'Queue', kind: 'whole' }, { name: 'Schedule' }, { name: 'Next, here and in UTC' }, { name: 'Actions', kind: 'do' }], rows) : empty('No schedulers', 'Schedulers of BullMQ and cron jobs of routing appear here.'));
