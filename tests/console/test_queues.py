@@ -391,3 +391,30 @@ async def test_a_sealed_payload_is_shown_as_it_is_stored_with_a_sentence(desk: D
     assert shown["data"].keys() == {"$payload"}
     assert shown["facts"]["payload"] == "the data is encrypted with the key k1"
     assert answer.evidence["payload"] == "the data is encrypted with the key k1"
+
+
+async def test_why_says_how_a_whole_directory_moves(desk: Desk, tmp_path: Path) -> None:
+    async def told() -> tuple[str, str]:
+        answer = await desk.get("queues/files/jobqueue/why")
+        return answer["cause"], answer["sentence"]
+
+    async with files.Queue(desk.store) as added:
+        assert await told() == ("empty", "Queue jobqueue has nothing to do now.")
+        file = tmp_path / "a.csv"
+        file.write_text("1")
+        await added.add(file)
+        said = "Queue jobqueue has 1 file to do, and nobody works on it: no worker is alive."
+        assert await told() == ("nobody", said)
+
+
+async def test_why_says_how_a_whole_namespace_moves(desk: Desk) -> None:
+    async with routing.Queue(desk.store) as queue:
+        told = await desk.get("queues/routing/bridge/why")
+        assert (told["cause"], told["sentence"]) == ("empty", "Queue bridge has no job that waits.")
+        await queue.add("encode", {})
+        await queue.add("encode", {})
+        await queue.add("translate", {})
+        told = await desk.get("queues/routing/bridge/why")
+    assert told["cause"] == "nobody"
+    start = "Queue bridge has 3 waiting jobs, of which 3 cannot start; those of type encode: "
+    assert told["sentence"].startswith(start)

@@ -154,7 +154,9 @@ class FilesQueue:
     async def why(self, id: str | None = None) -> Answer | None:
         """Why a job, or the queue itself, is where it is; None when nothing is known of it."""
         layout = self._keys.layout
-        return await of_files.file(self._store, id, layout=layout) if id else None
+        if id is None:
+            return await of_files.every(self._store, layout=layout)
+        return await of_files.file(self._store, id, layout=layout)
 
     async def memory(self) -> tuple[int, int]:
         """About how many bytes the queue takes, and how many files it has."""

@@ -211,7 +211,9 @@ class RoutingQueue:
 
     async def why(self, id: str | None = None) -> Answer | None:
         """Why a job, or the queue itself, is where it is; None when nothing is known of it."""
-        return await of_routing.job(self._store, id, namespace=self.name) if id else None
+        if id is None:
+            return await of_routing.every(self._store, namespace=self.name)
+        return await of_routing.job(self._store, id, namespace=self.name)
 
     async def memory(self) -> tuple[int, int]:
         """About how many bytes the queue takes, and how many jobs it has."""

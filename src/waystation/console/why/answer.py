@@ -96,6 +96,13 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     def about(self, product: Line, queue: str, kind: Kind, id: str) -> Answer:
         """The answer about one thing; the sentence begins with its name."""
         name = f"{kind} {id}" if kind != "queue" else _QUEUES[product].format(queue)
+        return self._named(name, product, queue, kind, id)
+
+    def about_all(self, product: Line, queue: str) -> Answer:
+        """The answer about all types of a namespace, or all priorities of a directory."""
+        return self._named(f"queue {queue}", product, queue, "queue", queue)
+
+    def _named(self, name: str, product: Line, queue: str, kind: Kind, id: str) -> Answer:
         return Answer(
             product=product.value,
             queue=queue,

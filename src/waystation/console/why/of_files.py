@@ -66,6 +66,29 @@ async def priority(store: Store, name: str, *, layout: Layout) -> Answer:
     return found.about(Line.FILES, name, "queue", name)
 
 
+async def every(store: Store, *, layout: Layout) -> Answer:
+    """Why the files of all priorities do not move, or that they do."""
+    queue = Queue(store, layout=layout)
+    counts = await queue.counts()
+    alive = [worker.name for worker in await queue.workers() if worker.alive]
+    waiting, active, stuck = counts["waiting"], counts["active"], counts["unmatched"]
+    facts: dict[str, Any] = {"waiting": waiting, "active": active, "workers": alive}
+    if (waiting or stuck or active) and not alive:
+        files = count(waiting + stuck + active, "file")
+        text = f"has {files} to do, and nobody works on it: no worker is alive"
+        found = Found(cause=Cause.NOBODY, text=text, evidence=facts)
+    elif stuck:
+        text = f"has {count(stuck, 'file')} for whose name no live worker has a function"
+        text += f"; {active:,} active and {waiting:,} waiting besides" if active or waiting else ""
+        found = Found(cause=Cause.NO_HANDLER, text=text, evidence=facts | {"unmatched": stuck})
+    elif waiting or active:
+        text = f"is at work: {active:,} active and {waiting:,} waiting"
+        found = Found(cause=Cause.WORKING, text=text, evidence=facts)
+    else:
+        found = Found(cause=Cause.EMPTY, text="has nothing to do now", evidence=facts)
+    return found.about_all(Line.FILES, layout.prefix)
+
+
 async def _found(store: Store, queue: Queue, spot: _Spot) -> Found:
     job, facts = spot.job, _facts(spot.job)
     alive = [worker for worker in await queue.workers() if worker.alive]

@@ -128,6 +128,33 @@ async def type(store: Store, name: str, *, namespace: str) -> Answer | None:
     return found.about(Line.ROUTING, name, "queue", name)
 
 
+async def every(store: Store, *, namespace: str) -> Answer:
+    """Why the jobs of all types do not move, or that they do."""
+    queue = Queue(store, prefix=namespace)
+    covered = await queue.coverage()
+    waiting = sum(each.waiting for each in covered)
+    stuck = [each for each in covered if each.reasons]
+    facts: dict[str, Any] = {
+        "waiting": waiting,
+        "workers": [each.name for each in await queue.workers() if each.alive],
+    }
+    if stuck:
+        most = max(stuck, key=lambda each: each.waiting)
+        reason = most.reasons[0]
+        cause = Cause.NOBODY if _NOBODY in reason.text else _CAUSES[reason.why]
+        held = sum(each.waiting for each in stuck)
+        text = f"has {count(waiting, 'waiting job')}, of which {held:,} cannot start; "
+        text += f"those of type {most.type}: {reason.text}"
+        found = Found(cause=cause, text=text, until_ms=reason.until_ms, evidence=facts)
+    elif waiting:
+        seen = await pace(store.hot, queue.keys.events, await _now_ms(store))
+        text = f"is at work: {waiting:,} {'waits' if waiting == 1 else 'wait'}"
+        found = Found(cause=Cause.WORKING, text=text + seen.sentence(waiting), evidence=facts)
+    else:
+        found = Found(cause=Cause.EMPTY, text="has no job that waits", evidence=facts)
+    return found.about_all(Line.ROUTING, namespace)
+
+
 def _ahead(text: str) -> int:
     # The sentence of a job that can be taken ends with how many come before it.
     number = text.rpartition("behind ")[2].split()[0].replace(",", "")
