@@ -1,17 +1,21 @@
 """Who may look, who may act, and who is refused."""
 
 import asyncio
+from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import quote
 
 import httpx2
+import msgspec
 import pytest
 
 from tests.console import hands
 from tests.console.hands import Desk
 from waystation.bullmq import Queue
 from waystation.console.actions.kinds import ACTIONS
+from waystation.console.actions.matching import CHANGES
 from waystation.console.options import ConsoleOptions
+from waystation.console.routes import rooms
 from waystation.console.serving import require_safe
 from waystation.console.settings import ConsoleSettings
 from waystation.core.errors import InvalidSetting
@@ -24,6 +28,15 @@ OPEN = {
     "POST /api/v1/admin/sign-in", "DELETE /api/v1/admin/sign-in",
 }  # fmt: skip
 """What needs no key, and shows nothing."""
+OWN = {"POST /api/v1/admin/sign-in/second-factor"}
+"""What everybody may change: their own key."""
+ROLES = ("viewer", "operator", "admin")
+NEEDS = {
+    "/api/v1/queues/{product}/{queue}/actions/{action}": {n: a.scope for n, a in ACTIONS.items()},
+    "/api/v1/rooms/{room}/actions/{action}": dict.fromkeys(rooms.STEPS, "operator"),
+    "/api/v1/search/actions/{action}": dict.fromkeys(CHANGES, "operator"),
+}
+"""The role that each action needs, by the path that takes it."""
 
 
 def _path(endpoint: Endpoint, **slots: str) -> str:
@@ -55,14 +68,51 @@ async def test_without_a_key_nothing_is_shown(mail: Queue, guarded: Desk) -> Non
     assert {f"{e.method} {e.path}" for e in guarded.app.table} >= OPEN
 
 
-async def test_a_viewer_is_refused_every_action(mail: Queue, guarded: Desk) -> None:
+def _cases(table: Iterable[Endpoint]) -> Iterator[tuple[Endpoint, str, str]]:
+    """Every endpoint that asks for a role, with each action that it takes, and the role."""
+    for endpoint in table:
+        if f"{endpoint.method} {endpoint.path}" in OPEN | OWN:
+            continue
+        if "{action}" not in endpoint.path:
+            yield endpoint, "", str(endpoint.scope)
+            continue
+        for action, scope in NEEDS[endpoint.path].items():
+            yield endpoint, action, scope
+
+
+async def test_whatever_is_described_asks_for_a_role_and_changes_need_more_than_a_viewer(
+    guarded: Desk,
+) -> None:
+    described = (await guarded.here.get("/openapi.json")).json()["paths"]
+    names = {f"{m.upper()} {path}" for path, each in described.items() for m in each}
+    scopes = {f"{each.method} {each.path}": each.scope for each in guarded.app.table}
+    assert {name for name in scopes if name.partition(" ")[2].startswith("/api/")} <= names
+    assert names <= set(scopes)
+    assert {name for name, scope in scopes.items() if scope not in ROLES} == OPEN
+    changing = {name for name in scopes if not name.startswith("GET ")} - OPEN - OWN
+    assert {name for name in changing if scopes[name] not in ("operator", "admin")} == set()
+
+
+@pytest.mark.parametrize("role", ROLES)
+async def test_every_role_is_refused_exactly_what_is_above_it(redis_url: str, role: str) -> None:
+    # Of a queue and a room that are not there, so that what is allowed changes nothing.
+    away = {"queue": "nowhere", "room": "nowhere", "id": "x", "name": "nobody"}
+    options = msgspec.structs.replace(hands.SIGN_IN, streams=0)
+    async with hands.desk(redis_url, options) as desk:
+        person = await desk.operator(role)
+        wrong: list[str] = []
+        for endpoint, action, scope in _cases(desk.app.table):
+            answer = await _ask(person, endpoint, action=action, **away)
+            refused = answer.status_code in (401, 403)
+            if refused != (ROLES.index(role) < ROLES.index(scope)):
+                wrong.append(f"{endpoint.method} {endpoint.path} {action}: {answer.status_code}")
+        assert wrong == []
+
+
+async def test_a_viewer_changes_nothing_whatever_they_ask(mail: Queue, guarded: Desk) -> None:
     viewer = await guarded.operator("viewer")
-    for endpoint in guarded.app.table:
-        if endpoint.method == "GET" or f"{endpoint.method} {endpoint.path}" in OPEN:
-            continue
-        if endpoint.path.endswith("/second-factor") and endpoint.method == "POST":
-            continue
-        for action in ACTIONS if "{action}" in endpoint.path else ("",):
+    for endpoint, action, _ in _cases(guarded.app.table):
+        if endpoint.method != "GET":
             answer = await _ask(viewer, endpoint, action=action)
             assert answer.status_code == 403, (endpoint.path, action, answer.text)
     assert (await mail.counts())["waiting"] == 1

@@ -50,7 +50,7 @@ class RoomAct(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     reason: Annotated[str, stated(maxLength=500)] = ""
 
 
-_STEPS: dict[str, Callable[[Control, RoomAct], Awaitable[Any]]] = {
+STEPS: dict[str, Callable[[Control, RoomAct], Awaitable[Any]]] = {
     "pause": lambda control, _: control.pause(),
     "resume": lambda control, _: control.resume(),
     "drain": lambda control, _: control.drain(),
@@ -96,9 +96,9 @@ class RoomRoutes:
         """Pause, resume or drain a room, or change its rate."""
         name, action = request.slots["room"], request.slots["action"]
         who = await self._console.require(request, "operator", name)
-        step = _STEPS.get(action)
+        step = STEPS.get(action)
         if step is None:
-            raise Problem(404, Code.NOT_FOUND, f"a room has {', '.join(_STEPS)}")
+            raise Problem(404, Code.NOT_FOUND, f"a room has {', '.join(STEPS)}")
         room = await self._console.rooms.find(name)
         asked = await request.read(RoomAct)
         await step(Control(room), asked)
