@@ -13,7 +13,7 @@ from tests.support.patience import LIMIT_S
 from waystation import bullmq
 from waystation.cli.root import run
 from waystation.console.measures.live import Live, Row
-from waystation.console.top import ordered, screen, sparkline
+from waystation.console.top import age, ordered, screen, sparkline
 from waystation.errors import StoreUnreachable
 from waystation.waitingroom import Room, RoomOptions
 
@@ -100,8 +100,35 @@ async def test_the_screen_shows_sorts_and_explains() -> None:
         away = True
         await pilot.press("r")
         await pilot.pause()
-        assert "the store is away" in app.sub_title
+        assert "The store is away" in str(app.query_one("#away").render())
+        assert app.query_one("#away").display
         assert table.row_count == 2
+        away = False
+        await pilot.press("r")
+        await pilot.pause()
+        assert not app.query_one("#away").display
+
+
+async def test_the_screen_stays_with_the_queue_that_was_chosen() -> None:
+    shown = [Row(product="bullmq", name=name, ready=0, active=0) for name in "abc"]
+    asked: list[str] = []
+
+    async def rows() -> Sequence[Row]:
+        return shown
+
+    async def explain(product: str, name: str) -> str:
+        asked.append(name)
+        return f"Queue {name} is at work."
+
+    app: Any = screen(rows, explain, every_s=3600, title="redis://here")
+    async with asyncio.timeout(LIMIT_S), app.run_test(size=(140, 24)) as pilot:
+        await pilot.press("down", "down")
+        shown.insert(0, Row(product="bullmq", name="aa", ready=0, active=0))
+        await pilot.press("r")
+        await pilot.pause()
+        await pilot.press("enter")
+        await pilot.pause()
+        assert asked == ["c"]
 
 
 def test_rows_are_sorted_by_the_largest_and_drawn_as_bars() -> None:
@@ -111,3 +138,5 @@ def test_rows_are_sorted_by_the_largest_and_drawn_as_bars() -> None:
     assert ordered([few, many], "active") == [few, many]
     assert sparkline([0, 4, 8]) == "▁▅█"
     assert sparkline([0, 0]) == ""
+    ages = (59.9, 60, 3599, 3660, 90_000)
+    assert [age(each) for each in ages] == ["59 s", "1 min", "59 min", "1 h 1 min", "1 d 1 h"]

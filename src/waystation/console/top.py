@@ -16,6 +16,7 @@ COLUMNS = (
     "product", "name", "waiting", "", "active", "delayed", "failed", "workers", "oldest", "in/s",
     "out/s", "failed/s",
 )  # fmt: skip
+NUMBERS = frozenset(COLUMNS) - {"product", "name", ""}
 SORTED_BY = ("name", "waiting", "active", "failed", "oldest", "out/s")
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 20
@@ -30,8 +31,20 @@ def screen(
 ) -> App[None]:
     """The application that shows these rows, measured anew every so often."""
     # Only who watches needs Textual, which is an extra.
+    from rich.text import Text
     from textual.app import App
     from textual.widgets import DataTable, Footer, Header, Static
+
+    def painted(row: Row) -> list[Text]:
+        """The cells: numbers at the right, nothing loud unless somebody should look."""
+        return [
+            Text(
+                cell,
+                style=_style(row, column, cell),
+                justify="right" if column in NUMBERS else "left",
+            )
+            for column, cell in zip(COLUMNS, cells(row), strict=True)
+        ]
 
     class Top(App[None]):
         """All queues and rooms of a store."""
@@ -43,7 +56,12 @@ def screen(
             ("s", "sort", "Sort"),
             ("r", "refresh", "Refresh"),
         ]
-        CSS = "#why { height: auto; max-height: 5; padding: 0 1; } DataTable { height: 1fr; }"
+        CSS = """
+        #why { height: auto; max-height: 5; padding: 0 1; }
+        #away { height: auto; padding: 0 1; background: $warning; color: $background; }
+        #away { display: none; }
+        DataTable { height: 1fr; }
+        """
 
         def __init__(self) -> None:
             super().__init__()
@@ -52,37 +70,52 @@ def screen(
 
         def compose(self) -> ComposeResult:
             yield Header()
-            yield DataTable[str](cursor_type="row", zebra_stripes=True)
+            yield Static("", id="away")
+            yield DataTable[Text](cursor_type="row", zebra_stripes=True)
             yield Static("Enter says why the chosen queue does or does not move.", id="why")
             yield Footer()
 
         async def on_mount(self) -> None:
-            table = cast("DataTable[str]", self.query_one("DataTable"))
-            for number, column in enumerate(COLUMNS):
-                table.add_column(column, key=str(number))
+            table = cast("DataTable[Text]", self.query_one("DataTable"))
+            for column in COLUMNS:
+                side = "right" if column in NUMBERS else "left"
+                table.add_column(Text(column, justify=side), key=column)
             await self.action_refresh()
             self.set_interval(every_s, self.action_refresh)
 
         async def action_refresh(self) -> None:
+            away = self.query_one("#away", Static)
             try:
                 self.shown = ordered(await rows(), SORTED_BY[self.sort_by])
             except StoreError as error:
-                self.sub_title = f"{title}: {error}"
+                away.update(f"{str(error).capitalize()}; what you see was measured before.")
+                away.display = True
                 return
+            away.display = False
             self.sub_title = f"{title}  by {SORTED_BY[self.sort_by]}"
-            table = cast("DataTable[str]", self.query_one("DataTable"))
-            at = table.cursor_row
+            table = cast("DataTable[Text]", self.query_one("DataTable"))
+            chosen, seen = self._chosen(), table.scroll_offset
             table.clear()
             for row in self.shown:
-                table.add_row(*cells(row), key=f"{row.product}/{row.name}")
-            table.move_cursor(row=min(at, max(0, len(self.shown) - 1)))
+                table.add_row(*painted(row), key=_key(row))
+            # Whoever watches a queue goes on watching it, wherever it is sorted to.
+            keys = [_key(row) for row in self.shown]
+            if chosen in keys:
+                table.move_cursor(row=keys.index(chosen), scroll=False)
+            table.scroll_to(seen.x, seen.y, animate=False)
+
+        def _chosen(self) -> str | None:
+            table = cast("DataTable[Text]", self.query_one("DataTable"))
+            if not table.row_count:
+                return None
+            return table.coordinate_to_cell_key(table.cursor_coordinate).row_key.value
 
         async def action_sort(self) -> None:
             self.sort_by = (self.sort_by + 1) % len(SORTED_BY)
             await self.action_refresh()
 
         async def on_data_table_row_selected(self, event: Any) -> None:
-            chosen = self.shown[int(event.cursor_row)]
+            chosen = next(row for row in self.shown if _key(row) == event.row_key.value)
             try:
                 said = await explain(chosen.product, chosen.name)
             except StoreError as error:
@@ -114,11 +147,35 @@ def cells(row: Row) -> tuple[str, ...]:
         f"{row.delayed:,}",
         f"{row.failed:,}",
         "" if row.workers is None else f"{row.workers:,}",
-        f"{row.oldest_s:,.0f} s" if row.oldest_s else "",
+        age(row.oldest_s) if row.oldest_s else "",
         f"{row.added_per_s:,.1f}",
         f"{row.completed_per_s:,.1f}",
         f"{row.failed_per_s:,.1f}",
     )
+
+
+def _key(row: Row) -> str:
+    return f"{row.product}/{row.name}"
+
+
+def _style(row: Row, column: str, cell: str) -> str:
+    if column == "failed" and row.failed:
+        return "red"
+    if column == "name" and row.paused:
+        return "yellow"
+    return "dim" if column == "product" or cell in ("0", "0.0") else ""
+
+
+def age(seconds: float) -> str:
+    """How long something has waited, in two words at most."""
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min"
+    if whole < 86_400:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
 
 
 def sparkline(numbers: Sequence[int]) -> str:
