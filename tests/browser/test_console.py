@@ -240,6 +240,8 @@ async def test_a_queue_is_resumed_after_a_question_and_the_answer_is_written_dow
     await dialog.get_by_label("Reason").fill("maintenance is over")
     await dialog.get_by_role("button", name="Resume").click()
     await page.get_by_role("button", name="Pause").wait_for()
+    await page.get_by_role("heading", name="mail", exact=True).wait_for()
+    await page.locator(".why", has_text="has nobody who works on it").wait_for()
     async with Queue("mail", stocked.store) as mail:
         assert not await mail.is_paused()
     await stocked.go(page, "audit")

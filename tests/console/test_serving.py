@@ -14,7 +14,9 @@ from waystation.bullmq import Queue
 from waystation.cli.root import run
 from waystation.console.serving import running
 from waystation.console.settings import ConsoleSettings
+from waystation.core.errors import StoreError
 from waystation.core.store.connection import connect
+from waystation.core.store.embedded import Ephemeral
 
 
 async def _events(client: httpx2.AsyncClient, path: str, name: str) -> Any:
@@ -75,3 +77,31 @@ def test_the_command_makes_keys(
         run(["console", "key", "anna", "--role", "viewer", "--queue", "bullmq/mail"])
     assert not ended.value.code
     assert capsys.readouterr().out.startswith("wrk_")
+
+
+async def test_a_store_that_is_away_is_told_and_the_last_sample_stays(
+    own_server: Ephemeral,
+) -> None:
+    settings = ConsoleSettings(port=free_port())
+    async with (
+        await connect(own_server.url) as store,
+        running(settings, store) as app,
+        httpx2.AsyncClient(
+            base_url=f"http://127.0.0.1:{settings.port}", timeout=limit(60), trust_env=False
+        ) as client,
+    ):
+        async with Queue("mail", store) as mail:
+            await mail.add("send", {})
+        await app.console.directory.look()
+        await app.console.sampler.take()
+        sampling = asyncio.create_task(_events(client, "/api/v1/live", "trouble"))
+        own_server.kill()
+        told = await asyncio.wait_for(sampling, limit(60))
+        assert "the store" in told["detail"]
+        seen = (await client.get("/api/v1/overview")).json()["queues"]
+        assert [each["name"] for each in seen] == ["mail"]
+        with pytest.raises(StoreError):
+            await app.console.sampler.take()
+        own_server.restart()
+        samples = await asyncio.wait_for(_events(client, "/api/v1/live", "sample"), limit(60))
+        assert isinstance(samples, list)

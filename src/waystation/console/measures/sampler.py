@@ -11,7 +11,7 @@ from waystation.console.finding.directory import Directory
 from waystation.console.finding.names import workers_by_queue
 from waystation.console.products.queue import ConsoleQueue
 from waystation.core import codec
-from waystation.core.errors import StoreError
+from waystation.core.errors import StoreBusy, StoreError, StoreUnreachable
 from waystation.core.store.connection import Store
 
 KEPT = 300
@@ -124,6 +124,8 @@ class Sampler:
         self.latest = Overview(at=datetime.now(UTC), took_ms=0, every_s=every_s, queues=[])
         self.version = 0
         """Goes up with every sample."""
+        self.trouble = ""
+        """Why there is no newer sample, while the store does not answer."""
 
     async def overview(self) -> Overview:
         """The last sample; the first who asks waits for one."""
@@ -142,11 +144,11 @@ class Sampler:
         return self._written[1]
 
     async def next_after(self, version: int, timeout: float) -> bool:
-        """Wait for a sample newer than this; False when none came in time."""
+        """Wait for a sample newer than this, or for trouble; False when neither came in time."""
         self._looked_at = time.monotonic()
         try:
             async with asyncio.timeout(timeout):
-                while self.version <= version:
+                if self.version <= version:
                     await self._changed.wait()
         except TimeoutError:
             return False
@@ -164,6 +166,18 @@ class Sampler:
 
     async def take(self) -> None:
         """Measure every queue."""
+        try:
+            await self._take()
+            self.trouble = ""
+        except StoreError as error:
+            # The last sample stays: a store that is away is not a store without queues.
+            self.trouble = str(error)
+            raise
+        finally:
+            self._changed.set()
+            self._changed.clear()
+
+    async def _take(self) -> None:
         began = time.monotonic()
         await self._directory.look_if_due()
         await self._count_workers()
@@ -180,8 +194,6 @@ class Sampler:
             queues=[each for each in samples if each is not None],
         )
         self.version += 1
-        self._changed.set()
-        self._changed.clear()
 
     async def _count_workers(self) -> None:
         """Count the workers of BullMQ's queues, now and then: all connections are listed for it."""
@@ -201,8 +213,10 @@ class Sampler:
         try:
             levels = await queue.levels()
             await activity.update(self._store, queue.stream)
+        except (StoreUnreachable, StoreBusy):
+            raise
         except StoreError:
-            return None
+            return None  # other keys lie where those of a queue are expected
         now, rates = time.time(), activity.per_s
         oldest = levels.oldest_at
         waited = max(0.0, now - oldest.timestamp()) if oldest else 0.0

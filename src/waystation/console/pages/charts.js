@@ -6,11 +6,12 @@ import { clock, local, span } from './format.js';
 const reach = (values) => Math.max(1e-9, ...values);
 
 export function spark(values, title, { width = 96, height = 26, kind = '' } = {}) {
-  const top = reach(values);
+  // With room above, so that a queue that stands still does not look full.
+  const top = reach(values) * 1.25;
   const step = width / Math.max(1, values.length - 1);
   const at = (value, index) => `${(index * step).toFixed(1)},${(height - 2 - (value / top) * (height - 5)).toFixed(1)}`;
   const line = values.map(at).join(' ');
-  return s('svg', { class: `spark ${kind}`, viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', preserveAspectRatio: 'none' },
+  return s('svg', { class: `spark ${kind}${values.some(Boolean) ? '' : ' none'}`, viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', preserveAspectRatio: 'none' },
     s('title', {}, title),
     values.length > 1 && s('polygon', { class: 'area', points: `0,${height} ${line} ${width},${height}` }),
     values.length > 1 && s('polyline', { class: 'line', points: line }));
@@ -18,6 +19,9 @@ export function spark(values, title, { width = 96, height = 26, kind = '' } = {}
 
 // The tops of scales of time, in seconds: half of each is said in one word.
 const SPANS = [10, 60, 120, 600, 1200, 3600, 7200, 14400, 43200, 86400, 172800, 604800, 1209600, 2592000];
+
+// Seconds that a live chart shows at least.
+const SHORTEST = 30;
 
 // The top of a scale: round, and even, so that half of a number of jobs is a number of jobs.
 function nice(top) {
@@ -33,7 +37,9 @@ export function area(series, times, title, label, { columns = 2, least = 2, date
   const [height, left, bottom] = [168, 56, 22];
   const most = Math.max(least, reach(series.flatMap((each) => each.values)));
   const top = (label === span && SPANS.find((each) => each >= most)) || nice(most);
-  const [first, last] = [times[0] || 0, times[times.length - 1] || 1];
+  const last = times[times.length - 1] || 1;
+  // What has been seen for a moment only stands at the right, where now is.
+  const first = Math.min(times[0] || 0, dated ? Infinity : last - SHORTEST);
   const x = (time) => left + ((time - first) / Math.max(1, last - first)) * (width - left - 6);
   const y = (value) => 8 + (1 - value / top) * (height - bottom - 8);
   const root = s('svg', { class: 'chart', viewBox: `0 0 ${width} ${height}`, role: 'img' }, s('title', {}, title));
@@ -46,9 +52,10 @@ export function area(series, times, title, label, { columns = 2, least = 2, date
   root.append(s('text', { class: 'tick', x: left, y: height - 5 }, seconds > 1 ? `${span(seconds)} ago` : ''),
     s('text', { class: 'tick', x: width - 6, y: height - 5, 'text-anchor': 'end' }, 'now'));
   for (const each of series) {
-    if (each.values.length < 2) continue;
+    // A line of failures that says nothing would still look like an alarm, and hide the others.
+    if (each.values.length < 2 || (each.kind === 'bad' && !each.values.some(Boolean))) continue;
     const line = each.values.map((value, index) => `${x(times[index]).toFixed(1)},${y(value).toFixed(1)}`);
-    root.append(s('polygon', { class: `area ${each.kind}`, points: [`${x(first)},${y(0)}`, ...line, `${x(last)},${y(0)}`].join(' ') }),
+    root.append(s('polygon', { class: `area ${each.kind}`, points: [`${x(times[0])},${y(0)}`, ...line, `${x(last)},${y(0)}`].join(' ') }),
       s('polyline', { class: `line ${each.kind}`, points: line.join(' ') }));
   }
   if (times.length > 1) readOut(root, series, times, label, { width, height, left, bottom, x, when: dated ? local : clock });

@@ -29,6 +29,12 @@ export function replace(element, ...children) {
   return append(element, children);
 }
 
+// Whether somebody has reached something in an element by keyboard, pressed or selected it, so that it must stay as it is.
+export function held(element) {
+  const chosen = getSelection();
+  return element.querySelector(':focus-visible, [aria-busy]') !== null || (!chosen.isCollapsed && element.contains(chosen.anchorNode));
+}
+
 export const link = (to, attributes, ...children) => h('a', { href: `#${to}`, ...attributes }, ...children);
 
 export const path = (...parts) => '/' + parts.map((part) => encodeURIComponent(part)).join('/');

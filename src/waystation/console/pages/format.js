@@ -7,6 +7,7 @@ export const count = (value) => (value === null || value === undefined ? '–' :
 
 export function rate(value) {
   if (!value) return '0';
+  if (value < 0.1) return '<0.1';
   return value >= 100 ? whole.format(Math.round(value)) : value >= 10 ? value.toFixed(0) : value.toFixed(1);
 }
 
@@ -34,6 +35,12 @@ export const local = (instant) => (instant ? dated.format(new Date(instant)) : '
 export const inUtc = (instant) => (instant ? `${utc.format(new Date(instant))} UTC` : '–');
 
 export const clock = (instant) => timed.format(new Date(instant));
+
+// The time of day, with the date unless it is today.
+export function moment(instant) {
+  const at = new Date(instant);
+  return at.toDateString() === new Date().toDateString() ? clock(at) : dated.format(at);
+}
 
 export function bytes(value) {
   const units = ['B', 'KB', 'MB', 'GB', 'TB'];

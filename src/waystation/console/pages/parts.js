@@ -11,6 +11,8 @@ const KINDS = { failed: 'bad', dead: 'bad', completed: 'good', active: 'busy', d
 export const chip = (text, kind) => h('span', { class: `chip ${kind || KINDS[text] || ''}` }, text);
 
 export const time = (instant) => h('time', instant ? { datetime: instant, title: `${local(instant)} · ${inUtc(instant)}` } : {}, ago(instant));
+// When something happens next; what should have happened already is due.
+export const due = (instant) => [instant && new Date(instant) <= Date.now() && 'due ', time(instant)];
 
 export const panel = (title, ...children) => h('section', { class: 'panel' }, title && h('h2', {}, title), ...children);
 export const tile = (label, value, note, chart) => h('div', { class: 'tile' }, h('div', { class: 'label' }, label), h('div', { class: 'value' }, value), note && h('div', { class: 'note' }, note), chart);
@@ -52,15 +54,24 @@ export function tree(value, name = null, depth = 0) {
 }
 
 export function toast(text, kind = '') {
-  const note = h('p', { class: `toast ${kind}` }, text);
+  const note = h('div', { class: `toast ${kind}` }, h('p', {}, text), h('button', { type: 'button', class: 'quiet', 'aria-label': 'Dismiss', onclick: () => note.remove() }, '×'));
   document.getElementById('toasts').append(note);
-  setTimeout(() => note.remove(), 8000);
+  // What went wrong takes longer to read than that all is well.
+  setTimeout(() => note.remove(), kind === 'bad' ? 20000 : 8000);
 }
 
 const said = (error) => (error instanceof Problem ? `${error.message[0].toUpperCase()}${error.message.slice(1)}.` : String(error));
 export const trouble = (error) => toast(said(error), 'bad');
 
-export const button = (text, act, kind = '') => h('button', { type: 'button', class: kind, onclick: act }, text);
+// A button that waits for what it has begun: on a slow network a second click does nothing.
+export function button(text, act, kind = '') {
+  const made = h('button', { type: 'button', class: kind, onclick: async () => {
+    if (made.hasAttribute('aria-busy')) return;
+    made.setAttribute('aria-busy', 'true');
+    try { await act(); } finally { made.removeAttribute('aria-busy'); }
+  } }, text);
+  return made;
+}
 
 // Ask before something is done: says what it concerns, takes a reason, and where nothing brings it back the name.
 export function confirmed({ title, text, more, action, confirm, danger, plain }) {
@@ -100,8 +111,10 @@ export function asked({ title, text, action, fields, save }) {
       made.map((each) => (each.kind === 'choices' ? each.input : [h('label', { for: `field-${each.id}` }, each.label), each.input])), wrong,
       h('div', { class: 'row end' }, h('button', { type: 'button', onclick: () => box.close() }, 'Cancel'), h('button', { type: 'submit', class: 'primary' }, action))));
     let saved = null;
+    let saving = false;
     box.querySelector('form').addEventListener('submit', async (event) => {
       event.preventDefault();
+      if (saving) return;
       const values = {};
       for (const each of made) {
         if (each.kind === 'choices') { values[each.id] = [...each.input.querySelectorAll(':checked')].map((box) => box.value); continue; }
@@ -112,7 +125,9 @@ export function asked({ title, text, action, fields, save }) {
           try { values[each.id] = given ? JSON.parse(given) : null; } catch (error) { replace(wrong, `${each.label.split(',')[0]} must be JSON: ${error.message}`); each.input.focus(); return; }
         }
       }
+      saving = true;
       try { saved = await save(values); box.close(); } catch (error) { replace(wrong, said(error)); }
+      saving = false;
     });
     box.addEventListener('close', () => { box.remove(); resolve(saved); });
     document.body.append(box);
@@ -133,4 +148,5 @@ export function shown({ title, text, secret }) {
   });
 }
 
-export const loading = (element) => replace(element, h('p', { class: 'muted', role: 'status' }, 'Loading…'));
+// Shown only when an answer takes long enough to be noticed.
+export const loading = () => h('p', { class: 'muted loading', role: 'status' }, 'Loading…');

@@ -58,6 +58,10 @@ class Live:
             if not await sampler.next_after(version, QUIET_S):
                 yield "quiet", {}
                 continue
+            if sampler.version == version and sampler.trouble:
+                yield "trouble", {"detail": sampler.trouble}
+            if sampler.version == version:
+                continue
             version = sampler.version
             yield (
                 "sample",
@@ -78,8 +82,8 @@ class Live:
                 latest = await store.ask(
                     "XREVRANGE", queue.stream, "+", b"(" + after, "COUNT", MOST_EVENTS
                 )
-            except StoreError:
-                yield "trouble", {}
+            except StoreError as error:
+                yield "trouble", {"detail": str(error)}
                 return
             if latest:
                 after, quiet = latest[0][0], time.monotonic()

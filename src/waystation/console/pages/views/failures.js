@@ -4,7 +4,7 @@ import { h, link, path, replace } from '../dom.js';
 import { every, get, post, queuePlace, remove } from '../api.js';
 import { bars } from '../charts.js';
 import { count, plural } from '../format.js';
-import { button, chip, confirmed, empty, may, time, toast, trouble } from '../parts.js';
+import { button, chip, confirmed, empty, loading, may, time, toast, trouble } from '../parts.js';
 
 const STATES = { running: 'busy', done: 'good', relapsed: 'bad', stopped: 'late', 'timed-out': 'late', broken: 'bad' };
 const SAID = {
@@ -13,7 +13,7 @@ const SAID = {
 };
 
 export async function failures(root, { signal }) {
-  const [list, drives] = [h('div', { class: 'groups' }), h('div', {})];
+  const [list, drives] = [h('div', { class: 'groups' }, loading()), h('div', {})];
   replace(root, h('h1', {}, 'Failures'), h('p', { class: 'muted' }, 'Jobs that failed for good, grouped by what went wrong; the newest kind comes first.'), drives, list);
 
   async function redrive(group, mode) {
@@ -39,7 +39,7 @@ export async function failures(root, { signal }) {
     replace(drives, running.redrives.length > 0 && h('section', { class: 'panel', 'aria-label': 'Redrives' }, h('h2', {}, 'Redrives'), running.redrives.slice(0, 5).map((each) => progress(each, draw))));
   }
   await draw();
-  every(2, () => (!root.contains(document.activeElement) || document.activeElement === document.body ? draw() : null), signal);
+  every(2, draw, signal, root);
 }
 
 const isNew = (group) => group.first_at && Date.now() - new Date(group.first_at) < 3600e3;

@@ -4,7 +4,7 @@ import { h, link, path, replace } from '../dom.js';
 import { every, get } from '../api.js';
 import { area } from '../charts.js';
 import { count, inUtc, span } from '../format.js';
-import { chip, empty, panel, table, tile, time } from '../parts.js';
+import { chip, empty, loading, panel, table, tile, time } from '../parts.js';
 
 const RANGES = [[0, 'Live'], [1, '24 hours'], [7, '7 days'], [30, '30 days'], [90, '90 days']];
 const KEPT = 'Jobs are remembered here once `waystation pipeline run` keeps a history.';
@@ -38,7 +38,7 @@ export async function past(element, days, product = '', queue = '') {
 const legend = (...keys) => h('p', { class: 'legend' }, keys.map(([kind, text]) => h('span', { class: `key ${kind}` }, text)));
 
 export async function ledger(root, { signal }) {
-  const body = h('div', {});
+  const body = h('div', {}, loading());
   replace(root, h('h1', {}, 'Ledger'), h('p', { class: 'muted' }, 'What became of every job that the history has seen.'), body);
   async function draw() {
     const reply = await get('history/ledger');
@@ -49,22 +49,22 @@ export async function ledger(root, { signal }) {
       tile('Lost', count(sum('lost')), sum('lost') ? 'see below' : 'none'), tile('Completed twice', count(sum('twice')), sum('twice') ? 'see below' : 'none')),
     table('Ledger', [{ name: 'Queue' }, { name: 'Added', kind: 'number' }, { name: 'Ended', kind: 'number' }, { name: 'Removed', kind: 'number' }, { name: 'Open', kind: 'number' }, { name: 'Lost', kind: 'number' }, { name: 'Twice', kind: 'number' }, { name: 'Events missed', kind: 'number' }, { name: 'Verdict' }],
       reply.rows.map((each) => ({ kind: each.lost || each.twice ? 'alarm' : '', cells: [
-        [link(path('queues', each.product, each.queue), { class: 'strong' }, each.queue), h('span', { class: 'product' }, each.product)], count(each.added), count(each.ended), count(each.removed), count(each.open),
+        [link(path('queues', each.product, each.queue), { class: 'strong' }, each.queue), ' ', h('span', { class: 'product' }, each.product)], count(each.added), count(each.ended), count(each.removed), count(each.open),
         wrong(each.lost), wrong(each.twice), count(each.missed), verdict(each)] }))));
   }
   await draw();
-  every(15, draw, signal);
+  every(15, draw, signal, body);
 }
 
 function verdict(each) {
-  if (each.lost) return [chip('lost', 'bad'), h('span', { class: 'note' }, each.lost_ids.join(', '))];
+  if (each.lost) return [chip('lost', 'bad'), ' ', h('span', { class: 'note' }, each.lost_ids.map((id, index) => [index ? ', ' : '', link(path('queues', each.product, each.queue, id), { class: 'small' }, id)]))];
   if (each.twice) return chip('completed twice', 'bad');
-  if (each.missed) return [chip('events missed', 'late'), h('span', { class: 'note' }, 'the stream was trimmed before it was read')];
+  if (each.missed) return [chip('events missed', 'late'), ' ', h('span', { class: 'note' }, 'the stream was trimmed before it was read')];
   return each.clean ? chip('clean', 'good') : chip('not looked at yet');
 }
 
 export async function pipeline(root, { signal }) {
-  const body = h('div', {});
+  const body = h('div', {}, loading());
   replace(root, h('h1', {}, 'Pipeline'), h('p', { class: 'muted' }, 'What keeps the history: how far it is behind, and whether its tables agree.'), body);
   async function draw() {
     const reply = await get('history/pipeline');
@@ -76,12 +76,12 @@ export async function pipeline(root, { signal }) {
       tile('Checks', failed.length ? `${failed.length} failed` : reply.checks.length ? 'all agree' : '–', reply.checked_at ? ['last round ', time(reply.checked_at)] : 'no round yet')),
     failed.length > 0 && h('p', { class: 'why bad' }, 'Tables disagree. No event is lost: `waystation pipeline rebuild` builds them again from the events.'),
     panel('Behind, by queue', reply.lags.length ? table('Lag', [{ name: 'Queue' }, { name: 'Events to be read', kind: 'number' }], reply.lags.map((each) => ({ cells: [
-      [link(path('queues', each.product, each.queue), { class: 'strong' }, each.queue), h('span', { class: 'product' }, each.product)], each.events === null ? 'not counted' : count(each.events)] }))) : empty('No streams', 'No queue has written an event yet.')),
+      [link(path('queues', each.product, each.queue), { class: 'strong' }, each.queue), ' ', h('span', { class: 'product' }, each.product)], each.events === null ? 'not counted' : count(each.events)] }))) : empty('No streams', 'No queue has written an event yet.')),
     panel('Gaps', reply.gaps.length ? table('Gaps', [{ name: 'Queue' }, { name: 'Events', kind: 'number' }, { name: 'Why' }, { name: 'Between' }], reply.gaps.map((each) => ({ cells: [
-      [h('span', { class: 'strong' }, each.queue), h('span', { class: 'product' }, each.product)], count(each.lost), each.reason, `${inUtc(each.after_at)} and ${inUtc(each.before_at)}`] }))) : empty('No gaps', 'Every event was read before it was trimmed.')),
+      [h('span', { class: 'strong' }, each.queue), ' ', h('span', { class: 'product' }, each.product)], count(each.lost), each.reason, `${inUtc(each.after_at)} and ${inUtc(each.before_at)}`] }))) : empty('No gaps', 'Every event was read before it was trimmed.')),
     panel('Checks of the last round', reply.checks.length ? table('Checks', [{ name: 'Table' }, { name: 'Count of' }, { name: 'Expected', kind: 'number' }, { name: 'Found', kind: 'number' }, { name: 'Result' }], reply.checks.map((each) => ({ cells: [
       h('code', {}, each.table), each.what, count(each.wanted), count(each.found), each.wanted === each.found ? chip('ok', 'good') : chip('differs', 'bad')] }))) : empty('No round yet', 'Checks are made after each round of the pipeline.')));
   }
   await draw();
-  every(15, draw, signal);
+  every(15, draw, signal, body);
 }

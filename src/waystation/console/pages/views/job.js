@@ -2,7 +2,7 @@
 
 import { h, link, path, replace, s } from '../dom.js';
 import { every, get, queuePlace } from '../api.js';
-import { clock, span } from '../format.js';
+import { moment, span } from '../format.js';
 import { button, chip, facts, panel, time, tree, trouble } from '../parts.js';
 import { act } from './queue.js';
 
@@ -48,7 +48,7 @@ export async function job(root, { parts, signal }) {
     if (Object.keys(reply.children).length) get(place('/flow')).then((found) => replace(flow, panel('Flow', graph(found, product)))).catch(() => {});
   }
   await draw();
-  every(3, draw, signal);
+  every(3, draw, signal, root);
 }
 
 // A job that is no longer in the store, as the history remembers it.
@@ -79,13 +79,13 @@ function timeline(reply) {
     before = new Date(each.at);
     return h('li', { class: { failed: 'bad', dead: 'bad', completed: 'good', active: 'busy' }[each.what] || '' },
       h('span', { class: 'strong' }, each.what), ' ', passed !== null && h('span', { class: 'muted' }, `+${span(passed)}`),
-      h('span', { class: 'muted when' }, clock(before)), each.note && h('p', { class: 'note' }, each.note));
+      h('span', { class: 'muted when' }, moment(before)), each.note && h('p', { class: 'note' }, each.note));
   }));
 }
 
 // A flow as a graph: the parent at the left, what it waits for at the right.
 function graph(flow, product) {
-  const [wide, high, gap] = [190, 46, 14];
+  const [wide, high, gap] = [214, 46, 14];
   const nodes = [];
   const lines = [];
   let line = 0;
@@ -104,8 +104,8 @@ function graph(flow, product) {
     s('title', {}, `The flow of ${flow.name}: ${nodes.length} jobs`),
     lines.map(([from, to]) => s('path', { class: 'edge', d: `M${from.x + wide},${from.y + high / 2} C${from.x + wide + 24},${from.y + high / 2} ${to.x - 24},${to.y + high / 2} ${to.x},${to.y + high / 2}` })),
     nodes.map(({ node, x, y }) => s('a', { href: `#${path('queues', product, node.queue, node.id)}` },
-      s('rect', { class: `node ${kinds[node.state] || ''}`, x, y, width: wide, height: high, rx: 8 }),
-      s('text', { x: x + 12, y: y + 19, class: 'strong' }, cut(node.name)), s('text', { x: x + 12, y: y + 36, class: 'tick' }, cut(`${node.queue} · ${node.state}`))))));
+      s('title', {}, `${node.name}, ${node.queue}, ${node.state}`), s('rect', { class: `node ${kinds[node.state] || ''}`, x, y, width: wide, height: high, rx: 8 }),
+      s('text', { x: x + 12, y: y + 19, class: 'strong' }, cut(node.name, 24)), s('text', { x: x + 12, y: y + 36, class: 'tick' }, cut(`${node.queue} · ${node.state}`, 30))))));
 }
 
-const cut = (text) => (text.length > 24 ? `${text.slice(0, 23)}…` : text);
+const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);

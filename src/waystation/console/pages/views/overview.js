@@ -1,10 +1,10 @@
 // All queues: totals with charts, and a row for each that changes while one looks.
 
-import { h, link, path, replace } from '../dom.js';
+import { h, held, link, path, replace } from '../dom.js';
 import { follow, get } from '../api.js';
 import { area, spark } from '../charts.js';
 import { count, plural, rate, span } from '../format.js';
-import { chip, empty, panel, tile, trouble } from '../parts.js';
+import { chip, empty, loading, panel, tile, trouble } from '../parts.js';
 import { past, ranges } from './history.js';
 
 // The places of the numbers in a point.
@@ -29,7 +29,10 @@ export async function overview(root, { signal }) {
   const range = ranges((chosen) => {
     days = chosen;
     charts.className = days ? 'charts three' : 'charts';
-    if (days) past(charts, days).catch(trouble); else draw();
+    if (!days) { draw(); return; }
+    const box = h('div', { class: 'contents' }, loading());
+    replace(charts, box);
+    past(box, days).catch(trouble);
   });
   const list = h('div', {});
   replace(root, h('h1', {}, 'Overview'), tiles, range, charts,
@@ -50,7 +53,7 @@ export async function overview(root, { signal }) {
         const points = [...(known.get(`${product}/${name}`)?.points || []), point].slice(-SHOWN);
         return { product, name, points, counts, paused, workers, ready: point[P.ready], oldest_s: point[P.oldest], completed_per_s: point[P.done], failed_per_s: point[P.wrong] };
       });
-      if (!list.contains(document.activeElement)) draw();
+      if (!held(list)) draw();
     },
   }, signal);
 }
@@ -86,7 +89,7 @@ function rows(queues) {
     h('tbody', {}, queues.map((q) => {
       const bad = failed(q);
       const cells = [
-        [link(path('queues', q.product, q.name), { class: 'strong' }, q.name), h('span', { class: 'product' }, q.product), q.paused && chip('paused')],
+        [link(path('queues', q.product, q.name), { class: 'strong' }, q.name), ' ', h('span', { class: 'product' }, q.product), q.paused && chip('paused')],
         count(q.ready), count(q.counts.active || 0), count(q.counts.delayed || 0), h('span', { class: bad ? 'bad-text' : '' }, count(bad)),
         q.ready ? span(q.oldest_s) : '–', rate(q.completed_per_s),
         spark(q.points.map((point) => point[P.ready]), `Ready jobs of ${q.name}, now ${q.ready}`, { width: 150 }),

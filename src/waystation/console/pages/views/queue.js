@@ -1,27 +1,45 @@
 // One queue: charts, what can be done to it, its jobs by state, and what happens in it right now.
 
-import { h, link, path, replace } from '../dom.js';
+import { h, held, link, path, replace } from '../dom.js';
 import { every, follow, get, post, queuePlace } from '../api.js';
 import { area } from '../charts.js';
-import { clock, count, plural, rate, span } from '../format.js';
-import { asked, button, chip, confirmed, empty, facts, may, panel, table, time, toast, trouble } from '../parts.js';
+import { count, moment, plural, rate, span } from '../format.js';
+import { asked, button, chip, confirmed, empty, facts, loading, may, panel, table, time, toast, trouble } from '../parts.js';
 import { past, ranges } from './history.js';
 import { P } from './overview.js';
 
 const PAGE = innerWidth > 760 ? 50 : 20;
+// Every so many turns the queue is asked why it moves or does not.
+const EXPLAINED = 5;
 const LABELS = {
   pause: 'Pause', resume: 'Resume', 'retry-all': 'Retry all failed', 'promote-all': 'Promote all delayed', drain: 'Drain…', clean: 'Clean…', obliterate: 'Delete the queue…',
   retry: 'Retry', promote: 'Promote', cancel: 'Cancel', remove: 'Remove',
 };
 const DANGER = ['drain', 'clean', 'obliterate'];
+const ALWAYS = ['pause', 'resume', 'obliterate'];
+// What an action does to so many jobs, before it is done.
+const EFFECTS = {
+  pause: (jobs) => `Workers take no more jobs from it until it is resumed; ${jobs} ready now.`,
+  resume: (jobs) => `Workers go on with it; ${jobs} ready now.`,
+  'retry-all': (jobs, one) => `${jobs} that failed for good ${one ? 'runs' : 'run'} again.`,
+  'promote-all': (jobs, one) => `${jobs} that ${one ? 'is' : 'are'} delayed ${one ? 'becomes' : 'become'} ready now.`,
+  drain: (jobs, one) => `${jobs} that ${one ? 'waits is' : 'wait are'} removed for good. Active, delayed and ended ones stay.`,
+  clean: (jobs, one) => `${jobs} that ${one ? 'was' : 'were'} completed ${one ? 'is' : 'are'} removed for good.`,
+  obliterate: (jobs) => `The queue is removed for good, with all it has: ${jobs}.`,
+  retry: (jobs, one) => `${jobs} ${one ? 'runs' : 'run'} again.`,
+  promote: (jobs, one) => `${jobs} ${one ? 'becomes' : 'become'} ready now.`,
+  cancel: (jobs, one) => `${jobs} ${one ? 'is' : 'are'} cancelled; what runs is stopped.`,
+  remove: (jobs, one) => `${jobs} ${one ? 'is' : 'are'} removed for good.`,
+};
 
 export async function act(product, name, action, asked = {}) {
   const place = queuePlace(product, name, `/actions/${action}`);
   const counted = await post(place, { ...asked, dry_run: true });
+  if (!counted.affected && !ALWAYS.includes(action)) { toast('There is nothing to do: no job is in a state for it.'); return false; }
   const danger = DANGER.includes(action) || action === 'remove' || action === 'cancel';
   const chosen = await confirmed({
     title: `${(LABELS[action] || action).replace('…', '')} · ${name}`, danger,
-    text: action === 'pause' || action === 'resume' ? `${plural(counted.affected, 'job')} ready in this queue.` : `This concerns ${plural(counted.affected, 'job')}.`,
+    text: EFFECTS[action](plural(counted.affected, 'job'), counted.affected === 1),
     action: LABELS[action]?.replace('…', '') || action, confirm: DANGER.includes(action) ? name : '',
   });
   if (!chosen) return false;
@@ -41,19 +59,30 @@ export async function queue(root, { parts, query, signal }) {
   let days = 0;
   const range = ranges((chosen) => {
     days = chosen;
-    if (days) past(charts, days, product, name).catch(trouble); else drawHead();
+    if (!days) { drawHead(); return; }
+    const box = h('div', { class: 'contents' }, loading());
+    replace(charts, box);
+    past(box, days, product, name).catch(trouble);
   });
   const [why, actions, charts, tabs, bulk, list, live] = Array.from({ length: 7 }, () => h('div', { class: 'part' }));
+  const title = h('h1', {});
+  let turns = 0;
   const feed = h('ol', { class: 'feed', 'aria-label': 'What happens now' });
 
-  async function refresh() {
+  async function refresh(acted = false) {
     reply = await get(place());
-    drawHead();
+    drawHead(acted);
     drawTabs();
+    turns += 1;
+    if (turns % EXPLAINED === 0) explain();
     // Whoever picks jobs, reads on or stands in the list keeps it as it is.
-    if (!picked.size && !offset && !list.contains(document.activeElement)) await drawJobs();
+    if (!picked.size && !offset && !held(list)) await drawJobs();
   }
-  const again = refresh;
+  async function again() {
+    turns = -1;
+    await refresh(true);
+  }
+  const explain = () => get(place('/why')).then((found) => { if (!signal.aborted) replace(why, h('p', { class: 'why' }, found.sentence)); }).catch(() => {});
   const doing = (action, asked) => async () => {
     try { if (await act(product, name, action, asked?.())) { picked.clear(); await again(); } } catch (error) { trouble(error); }
   };
@@ -72,11 +101,12 @@ export async function queue(root, { parts, query, signal }) {
     await again().catch(trouble);
   }
 
-  function drawHead() {
+  function drawHead(acted = false) {
+    replace(title, name, reply.paused && [' ', chip('paused')]);
     const offered = ['pause', 'resume', 'retry-all', 'promote-all', 'drain', 'clean', 'obliterate'].filter((each) =>
       reply.actions.includes(each) && each !== (reply.paused ? 'pause' : 'resume'));
     const useful = { 'retry-all': reply.counts[reply.failed], 'promote-all': reply.counts.delayed };
-    replace(actions, reply.actions.length ? h('div', { class: 'row wrap' }, may('operator') && ['bullmq', 'routing'].includes(product) && button('Add a job', add, 'primary'), offered.filter((each) => useful[each] !== 0).map((each) =>
+    if (acted || !held(actions)) replace(actions, reply.actions.length ? h('div', { class: 'row wrap' }, may('operator') && ['bullmq', 'routing'].includes(product) && button('Add a job', add, 'primary'), offered.filter((each) => useful[each] !== 0).map((each) =>
       button(LABELS[each], doing(each, each === 'clean' ? () => ({ state: 'completed' }) : each === 'retry-all' ? () => ({ until: new Date().toISOString() }) : undefined), DANGER.includes(each) ? 'danger quiet' : ''))) : null);
     if (days) return;
     const points = reply.points.slice(-150);
@@ -88,10 +118,25 @@ export async function queue(root, { parts, query, signal }) {
       panel('Longest wait', area([{ name: 'waited', values: of(P.oldest), kind: 'late' }], times, `How long the oldest ready job of ${name} has waited`, span, { columns: 3, least: 10 }), legend(['late', 'age of the oldest ready job'])));
   }
 
+  function choose(each) {
+    state = each;
+    offset = 0;
+    picked.clear();
+    // In the address, so that the same is shown after a reload, and to whoever gets the link.
+    history.replaceState(null, '', `#${path('queues', product, name)}?state=${encodeURIComponent(state)}`);
+    drawTabs();
+    drawJobs().catch(trouble);
+  }
+
   function drawTabs() {
-    replace(tabs, h('div', { class: 'tabs', role: 'group', 'aria-label': 'States' }, reply.states.map((each) =>
-      h('button', { type: 'button', 'aria-pressed': String(each === state), onclick: () => { state = each; offset = 0; picked.clear(); drawTabs(); drawJobs().catch(trouble); } },
-        each, ' ', h('span', { class: 'count' }, count(reply.counts[each] || 0))))));
+    const before = tabs.firstChild?.scrollLeft;
+    const focused = [...(tabs.firstChild?.children || [])].indexOf(document.activeElement);
+    const strip = h('div', { class: 'tabs', role: 'group', 'aria-label': 'States' }, reply.states.map((each) =>
+      h('button', { type: 'button', 'aria-pressed': String(each === state), onclick: () => choose(each) }, each, ' ', h('span', { class: 'count' }, count(reply.counts[each] || 0)))));
+    replace(tabs, strip);
+    const pressed = strip.querySelector('[aria-pressed="true"]');
+    strip.scrollLeft = before ?? pressed.offsetLeft - strip.offsetLeft - 40;
+    if (focused >= 0) strip.children[focused].focus({ preventScroll: true });
   }
 
   async function drawJobs() {
@@ -103,7 +148,7 @@ export async function queue(root, { parts, query, signal }) {
     const pick = (id) => h('input', { type: 'checkbox', 'aria-label': `Pick job ${id}`, checked: picked.has(id), onchange: (event) => { if (event.target.checked) picked.add(id); else picked.delete(id); drawBulk(); } });
     const columns = [...(offered.length ? [{ name: 'Pick', kind: 'pick' }] : []), { name: 'Job' }, { name: state === reply.failed ? 'Error' : 'Data', kind: 'data' }, { name: 'Tries', kind: 'number' }, { name: whenName(state) }];
     const rows = page.jobs.map((job) => ({ cells: [...(offered.length ? [pick(job.id)] : []),
-      [link(path('queues', product, name, job.id), { class: 'strong' }, job.name || job.id), h('span', { class: 'product' }, job.id)],
+      [link(path('queues', product, name, job.id), { class: 'strong' }, job.name || job.id), ' ', h('span', { class: 'product' }, job.id)],
       job.error ? h('span', { class: 'bad-text' }, job.error) : h('code', {}, job.data), `${job.attempts}/${job.max_attempts}`, time(job.due_at || job.finished_at || job.started_at || job.created_at)] }));
     replace(list, rows.length ? table('Jobs', columns, rows) : empty(`No ${state} jobs`),
       page.total > PAGE && h('div', { class: 'row spread' }, h('span', { class: 'muted' }, `${count(offset + 1)} to ${count(offset + page.jobs.length)} of ${count(page.total)}`),
@@ -113,23 +158,23 @@ export async function queue(root, { parts, query, signal }) {
   }
 
   replace(root, h('p', { class: 'crumbs' }, link('/overview', {}, 'Overview'), ' / ', product),
-    h('h1', {}, name, reply.paused && [' ', chip('paused')]), why, actions, range, h('div', { class: 'charts three' }, charts), about(reply.about), tabs, bulk, h('div', { class: 'jobs-and-events' }, list, live));
+    title, why, actions, range, h('div', { class: 'charts three' }, charts), about(reply.about), tabs, bulk, h('div', { class: 'jobs-and-events' }, list, live));
   charts.className = 'contents';
   drawHead();
   drawTabs();
   await drawJobs();
-  if (product === 'bullmq') get(place('/why')).then((found) => replace(why, h('p', { class: 'why' }, found.sentence))).catch(() => {});
+  explain();
   const silent = h('p', { class: 'muted' }, 'Nothing since you opened this page.');
   replace(live, panel('What happens now', silent, feed));
   follow(place('/live'), {
     events: (events) => {
       silent.remove();
       feed.prepend(...events.slice(-20).reverse().map((each) => h('li', {}, chip(each.event, { completed: 'good', failed: 'bad', active: 'busy' }[each.event]), ' ',
-        each.job ? link(path('queues', product, name, each.job), {}, each.job) : '', h('span', { class: 'muted' }, ` ${clock(each.at)}`))));
+        each.job ? link(path('queues', product, name, each.job), { title: each.job }, each.job) : '', h('span', { class: 'muted' }, ` ${moment(each.at)}`))));
       while (feed.children.length > 20) feed.lastChild.remove();
     },
   }, signal);
-  every(3, refresh, signal);
+  every(3, () => refresh(), signal);
 }
 
 const legend = (...keys) => h('p', { class: 'legend' }, keys.map(([kind, text]) => h('span', { class: `key ${kind}` }, text)));

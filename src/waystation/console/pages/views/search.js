@@ -3,7 +3,7 @@
 import { h, link, path, replace } from '../dom.js';
 import { get, post } from '../api.js';
 import { count, plural } from '../format.js';
-import { button, chip, confirmed, empty, may, table, time, toast, trouble } from '../parts.js';
+import { button, chip, confirmed, empty, loading, may, table, time, toast, trouble } from '../parts.js';
 
 const EXAMPLES = ['state:failed error:timeout', 'data.tenant:acme', 'queue:mail name:send', 'id:42'];
 
@@ -17,7 +17,7 @@ const ACTIONS = {
 export async function search(root, { query, signal }) {
   const asked = query.get('q') || '';
   const field = h('input', { id: 'q', type: 'search', value: asked, autocomplete: 'off' });
-  const found = h('div', { 'aria-live': 'polite' });
+  const found = h('div', { 'aria-live': 'polite' }, asked.trim() && loading());
   const go = (event) => { event.preventDefault(); location.hash = `/search?q=${encodeURIComponent(field.value)}`; };
   replace(root, h('h1', {}, 'Search'),
     h('form', { class: 'row', onsubmit: go }, h('label', { for: 'q', class: 'unseen' }, 'Search for'), field, h('button', { type: 'submit', class: 'primary' }, 'Search')),
@@ -28,7 +28,7 @@ export async function search(root, { query, signal }) {
   await drawLive(found, asked, signal);
   get(`history/search?q=${encodeURIComponent(asked)}`).then((known) => {
     if (!known.available) return;
-    const lines = known.jobs.map((job) => ({ cells: [[link(path('queues', job.product, job.queue, job.id), { class: 'strong' }, job.name || job.id), h('span', { class: 'product' }, job.id)], job.queue, job.state ? chip(job.state) : '–',
+    const lines = known.jobs.map((job) => ({ cells: [[link(path('queues', job.product, job.queue, job.id), { class: 'strong' }, job.name || job.id), ' ', h('span', { class: 'product' }, job.id)], job.queue, job.state ? chip(job.state) : '–',
       job.error ? h('span', { class: 'bad-text' }, job.error) : job.data === null ? 'not kept' : h('code', {}, job.data), time(job.ended_at || job.added_at)] }));
     replace(past, h('h2', {}, 'In the history'), h('p', { class: 'muted' }, `${count(known.jobs.length)} found in ${Math.round(known.took_ms)} ms, the newest first.`),
       lines.length ? table('Past jobs', [{ name: 'Job' }, { name: 'Queue' }, { name: 'Ended as' }, { name: 'Data', kind: 'data' }, { name: 'When' }], lines) : empty('Nothing found in the history'));
@@ -43,9 +43,9 @@ async function drawLive(found, asked, signal) {
   const bulk = may('operator') && offered.length > 0 && h('div', { class: 'row wrap bulk', role: 'group', 'aria-label': 'All that match' }, h('span', { class: 'strong' }, 'All that match'),
     offered.map((name) => button(`${ACTIONS[name].title}…`, () => actOnAll(name, asked, outcome, signal).then((done) => done && drawLive(found, asked, signal).then(() => found.prepend(outcome))).catch(trouble), name === 'remove' ? 'danger quiet' : '')));
   const rows = reply.hits.map(({ product, queue, job }) => ({ cells: [
-    [link(path('queues', product, queue, job.id), { class: 'strong' }, job.name || job.id), h('span', { class: 'product' }, job.id)], link(path('queues', product, queue), {}, queue), chip(job.state),
+    [link(path('queues', product, queue, job.id), { class: 'strong' }, job.name || job.id), ' ', h('span', { class: 'product' }, job.id)], link(path('queues', product, queue), {}, queue), chip(job.state),
     job.error ? h('span', { class: 'bad-text' }, job.error) : h('code', {}, job.data), time(job.finished_at || job.started_at || job.created_at)] }));
-  replace(found, outcome, h('p', { class: 'muted' }, `${count(reply.hits.length)} found among ${count(reply.looked_at)} jobs in ${Math.round(reply.took_ms)} ms${reply.complete ? '' : '; there are more that were not looked at'}.`), bulk,
+  replace(found, outcome, h('p', { class: 'muted' }, `${count(reply.hits.length)} found among ${plural(reply.looked_at, 'job')} in ${Math.round(reply.took_ms)} ms${reply.complete ? '' : '; there are more that were not looked at'}.`), bulk,
     rows.length ? table('Found jobs', [{ name: 'Job' }, { name: 'Queue' }, { name: 'State' }, { name: 'Data', kind: 'data' }, { name: 'When' }], rows) : empty('Nothing found'));
 }
 

@@ -62,5 +62,5 @@ export async function webhooks(root, { signal }) {
   replace(root, h('div', { class: 'row spread' }, h('h1', {}, 'Webhooks'), may('admin') && button('Add a webhook', () => make().catch(trouble), 'primary')),
     h('p', { class: 'muted' }, 'Who hears what happens to jobs, and how deliveries go. This console sends them while it runs; of several, one does.'), cards);
   await draw();
-  every(4, () => (cards.contains(document.activeElement) ? null : draw()), signal);
+  every(4, draw, signal, cards);
 }
