@@ -3,7 +3,7 @@
 import { h, replace } from '../dom.js';
 import { every, get, post, remove } from '../api.js';
 import { count, plural } from '../format.js';
-import { asked, button, chip, confirmed, empty, facts, may, panel, shown, time, toast, trouble } from '../parts.js';
+import { asked, button, chip, confirmed, due, empty, facts, may, panel, shown, time, toast, trouble } from '../parts.js';
 
 const list = (text) => text.split(',').map((each) => each.trim()).filter(Boolean);
 
@@ -53,7 +53,7 @@ export async function webhooks(root, { signal }) {
     const drop = doing(async () => (await confirmed({ title: 'Remove this webhook', text: `${each.url} hears of nothing any more. How far it was delivered is forgotten.`, action: 'Remove', danger: true, plain: true }) ? remove(place) : false), () => ['The webhook was removed.', 'good']);
     return h('article', { class: 'panel group webhook' }, h('div', { class: 'row spread top' }, h('h2', { class: 'address' }, each.url), state),
       facts([['Events', each.events.join(', ')], ['Queues', each.queues.length ? each.queues.join(', ') : 'all'], ['Delivered', each.delivered ? [plural(each.delivered, 'event'), ', last ', time(each.delivered_at)] : 'nothing yet'],
-        ['Failed in a row', failing ? count(each.failures) : null], ['Next try', each.next_try_at ? time(each.next_try_at) : null], ['Id', h('code', {}, each.id)]]),
+        ['Failed in a row', failing ? count(each.failures) : null], ['Next try', each.next_try_at ? due(each.next_try_at) : null], ['Id', h('code', {}, each.id)]]),
       each.recent_failures.length > 0 && h('details', { open: failing }, h('summary', {}, failing ? 'Last failures' : 'Earlier failures'),
         h('ul', { class: 'failures' }, alike(each.recent_failures).map((one) => h('li', {}, h('span', { class: failing ? 'bad-text' : 'muted' }, one.error), one.times > 1 && ` × ${one.times}`, ' ', h('span', { class: 'muted' }, time(one.at), one.times > 1 && [', first ', time(one.first)]))))),
       may('admin') && h('div', { class: 'row wrap' }, button('Send a test event', test), failing && button(each.dead ? 'Revive' : 'Try now', revive, 'primary'), button('Remove', drop, 'danger quiet')));
