@@ -259,7 +259,7 @@ def test_a_query_that_goes_on_adds_each_key_once_though_it_starts_over(
     assert store.llen("bull:care:wait") == 40
 
 
-def test_a_query_over_the_present_sees_only_what_it_asks_for(
+def test_every_query_over_the_present_sees_what_it_asks_for_whatever_another_one_left_out(
     spark: SparkSession, store: Redis, redis_url: str
 ) -> None:
     tell(store, 30, queue="mail")
@@ -268,3 +268,10 @@ def test_a_query_over_the_present_sees_only_what_it_asks_for(
 
     assert now.where("queue = 'sms' AND told_at > '2020-01-01'").count() == 20
     assert now.where("told_at < '2020-01-01'").count() == 0
+    assert now.count() == 50
+    for number, state in enumerate(("delayed", "failed", "failed")):
+        store.zadd(f"bull:mail:{state}", {str(number): 1})
+    asked = {"url": redis_url, "queues": "mail"}
+    jobs = spark.read.format("waystation.jobs").options(**asked).load()
+    assert jobs.where("state = 'failed'").count() == 2
+    assert jobs.count() == 3

@@ -1,15 +1,12 @@
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from pyspark.sql.datasource import EqualTo, Filter, GreaterThanOrEqual, In
 from pyspark.sql.streaming.datasource import ReadMaxRows
 from redis import Redis
 
 from tests.pipeline.raw_streams import ALL, Following, tell
 from waystation.core.errors import InvalidOption, Malformed
 from waystation.pipeline.options import parse
-from waystation.pipeline.sources.events import EventsReader
 from waystation.pipeline.sources.redis_streams import PAGE_BYTES
 from waystation.pipeline.sources.streams import EventOptions, Streams
 
@@ -225,28 +222,6 @@ def test_huge_entries_come_in_small_pages(store: Redis, redis_url: str) -> None:
 
     assert sum(sizes) == 41
     assert max(sizes[1:]) <= PAGE_BYTES // 2**20 + 1
-
-
-def test_a_query_reads_only_the_queues_and_times_it_asks_for(store: Redis, redis_url: str) -> None:
-    for queue in ("mail", "sms", "push"):
-        tell(store, 10, queue=queue)
-    reader = EventsReader(EventOptions(url=redis_url))
-    when = store.time()[0] + 3600
-
-    asked: list[Filter] = [
-        EqualTo(("queue",), "mail"),
-        In(("queue",), ("mail", "sms")),
-        EqualTo(("event",), "x"),
-    ]
-    # Spark looks at every row once more, because some streams hold the events of many queues.
-    assert list(reader.pushFilters(asked)) == asked
-    (share,) = reader.partitions()
-    assert sum(batch.num_rows for batch in reader.read(share)) == 10
-
-    later = GreaterThanOrEqual(("told_at",), datetime.fromtimestamp(when, UTC))
-    assert list(reader.pushFilters([later])) == [later]
-    (share,) = reader.partitions()
-    assert list(reader.read(share)) == []
 
 
 @pytest.mark.parametrize(

@@ -8,23 +8,15 @@ on a range of a stream, and how many of its entries were gone before they could 
 # ruff: noqa: N802 (Spark calls the methods so)
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
-from typing import Any, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
     InputPartition,
-    LessThan,
-    LessThanOrEqual,
 )
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -42,10 +34,8 @@ from waystation.pipeline.sources.partitions import LEAST_ROWS_A_TASK, StreamPart
 from waystation.pipeline.sources.stream_ends import end_of
 from waystation.pipeline.sources.streams import EventOptions, Streams
 from waystation.pipeline.storage.arrow import Batch
-from waystation.pipeline.stream_names import ALL_QUEUES
 
 NAME = "waystation.events"
-_LATEST_SEQ = 2**64 - 1
 
 
 class Events(DataSource):
@@ -70,39 +60,22 @@ class Events(DataSource):
 
 
 class EventsReader(DataSourceReader):
-    """Reads the streams as they are now, or the part of them that a query needs."""
+    """Reads the streams as they are now.
+
+    It takes no filters: Spark keeps what a reader has left out for one query of a DataFrame, and
+    gives the next query on the same DataFrame too few rows.
+    """
 
     def __init__(self, options: EventOptions) -> None:
         self._options = options
         self._streams = Streams(options)
-        self._from_ms, self._to_ms = 0, 2**63 - 1
-        self._queues: set[str] | None = None
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Narrow down streams and ids by filters; Spark checks every row once more."""
-        for each in filters:
-            match each:
-                case EqualTo(attribute=("queue",), value=str(queue)):
-                    self._only({queue})
-                case In(attribute=("queue",), value=queues):
-                    self._only(set(cast(Iterable[str], queues)))
-                case (
-                    GreaterThan(attribute=("told_at",), value=datetime() as instant)
-                    | GreaterThanOrEqual(attribute=("told_at",), value=datetime() as instant)
-                ):
-                    self._from_ms = max(self._from_ms, _millis(instant))
-                case (
-                    LessThan(attribute=("told_at",), value=datetime() as instant)
-                    | LessThanOrEqual(attribute=("told_at",), value=datetime() as instant)
-                ):
-                    self._to_ms = min(self._to_ms, _millis(instant))
-                case _:
-                    pass
-            yield each
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The ranges that the query needs, shared among tasks."""
-        ranges = [each for stream in self._streams.now() for each in self._ranges(stream)]
+        """The ranges of all streams, shared among tasks."""
+        ends = {
+            each: end_of(self._streams.store.at(each.key), each.key) for each in self._streams.now()
+        }
+        ranges = [StreamRange(each, Offset(), end) for each, end in ends.items() if end is not None]
         return _partitions(ranges, self._options) or [StreamPartition(())]
 
     def read(self, partition: InputPartition) -> Iterator[Batch]:
@@ -110,21 +83,6 @@ class EventsReader(DataSourceReader):
         for batch in rows(self._streams.store, self._options, partition, False):
             if batch.column("_range").null_count:
                 yield batch
-
-    def _only(self, queues: set[str]) -> None:
-        self._queues = queues if self._queues is None else self._queues & queues
-
-    def _ranges(self, stream: EventStream) -> Iterator[StreamRange]:
-        if self._queues is not None and stream.queue not in {ALL_QUEUES, *self._queues}:
-            return
-        end = end_of(self._streams.store.at(stream.key), stream.key)
-        if end is None:
-            return
-        after = Offset(f"{self._from_ms - 1}-{_LATEST_SEQ}") if self._from_ms else Offset()
-        last = Offset(f"{self._to_ms}-{_LATEST_SEQ}", end.added)
-        until = end if end.order <= last.order else last
-        if after.order < until.order:
-            yield StreamRange(stream, after, until)
 
 
 class EventsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -218,7 +176,3 @@ def _partitions(ranges: Sequence[StreamRange], options: EventOptions) -> list[In
 
 def _size(start: Offset, end: Offset) -> int:
     return StreamRange(EventStream("", "", ""), start, end).size
-
-
-def _millis(instant: datetime) -> int:
-    return int(instant.timestamp() * 1000)

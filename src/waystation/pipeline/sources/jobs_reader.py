@@ -1,10 +1,9 @@
 """Reader of `waystation.jobs`: the jobs of queues, state by state."""
-# ruff: noqa: N802 (Spark calls the methods so)
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
-from pyspark.sql.datasource import DataSourceReader, EqualTo, Filter, In, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 from redis import Redis
 from redis.connection import AbstractConnection
@@ -42,7 +41,10 @@ class JobSlice(InputPartition):
 
 
 class JobsReader(DataSourceReader):
-    """Reads queues while they are used; a job that moves meanwhile may come twice or not at all."""
+    """Reads queues while they are used; a job that moves meanwhile may come twice or not at all.
+
+    It takes no filters, for the reason that the reader of events gives.
+    """
 
     def __init__(
         self, store: Store, facts: ProductFacts, prefix: str, queues: set[str], states: set[str]
@@ -52,21 +54,6 @@ class JobsReader(DataSourceReader):
         self._prefix = prefix
         self._queues = queues
         self._states = states
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Narrow down queues and states by filters."""
-        for each in filters:
-            match each:
-                case EqualTo(attribute=("queue",), value=str(queue)):
-                    self._queues &= {queue}
-                case In(attribute=("queue",), value=queues):
-                    self._queues &= set(cast(Iterable[str], queues))
-                case EqualTo(attribute=("state",), value=str(state)):
-                    self._states &= {state}
-                case In(attribute=("state",), value=states):
-                    self._states &= set(cast(Iterable[str], states))
-                case _:
-                    yield each
 
     def partitions(self) -> Sequence[InputPartition]:
         """Slices of every selected state."""

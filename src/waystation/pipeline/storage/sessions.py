@@ -6,10 +6,7 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 
-REQUIRED = {
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.python.filterPushdown.enabled": "true",
-}
+REQUIRED = {"spark.sql.session.timeZone": "UTC"}
 """Settings that the pipeline relies on."""
 
 _REGISTERED: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
