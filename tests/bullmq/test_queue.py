@@ -7,6 +7,7 @@ from waystation.bullmq.options import Backoff, Deduplication, JobOptions, Parent
 from waystation.bullmq.queue import Queue
 from waystation.bullmq.redis import packing
 from waystation.bullmq.redis.packing import NewJob
+from waystation.bullmq.scheduling.schedule import Schedule
 from waystation.core.errors import (
     InvalidInput,
     InvalidOption,
@@ -227,14 +228,30 @@ async def test_a_job_belongs_to_the_trace_that_made_it(queue: Queue) -> None:
     assert plain.options.telemetry is None
 
 
-async def test_opening_says_who_made_the_queue_and_leaves_what_is_there(hands: Hands) -> None:
+async def test_the_first_job_says_who_made_the_queue_and_leaves_what_is_there(hands: Hands) -> None:
     await hands.call("HSET", hands.keys.meta, "version", "bullmq:5.0.0", "opts.maxLenEvents", 7)
 
     async with Queue("mail", hands.store) as queue:
+        await queue.add("send")
         assert await queue.meta() == {"version": "bullmq:5.0.0", "opts.maxLenEvents": "7"}
     async with Queue("post", hands.store) as queue:
+        await queue.add("send")
         assert await queue.meta() == {"version": "bullmq:6.7.0", "opts.maxLenEvents": "10000"}
         assert await queue.version() == "bullmq:6.7.0"
+    async with Queue("nightly", hands.store) as queue:
+        await queue.schedulers.upsert("report", Schedule(every=3600))
+        assert await queue.version() == "bullmq:6.7.0"
+
+
+async def test_whoever_only_reads_a_queue_makes_none(hands: Hands) -> None:
+    async with Queue("mial", hands.store) as queue:
+        await queue.counts()
+        await queue.get_jobs()
+        await queue.is_paused()
+        await queue.meta()
+        await queue.schedulers.list()
+        await queue.limits.get_concurrency()
+    assert await hands.call("KEYS", "bull:mial:*") == []
 
 
 @pytest.mark.parametrize("name", ["", "a:b", "a\nb"])

@@ -348,6 +348,7 @@ async def test_global_limits_are_shared(queue: Queue, any_node: NodePeer) -> Non
 
 
 async def test_our_version_is_told_where_node_looks(queue: Queue, node6: NodePeer) -> None:
+    await queue.add("work")
     assert await queue.version() == "bullmq:6.7.0"
 
     remote = node6.queue("q")

@@ -21,10 +21,10 @@ from waystation.bullmq.parts import Part, read_parts
 from waystation.bullmq.payloads import sweeping
 from waystation.bullmq.payloads.options import PayloadOptions
 from waystation.bullmq.payloads.sealing import Sealing
-from waystation.bullmq.redis import orphans, packing, queue_scripts, scripts
+from waystation.bullmq.redis import packing, queue_scripts, scanning, scripts
 from waystation.bullmq.redis.adding import Adding
 from waystation.bullmq.redis.client import QueueClient, client_name
-from waystation.bullmq.redis.commands import Logs, ask, ask_all, page_of, read_logs
+from waystation.bullmq.redis.commands import Logs, ask, page_of, read_logs, sign
 from waystation.bullmq.redis.ends import remove_job, retry_finished
 from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.redis.packing import JobLike, NewJob, Packed, Packer
@@ -37,7 +37,6 @@ from waystation.core import codec
 from waystation.core.durations import Duration, milliseconds
 from waystation.core.errors import (
     InvalidOption,
-    StoreBusy,
     StoreError,
     WaystationError,
     WrongState,
@@ -50,10 +49,6 @@ from waystation.core.options import at_least
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
-
-VERSION = "bullmq:6.7.0"
-"""The generation of BullMQ whose wire this is; dashboards read it."""
-EVENTS_CAP = 10_000
 
 _READ_AT_ONCE = 250
 _SWEPT_AT_ONCE = 500
@@ -100,6 +95,7 @@ class Queue(QueueClient):
         self._defaults = default_job_options or JobOptions()
         self._packer = Packer(self._defaults, at_least("size_limit", size_limit, 1))
         self._adding = Adding(self._request)
+        self._is_signed = False
         self._events: QueueEvents | None = None
         self.schedulers = Schedulers(
             self._connect_queue, self._defaults, repeat_strategy, self._sealing
@@ -403,7 +399,7 @@ class Queue(QueueClient):
         """
         client, keys = await self._connect_queue()
         removed = 0
-        async for ids in orphans.suspects(await self._connected(), keys, count):
+        async for ids in scanning.suspects(await self._connected(), keys, count):
             removed += await queue_scripts.remove_orphans(
                 client, keys, base=keys.base, most=limit - removed if limit else len(ids), ids=ids
             )
@@ -456,13 +452,17 @@ class Queue(QueueClient):
             sent += self._as_added(store, last, await under_way)
 
     async def _request(self, store: Store, packed: list[Packed]) -> list[Any]:
-        return await scripts.add(
+        ids = await scripts.add(
             store.durable,
             self._keys,
             base=self._keys.base,
             now=SERVER_TIME,
             jobs=[part for job in packed for part in job],
         )
+        if not self._is_signed:
+            # Not when it is opened: whoever only reads a queue must not make one.
+            self._is_signed = await sign(store.hot, self._keys)
+        return ids
 
     def _as_added(self, store: Store, packed: list[Packed], ids: Sequence[Any]) -> list[Added]:
         queue = self._ref(store.hot)
@@ -564,15 +564,6 @@ class Queue(QueueClient):
             if found < most:
                 break
         return moved
-
-    async def _on_connect(self, store: Store) -> None:
-        # A store that is full, or a replica, can still be read.
-        with contextlib.suppress(StoreBusy):
-            await ask_all(
-                store.hot,
-                ("HSETNX", self._keys.meta, "opts.maxLenEvents", EVENTS_CAP),
-                ("HSETNX", self._keys.meta, "version", VERSION),
-            )
 
     async def _close(self) -> None:
         if self._events is not None:

@@ -7,6 +7,7 @@ import msgspec
 
 from waystation.bullmq.options import JobKeywords, JobOptions
 from waystation.bullmq.redis.client import Connect
+from waystation.bullmq.redis.commands import sign
 from waystation.bullmq.redis.packing import merged
 from waystation.bullmq.scheduling import schedulers
 from waystation.bullmq.scheduling.schedule import RepeatStrategy, Schedule, Scheduler
@@ -52,7 +53,7 @@ class Schedulers:
         client, keys = await self._connect()
         if self._sealing is not None:
             data = await self._sealing.sealed_soon(keys.name, {} if data is None else data)
-        return await schedulers.upsert(
+        made = await schedulers.upsert(
             client,
             keys,
             scheduler_id,
@@ -62,6 +63,8 @@ class Schedulers:
             options=merged(options, given, self._defaults),
             strategy=self._strategy,
         )
+        await sign(client, keys)
+        return made
 
     async def get(self, scheduler_id: str) -> Scheduler | None:
         """The scheduler of this id."""

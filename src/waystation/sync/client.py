@@ -50,10 +50,5 @@ class BlockingClient:
             raise StoreUnreachable(f"this {type(self).__name__} has been closed")
         with self._opening:
             if self._opened is None:
-                store = self._given or connect_blocking(*place_of(self._url))
-                self._on_connect(store)
-                self._opened = store
+                self._opened = self._given or connect_blocking(*place_of(self._url))
             return self._opened
-
-    def _on_connect(self, store: BlockingStore) -> None:
-        """What is to be done when the store is first reached."""

@@ -1,6 +1,5 @@
 """Queue, for code that waits: adds jobs, looks them up, and administers them."""
 
-import contextlib
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
@@ -29,7 +28,6 @@ from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.redis.packing import JobLike, Packed
 from waystation.core import codec
 from waystation.core.durations import Duration
-from waystation.core.errors import StoreBusy
 from waystation.core.line.forecasts import Forecast
 from waystation.core.store.connection import Store, blocking
 from waystation.core.store.connection.blocking import BlockingStore
@@ -313,12 +311,6 @@ class Queue(BlockingClient):
     def _read(self, job: bullmq.Job) -> SyncJob:
         return blocking_job(job, self.wait)
 
-    def _on_connect(self, store: BlockingStore) -> None:
-        self._queue.bind(store)
-        # A store that is full, or a replica, can still be read.
-        with contextlib.suppress(StoreBusy):
-            blocking.run(lambda: self._queue.mark(store))
-
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
@@ -338,9 +330,6 @@ class _BoundQueue(bullmq.Queue):
 
     def opened(self, stored: Any) -> Any:
         return stored if self._sealing is None else self._sealing.opened(stored)
-
-    async def mark(self, store: BlockingStore) -> None:
-        await self._on_connect(store)
 
     async def _connected(self) -> Store:
         return self._bound

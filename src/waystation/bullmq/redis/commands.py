@@ -1,14 +1,18 @@
 """Redis commands, for what needs no script."""
 
 import asyncio
+import contextlib
 from typing import Any, NamedTuple, cast
 
 from waystation.bullmq.redis.keys import JobKeys, QueueKeys
 from waystation.core.durations import Duration, milliseconds
+from waystation.core.errors import StoreError
 from waystation.core.options import at_least
 from waystation.core.store import faults
 from waystation.core.store.script import Client
 
+VERSION = "bullmq:6.7.0"
+"""The generation of BullMQ whose wire this is; dashboards read it."""
 _NEVER_REACHED = 2**53 - 1
 
 
@@ -27,6 +31,15 @@ async def server_ms(client: Client) -> int:
     """Milliseconds since 1970 by the store's clock."""
     whole, micros = await ask(client, "TIME")
     return int(whole) * 1000 + int(micros) // 1000
+
+
+async def sign(client: Client, keys: QueueKeys) -> bool:
+    """Write who made a queue, if nobody has; False when the store does not take it now."""
+    # What was added stays added, so this is tried again with the next one.
+    with contextlib.suppress(StoreError):
+        await ask(client, "HSETNX", keys.meta, "version", VERSION)
+        return True
+    return False
 
 
 async def hash_at(client: Client, key: str) -> dict[bytes, bytes]:

@@ -4,7 +4,7 @@ import asyncio
 import time
 
 from waystation.bullmq.redis.keys import QueueKeys
-from waystation.console.finding.names import bullmq_queues
+from waystation.bullmq.redis.scanning import queue_names
 from waystation.console.finding.prefixes import Prefixes
 from waystation.console.options import ConsoleOptions
 from waystation.console.products.bullmq import BullmqQueue
@@ -75,7 +75,7 @@ class Directory:
         """Look through all keys once."""
         seen = set[tuple[str, str]]()
         for prefix in self.prefixes.every:
-            for name in (await bullmq_queues(self._store, prefix))[:MOST_QUEUES]:
+            for name in (await queue_names(self._store, prefix))[:MOST_QUEUES]:
                 opened = self._opened(QueueKeys(name, prefix=prefix))
                 seen.add((opened.product, opened.name))
         for each in self._fixed:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from waystation.bullmq.redis.keys import PREFIX, QueueKeys
+from waystation.bullmq.redis.scanning import queue_names
 from waystation.console.finding.places import Places, QueueName
 from waystation.console.finding.prefixes import Prefixes
 from waystation.core.errors import WaystationError
@@ -18,11 +19,6 @@ from waystation.routing import Queue as RoutingQueue
 from waystation.routing.redis.keys import NAMESPACE
 from waystation.waitingroom.redis.keys import RoomsKeys, name_of, room_id
 
-_SCANNED_AT_ONCE = 5000
-_OF_A_QUEUE = {"id", "meta", "events"}
-_GLOB = "[iem][dev]*"
-"""Fits these keys, and few others, so that a scan brings little but them."""
-
 
 async def find_queues(store: Store, places: Places | None = None) -> list[QueueName]:
     """Every queue of every product in a store; looks at all its keys once."""
@@ -30,28 +26,13 @@ async def find_queues(store: Store, places: Places | None = None) -> list[QueueN
     found = [
         QueueName(Line.BULLMQ, places.bullmq.shown(QueueKeys(name, prefix=prefix)))
         for prefix in places.bullmq.every
-        for name in await bullmq_queues(store, prefix)
+        for name in await queue_names(store, prefix)
     ]
     found += [QueueName(Line.ROUTING, name) for name in await job_types(store, places.routing)]
     if await has_files(store, places.files):
         found += [QueueName(Line.FILES, name) for name in places.files.priorities]
     found += [QueueName(Line.WAITINGROOM, name) for name in await rooms(store)]
     return found
-
-
-async def bullmq_queues(store: Store, prefix: str = PREFIX) -> list[str]:
-    """The queues of BullMQ under a prefix, by name."""
-    start = f"{prefix}:"
-    names: set[str] = set()
-    redis: Any = store.redis
-    with faults.translated():
-        async for key in redis.scan_iter(
-            match=f"{_escaped(start)}*:{_GLOB}", count=_SCANNED_AT_ONCE
-        ):
-            name, _, kind = key.decode("utf-8", "replace").removeprefix(start).rpartition(":")
-            if name and ":" not in name and kind in _OF_A_QUEUE:
-                names.add(name)
-    return sorted(names)
 
 
 async def bullmq_workers(store: Store, prefix: str = PREFIX) -> dict[str, list[str]] | None:
@@ -109,7 +90,3 @@ async def rooms(store: Store) -> list[str]:
     with faults.translated():
         ids: Iterable[bytes] = await store.hot.execute_command("SMEMBERS", RoomsKeys().every)
     return sorted(name_of(id) for each in ids if (id := each.decode()) == room_id(id))
-
-
-def _escaped(text: str) -> str:
-    return "".join(f"\\{each}" if each in "*?[]\\" else each for each in text)

@@ -1,16 +1,32 @@
-"""Orphans: jobs that are in no state of their queue. Internal."""
+"""Scans of all keys, for what nothing lists: queues, and jobs that are in no state. Internal."""
 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import cast
 
 from waystation.bullmq.redis.commands import ask
-from waystation.bullmq.redis.keys import QueueKeys
+from waystation.bullmq.redis.keys import PREFIX, QueueKeys
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
 
 _IDS_AT_ONCE = 10_000
 _SUSPECTS_AT_ONCE = 50
+_KEYS_AT_ONCE = 5000
+_OF_A_QUEUE = {"id", "meta", "events"}
+_GLOB = "[iem][dev]*"
+"""Fits these keys, and few others, so that a scan brings little but them."""
+
+
+async def queue_names(store: Store, prefix: str = PREFIX) -> list[str]:
+    """The queues under a prefix."""
+    start = f"{prefix}:"
+    names: set[str] = set()
+    with faults.translated():
+        async for key in _scanned(store, f"{_escaped(start)}*:{_GLOB}", _KEYS_AT_ONCE):
+            name, _, kind = key.decode("utf-8", "replace").removeprefix(start).rpartition(":")
+            if name and ":" not in name and kind in _OF_A_QUEUE:
+                names.add(name)
+    return sorted(names)
 
 
 async def suspects(store: Store, keys: QueueKeys, count: int) -> AsyncGenerator[list[str]]:
@@ -18,13 +34,9 @@ async def suspects(store: Store, keys: QueueKeys, count: int) -> AsyncGenerator[
     base = keys.base
     # Looking up an id takes longer the longer the list is, so the lists are read once.
     listed = await _listed(store, keys)
-    pattern = re.sub(r"([\\*?\[\]])", r"\\\1", base) + "*"
-    names = cast(
-        AsyncIterator[bytes], store.redis.scan_iter(match=pattern, count=count, _type="HASH")
-    )
     found: list[str] = []
     with faults.translated():
-        async for key in names:
+        async for key in _scanned(store, f"{_escaped(base)}*", count, kind="HASH"):
             name = key.removeprefix(base.encode())
             if name not in listed:
                 found.append(name.decode("utf-8", "replace"))
@@ -41,3 +53,14 @@ async def _listed(store: Store, keys: QueueKeys) -> set[bytes]:
         for first in range(0, await ask(store.hot, "LLEN", key), _IDS_AT_ONCE):
             ids.update(await ask(store.hot, "LRANGE", key, first, first + _IDS_AT_ONCE - 1))
     return ids
+
+
+def _scanned(
+    store: Store, pattern: str, count: int, *, kind: str | None = None
+) -> AsyncIterator[bytes]:
+    found = store.redis.scan_iter(match=pattern, count=count, _type=kind)
+    return cast(AsyncIterator[bytes], found)
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([\\*?\[\]])", r"\\\1", text)
