@@ -46,6 +46,14 @@ class Scene:
         worker = bullmq.Worker(queue, handler, self.store, **options)
         await self._stack.enter_async_context(worker)
 
+    async def taken_by_hand(self, name: str) -> None:
+        """Claim a job of BullMQ, and lose the connection by which the worker is seen."""
+        worker = bullmq.ManualWorker("mail", self.store, name=name, lease=3600)
+        await self._stack.enter_async_context(worker)
+        assert await worker.get_next_job() is not None
+        for client in await self.mail.workers():
+            await self.store.redis.client_kill(client["addr"])
+
     async def routing_worker(self, handlers: Any, name: str = "w1", **options: Any) -> None:
         """Start a worker of routing."""
         worker = routing.Worker(handlers, self.store, name=name, grace=0, **options)

@@ -158,6 +158,18 @@ async def lost_lock(scene: Scene) -> Expected:
 
 
 @situation
+async def worker_that_has_gone(scene: Scene) -> Expected:
+    job = await scene.mail.add("send")
+    await scene.taken_by_hand("w9")
+    return Expected(
+        job.id,
+        Cause.LOST,
+        r"is held by w9 since .*, but no worker of that name is connected any more; its lock runs "
+        r"out in .*, and then the next check .* puts it back, which workers make, and none is",
+    )
+
+
+@situation
 async def picked_up_again(scene: Scene) -> Expected:
     job = await scene.mail.add("send")
     await scene.bullmq_worker(scene.blocks, lease=3600, stalled_interval=0.05)

@@ -36,7 +36,7 @@ class Cause(StrEnum):
     HELD = "held"
     """A worker has it."""
     LOST = "lost"
-    """Its worker has lost the lock, and it was or will be picked up again."""
+    """Its worker has gone or has lost the lock, and it was or will be picked up again."""
     NO_HANDLER = "no-handler"
     """Its worker has no function for it."""
     BROKEN = "broken"

@@ -81,7 +81,7 @@ async def _job(store: Store, keys: QueueKeys, id: str, shown: str) -> Found | No
         case "waiting-children":
             return await _dependent(store, keys, job)
         case "active":
-            return _active(standing, job)
+            return await _active(store, keys, standing, job)
         case "waiting" | "prioritized":
             return await _waiting(store, keys, standing, job)
         case _ if standing.fields:
@@ -154,15 +154,27 @@ async def _delayed(store: Store, keys: QueueKeys, standing: Standing, job: JobFi
     )
 
 
-def _active(standing: Standing, job: JobFields) -> Found:
+async def _active(store: Store, keys: QueueKeys, standing: Standing, job: JobFields) -> Found:
     holder, since = job.processed_by or "a worker", at(job.started_ms)
+    workers = found_workers(await bullmq_workers(store, keys.prefix), keys.name)
     facts = _facts(job) | {"lock_ms": standing.lock_ms if standing.lock else None}
+    then = "the next check for stalled jobs puts it back"
+    if workers == []:
+        then += ", which workers make, and none is connected"
     if standing.lock is None:
         return Found(
             cause=Cause.LOST,
-            text=f"was started by {holder} at {since}, but its lock has run out; the next check "
-            "for stalled jobs puts it back",
+            text=f"was started by {holder} at {since}, but its lock has run out; {then}",
             evidence=facts,
+        )
+    if job.processed_by and workers is not None and job.processed_by not in workers:
+        left = span(standing.lock_ms / 1000)
+        return Found(
+            cause=Cause.LOST,
+            text=f"is held by {holder} since {since}, but no worker of that name is connected any "
+            f"more; its lock runs out in {left}, and then {then}",
+            until_ms=standing.now_ms + standing.lock_ms,
+            evidence=facts | {"workers": workers},
         )
     again = ""
     if job.stalled_count:
