@@ -73,6 +73,23 @@ def test_quotes_hold_words_together() -> None:
     assert query.words == ("two words", "x")
 
 
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [("stat:failed", "state"), ("tenant:acme", "data.tenant"), ('eror:"no answer"', "error")],
+)
+def test_a_field_that_does_not_exist_is_answered_with_the_nearest(asked: str, meant: str) -> None:
+    with pytest.raises(InvalidInput, match=rf"did you mean {meant}\?"):
+        parse(asked)
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["http://shop", "12:30", "KeyError:email", "repeat:nightly:17", "reason:", '"stat:failed"'],
+)
+def test_not_everything_with_a_colon_is_a_field(word: str) -> None:
+    assert parse(word).words == (word.strip('"'),)
+
+
 def _questions(id: str) -> list[tuple[str, Callable[[dict[str, Any]], bool]]]:
     """What is searched for, and the same as a test of one job."""
 

@@ -1,5 +1,7 @@
 """Options that make sense, or an error that says what was wanted and what came."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
 from waystation.core.errors import InvalidOption
@@ -22,6 +24,11 @@ def of_kind(name: str, value: Any, kind: type) -> None:
         raise InvalidOption(
             f"{name} must be {_SPOKEN.get(kind) or f'a {kind.__name__}'}, got {value!r}"
         )
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The name that was meant by a mistyped one, if one is near."""
+    return next(iter(get_close_matches(name, list(known), n=1)), None)
 
 
 def listed(name: str, values: Any) -> None:

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -23,6 +22,7 @@ from waystation.bullmq.options import (
 from waystation.core import codec
 from waystation.core.durations import milliseconds
 from waystation.core.errors import InvalidInput, PayloadTooLarge
+from waystation.core.options import nearest
 from waystation.core.telemetry import traces
 
 MOST_JOBS = 250
@@ -133,7 +133,7 @@ def merged(options: JobOptions | None, given: JobKeywords, defaults: JobOptions)
         wrong = next((name for name in given if name not in known), None)
         if wrong is None:
             raise
-        near = _ELSEWHERE.get(wrong) or next(iter(get_close_matches(wrong, known, n=1)), None)
+        near = _ELSEWHERE.get(wrong) or nearest(wrong, known)
         hint = f"did you mean {near}? " if near else ""
         raise InvalidInput(
             f"there is no option {wrong!r}; {hint}a job takes {', '.join(known)}"

@@ -1,5 +1,6 @@
 """What may be searched for, and whether a job is that."""
 
+import re
 from datetime import datetime
 
 import msgspec
@@ -7,10 +8,13 @@ import msgspec
 from waystation.console.products.views import JobView
 from waystation.core import codec
 from waystation.core.errors import InvalidInput
+from waystation.core.options import nearest
 
 LONGEST = 400
 """Characters of a search."""
 FIELDS = ("id", "name", "state", "error", "queue", "product")
+_LIKE_A_FIELD = re.compile(r"([a-z_][a-z0-9_.]*):([^:/][^:]*)")
+"""What is meant as a field; not a URL, a time, a class with its message, or an id with colons."""
 
 
 class Query(msgspec.Struct, frozen=True):
@@ -43,33 +47,43 @@ class PastJob(msgspec.Struct, kw_only=True):
 
 
 def parse(text: str) -> Query:
-    """Read `state:failed error:timeout data.tenant:acme`, and free words; quotes hold together."""
+    """Read `state:failed error:timeout data.tenant:acme`, and free words; quotes hold together.
+
+    What begins with a quote is no field, whatever is in it.
+    """
     if len(text) > LONGEST:
         raise InvalidInput(f"a search may have {LONGEST} characters, got {len(text)}")
     words: list[str] = []
     fields: list[tuple[str, str]] = []
-    for part in _split(text):
+    for part, quoted in _split(text):
         name, colon, value = part.partition(":")
-        if colon and value and (name in FIELDS or name.startswith("data.")):
+        if colon and value and not quoted and (name in FIELDS or name.startswith("data.")):
             fields.append((name, value))
-        elif part:
+        elif not quoted and _LIKE_A_FIELD.fullmatch(part):
+            raise InvalidInput(
+                f"there is no field {name}; did you mean {nearest(name, FIELDS) or f'data.{name}'}?"
+                f" A search knows {', '.join(FIELDS)} and data.…; in quotes it is a word"
+            )
+        else:
             words.append(part)
     if not words and not fields:
         raise InvalidInput("a search needs a word, or a field such as id:42 or data.tenant:acme")
     return Query(tuple(words), tuple(fields))
 
 
-def _split(text: str) -> list[str]:
-    parts, part, quoted = list[str](), "", False
-    for letter in text:
+def _split(text: str) -> list[tuple[str, bool]]:
+    """The parts between spaces, and whether each begins with a quote."""
+    parts: list[tuple[str, bool]] = []
+    part, quoted, begins = "", False, False
+    for letter in f"{text} ":
         if letter == '"':
-            quoted = not quoted
+            quoted, begins = not quoted, begins or not part
         elif letter.isspace() and not quoted:
-            parts.append(part)
-            part = ""
+            parts.append((part, begins))
+            part, begins = "", False
         else:
             part += letter
-    return [each for each in (*parts, part) if each]
+    return [each for each in (*parts, (part.rstrip(), begins)) if each[0]]
 
 
 def fits(query: Query, job: JobView) -> bool:
