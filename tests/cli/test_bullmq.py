@@ -2,15 +2,18 @@
 
 import asyncio
 import base64
+import contextlib
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from redis import Redis
 
 from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
@@ -203,7 +206,13 @@ def test_a_wrong_age_is_refused_before_anything_is_asked(bullmq: Bullmq) -> None
 def test_a_job_is_cancelled_with_a_reason(bullmq: Bullmq) -> None:
     id = bullmq("add", "mail", "send").out.strip()
     assert bullmq("cancel", "mail", id, "--reason", "not needed").out == "1 cancelled\n"
-    assert bullmq("cancel", "mail", id).out == "0 cancelled\n"
+    assert bullmq("cancel", "mail", id)[::2] == ("0 cancelled\n", 0)
+    other = bullmq("add", "mail", "send").out.strip()
+    assert bullmq("cancel", "mail", "17", other) == (
+        "1 cancelled\n",
+        "waystation: there is no job 17\n",
+        1,
+    )
     assert json.loads(bullmq("job", "mail", id, "--json").out)["failed_reason"] == "not needed"
 
 
@@ -297,6 +306,7 @@ def test_bad_input_is_refused_in_one_line(
 
 
 def test_a_job_that_is_not_there_is_no_success(bullmq: Bullmq) -> None:
+    bullmq("add", "mail", "send")
     ended = bullmq("job", "mail", "17")
 
     assert (ended.code, ended.err) == (1, "waystation: there is no job 17 in the queue mail\n")
@@ -383,6 +393,47 @@ def test_what_is_listed_stands_in_columns(bullmq: Bullmq) -> None:
     assert first.index("send", 10) == second.index("a longer name", 10)
 
 
+def test_columns_have_headings_on_a_terminal_only(
+    bullmq: Bullmq, redis_url: str, tmp_path: Path
+) -> None:
+    id = bullmq("add", "mail", "send").out.strip()
+    assert bullmq("jobs", "mail").out.startswith(id)
+
+    terminal, end = os.openpty()
+    environ = os.environ | {"WAYSTATION_STORE__URL": redis_url}
+    for words in (("jobs", "mail"), ("jobs", "mail", "all")):
+        subprocess.run(
+            (sys.executable, "-m", "waystation", "bullmq", *words),
+            cwd=tmp_path,
+            env=environ,
+            stdout=end,
+            check=True,
+        )
+    os.close(end)
+    with os.fdopen(terminal) as shown:
+        heads = [shown.readline().split(), shown.readline()[: len(id)], shown.readline().split()]
+    assert heads == [
+        ["id", "created", "name", "error"],
+        id,
+        ["id", "state", "created", "name", "error"],
+    ]
+
+
+def test_the_steps_of_a_job_are_shown(bullmq: Bullmq, redis_url: str) -> None:
+    async def order(job: Job) -> None:
+        await job.step("charge", lambda: {"paid": 7})
+
+    async def work() -> str:
+        async with Queue("mail", redis_url) as queue, Worker("mail", order, redis_url):
+            job = await queue.add("order")
+            await queue.wait(job.id, LIMIT_S)
+            return job.id
+
+    id = asyncio.run(work())
+    assert json.loads(bullmq("job", "mail", id, "--json").out)["steps"] == {"charge": {"paid": 7}}
+    assert 'steps:\n  charge          {"paid":7}\n' in bullmq("job", "mail", id).out
+
+
 def test_a_list_of_nothing_says_so_where_no_program_reads_it(bullmq: Bullmq) -> None:
     bullmq("add", "mail", "send")
     assert bullmq("jobs", "mail", "failed")[:2] == ("", "mail has no jobs that are failed\n")
@@ -416,8 +467,70 @@ def test_a_queue_that_is_not_there_is_no_success(bullmq: Bullmq, args: tuple[str
     verb, *options = args
     ended = bullmq(verb, "mial", *options)
     assert (ended.code, ended.out) == (1, "")
-    assert ended.err == "waystation: there is no queue bull:mial; is the name right?\n"
+    assert ended.err == "waystation: there is no queue bull:mial; did you mean mail?\n"
     assert bullmq(verb, "mail", *options).code == 0
+
+
+def test_reading_a_mistyped_queue_leaves_nothing_behind(bullmq: Bullmq, redis_url: str) -> None:
+    for words in (("counts",), ("jobs",), ("job", "1"), ("workers",), ("schedulers",)):
+        verb, *rest = words
+        refused = bullmq(verb, "invoices", *rest)
+        assert (refused.code, refused.out) == (1, "")
+        assert refused.err.endswith("there is no queue bull:invoices; is the name right?\n")
+    assert keys_at(redis_url) == []
+
+
+async def test_following_a_queue_that_is_not_there_says_so_and_waits(
+    redis_url: str, tmp_path: Path
+) -> None:
+    async with Queue("mail", redis_url) as queue:
+        await queue.add("send")
+    following = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "waystation", "bullmq", "follow", "mial", "--count", "1"),
+        cwd=tmp_path,
+        env=os.environ | {"WAYSTATION_STORE__URL": redis_url},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert following.stderr
+    assert following.stdout
+    try:
+        async with asyncio.timeout(LIMIT_S), Queue("mial", redis_url) as queue:
+            note = await following.stderr.readline()
+            assert note == (
+                b"there is no queue bull:mial; did you mean mail? Waiting for its first job.\n"
+            )
+            assert keys_of("mial", redis_url) == []
+            # It listens a moment after the note, and only to what happens then.
+            while following.returncode is None:
+                await queue.add("send")
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(asyncio.shield(following.wait()), 0.2)
+            assert b"added" in await following.stdout.read()
+    finally:
+        if following.returncode is None:
+            following.kill()
+            await following.wait()
+
+
+def test_a_queue_of_which_only_the_settings_are_left_is_deleted(
+    bullmq: Bullmq, redis_url: str
+) -> None:
+    with BlockingQueue("mail", redis_url) as queue:
+        queue.limits.set_concurrency(3)
+    assert keys_at(redis_url) == [b"bull:mail:meta"]
+    assert bullmq("counts", "mail").code == 0
+    assert bullmq("obliterate", "mail", "--yes").out == "deleted\n"
+    assert keys_at(redis_url) == []
+
+
+def keys_at(redis_url: str, pattern: str = "*") -> list[bytes]:
+    with Redis.from_url(redis_url) as redis:
+        return sorted(redis.keys(pattern))
+
+
+def keys_of(queue: str, redis_url: str) -> list[bytes]:
+    return keys_at(redis_url, f"bull:{queue}:*")
 
 
 def test_a_state_is_looked_at_before_anything_is_asked(bullmq: Bullmq) -> None:

@@ -35,3 +35,11 @@ def test_a_misspelt_command_is_answered_with_the_nearest(waystation: Waystation)
 def test_debug_shows_where_an_error_came_from(waystation: Waystation) -> None:
     told = waystation("--debug", "config", "show", WAYSTATION_WORKER__LEASE="x")
     assert "Traceback" in told.stderr
+
+
+def test_help_has_a_short_name_in_every_command(waystation: Waystation) -> None:
+    short, long = waystation("bullmq", "jobs", "-h"), waystation("bullmq", "jobs", "--help")
+    assert (short.returncode, short.stdout) == (0, long.stdout)
+    assert "-h, --help" in long.stdout
+    after_an_option = waystation("--debug", "bullmq", "jobs", "-h")
+    assert after_an_option.stdout == long.stdout

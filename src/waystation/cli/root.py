@@ -21,6 +21,7 @@ from waystation.core.app.invocation import Invocation
 if TYPE_CHECKING:
     from waystation.core.settings.section import Section
 
+HELP = ["-h", "--help"]
 COMPLETION = "_WAYSTATION_COMPLETE"
 """Set by a shell that wants to know what can come next."""
 EXAMPLES = """\b
@@ -48,7 +49,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": HELP},
 )
 
 
@@ -74,13 +75,13 @@ def quick_help(args: Sequence[str]) -> str | None:
     load than all the rest.
     """
     words = list(args[: args.index("--")] if "--" in args else args)
-    if not {"-h", "--help"} & set(words):
+    if not set(HELP) & set(words):
         return None
     mount = next((each for each in MOUNTS if words[0] == each.name), None)
     if mount is None:
         return None
     command = load(mount)
-    context = typer.Context(command, info_name=f"waystation {mount.name}")
+    context = typer.Context(command, info_name=f"waystation {mount.name}", help_option_names=HELP)
     for word in (each for each in words[1:] if not each.startswith("-")):
         # A group may load its commands when it is asked for them.
         if isinstance(command, TyperGroup) and (inner := command.get_command(context, word)):

@@ -7,28 +7,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from waystation.bullmq.commands import picking
 from waystation.bullmq.commands.matching import (
     Asked,
-    Data,
-    DryRun,
-    Errors,
-    Look,
-    Names,
-    Since,
-    Until,
     change_matching,
+    change_named,
+    choosing,
+    named,
 )
 from waystation.bullmq.commands.reach import (
     AsJson,
     OfQueue,
     Yes,
     agreed_on,
-    on,
+    on_expected,
     on_known,
     on_sealed,
 )
-from waystation.bullmq.states import STATES, known_states
 from waystation.core import codec
 from waystation.core.app.listing import list_rows
 from waystation.core.durations import parse_duration
@@ -42,9 +36,6 @@ Ids = Annotated[
     list[str] | None, typer.Argument(metavar="ID", help="Ids of jobs; after -- any text.")
 ]
 OfScheduler = Annotated[str, typer.Argument(metavar="SCHEDULER", help="Its id.")]
-InState = Annotated[
-    list[str] | None, typer.Option("--state", help=f"Only in this state: {', '.join(STATES)}.")
-]
 
 
 def schedulers(context: typer.Context, queue: OfQueue, as_json: AsJson = False) -> None:
@@ -67,7 +58,8 @@ def schedulers(context: typer.Context, queue: OfQueue, as_json: AsJson = False) 
         )
         for each in found
     ]
-    list_rows(rows, none=f"{queue} has no schedulers")
+    head = ("id", "name", "schedule", "time zone", "next")
+    list_rows(rows, none=f"{queue} has no schedulers", head=head)
 
 
 def _next(each: Scheduler) -> str:
@@ -117,6 +109,7 @@ def remove_scheduler(context: typer.Context, queue: OfQueue, scheduler_id: OfSch
     typer.echo("removed")
 
 
+@choosing("state", "error", "dry_run", "yes")
 def remove(
     context: typer.Context,
     queue: OfQueue,
@@ -124,23 +117,13 @@ def remove(
     keep_children: Annotated[
         bool, typer.Option("--keep-children", help="Leave the jobs that they wait for.")
     ] = False,
-    state: InState = None,
-    name: Names = None,
-    data: Data = None,
-    error: Errors = None,
-    since: Since = None,
-    until: Until = None,
-    look: Look = picking.LOOK,
-    dry_run: DryRun = False,
-    yes: Yes = False,
+    *,
+    asked: Asked,
 ) -> None:
     """Remove jobs for good, and by default their children: those named, or as asked for.
 
     Ends with 1 when one of them is held by a worker or not there; `cancel` stops running jobs.
     """
-    wanted = picking.wanted(name, data, since, until, error)
-    states = known_states(state or ())
-    asked = Asked(wanted=wanted, states=states, look=look, dry_run=dry_run, yes=yes)
     if asked.instead_of(job_ids):
         if keep_children:
             raise InvalidOption("--keep-children goes with ids")
@@ -163,22 +146,17 @@ def remove(
         raise NotFound("; ".join(left))
 
 
+@choosing("dry_run")
 def promote(
     context: typer.Context,
     queue: OfQueue,
     job_ids: Annotated[
         list[str] | None, typer.Argument(metavar="ID", help="Ids of delayed jobs; else all.")
     ] = None,
-    name: Names = None,
-    data: Data = None,
-    since: Since = None,
-    until: Until = None,
-    look: Look = picking.LOOK,
-    dry_run: DryRun = False,
+    *,
+    asked: Asked,
 ) -> None:
     """Make delayed jobs ready to run now: those named, those that are as asked for, or all."""
-    wanted = picking.wanted(name, data, since, until)
-    asked = Asked(wanted=wanted, look=look, dry_run=dry_run)
     if asked.instead_of(job_ids):
         change_matching(context, queue, "promote", "promoted", asked)
         return
@@ -186,12 +164,7 @@ def promote(
     async def now(queue: Queue) -> int:
         if not job_ids:
             return await queue.promote_all()
-        for job_id in job_ids:
-            found = await queue.get_job(job_id)
-            if found is None:
-                raise NotFound(f"there is no job {job_id} in the queue {queue.name}")
-            await found.promote()
-        return len(job_ids)
+        return await change_named(queue, job_ids, lambda job: job.promote())
 
     typer.echo(f"{on_known(context, queue, now):,} promoted")
 
@@ -249,7 +222,7 @@ def follow(
                 return
 
     try:
-        on(context, queue, listen)
+        on_expected(context, queue, listen)
     except KeyboardInterrupt:
         raise typer.Exit from None
 
@@ -262,13 +235,6 @@ def _as_line(event: QueueEvent) -> str:
     more = event.failed_reason or ("" if event.data is None else codec.encode(event.data).decode())
     at = event.at.isoformat(timespec="milliseconds")
     return f"{at}  {event.name:<16}  {event.job_id or '':<16}  {more}".rstrip()
-
-
-def named(ids: list[str] | None) -> list[str]:
-    """The ids of jobs; InvalidOption when there are none, for nothing is changed by accident."""
-    if not ids:
-        raise InvalidOption("name the ids of jobs, or what they must be: --name, --data, --since …")
-    return ids
 
 
 def register(app: typer.Typer) -> None:

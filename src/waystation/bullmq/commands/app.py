@@ -14,14 +14,11 @@ from waystation.bullmq.commands import admin, picking
 from waystation.bullmq.commands.job_sheet import sheet
 from waystation.bullmq.commands.matching import (
     Asked,
-    Data,
-    DryRun,
-    Errors,
-    Look,
-    Names,
-    Since,
-    Until,
     change_matching,
+    change_named,
+    choosing,
+    found,
+    named,
 )
 from waystation.bullmq.commands.reach import (
     AsJson,
@@ -102,6 +99,7 @@ def counts(context: typer.Context, queue: OfQueue, as_json: AsJson = False) -> N
 
 
 @app.command()
+@choosing("error")
 def jobs(
     context: typer.Context,
     queue: OfQueue,
@@ -110,39 +108,39 @@ def jobs(
     ] = "waiting",
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="The most to print.")] = 20,
     oldest: Annotated[bool, typer.Option("--oldest", help="The oldest instead.")] = False,
-    name: Names = None,
-    data: Data = None,
-    error: Errors = None,
-    since: Since = None,
-    until: Until = None,
-    look: Look = picking.LOOK,
+    *,
+    asked: Asked,
     as_json: AsJson = False,
 ) -> None:
     """Print the newest jobs of a state, or of all, with why they failed if they did."""
-    wanted = STATES if state == "all" else known_states(state)
-    which = picking.wanted(name, data, since, until, error)
+    states = STATES if state == "all" else known_states(state)
 
     async def ask(queue: Queue) -> tuple[list[tuple[State, Job]], bool]:
-        return await picking.pick(queue, wanted, which, count=count, look=look, oldest=oldest)
+        return await picking.pick(
+            queue, states, asked.wanted, count=count, look=asked.look, oldest=oldest
+        )
 
-    found, complete = on_known(context, queue, ask)
+    listed, complete = on_known(context, queue, ask)
     if as_json:
-        typer.echo(codec.encode_as_node([_listed(*each) for each in found]).decode())
+        typer.echo(codec.encode_as_node([_listed(*each) for each in listed]).decode())
         return
+    of_all = state == "all"
     rows = [
         (
-            *((job.id,) if state != "all" else (job.id, in_state)),
+            job.id,
+            *((in_state,) if of_all else ()),
             job.created_at.isoformat(timespec="seconds"),
             job.name,
             "" if in_state == "completed" else " ".join((job.failed_reason or "").split()),
         )
-        for in_state, job in found
+        for in_state, job in listed
     ]
-    like = "" if which.is_any else ", or none like that"
-    that_are = "" if state == "all" else f" that are {state}"
-    list_rows(rows, none=f"{queue} has no jobs{that_are}{like}")
+    like = "" if asked.wanted.is_any else ", or none like that"
+    that_are = "" if of_all else f" that are {state}"
+    head = ("id", *(("state",) if of_all else ()), "created", "name", "error")
+    list_rows(rows, none=f"{queue} has no jobs{that_are}{like}", head=head)
     if not complete:
-        typer.echo(f"only {look:,} jobs of a state were looked at; --look more", err=True)
+        typer.echo(f"only {asked.look:,} jobs of a state were looked at; --look more", err=True)
 
 
 def _listed(state: State, job: Job) -> dict[str, Any]:
@@ -168,41 +166,40 @@ def job(
     logs: Annotated[int, typer.Option(min=0, help="Newest log lines to show.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Print what is known about one job, with the tracebacks of its failed attempts."""
+    """Print what is known about one job: its steps, and the tracebacks of its failed attempts."""
 
     async def ask(queue: Queue) -> dict[str, Any]:
         from waystation.bullmq.payloads.notes import note_on
 
-        found = await queue.get_job(job_id)
-        if found is None:
-            raise NotFound(f"there is no job {job_id} in the queue {queue.name}")
+        job = await found(queue, job_id)
         return {
-            "id": found.id,
-            "name": found.name,
-            "state": await found.state(),
-            "data": codec.decode_or_text(found.data_text),
-            "payload": note_on(found),
-            "options": found.options.raw,
-            "progress": found.progress,
-            "attempts_made": found.attempts_made,
-            "attempts_started": found.attempts_started,
-            "stalled_count": found.stalled_count,
-            "processed_by": found.processed_by,
-            "created_at": _iso(found.created_at),
-            "started_at": _iso(found.started_at),
-            "finished_at": _iso(found.finished_at),
-            "parent": found.parent_key,
-            "result": found.result,
-            "failed_reason": found.failed_reason,
-            "stacktrace": found.stacktrace,
-            "logs": (await found.logs(limit=logs, newest_first=True)).lines[::-1] if logs else [],
+            "id": job.id,
+            "name": job.name,
+            "state": await job.state(),
+            "data": codec.decode_or_text(job.data_text),
+            "payload": note_on(job),
+            "options": job.options.raw,
+            "progress": job.progress,
+            "attempts_made": job.attempts_made,
+            "attempts_started": job.attempts_started,
+            "stalled_count": job.stalled_count,
+            "processed_by": job.processed_by,
+            "created_at": _iso(job.created_at),
+            "started_at": _iso(job.started_at),
+            "finished_at": _iso(job.finished_at),
+            "parent": job.parent_key,
+            "steps": job.steps,
+            "result": job.result,
+            "failed_reason": job.failed_reason,
+            "stacktrace": job.stacktrace,
+            "logs": (await job.logs(limit=logs, newest_first=True)).lines[::-1] if logs else [],
         }
 
-    found = on(context, queue, ask)
+    shown = on_known(context, queue, ask)
     if not as_json:
-        typer.echo(sheet(found))
+        typer.echo(sheet(shown))
         return
-    known = codec.encode_as_node(found)
+    known = codec.encode_as_node(shown)
     # The formatter takes neither any depth nor halves of characters; then it is printed as it is.
     with contextlib.suppress(RecursionError, msgspec.DecodeError):
         known = msgspec.json.format(known, indent=2)
@@ -240,23 +237,17 @@ def add(
 
 
 @app.command()
+@choosing("error", "dry_run")
 def retry(
     context: typer.Context,
     queue: OfQueue,
     job_ids: Annotated[
         list[str] | None, typer.Argument(metavar="ID", help="Ids of failed jobs.")
     ] = None,
-    name: Names = None,
-    data: Data = None,
-    error: Errors = None,
-    since: Since = None,
-    until: Until = None,
-    look: Look = picking.LOOK,
-    dry_run: DryRun = False,
+    *,
+    asked: Asked,
 ) -> None:
     """Retry failed jobs: those named, those that are as asked for, or all."""
-    wanted = picking.wanted(name, data, since, until, error)
-    asked = Asked(wanted=wanted, look=look, dry_run=dry_run)
     if asked.instead_of(job_ids):
         change_matching(context, queue, "retry", "retried", asked)
         return
@@ -264,45 +255,39 @@ def retry(
     async def again(queue: Queue) -> int:
         if not job_ids:
             return await queue.retry_all()
-        for job_id in job_ids:
-            found = await queue.get_job(job_id)
-            if found is None:
-                raise NotFound(f"there is no job {job_id} in the queue {queue.name}")
-            await found.retry()
-        return len(job_ids)
+        return await change_named(queue, job_ids, lambda job: job.retry())
 
     typer.echo(f"{on_known(context, queue, again):,} retried")
 
 
 @app.command()
+@choosing("state", "dry_run", "yes")
 def cancel(
     context: typer.Context,
     queue: OfQueue,
     job_ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids of jobs.")] = None,
     reason: Annotated[str, typer.Option(help="Why; it is shown with the failed job.")] = "",
-    state: admin.InState = None,
-    name: Names = None,
-    data: Data = None,
-    since: Since = None,
-    until: Until = None,
-    look: Look = picking.LOOK,
-    dry_run: DryRun = False,
-    yes: Yes = False,
+    *,
+    asked: Asked,
 ) -> None:
-    """Make jobs fail that have not ended, running ones too: those named, or as asked for."""
+    """Make jobs fail that have not ended, running ones too: those named, or as asked for.
+
+    Ends with 1 when one of them is not there.
+    """
     reason = reason or f"cancelled by {person()}"
-    wanted = picking.wanted(name, data, since, until)
-    states = known_states(state or ())
-    asked = Asked(wanted=wanted, states=states, look=look, dry_run=dry_run, yes=yes)
     if asked.instead_of(job_ids):
         change_matching(context, queue, "cancel", "cancelled", asked, reason=reason)
         return
-    ids = admin.named(job_ids)
+    ids = named(job_ids)
 
-    async def stop(queue: Queue) -> int:
-        return await queue.cancel(*ids, reason=reason)
+    async def stop(queue: Queue) -> tuple[int, list[str]]:
+        gone = [id for id in ids if await queue.state(id) == "unknown"]
+        return await queue.cancel(*ids, reason=reason), gone
 
-    typer.echo(f"{on_known(context, queue, stop):,} cancelled")
+    many, gone = on_known(context, queue, stop)
+    typer.echo(f"{many:,} cancelled")
+    if gone:
+        raise NotFound("; ".join(f"there is no job {id}" for id in gone))
 
 
 @app.command()
@@ -397,6 +382,7 @@ def workers(context: typer.Context, queue: OfQueue, as_json: AsJson = False) -> 
     list_rows(
         [(name, address, f"{age} s") for name, address, age in rows],
         none=f"{queue} has no workers",
+        head=("name", "address", "connected"),
     )
 
 
@@ -406,7 +392,7 @@ def work(
     handler: Annotated[str, typer.Argument(metavar="MODULE:HANDLER", help="The handler.")],
     queues: Annotated[list[str], typer.Argument(metavar="QUEUE", help="Names of queues.")],
     concurrency: working.Concurrency = None,
-    process: Annotated[bool, typer.Option("--process", help="Run it in processes.")] = False,
+    process: working.InProcesses = False,
     options: working.Options = None,
     wait: working.Wait = None,
     processes: working.Processes = 1,
@@ -417,7 +403,8 @@ def work(
     The handler is a function that takes the job, or a dictionary of functions by the job's name.
     Every option of the worker is a setting under bullmq.worker, and can be given with --option.
     With --processes each process has its own workers of that concurrency; one that dies is started
-    again, and the metrics of all are served as one page.
+    again, and the metrics of all are served as one page. --process is something else: one worker
+    that runs plain functions in processes.
     """
     import asyncio
 

@@ -1,4 +1,4 @@
-"""One job as text: a line for each field, and its tracebacks as Python prints them."""
+"""One job as text: a line for each field and step, and tracebacks as Python prints them."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,9 +16,12 @@ def sheet(known: Mapping[str, Any]) -> str:
 
 def _lines(known: Mapping[str, Any]) -> Iterator[str]:
     for name, value in known.items():
-        if value is None or value == []:
+        if value is None or value == [] or (name == "steps" and not value):
             continue
-        if name in _BLOCKS:
+        if name == "steps":
+            yield f"{name}:"
+            yield from (f"  {step:<{_NAMES - 2}}  {_text(done)}" for step, done in value.items())
+        elif name in _BLOCKS:
             yield f"{name}:"
             for text in value:
                 yield from (f"  {line}" for line in str(text).splitlines())

@@ -1,17 +1,23 @@
-"""Commands on all jobs that are as asked for: counted, shown and confirmed before they change."""
+"""Which jobs a command is about: named by their ids, or all that are as asked for.
+
+The latter are counted, shown and confirmed before they are changed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import msgspec
 import typer
 
 from waystation.bullmq.commands import picking
-from waystation.bullmq.commands.reach import agreed, on_known
+from waystation.bullmq.commands.reach import Yes, agreed, on_known
+from waystation.bullmq.states import STATES, known_states
 from waystation.core.app.listing import list_rows
-from waystation.core.errors import InvalidOption
+from waystation.core.errors import InvalidOption, NotFound
 from waystation.core.identity import person
 
 if TYPE_CHECKING:
@@ -19,7 +25,11 @@ if TYPE_CHECKING:
     from waystation.bullmq.changing import Change
 
 _SHOWN = 5
+_COLUMNS = ("id", "state", "created", "name", "error")
 
+InState = Annotated[
+    list[str] | None, typer.Option("--state", help=f"Only in this state: {', '.join(STATES)}.")
+]
 Names = Annotated[list[str] | None, typer.Option("--name", help="Only jobs of this name.")]
 Data = Annotated[
     list[str] | None,
@@ -40,15 +50,76 @@ DryRun = Annotated[
 ]
 
 
+Command: TypeAlias = Callable[..., None]
+
+
+def _option(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Parameter(name, kind, default=default, annotation=annotation)
+
+
+_OPTIONS = (
+    _option("state", InState),
+    _option("name", Names),
+    _option("data", Data),
+    _option("error", Errors),
+    _option("since", Since),
+    _option("until", Until),
+    _option("look", Look, picking.LOOK),
+    _option("dry_run", DryRun, False),
+    _option("yes", Yes, False),
+)
+_ALWAYS = {"name", "data", "since", "until", "look"}
+
+
+def choosing(*more: Literal["state", "error", "dry_run", "yes"]) -> Callable[[Command], Command]:
+    """Give a command the options by which jobs are chosen; it gets them as one, `asked`."""
+    options = [each for each in _OPTIONS if each.name in _ALWAYS or each.name in more]
+
+    def decorated(command: Command) -> Command:
+        def run(**given: Any) -> None:
+            chosen = {each.name: given.pop(each.name) for each in options}
+            command(**given, asked=_asked(**chosen))
+
+        signature = inspect.signature(command, eval_str=True)
+        parameters: list[inspect.Parameter] = []
+        for each in signature.parameters.values():
+            parameters += options if each.name == "asked" else [each]
+        made: Any = functools.wraps(command)(run)
+        made.__signature__ = signature.replace(parameters=parameters)
+        made.__annotations__ = {each.name: each.annotation for each in parameters}
+        return made
+
+    return decorated
+
+
+def _asked(
+    *,
+    name: Sequence[str] | None,
+    data: Sequence[str] | None,
+    since: str | None,
+    until: str | None,
+    look: int,
+    state: Sequence[str] | None = None,
+    error: Sequence[str] | None = None,
+    dry_run: bool = False,
+    yes: bool = True,
+) -> Asked:
+    wanted = picking.wanted(name, data, since, until, error)
+    return Asked(
+        wanted=wanted, states=known_states(state or ()), look=look, dry_run=dry_run, yes=yes
+    )
+
+
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """Which jobs are to be changed, and whether they are."""
 
     wanted: picking.Wanted
-    states: Sequence[State] = ()
+    states: Sequence[State]
     """The only ones; all that the change may concern when there are none."""
     look: int
     dry_run: bool
-    yes: bool = True
+    yes: bool
     """Do not ask."""
 
     def instead_of(self, ids: Sequence[str] | None) -> bool:
@@ -58,6 +129,30 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         if ids:
             raise InvalidOption("name either ids or what the jobs must be, not both")
         return True
+
+
+def named(ids: Sequence[str] | None) -> Sequence[str]:
+    """The ids of jobs; InvalidOption when there are none, for nothing is changed by accident."""
+    if not ids:
+        raise InvalidOption("name the ids of jobs, or what they must be: --name, --data, --since …")
+    return ids
+
+
+async def found(queue: Queue, job_id: str) -> Job:
+    """The job of this id; NotFound when there is none."""
+    job = await queue.get_job(job_id)
+    if job is None:
+        raise NotFound(f"there is no job {job_id} in the queue {queue.name}")
+    return job
+
+
+async def change_named(
+    queue: Queue, ids: Sequence[str], change: Callable[[Job], Awaitable[object]]
+) -> int:
+    """Change jobs one after the other, up to one that is not there or cannot be changed."""
+    for job_id in ids:
+        await change(await found(queue, job_id))
+    return len(ids)
 
 
 def change_matching(
@@ -115,6 +210,6 @@ def _show(found: Sequence[tuple[State, Job]]) -> None:
         for state, job in found[:_SHOWN]
     ]
     if rows:
-        list_rows(rows, none="")
+        list_rows(rows, none="", head=_COLUMNS)
     if len(found) > _SHOWN:
         typer.echo(f"… and {len(found) - _SHOWN:,} more")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from waystation.core.store.connection import Store
 
 T = TypeVar("T")
+
+_LOOK_S = 2.0
+"""How long the name that was meant is looked for."""
 
 OfQueue = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue's name.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -36,7 +40,7 @@ def agreed(question: str, yes: bool) -> None:
 
 
 def agreed_on(context: typer.Context, name: str, question: str, yes: bool) -> None:
-    """As `agreed`, about a queue that has had a job: nobody is asked about a mistyped name."""
+    """As `agreed`, about a queue that is there: nobody is asked about a mistyped name."""
     if not yes:
         check_known(context, name)
         agreed(question, yes)
@@ -60,29 +64,58 @@ def on_sealed(
 def on_known(
     context: typer.Context, name: str, step: Callable[[Queue], Coroutine[Any, Any, T]]
 ) -> T:
-    """Use a queue that has had a job; a mistyped name has not."""
-    from waystation.bullmq.redis.keys import QueueKeys
-    from waystation.core.store import faults
-
-    keys = QueueKeys(name, prefix=cast(Given, context.obj).prefix)
+    """Use a queue that somebody has made; nobody has made one of a mistyped name."""
 
     async def checked(store: Store, queue: Queue) -> T:
-        with faults.translated():
-            seen = await store.redis.exists(keys.id, keys.events)
-        if not seen and not any((await queue.counts()).values()):
-            raise NotFound(f"there is no queue {keys.qualified}; is the name right?")
+        if missing := await _missing(store, context, name):
+            raise NotFound(missing)
         return await step(queue)
 
     return _run(context, name, checked)
 
 
+def on_expected(
+    context: typer.Context, name: str, step: Callable[[Queue], Coroutine[Any, Any, T]]
+) -> T:
+    """Use a queue that somebody may make later; says so when it is not there yet."""
+
+    async def noted(store: Store, queue: Queue) -> T:
+        if missing := await _missing(store, context, name):
+            typer.echo(f"{missing} Waiting for its first job.", err=True)
+        return await step(queue)
+
+    return _run(context, name, noted)
+
+
 def check_known(context: typer.Context, name: str) -> None:
-    """Refuse a queue that has had no job, before anything is asked."""
+    """Refuse a queue that nobody has made, before anything is asked."""
 
     async def nothing(queue: Queue) -> None:
         return None
 
     on_known(context, name, nothing)
+
+
+async def _missing(store: Store, context: typer.Context, name: str) -> str:
+    """A sentence about a queue that is not there, with the name that was meant; else nothing."""
+    import asyncio
+
+    from waystation.bullmq.redis.keys import QueueKeys
+    from waystation.bullmq.redis.scanning import queue_names
+    from waystation.core.options import nearest
+    from waystation.core.store import faults
+
+    keys = QueueKeys(name, prefix=cast(Given, context.obj).prefix)
+    with faults.translated():
+        if await store.redis.exists(keys.id, keys.events, keys.meta):
+            return ""
+    near = None
+    # All keys are looked at, and of very many of them only some.
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_LOOK_S):
+            near = nearest(name, await queue_names(store, keys.prefix))
+    meant = f"did you mean {near}?" if near else "is the name right?"
+    return f"there is no queue {keys.qualified}; {meant}"
 
 
 def _run(

@@ -24,8 +24,21 @@ Wait: TypeAlias = Annotated[
 Concurrency: TypeAlias = Annotated[
     int | None, typer.Option(help="Jobs at once; else the setting concurrency.")
 ]
+InProcesses: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--process",
+        help="Run handlers that are plain functions in processes, not in threads: for code that "
+        "computes, or that may crash.",
+    ),
+]
 Processes: TypeAlias = Annotated[
-    int, typer.Option(min=1, help="Processes that do the same work, one for each core, say.")
+    int,
+    typer.Option(
+        min=1,
+        help="Run the whole command in so many processes, one for each core, say; each has "
+        "workers of its own.",
+    ),
 ]
 Options: TypeAlias = Annotated[
     list[str] | None,

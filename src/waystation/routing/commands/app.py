@@ -300,7 +300,7 @@ def work(
     stack: Annotated[str | None, typer.Option(help="What it runs on.")] = None,
     server_id: Annotated[str | None, typer.Option(help="The name it is known by.")] = None,
     concurrency: working.Concurrency = None,
-    process: Annotated[bool, typer.Option("--process", help="Run them in processes.")] = False,
+    process: working.InProcesses = False,
     options: working.Options = None,
     wait: working.Wait = None,
     reload: Reload = False,
