@@ -1,12 +1,12 @@
 """`waystation config`: the settings in force and their schema."""
 
 import json
-from typing import Annotated
 
 import msgspec
 import typer
 
 from waystation.cli.sections import SECTIONS
+from waystation.core.app.commands import AsJson, list_rows
 from waystation.core.app.loading import loaded
 from waystation.core.settings.load import together
 from waystation.core.settings.schema import schema as json_schema
@@ -22,17 +22,14 @@ def config() -> None:
 @app.command()
 def show(
     context: typer.Context,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print every setting with its value and where that was set; secrets are masked."""
     rows = list(loaded(context).shown())
     if as_json:
         typer.echo(msgspec.json.format(msgspec.json.encode(rows)).decode())
         return
-    names = max(len(row.name) for row in rows)
-    values = max(len(row.value) for row in rows)
-    for row in rows:
-        typer.echo(f"{row.name:<{names}}  {row.value:<{values}}  {row.origin}")
+    list_rows([(row.name, row.value, row.origin) for row in rows], none="there are no settings")
 
 
 @app.command()

@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-from typing import Annotated
 
 import msgspec
 import typer
@@ -12,6 +11,7 @@ from rich.text import Text
 
 from waystation.cli.checks.examination import Examination, examine
 from waystation.cli.checks.finding import Finding, Verdict
+from waystation.core.app.commands import AsJson
 from waystation.core.app.failures import FAILED
 from waystation.core.app.loading import loaded
 
@@ -23,7 +23,7 @@ _COLOURS = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "bold red
 @app.command()
 def doctor(
     context: typer.Context,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check the server and this machine, and say what to do.
 

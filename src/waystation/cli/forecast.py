@@ -1,15 +1,13 @@
 """`waystation forecast`: a queue's forecast from its history; needs no Spark."""
 
-import asyncio
 from collections.abc import Iterator
 from typing import Annotated
 
 import msgspec
 import typer
 
-from waystation.core.app import compose
+from waystation.core.app.commands import AsJson, on_store
 from waystation.core.app.loading import loaded
-from waystation.core.app.settings import StoreSettings
 from waystation.core.errors import InvalidOption
 from waystation.core.events import Line
 from waystation.core.line import forecasts
@@ -23,18 +21,14 @@ def forecast(
     context: typer.Context,
     queue: Annotated[str, typer.Argument(help="The queue; for routing, the type of job.")],
     line: Annotated[str, typer.Option(help="bullmq, routing or files.")] = Line.BULLMQ.value,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print a queue's recent waits, when it will be empty, and how many workers it needs."""
     if line not in set(Line):
         raise InvalidOption(f"line must be one of {', '.join(Line)}, got {line!r}")
-    settings = loaded(context)
-
-    async def ask() -> Forecast:
-        async with compose.store(settings[StoreSettings]) as store:
-            return await forecasts.forecast(store.redis, queue, line=line)
-
-    found = asyncio.run(ask())
+    found = on_store(
+        loaded(context), lambda store: forecasts.forecast(store.redis, queue, line=line)
+    )
     if as_json:
         typer.echo(msgspec.json.encode(found).decode())
         return

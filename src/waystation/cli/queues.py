@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from waystation.core.app.commands import AsJson, list_rows, on_store
+
 if TYPE_CHECKING:
     from waystation.console.measures.live import Row
+    from waystation.core.store.connection import Store
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -23,20 +26,15 @@ def queues(
     over: Annotated[
         float, typer.Option(min=0, help="Seconds to measure rates over; 0 leaves them out.")
     ] = 1.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print every queue and room that the store has, with what waits and how fast it moves."""
-    # Imported here, so that help does not load what it does not need.
-    import asyncio
-
-    rows = asyncio.run(_measure(context, over))
+    rows = _measured(context, over)
     if as_json:
         import msgspec
 
         typer.echo(msgspec.json.encode(rows).decode())
         return
-    from waystation.core.app.listing import list_rows
-
     shown = [cells(row) for row in rows]
     list_rows([HEAD, *shown] if shown else [], none="there are no queues yet")
 
@@ -58,20 +56,22 @@ def cells(row: Row) -> tuple[str, ...]:
     )
 
 
-async def _measure(context: typer.Context, over: float) -> list[Row]:
+def _measured(context: typer.Context, over: float) -> list[Row]:
+    # Imported here, so that help does not load what it does not need.
     import asyncio
 
     from waystation.cli.places import places_of
     from waystation.console.measures.live import Live
-    from waystation.core.app import compose
     from waystation.core.app.loading import loaded
-    from waystation.core.app.settings import StoreSettings
 
     settings = loaded(context)
-    async with compose.store(settings[StoreSettings]) as store:
+
+    async def measure(store: Store) -> list[Row]:
         live = Live(store, places_of(settings))
         rows = await live.rows()
         if over and rows:
             await asyncio.sleep(over)
             rows = await live.rows()
         return rows
+
+    return on_store(settings, measure)

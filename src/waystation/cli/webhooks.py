@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from waystation.core.app.listing import list_rows
+from waystation.core.app.commands import AsJson, list_rows, on_store
 
 if TYPE_CHECKING:
     from waystation.console.webhooks.hooks import Hook, Hooks, State
@@ -31,7 +31,6 @@ app = typer.Typer(
 )
 
 OfHook = Annotated[str, typer.Argument(metavar="ID", help="Its id, as `list` prints it.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command(name="list")
@@ -162,17 +161,7 @@ async def _note(store: Store, action: str, after: dict[str, Any]) -> None:
 
 def _on(context: typer.Context, step: Callable[[Store, Hooks], Coroutine[Any, Any, T]]) -> T:
     # These take long to load, and help needs none of them.
-    import asyncio
-
     from waystation.console.webhooks.hooks import Hooks
-    from waystation.core.app import compose
     from waystation.core.app.loading import loaded
-    from waystation.core.app.settings import StoreSettings
 
-    settings = loaded(context)
-
-    async def run() -> T:
-        async with compose.store(settings[StoreSettings]) as store:
-            return await step(store, Hooks(store))
-
-    return asyncio.run(run())
+    return on_store(loaded(context), lambda store: step(store, Hooks(store)))

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from waystation.core.app.commands import AsJson, on_store
+
 if TYPE_CHECKING:
     from waystation.console.why import Answer
 
@@ -25,15 +27,13 @@ def why(
     product: Annotated[
         str | None, typer.Option(help="Only bullmq, routing, files or waitingroom.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say in one sentence why a job, a file, a visitor or a queue does not move.
 
     What the sentence rests on follows it. Ends with 1 when nothing of that name is known.
     """
-    import asyncio
-
-    answers = asyncio.run(_ask(context, subject, queue=queue, product=product))
+    answers = _answers(context, subject, queue=queue, product=product)
     if as_json:
         _print_json(answers)
     else:
@@ -43,28 +43,28 @@ def why(
         raise typer.Exit(1)
 
 
-async def _ask(
+def _answers(
     context: typer.Context, subject: str, *, queue: str | None, product: str | None
 ) -> "list[Answer]":
     # Imported here and below, so that help does not load what it does not need.
     from waystation.cli.places import places_of
     from waystation.console.past.history import History
     from waystation.console.why import why
-    from waystation.core.app import compose
     from waystation.core.app.loading import loaded
-    from waystation.core.app.settings import StoreSettings
     from waystation.pipeline.settings import PipelineSettings
 
     settings = loaded(context)
-    async with compose.store(settings[StoreSettings]) as store:
-        return await why(
+    return on_store(
+        settings,
+        lambda store: why(
             store,
             subject,
             queue=queue,
             product=product,
             places=places_of(settings),
             history=History(str(settings[PipelineSettings].history)),
-        )
+        ),
+    )
 
 
 def _print(answer: "Answer") -> None:

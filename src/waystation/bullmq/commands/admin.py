@@ -15,16 +15,14 @@ from waystation.bullmq.commands.matching import (
     named,
 )
 from waystation.bullmq.commands.reach import (
-    AsJson,
     OfQueue,
-    Yes,
     agreed_on,
     on_expected,
     on_known,
     on_sealed,
 )
 from waystation.core import codec
-from waystation.core.app.listing import list_rows
+from waystation.core.app.commands import AsJson, Yes, list_rows
 from waystation.core.durations import parse_duration
 from waystation.core.errors import InvalidOption, NotFound
 from waystation.core.identity import person

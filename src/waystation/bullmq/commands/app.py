@@ -21,10 +21,8 @@ from waystation.bullmq.commands.matching import (
     named,
 )
 from waystation.bullmq.commands.reach import (
-    AsJson,
     Given,
     OfQueue,
-    Yes,
     agreed_on,
     check_known,
     on,
@@ -34,7 +32,7 @@ from waystation.bullmq.commands.reach import (
 from waystation.bullmq.states import STATES, known_states
 from waystation.core import codec
 from waystation.core.app import working
-from waystation.core.app.listing import list_rows
+from waystation.core.app.commands import AsJson, Yes, list_rows
 from waystation.core.app.reload import Reload, supervise
 from waystation.core.durations import parse_duration
 from waystation.core.errors import InvalidOption, Malformed, NotFound

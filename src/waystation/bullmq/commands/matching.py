@@ -14,9 +14,9 @@ import msgspec
 import typer
 
 from waystation.bullmq.commands import picking
-from waystation.bullmq.commands.reach import Yes, agreed, on_known
+from waystation.bullmq.commands.reach import agreed, on_known
 from waystation.bullmq.states import STATES, known_states
-from waystation.core.app.listing import list_rows
+from waystation.core.app.commands import Yes, list_rows
 from waystation.core.errors import InvalidOption, NotFound
 from waystation.core.identity import person
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 import msgspec
 import typer
 
+from waystation.core.app.commands import on_store
 from waystation.core.errors import NotFound
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ _LOOK_S = 2.0
 """How long the name that was meant is looked for."""
 
 OfQueue = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue's name.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
 class Given(msgspec.Struct, frozen=True):
@@ -124,17 +123,10 @@ def _run(
     step: Callable[[Store, Queue], Coroutine[Any, Any, T]],
     payloads: PayloadOptions | None = None,
 ) -> T:
-    # These take long to load, and help needs none of them.
-    import asyncio
-
     from waystation.bullmq import Queue
-    from waystation.core.app import compose
-    from waystation.core.app.settings import StoreSettings
 
     given = cast(Given, context.obj)
-
-    async def run() -> T:
-        async with compose.store(given.settings[StoreSettings]) as store:
-            return await step(store, Queue(name, store, prefix=given.prefix, payloads=payloads))
-
-    return asyncio.run(run())
+    return on_store(
+        given.settings,
+        lambda store: step(store, Queue(name, store, prefix=given.prefix, payloads=payloads)),
+    )

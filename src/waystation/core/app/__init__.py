@@ -1,1 +1,1 @@
-"""What the commands of all products share: settings, store, telemetry, failures, listings."""
+"""What the commands of all products share: settings, store, telemetry, failures, options, lists."""

@@ -11,6 +11,7 @@ import msgspec
 import typer
 
 from waystation.core.app import working
+from waystation.core.app.commands import AsJson, Yes, list_rows
 from waystation.core.app.loading import loaded
 from waystation.core.app.reload import Reload, supervise
 from waystation.core.errors import InvalidOption, Malformed
@@ -124,7 +125,7 @@ def files(
 @app.command()
 def stats(
     context: typer.Context,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print how many jobs are in each list."""
 
@@ -198,7 +199,7 @@ def requeue(
 @app.command("purge-dlq")
 def purge_dlq(
     context: typer.Context,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Delete all dead letters."""
 
@@ -252,10 +253,7 @@ def config(
             raise InvalidOption("config wants --show or --schema, got neither")
         return
     rows = list(cast(Given, context.obj).files.shown())
-    names = max(len(row.name) for row in rows)
-    values = max(len(row.value) for row in rows)
-    for row in rows:
-        typer.echo(f"{row.name:<{names}}  {row.value:<{values}}  {row.origin}")
+    list_rows([(row.name, row.value, row.origin) for row in rows], none="there are no settings")
 
 
 def _on_the_queue(context: typer.Context, step: Callable[[Queue], Coroutine[Any, Any, T]]) -> T:

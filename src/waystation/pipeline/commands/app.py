@@ -13,6 +13,7 @@ import msgspec
 import typer
 from rich.console import Console
 
+from waystation.core.app.commands import AsJson
 from waystation.core.app.loading import loaded
 from waystation.core.app.progress import watching
 from waystation.core.errors import InvalidInput
@@ -125,7 +126,7 @@ def report(
     to: Annotated[
         Path | None, typer.Option(help="File for an HTML page.", show_default=False)
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
     master: MASTER = None,
     history: HISTORY = None,
     conf: CONF = None,

@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from waystation.core.app import compose, working
-from waystation.core.app.listing import list_rows
+from waystation.core.app.commands import AsJson, list_rows
 from waystation.core.app.loading import loaded
 from waystation.core.app.reload import Reload, supervise
 from waystation.core.app.settings import TelemetrySettings
@@ -28,7 +28,7 @@ from waystation.routing import (
 from waystation.routing.commands import dead_letters as dead
 from waystation.routing.commands import jobs as standing
 from waystation.routing.commands import work as running
-from waystation.routing.commands.context import AsJson, Given, on_the_queue
+from waystation.routing.commands.context import Given, on_the_queue
 from waystation.routing.reasons import instant
 from waystation.routing.redis import bridge_scripts
 from waystation.routing.settings import RoutingSettings

@@ -5,17 +5,16 @@ from typing import Annotated
 import msgspec
 import typer
 
-from waystation.core.app.listing import list_rows
+from waystation.core.app.commands import AsJson, Yes, list_rows
 from waystation.core.errors import InvalidOption
 from waystation.routing import DeadLetter, Queue
-from waystation.routing.commands.context import AsJson, on_the_queue
+from waystation.routing.commands.context import on_the_queue
 
 JobIds = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids of dead jobs.")]
 OfError = Annotated[
     str | None, typer.Option("--error", help="Those that died of it, such as TimeoutError.")
 ]
 All = Annotated[bool, typer.Option("--all", help="All that are dead.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
 def dead(

@@ -5,9 +5,10 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from waystation.core.app.commands import AsJson
 from waystation.core.errors import NotFound
 from waystation.routing import Covered, Queue, Why
-from waystation.routing.commands.context import AsJson, on_the_queue
+from waystation.routing.commands.context import on_the_queue
 
 
 def coverage(

@@ -8,7 +8,7 @@ import typer
 
 from waystation.bullmq.settings import BullmqSettings
 from waystation.core.app import compose, fleet, working
-from waystation.core.app.listing import list_rows
+from waystation.core.app.commands import list_rows
 from waystation.core.app.loading import loaded
 from waystation.core.app.reload import Reload, supervise
 from waystation.core.app.settings import StoreSettings, TelemetrySettings, WorkerSettings

@@ -7,11 +7,11 @@ from typing import Annotated, Any, cast
 import msgspec
 import typer
 
+from waystation.core.app.commands import AsJson
 from waystation.core.errors import NotFound
 from waystation.core.store.connection import Store
 from waystation.waitingroom.commands import codes, events, people, serve, simulate, webhooks
 from waystation.waitingroom.commands.reach import (
-    AsJson,
     Id,
     Noted,
     change_the_room,

@@ -7,8 +7,9 @@ from typing import Annotated
 import msgspec
 import typer
 
+from waystation.core.app.commands import AsJson
 from waystation.core.errors import InvalidOption, NotFound
-from waystation.waitingroom.commands.reach import AsJson, Id, Noted, in_the_room, noted_in_the_room
+from waystation.waitingroom.commands.reach import Id, Noted, in_the_room, noted_in_the_room
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.operating.codes import Batch, Codes
 from waystation.waitingroom.room import Room

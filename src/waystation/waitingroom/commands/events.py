@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from waystation.waitingroom.commands.reach import AsJson, Id, Noted, in_the_room, noted_in_the_room
+from waystation.core.app.commands import AsJson
+from waystation.waitingroom.commands.reach import Id, Noted, in_the_room, noted_in_the_room
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.operating.schedule import CURRENT, Schedule, ScheduledEvent, changes_of
 from waystation.waitingroom.room import Room

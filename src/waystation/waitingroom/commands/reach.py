@@ -1,6 +1,5 @@
 """Access of `waystation room` to its room, with an entry in the audit log."""
 
-import asyncio
 import getpass
 import os
 import socket
@@ -10,9 +9,8 @@ from typing import Annotated, Any, Generic, TypeVar
 import msgspec
 import typer
 
-from waystation.core.app import compose
+from waystation.core.app.commands import on_store
 from waystation.core.app.loading import loaded
-from waystation.core.app.settings import StoreSettings
 from waystation.core.clock import SystemClock
 from waystation.core.errors import InvalidOption
 from waystation.core.operators.operators import Operator, Operators
@@ -26,7 +24,6 @@ from waystation.waitingroom.rooms import is_name
 T = TypeVar("T")
 
 Id = Annotated[str, typer.Argument(help="The room's name.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 class Noted(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
@@ -39,13 +36,7 @@ class Noted(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
 def in_the_store(context: typer.Context, step: Callable[[Store], Coroutine[Any, Any, T]]) -> T:
     """Connect, take the step, and return its result."""
-    settings = loaded(context)
-
-    async def run() -> T:
-        async with compose.store(settings[StoreSettings]) as store:
-            return await step(store)
-
-    return asyncio.run(run())
+    return on_store(loaded(context), step)
 
 
 def in_the_room(

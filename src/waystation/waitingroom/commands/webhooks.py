@@ -5,10 +5,11 @@ from typing import Annotated
 import msgspec
 import typer
 
+from waystation.core.app.commands import AsJson
 from waystation.core.app.loading import loaded
 from waystation.core.http.addresses import networks
 from waystation.core.webhooks import delivery as outside
-from waystation.waitingroom.commands.reach import AsJson, Id, Noted, in_the_room, noted_in_the_room
+from waystation.waitingroom.commands.reach import Id, Noted, in_the_room, noted_in_the_room
 from waystation.waitingroom.http.webhooks.hooks import State, Webhook, Webhooks
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.settings import RoomSettings
