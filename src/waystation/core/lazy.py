@@ -10,15 +10,19 @@ from typing import Any
 
 
 def names_of(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """A package's `__getattr__`: each name comes from the module that is its home.
+    """A package's `__getattr__`, from the names that each module is the home of.
 
-    A home without a dot is a module of the package.
+    A module is named from the package on, or from `waystation`.
     """
+    found = {
+        name: home if home.startswith("waystation.") else f"{package}.{home}"
+        for home, names in homes.items()
+        for name in names.split()
+    }
 
     def find(name: str) -> Any:
-        if name not in homes:
+        if name not in found:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        home = homes[name]
-        return getattr(import_module(home if "." in home else f".{home}", package), name)
+        return getattr(import_module(found[name]), name)
 
     return find

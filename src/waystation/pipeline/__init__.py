@@ -115,44 +115,38 @@ __all__ = [
     "status",
 ]
 
-_HOMES = {
-    "waystation.core.errors": (
-        "CheckpointDamaged DiskFull HeapExhausted HistoryCut HistoryError "
-        "JavaDied JavaMissing SparkFailed SparkNotStarted TablesDisagree WrongSchema"
-    ),
-    "waystation.core.settings.secrets": "Secret",
-    "deploys": "Deploy",
-    "file_scan.listing": "ScanRules",
-    "file_scan.scan": "ScanResult scan_listing scan_tree",
-    "gold.forecast": "Band Forecast",
-    "health": "Status StreamLag status",
-    "history": "History",
-    "hours": "Hours",
-    "maintenance.compaction": "Compacted compact",
-    "maintenance.erasure": "forget retain",
-    "maintenance.rebuild": "backfill rebuild",
-    "payloads.options": "Action PayloadSettings Rule",
-    "products.files": "FilesSetup",
-    "progress": "Progress",
-    "refresh.quality": "Check",
-    "refresh.snapshot": "current_jobs",
-    "reports.console": "console_report",
-    "reports.facts": "QueueReport Report report",
-    "reports.page": "html_report",
-    "runner": "RunOptions RunResult follow run",
-    "sources.batch_writer": "Receipt",
-    "sources.jobs": "receipt",
-    "sources.streams": "EventOptions",
-    "spark.session": "SessionOptions register",
-    "spark.startup": "open_session",
-    "tables": "Column Layer Table",
-}
-
 __getattr__ = names_of(
     __name__,
     {
-        name: home if home.startswith("waystation.") else f"{__name__}.{home}"
-        for home, names in _HOMES.items()
-        for name in names.split()
+        "waystation.core.errors": (
+            "CheckpointDamaged DiskFull HeapExhausted HistoryCut HistoryError JavaDied "
+            "JavaMissing SparkFailed SparkNotStarted TablesDisagree WrongSchema"
+        ),
+        "waystation.core.settings.secrets": "Secret",
+        "deploys": "Deploy",
+        "file_scan.listing": "ScanRules",
+        "file_scan.scan": "ScanResult scan_listing scan_tree",
+        "gold.forecast": "Band Forecast",
+        "health": "Status StreamLag status",
+        "history": "History",
+        "hours": "Hours",
+        "maintenance.compaction": "Compacted compact",
+        "maintenance.erasure": "forget retain",
+        "maintenance.rebuild": "backfill rebuild",
+        "payloads.options": "Action PayloadSettings Rule",
+        "products.files": "FilesSetup",
+        "progress": "Progress",
+        "refresh.quality": "Check",
+        "refresh.snapshot": "current_jobs",
+        "reports.console": "console_report",
+        "reports.facts": "QueueReport Report report",
+        "reports.page": "html_report",
+        "runner": "RunOptions RunResult follow run",
+        "sources.batch_writer": "Receipt",
+        "sources.jobs": "receipt",
+        "sources.streams": "EventOptions",
+        "spark.session": "SessionOptions register",
+        "spark.startup": "open_session",
+        "tables": "Column Layer Table",
     },
 )

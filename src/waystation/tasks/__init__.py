@@ -52,28 +52,14 @@ __all__ = [
 __getattr__ = names_of(
     __name__,
     {
-        "AsyncTask": "task",
-        "Blob": "waystation.bullmq.payloads.blobs",
-        "BlockingTask": "task",
-        "BlockingTaskJob": "task",
-        "Blobs": "waystation.bullmq.payloads.blobs",
-        "Call": "task",
-        "CallNode": "task",
-        "Declare": "tasks",
-        "Dependency": "dependencies",
-        "DirectoryBlobs": "waystation.bullmq.payloads.blobs",
-        "Middleware": "tasks",
-        "Next": "tasks",
-        "PayloadOptions": "waystation.bullmq.payloads.options",
-        "PlainTask": "task",
-        "Provider": "dependencies",
-        "Scope": "dependencies",
-        "Task": "task",
-        "TaskFlow": "task",
-        "TaskJob": "task",
-        "TaskWorker": "worker",
-        "Tasks": "tasks",
-        "Upgrade": "task",
-        "depends": "dependencies",
+        "waystation.bullmq.payloads.blobs": "Blob Blobs DirectoryBlobs",
+        "waystation.bullmq.payloads.options": "PayloadOptions",
+        "dependencies": "Dependency Provider Scope depends",
+        "task": (
+            "AsyncTask BlockingTask BlockingTaskJob Call CallNode PlainTask Task TaskFlow "
+            "TaskJob Upgrade"
+        ),
+        "tasks": "Declare Middleware Next Tasks",
+        "worker": "TaskWorker",
     },
 )
