@@ -12,7 +12,7 @@ from waystation.console.past.history import History
 from waystation.console.products.queue import ConsoleQueue
 from waystation.console.search.live_jobs import Search
 from waystation.console.webhooks.dispatcher import JobDispatcher
-from waystation.core.clock import Clock, SystemClock
+from waystation.core.clock import SystemClock
 from waystation.core.http.addresses import networks
 from waystation.core.http.asgi import is_from_here
 from waystation.core.http.cookies import Cookies, require_own_site
@@ -34,12 +34,10 @@ _HERE = ("localhost", "127.0.0.1", "[::1]")
 class Console:
     """The store, its queues, and who may do what with them."""
 
-    def __init__(
-        self, store: Store, options: ConsoleOptions, *, clock: Clock | None = None
-    ) -> None:
+    def __init__(self, store: Store, options: ConsoleOptions) -> None:
         self.store = store
         self.options = options
-        self.clock = clock or SystemClock()
+        self.clock = SystemClock()
         self.cookies = Cookies("wsc_", secure=options.secure_cookies)
         self.operators = Operators(
             store,

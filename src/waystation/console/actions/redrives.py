@@ -72,8 +72,7 @@ class Redrive(msgspec.Struct, kw_only=True):
 class Redrives:
     """The redrives of this process."""
 
-    def __init__(self, *, every_s: float = EVERY_S) -> None:
-        self._every_s = every_s
+    def __init__(self) -> None:
         self._known: dict[str, Redrive] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
@@ -169,7 +168,7 @@ class Redrives:
             elif open_ids and clock() > until:
                 _end(redrive, State.TIMED_OUT)
             elif open_ids:
-                await asyncio.sleep(self._every_s)
+                await asyncio.sleep(EVERY_S)
 
     def _forget_old(self) -> None:
         ended = [id for id, each in self._known.items() if each.state is not State.RUNNING]

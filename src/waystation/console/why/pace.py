@@ -1,7 +1,7 @@
 """Pace: how fast a queue starts jobs, from its newest events, and how long others will take."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import aclosing
 from typing import NamedTuple
 
@@ -43,7 +43,6 @@ async def pace(
     stream: str,
     now_ms: float,
     *,
-    names: Collection[bytes] = (b"active",),
     match: Mapping[bytes, bytes] | None = None,
 ) -> Pace:
     """The pace of the last hour, or of the newest events of it."""
@@ -55,7 +54,7 @@ async def pace(
             if looked > _LOOKED_AT or now_ms - at_ms > _LONGEST_S * 1000:
                 break
             is_its = match is None or all(fields.get(name) == text for name, text in match.items())
-            if is_its and fields.get(b"event") in names:
+            if is_its and fields.get(b"event") == b"active":
                 starts += 1
                 first = at_ms
     return Pace(starts, (now_ms - first) / 1000)

@@ -20,14 +20,7 @@ PAUSES = Backoff(Growth.EXPONENTIAL, delay_ms=50, jitter=0.5, cap_ms=3000)
 class Reconnect:
     """The pauses of one loop: longer while the store stays away, short again once it answers."""
 
-    def __init__(
-        self,
-        pauses: Backoff = PAUSES,
-        *,
-        clock: Clock | None = None,
-        dice: Dice | None = None,
-    ) -> None:
-        self._pauses = pauses
+    def __init__(self, *, clock: Clock | None = None, dice: Dice | None = None) -> None:
         self._clock = clock or SystemClock()
         self._dice = dice or random.Random()
         self.failures = 0
@@ -35,7 +28,7 @@ class Reconnect:
     async def pause(self) -> None:
         """Wait before the next try."""
         self.failures += 1
-        pause_ms = self._pauses.pause_ms(self.failures, self._dice)
+        pause_ms = PAUSES.pause_ms(self.failures, self._dice)
         await self._clock.sleep(pause_ms / 1000)
 
     def answered(self) -> None:
@@ -43,17 +36,14 @@ class Reconnect:
         self.failures = 0
 
 
-async def reconnecting(step: Callable[[], Awaitable[T]], reconnect: Reconnect | None = None) -> T:
+async def reconnecting(step: Callable[[], Awaitable[T]]) -> T:
     """Repeat until the store answers; only for a step that does no harm when it happens twice."""
-    reconnect = reconnect or Reconnect()
+    reconnect = Reconnect()
     while True:
         try:
-            answer = await step()
+            return await step()
         except (StoreUnreachable, StoreBusy):
             await reconnect.pause()
-        else:
-            reconnect.answered()
-            return answer
 
 
 async def waiting(

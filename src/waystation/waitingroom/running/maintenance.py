@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from waystation.core.clock import Clock, SystemClock
+from waystation.core.clock import SystemClock
 from waystation.core.runtime.loop import Loop
 from waystation.waitingroom.metrics import RoomMetrics
 from waystation.waitingroom.operating.following import EVERY_S, Following
@@ -22,18 +22,11 @@ SWEEP_EVERY_S = 5.0
 class RoomMaintenance:
     """Maintenance of all rooms; several processes may run it, since no step happens twice."""
 
-    def __init__(
-        self,
-        rooms: Rooms,
-        metrics: RoomMetrics,
-        *,
-        loops: Sequence[Loop] = (),
-        clock: Clock | None = None,
-    ) -> None:
+    def __init__(self, rooms: Rooms, metrics: RoomMetrics, *, loops: Sequence[Loop] = ()) -> None:
         self._rooms = rooms
         self._loops = loops
         self._metrics = metrics
-        self._clock = clock or SystemClock()
+        self._clock = SystemClock()
         self._admitted = self._clock.monotonic()
         self._tasks: list[asyncio.Task[None]] = []
 

@@ -13,11 +13,11 @@ from typing import Any, Self, TypeVar, cast
 from redis import Redis as BlockingRedis
 from redis.asyncio import Redis
 
-from waystation.core.errors import NotReplicated, StoreUnreachable
+from waystation.core.errors import StoreUnreachable
 from waystation.core.store import embedded, faults
 from waystation.core.store.connection.address import Address, parse
 from waystation.core.store.connection.clients import BLOCKING, Clients
-from waystation.core.store.connection.durable import Durability
+from waystation.core.store.connection.durable import Durability, confirmed
 from waystation.core.store.connection.store import Store, StoreOptions
 from waystation.core.store.script import Client, SyncClient
 
@@ -142,16 +142,7 @@ class _Replicated:
             pipe.execute_command(*args)
             pipe.execute_command("WAIT", 1, self._timeout_ms)
             answer, replicas = pipe.execute(raise_on_error=False)
-        for each in (answer, replicas):
-            if isinstance(each, Exception):
-                raise each
-        if replicas < 1:
-            raise NotReplicated(
-                f"the store has it, but no replica confirmed it within {self._timeout_ms} ms; "
-                "it is lost only if the store fails before one does, so do not add it again",
-                stored=answer,
-            )
-        return answer
+        return confirmed(answer, replicas, self._timeout_ms)
 
     def close(self) -> None:
         self._client.close()

@@ -32,17 +32,7 @@ class Replicated:
 
     async def execute_command(self, *args: Any) -> Any:
         """Send one command and give back its answer once a replica has confirmed it."""
-        answer, replicas = await self._together.ask(args)
-        for each in (answer, replicas):
-            if isinstance(each, BaseException):
-                raise each
-        if replicas < 1:
-            raise NotReplicated(
-                f"the store has it, but no replica confirmed it within {self._timeout_ms} ms; "
-                "it is lost only if the store fails before one does, so do not add it again",
-                stored=answer,
-            )
-        return answer
+        return confirmed(*await self._together.ask(args), self._timeout_ms)
 
     async def close(self) -> None:
         """Give up the connection."""
@@ -52,3 +42,17 @@ class Replicated:
         wait = ("WAIT", 1, self._timeout_ms)
         *answers, replicas = await self._pipe.in_a_row(*commands, wait)
         return [(answer, replicas) for answer in answers]
+
+
+def confirmed(answer: Any, replicas: Any, timeout_ms: int) -> Any:
+    """The answer to a command, if a replica has what it wrote; raises what either of them is."""
+    for each in (answer, replicas):
+        if isinstance(each, BaseException):
+            raise each
+    if replicas < 1:
+        raise NotReplicated(
+            f"the store has it, but no replica confirmed it within {timeout_ms} ms; "
+            "it is lost only if the store fails before one does, so do not add it again",
+            stored=answer,
+        )
+    return answer
