@@ -4,10 +4,10 @@ from datetime import timedelta
 import pytest
 
 from tests.bullmq.hands import Hands
-from waystation.bullmq.fields import instant
 from waystation.bullmq.options import Deduplication, JobOptions, Parent
 from waystation.bullmq.queue import Queue
 from waystation.bullmq.redis.keys import QueueKeys
+from waystation.core.durations import instant
 from waystation.core.errors import InvalidOption, WrongState
 
 HOUR = 3_600_000

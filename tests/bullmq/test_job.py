@@ -7,11 +7,11 @@ import pytest
 
 from tests.bullmq.hands import Hands
 from waystation.bullmq.events.stream import QueueEvents
-from waystation.bullmq.fields import instant
 from waystation.bullmq.job import Job
 from waystation.bullmq.options import Deduplication
 from waystation.bullmq.queue import Queue
 from waystation.bullmq.states import STATES
+from waystation.core.durations import instant
 from waystation.core.errors import (
     InvalidInput,
     InvalidOption,

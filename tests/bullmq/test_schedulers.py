@@ -7,8 +7,8 @@ import pytest
 
 from tests.bullmq.hands import Hands
 from waystation.bullmq import Deduplication, Job, JobOptions, Parent, Queue, Schedule
-from waystation.bullmq.fields import instant
 from waystation.bullmq.scheduling import cron, schedulers
+from waystation.core.durations import instant
 from waystation.core.errors import InvalidInput, InvalidOption, NotFound, WrongState
 
 MINUTE = 60_000

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, cast
 
 from waystation.bullmq import Backoff, Deduplication, JobOptions, Keep, Limit, Parent, Schedule
-from waystation.bullmq.fields import instant
+from waystation.core.durations import instant
 
 Json: TypeAlias = Any
 Options: TypeAlias = Mapping[str, Json]

@@ -4,13 +4,14 @@
 # pyright: reportPrivateUsage=false
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 from waystation.bullmq.options import StoredOptions, stored_options
 from waystation.bullmq.payloads.envelope import BEGINNING
 from waystation.bullmq.terms import MARK
 from waystation.core import codec
+from waystation.core.durations import instant
 from waystation.core.errors import Malformed, UnreadableData
 
 if TYPE_CHECKING:
@@ -296,8 +297,3 @@ def awaited_signal(job: JobFields, due_ms: int) -> str | None:
 def emitted(job: JobFields) -> int:
     """How many parts of its output the job has emitted."""
     return job._number(b"parts") or 0
-
-
-def instant(ms: float) -> datetime:
-    """An aware datetime from milliseconds since 1970."""
-    return datetime.fromtimestamp(ms / 1000, UTC)

@@ -1,7 +1,10 @@
-"""Durations as people write them, `1h30m` or `250ms`: the grammar of Go, and days and weeks."""
+"""Durations as people write them, `1h30m` or `250ms`, and instants.
+
+The grammar is that of Go, with days and weeks.
+"""
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, TypeAlias
 
 import durationpy
@@ -77,3 +80,16 @@ def _below_a_second(micros: int) -> str:
 def _decimal(value: int, places: int) -> str:
     whole, rest = divmod(value, 10**places)
     return f"{whole}.{rest:0{places}}".rstrip("0").rstrip(".") if rest else str(whole)
+
+
+def instant(ms: float) -> datetime:
+    """An aware datetime (UTC) from milliseconds since 1970."""
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+def possible_instant(ms: float) -> datetime | None:
+    """As `instant`; None for a number that is none, which other clients may write."""
+    try:
+        return instant(ms)
+    except (OverflowError, ValueError, OSError):
+        return None

@@ -1,12 +1,13 @@
 """Dead letters: jobs that failed for good, with the reason of each."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from waystation.core import codec
+from waystation.core.durations import instant
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.options import at_least
 from waystation.core.store import faults
@@ -158,6 +159,6 @@ def _letter(id: str, meta: bytes | None, raw: bytes) -> DeadLetter:
         reason=str(known.get("reason", "")),
         error=str(known.get("error", "")),
         worker=str(known.get("worker", "")),
-        failed_at=datetime.fromtimestamp(at_ms / 1000, UTC) if at_ms else None,
+        failed_at=instant(at_ms) if at_ms else None,
         payload=raw,
     )

@@ -2,12 +2,13 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, cast
 
 import msgspec
 
 from waystation.core import events as envelope
+from waystation.core.durations import instant
 from waystation.core.line.event_trail import newest_first
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
@@ -32,7 +33,7 @@ class Event(envelope.Event, frozen=True, kw_only=True):
     @property
     def at(self) -> datetime:
         """When it happened, by the server's clock."""
-        return datetime.fromtimestamp(self.at_ms / 1000, UTC)
+        return instant(self.at_ms)
 
 
 async def follow(store: Store, keys: FileKeys, after: str) -> AsyncGenerator[Event]:

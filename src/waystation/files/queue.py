@@ -5,12 +5,12 @@ import os
 import time
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from waystation.core.durations import Duration, seconds
+from waystation.core.durations import Duration, instant, seconds
 from waystation.core.errors import InvalidInput, InvalidOption, JobFailed, NotFound
 from waystation.core.events import Line
 from waystation.core.line import forecasts, prometheus
@@ -319,5 +319,5 @@ def _worker(name: str, beat: bytes | None, *, active: int) -> WorkerInfo:
         read = msgspec.json.decode(beat or b"{}", type=_Heartbeat)
     except (msgspec.DecodeError, UnicodeError):
         read = _Heartbeat()
-    seen_at = datetime.fromtimestamp(read.ts / 1000, UTC) if read.ts else None
+    seen_at = instant(read.ts) if read.ts else None
     return WorkerInfo(name, beat is not None, seen_at, read.handlers, active)

@@ -1,12 +1,13 @@
 """Events: what happens to jobs and workers, as it happens."""
 
 from collections.abc import AsyncGenerator
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from waystation.core import events as envelope
+from waystation.core.durations import instant
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.routing.redis.keys import RoutingKeys
@@ -35,7 +36,7 @@ class Event(envelope.Event, frozen=True, kw_only=True):
     @property
     def at(self) -> datetime:
         """When it happened, by the server's clock."""
-        return datetime.fromtimestamp(self.at_ms / 1000, UTC)
+        return instant(self.at_ms)
 
 
 async def follow(store: Store, keys: RoutingKeys, after: str) -> AsyncGenerator[Event | None]:

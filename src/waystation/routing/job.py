@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 from waystation.core import codec
 from waystation.core.backoff import LONGEST_MS
+from waystation.core.durations import possible_instant
 from waystation.core.errors import InvalidOption, WrongState
 from waystation.core.runtime.handlers.calls import Call, Calls
 from waystation.routing.limits import Limit
 from waystation.routing.options import Retry
-from waystation.routing.redis.wire import WireJob, datetime_at, read_job, read_schedule
+from waystation.routing.redis.wire import WireJob, read_job, read_schedule
 from waystation.routing.schedules import Schedule
 from waystation.routing.target import ANYWHERE, Target, route
 
@@ -99,7 +100,7 @@ class JobFields(Generic[Data, Result]):
     @property
     def created_at(self) -> datetime | None:
         """When the producer made it; None when its JSON does not say."""
-        return datetime_at(self.created_ms) if self.created_ms else None
+        return possible_instant(self.created_ms) if self.created_ms else None
 
     @property
     def created_ms(self) -> float:

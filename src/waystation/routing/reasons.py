@@ -1,20 +1,20 @@
 """Reasons: why a job waits, runs or has ended."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 import msgspec
 
 from waystation.core import codec
+from waystation.core.durations import possible_instant
 from waystation.core.errors import Malformed
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store.script import Client
 from waystation.routing.job import Job
 from waystation.routing.redis import scripts
 from waystation.routing.redis.keys import RoutingKeys
-from waystation.routing.redis.wire import datetime_at
 from waystation.routing.registry import profiles_of, registered
 from waystation.routing.results import CancelledByCaller, DeadLetter, Result
 
@@ -58,7 +58,7 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def until(self) -> datetime | None:
         """When it ends by itself; None where that is not known."""
-        return None if self.until_ms is None else datetime_at(self.until_ms)
+        return None if self.until_ms is None else possible_instant(self.until_ms)
 
 
 class Obstacles(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,10 +95,8 @@ def obstacles(needs: Sequence[Any], raw: Sequence[Any], *, anybody: bool) -> Obs
 
 def instant(ms: float) -> str:
     """An instant as people read it; one that cannot be is never."""
-    try:
-        return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    except (OverflowError, ValueError):
-        return "never"
+    found = possible_instant(ms)
+    return f"{found:%Y-%m-%d %H:%M:%S} UTC" if found else "never"
 
 
 def _unmatched(nearest: str, missing: tuple[str, ...]) -> str:

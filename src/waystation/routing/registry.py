@@ -8,6 +8,7 @@ from datetime import datetime
 import msgspec
 
 from waystation.core import codec
+from waystation.core.durations import possible_instant
 from waystation.core.errors import Malformed
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.options import of_kind
@@ -15,7 +16,6 @@ from waystation.core.store import faults
 from waystation.core.store.script import Client
 from waystation.routing.redis import scripts
 from waystation.routing.redis.keys import RoutingKeys, checked_server_id
-from waystation.routing.redis.wire import datetime_at
 
 HEARTBEAT_MS = 30_000
 
@@ -83,7 +83,7 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     @property
     def seen_at(self) -> datetime | None:
         """Its latest heartbeat; None when that is not known."""
-        return datetime_at(self.seen_ms) if self.seen_ms else None
+        return possible_instant(self.seen_ms) if self.seen_ms else None
 
     def matched(self) -> bytes:
         """Internal: what it offers, as the scripts match it."""

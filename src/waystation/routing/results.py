@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from waystation.core import codec
+from waystation.core.durations import possible_instant
 from waystation.core.errors import WaystationError
 from waystation.core.failure import message_of
-from waystation.routing.redis.wire import datetime_at
 
 KEPT_S = 24 * 60 * 60
 """How long the end of a job is remembered."""
@@ -46,7 +46,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     @property
     def completed_at(self) -> datetime | None:
         """When the attempt ended; None when that is not known."""
-        return datetime_at(self.completed_ms) if self.completed_ms else None
+        return possible_instant(self.completed_ms) if self.completed_ms else None
 
     @property
     def took(self) -> timedelta:
@@ -73,7 +73,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def failed_at(self) -> datetime | None:
         """When it failed; None when that is not known."""
-        return datetime_at(self.failed_ms) if self.failed_ms else None
+        return possible_instant(self.failed_ms) if self.failed_ms else None
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -91,7 +91,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     @property
     def updated_at(self) -> datetime | None:
         """When the handler reported it; None when that is not known."""
-        return datetime_at(self.updated_ms) if self.updated_ms else None
+        return possible_instant(self.updated_ms) if self.updated_ms else None
 
 
 def success(

@@ -11,7 +11,7 @@ from cronsim import CronSim, CronSimError
 
 from waystation.core import codec
 from waystation.core.backoff import LONGEST_MS
-from waystation.core.durations import Duration, milliseconds
+from waystation.core.durations import Duration, instant, milliseconds
 from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.core.options import at_least, of_kind
 from waystation.core.store import faults
@@ -151,7 +151,7 @@ class ScheduledJob(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def next_at(self) -> datetime:
         """When it fires next."""
-        return datetime.fromtimestamp(self.next_ms / 1000, UTC)
+        return instant(self.next_ms)
 
 
 class Schedules:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from waystation.core.clock import Clock
-from waystation.core.durations import Duration, milliseconds, seconds
+from waystation.core.durations import Duration, instant, milliseconds, seconds
 from waystation.core.errors import InvalidInput, NotFound
 from waystation.core.events import Event, from_entry
 from waystation.core.store.client import StoreClient
@@ -37,7 +37,6 @@ from waystation.waitingroom.visitor import (
     VisitorStatus,
     digest,
     identify,
-    instant,
     network_digests,
     new_id,
     proof_of,

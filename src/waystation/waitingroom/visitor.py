@@ -2,7 +2,7 @@
 
 import hashlib
 from base64 import b32encode, urlsafe_b64encode
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import IntEnum
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address, ip_network
@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
+from waystation.core.durations import instant
 from waystation.core.errors import InvalidInput
 from waystation.core.identity import Bits
 
@@ -238,11 +239,6 @@ class Renewal(NamedTuple):
     def until(self) -> datetime:
         """The end of the session, unless activity renews it again."""
         return instant(self.until_ms)
-
-
-def instant(ms: int) -> datetime:
-    """An aware datetime (UTC) from milliseconds since the epoch."""
-    return datetime.fromtimestamp(ms / 1000, UTC)
 
 
 class Identity(NamedTuple):

@@ -18,13 +18,13 @@ from waystation.bullmq import (
     Queue,
     Schedule,
 )
-from waystation.bullmq.fields import instant
 from waystation.bullmq.job import Job, steps_of
 from waystation.bullmq.options import wire_options
 from waystation.bullmq.redis import queue_scripts, scripts
 from waystation.bullmq.redis.packing import wire_add_options
 from waystation.bullmq.scheduling import schedulers
 from waystation.bullmq.states import STATES
+from waystation.core.durations import instant
 from waystation.core.outcome import Done, Failed, Outcome, Returned
 from waystation.core.runtime.claim import Claim, Settled
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from waystation.bullmq.fields import instant
 from waystation.core import codec
+from waystation.core.durations import instant
 from waystation.core.errors import Malformed
 from waystation.core.events import Event, from_bullmq
 

@@ -6,11 +6,10 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
-from waystation.bullmq.fields import instant
 from waystation.bullmq.options import instant_ms
 from waystation.bullmq.scheduling import cron
 from waystation.core import codec
-from waystation.core.durations import Duration, milliseconds
+from waystation.core.durations import Duration, instant, milliseconds
 from waystation.core.errors import InvalidOption, Malformed
 
 RepeatStrategy: TypeAlias = Callable[

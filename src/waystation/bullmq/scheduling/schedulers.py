@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from waystation.bullmq.fields import instant
 from waystation.bullmq.job import Job
 from waystation.bullmq.options import JobOptions, instant_ms, options_as_stored
 from waystation.bullmq.redis import queue_scripts
@@ -29,6 +28,7 @@ from waystation.bullmq.scheduling.schedule import (
     wire_times,
 )
 from waystation.core import codec
+from waystation.core.durations import instant
 from waystation.core.errors import (
     InvalidInput,
     InvalidOption,

@@ -1,7 +1,7 @@
 """Queues of bullmq in the console."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, ClassVar, cast
 
 from waystation.bullmq import FlowJob, FlowProducer, Job, JobOptions, Part, Queue, Scheduler
@@ -28,6 +28,7 @@ from waystation.console.products.views import (
     WorkerView,
 )
 from waystation.console.why import Answer, of_bullmq
+from waystation.core.durations import instant
 from waystation.core.errors import InvalidInput, InvalidOption, Malformed, NotFound, WrongState
 from waystation.core.store.connection import Store
 
@@ -87,7 +88,7 @@ class BullmqQueue:
         if not id:
             return None
         made = await self._store.ask("HGET", self._keys.of(id.decode()).job, "timestamp")
-        return datetime.fromtimestamp(int(made) / 1000, UTC) if made and made.isdigit() else None
+        return instant(int(made)) if made and made.isdigit() else None
 
     async def about(self) -> dict[str, Any]:
         """Limits and settings that are stored with the queue."""

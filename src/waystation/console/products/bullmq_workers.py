@@ -3,12 +3,13 @@
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from waystation.bullmq.redis.client import client_name
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.console.products.views import HeldJob, WorkerView
+from waystation.core.durations import instant
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
 
@@ -126,4 +127,4 @@ def _text(raw: bytes | None) -> str:
 
 
 def _instant(raw: bytes | None) -> datetime | None:
-    return datetime.fromtimestamp(int(raw) / 1000, UTC) if raw and raw.isdigit() else None
+    return instant(int(raw)) if raw and raw.isdigit() else None

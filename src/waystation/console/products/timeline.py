@@ -1,8 +1,7 @@
 """The timeline of a job, read from the events that are still in its queue's stream."""
 
-from datetime import UTC, datetime
-
 from waystation.console.products.views import Moment
+from waystation.core.durations import instant
 from waystation.core.line.event_trail import newest_first
 from waystation.core.store.connection import Store
 
@@ -30,7 +29,7 @@ async def moments_of(store: Store, stream: str, id: str) -> list[Moment]:
 def _moment(id: bytes, fields: dict[bytes, bytes]) -> Moment:
     note = next((fields[name] for name in _NOTES if fields.get(name)), b"")
     return Moment(
-        at=datetime.fromtimestamp(int(id.partition(b"-")[0]) / 1000, UTC),
+        at=instant(int(id.partition(b"-")[0])),
         what=fields.get(b"event", b"?").decode("utf-8", "replace"),
         note=note.decode("utf-8", "replace")[:300],
     )

@@ -9,7 +9,6 @@ import random
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any
 
 from waystation.console.finding.directory import Directory
@@ -23,6 +22,7 @@ from waystation.console.webhooks.hooks import (
     State,
 )
 from waystation.core import codec
+from waystation.core.durations import instant
 from waystation.core.errors import StoreError
 from waystation.core.events import Event, from_bullmq, from_entry
 from waystation.core.store import faults
@@ -200,4 +200,4 @@ def _gap(queue: ConsoleQueue, after: str, before: str) -> dict[str, Any]:
 
 
 def _instant(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    return instant(at_ms).isoformat(timespec="milliseconds")

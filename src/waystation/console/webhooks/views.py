@@ -1,10 +1,11 @@
 """Webhooks as they are shown."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 import msgspec
 
 from waystation.console.webhooks.hooks import Hook, State
+from waystation.core.durations import instant
 
 
 class FailureView(msgspec.Struct, kw_only=True):
@@ -43,16 +44,12 @@ def view_of(hook: Hook, state: State) -> HookView:
         events=hook.events,
         queues=hook.queues,
         delivered=state.delivered,
-        delivered_at=_instant(state.delivered_ms) if state.delivered_ms else None,
+        delivered_at=instant(state.delivered_ms) if state.delivered_ms else None,
         failures=state.failures,
         last_error=state.last_error,
-        next_try_at=_instant(state.next_ms) if waits else None,
+        next_try_at=instant(state.next_ms) if waits else None,
         dead=state.dead,
         recent_failures=[
-            FailureView(at=_instant(each.at_ms), error=each.error) for each in state.recent
+            FailureView(at=instant(each.at_ms), error=each.error) for each in state.recent
         ],
     )
-
-
-def _instant(at_ms: int) -> datetime:
-    return datetime.fromtimestamp(at_ms / 1000, UTC)

@@ -1,11 +1,12 @@
 """The answer to `why`: a cause, a sentence and its evidence."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
 
 import msgspec
 
+from waystation.core.durations import possible_instant
 from waystation.core.events import Line
 
 
@@ -110,7 +111,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
             id=id,
             cause=self.cause,
             sentence=f"{name[0].upper()}{name[1:]} {self.text}.",
-            until=None if self.until_ms is None else instant(self.until_ms),
+            until=None if self.until_ms is None else possible_instant(self.until_ms),
             evidence={name: value for name, value in self.evidence.items() if value is not None},
         )
 
@@ -123,23 +124,15 @@ _QUEUES = {
 }
 
 
-def instant(ms: float) -> datetime | None:
-    """An aware datetime from milliseconds since 1970; None for one that cannot be."""
-    try:
-        return datetime.fromtimestamp(ms / 1000, UTC)
-    except (OverflowError, ValueError):
-        return None
-
-
 def at(ms: float | None) -> str:
     """An instant as people read it."""
-    found = None if ms is None else instant(ms)
+    found = None if ms is None else possible_instant(ms)
     return "an unknown time" if found is None else f"{found:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def iso(ms: float | None) -> str | None:
     """An instant for programs."""
-    found = None if ms is None else instant(ms)
+    found = None if ms is None else possible_instant(ms)
     return None if found is None else found.isoformat(timespec="milliseconds")
 
 

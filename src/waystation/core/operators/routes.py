@@ -1,7 +1,6 @@
 """Operator routes to sign in and to manage keys."""
 
-from datetime import UTC, datetime
-
+from waystation.core.durations import instant
 from waystation.core.errors import InvalidOption, NotFound
 from waystation.core.http.cookies import Cookies, require_own_site
 from waystation.core.http.endpoints import endpoint
@@ -115,4 +114,4 @@ def _listed(who: Operator) -> bodies.Who:
 
 
 def _rfc3339(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    return instant(at_ms).isoformat(timespec="milliseconds")

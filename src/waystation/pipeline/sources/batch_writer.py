@@ -12,6 +12,7 @@ from redis import Redis
 from redis.connection import AbstractConnection
 from redis.exceptions import NoScriptError, RedisError
 
+from waystation.core.durations import instant
 from waystation.core.errors import InvalidInput, InvalidOption, WaystationError
 from waystation.core.store import faults
 from waystation.pipeline.products.facts import RowEncoder
@@ -148,7 +149,7 @@ def receipt_of(client: Redis, queue: str, prefix: str, batch: str) -> Receipt | 
 
 
 def _instant(millis: int | None) -> dt.datetime | None:
-    return None if millis is None else dt.datetime.fromtimestamp(millis / 1000, dt.UTC)
+    return None if millis is None else instant(millis)
 
 
 def _key(value: Any) -> str:

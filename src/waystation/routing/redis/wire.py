@@ -1,6 +1,5 @@
 """A job's JSON as BridgeMQ has it; internal. Durations and instants are in milliseconds here."""
 
-from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -8,7 +7,7 @@ import msgspec
 
 from waystation.core import codec
 from waystation.core.backoff import LONGEST_MS
-from waystation.core.durations import milliseconds
+from waystation.core.durations import milliseconds, possible_instant
 from waystation.core.errors import InvalidOption, Malformed
 from waystation.routing.limits import Limit
 from waystation.routing.options import DEFAULT_PRIORITY, BackoffRule, JobOptions, Retry
@@ -75,7 +74,7 @@ class WireSchedule(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
         """The same in the units of the public API."""
         return Schedule(
             delay=None if self.delay is None else self.delay / 1000,
-            run_at=None if self.run_at is None else datetime_at(self.run_at),
+            run_at=None if self.run_at is None else possible_instant(self.run_at),
             cron=self.cron,
             timezone=self.timezone,
             overlap=self.overlap,
@@ -153,14 +152,6 @@ def text_of(id: bytes) -> str:
         return id.decode()
     except UnicodeDecodeError:
         raise Malformed(f"a job's id must be UTF-8, got {id!r}") from None
-
-
-def datetime_at(ms: float) -> datetime | None:
-    """An instant; None for a number that is none, which foreign clients may write."""
-    try:
-        return datetime.fromtimestamp(ms / 1000, UTC)
-    except (OverflowError, ValueError, OSError):
-        return None
 
 
 def _once(write: Any, options: Retry | Schedule) -> msgspec.Raw:

@@ -1,17 +1,18 @@
 """The JSON bodies of requests and answers for visitors and sites."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
 
+from waystation.core.durations import instant
 from waystation.core.http.endpoints import stated
 
 
 def rfc3339(at: int | datetime) -> str:
     """An instant, or milliseconds since the epoch, as RFC 3339 writes it."""
-    instant = at if isinstance(at, datetime) else datetime.fromtimestamp(at / 1000, UTC)
-    return instant.isoformat(timespec="milliseconds")
+    found = at if isinstance(at, datetime) else instant(at)
+    return found.isoformat(timespec="milliseconds")
 
 
 class Enqueue(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 
 import msgspec
 
+from waystation.core.durations import instant
 from waystation.waitingroom.redis.keys import hour_of
 from waystation.waitingroom.redis.store import HOUR_MS
 from waystation.waitingroom.room import Room
-from waystation.waitingroom.visitor import instant
 
 MOST_HOURS = 24
 """How long an hour is remembered here; the pipeline remembers for ever."""

@@ -1,9 +1,9 @@
 """The Redis keys of a waiting room."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from functools import lru_cache
 
+from waystation.core.durations import instant
 from waystation.core.store.keyspace import Hash, Key, Keyspace, List, Set, SortedSet, Stream, String
 
 
@@ -146,7 +146,7 @@ class RoomsKeys(Keyspace, root=""):
 
 def hour_of(now_ms: int) -> str:
     """An hour as the statistics name it, for example 2024010112."""
-    return datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%d%H")
+    return instant(now_ms).strftime("%Y%m%d%H")
 
 
 _GAP = "\0"
