@@ -4,8 +4,7 @@ from waystation.console.finding.places import Places
 from waystation.console.finding.prefixes import Prefixes
 from waystation.console.settings import prefixes_of
 from waystation.core.settings.load import Settings
-from waystation.files.settings import FilesSettings
-from waystation.files.settings_layout import layout
+from waystation.files.settings import FilesSettings, layout
 from waystation.routing.settings import RoutingSettings
 
 

@@ -19,8 +19,7 @@ from waystation.core.operators.roles import Role
 from waystation.core.runtime.service import until_asked_to_stop
 from waystation.core.settings.load import Settings
 from waystation.core.telemetry.logs import get_logger
-from waystation.files.settings import FilesSettings
-from waystation.files.settings_layout import layout
+from waystation.files.settings import FilesSettings, layout
 from waystation.pipeline.settings import PipelineSettings
 from waystation.routing.settings import RoutingSettings
 

@@ -11,6 +11,7 @@ from waystation.core.errors import InvalidOption
 from waystation.core.settings.secrets import Secret
 from waystation.core.settings.section import Section
 from waystation.files.directory.globs import Globs
+from waystation.files.options import Layout
 
 Moment = Annotated[Seconds, msgspec.Meta(ge=0.001)]
 Interval = Annotated[Seconds, msgspec.Meta(ge=0.01)]
@@ -211,3 +212,18 @@ class FilesSettings(Section, frozen=True, kw_only=True):
             raise InvalidOption(
                 f"producer.default_priority must be one of {', '.join(priorities)}, got {given!r}"
             )
+
+
+def layout(settings: FilesSettings) -> Layout:
+    """The names of the keys."""
+    worker = settings.worker
+    return Layout(
+        prefix=settings.namespace,
+        priorities=worker.priorities,
+        queues={name: worker.queues[name] for name in worker.priorities},
+        processing_list_pattern=worker.processing_list_pattern,
+        heartbeat_key_pattern=worker.heartbeat_key_pattern,
+        completed_list=worker.completed_list,
+        dead_letter_list=worker.dead_letter_list,
+        rate_limit_key=settings.producer.rate_limit_key,
+    )

@@ -17,8 +17,7 @@ from waystation.core.app.commands import AsJson
 from waystation.core.app.loading import loaded
 from waystation.core.app.progress import watching
 from waystation.core.errors import InvalidInput
-from waystation.files.settings import FilesSettings
-from waystation.files.settings_layout import layout
+from waystation.files.settings import FilesSettings, layout
 from waystation.pipeline import runner
 from waystation.pipeline.commands.options import CONF, HISTORY, MASTER
 from waystation.pipeline.commands.prefixes import prefixes
