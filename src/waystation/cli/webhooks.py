@@ -54,7 +54,8 @@ def show(context: typer.Context, as_json: AsJson = False) -> None:
         )
         for hook, state in found
     ]
-    list_rows(rows, none="there are no webhooks")
+    head = ("id", "url", "queues", "events", "deliveries")
+    list_rows(rows, none="there are no webhooks", head=head)
 
 
 @app.command()

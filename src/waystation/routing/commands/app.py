@@ -122,7 +122,7 @@ def workers(context: typer.Context, as_json: AsJson = False) -> None:
         )
         for each in found
     ]
-    list_rows(rows, none="there are no workers")
+    list_rows(rows, none="there are no workers", head=("state", "name", "offers"))
 
 
 @app.command()
@@ -140,7 +140,7 @@ def schedules(context: typer.Context, as_json: AsJson = False) -> None:
         (instant(each.next_ms), each.id, each.type, f"{each.cron} ({each.timezone})")
         for each in found
     ]
-    list_rows(rows, none="nothing is scheduled")
+    list_rows(rows, none="nothing is scheduled", head=("next", "id", "type", "pattern"))
 
 
 @app.command()

@@ -42,7 +42,7 @@ def dead(
         (letter.id, letter.reason, f"{letter.error.name}: {letter.error.message}")
         for letter in found
     ]
-    list_rows(rows, none="nothing is dead")
+    list_rows(rows, none="nothing is dead", head=("id", "reason", "error"))
 
 
 def requeue(

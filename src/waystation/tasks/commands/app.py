@@ -75,7 +75,7 @@ def work(
 def list_tasks(place: OfTasks) -> None:
     """Print every task: its queue, its name and its parameters."""
     rows = [(each.queue, each.name, str(each.signature)) for each in _tasks_at(place)]
-    list_rows(rows, none=f"{place} has no tasks")
+    list_rows(rows, none=f"{place} has no tasks", head=("queue", "task", "parameters"))
 
 
 @app.command()
