@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from redis import Redis
@@ -526,7 +526,8 @@ def test_a_queue_of_which_only_the_settings_are_left_is_deleted(
 
 def keys_at(redis_url: str, pattern: str = "*") -> list[bytes]:
     with Redis.from_url(redis_url) as redis:
-        return sorted(redis.keys(pattern))
+        found: Any = redis.keys(pattern)
+        return sorted(found)
 
 
 def keys_of(queue: str, redis_url: str) -> list[bytes]:

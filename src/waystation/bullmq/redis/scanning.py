@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
-from typing import cast
+from typing import Any
 
 from waystation.bullmq.redis.commands import ask
 from waystation.bullmq.redis.keys import PREFIX, QueueKeys
@@ -58,8 +58,8 @@ async def _listed(store: Store, keys: QueueKeys) -> set[bytes]:
 def _scanned(
     store: Store, pattern: str, count: int, *, kind: str | None = None
 ) -> AsyncIterator[bytes]:
-    found = store.redis.scan_iter(match=pattern, count=count, _type=kind)
-    return cast(AsyncIterator[bytes], found)
+    redis: Any = store.redis
+    return redis.scan_iter(match=pattern, count=count, _type=kind)
 
 
 def _escaped(text: str) -> str:
