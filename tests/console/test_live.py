@@ -138,5 +138,6 @@ def test_rows_are_sorted_by_the_largest_and_drawn_as_bars() -> None:
     assert ordered([few, many], "active") == [few, many]
     assert sparkline([0, 4, 8]) == "▁▅█"
     assert sparkline([0, 0]) == ""
+    assert sparkline([3, 3, 3]) == "▄▄▄"
     ages = (59.9, 60, 3599, 3660, 90_000)
     assert [age(each) for each in ages] == ["59 s", "1 min", "59 min", "1 h 1 min", "1 d 1 h"]

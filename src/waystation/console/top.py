@@ -184,4 +184,7 @@ def sparkline(numbers: Sequence[int]) -> str:
     most = max(latest, default=0)
     if not most:
         return ""
+    if min(latest) == most:
+        # What stands still is neither full nor empty.
+        return _BARS[3] * len(latest)
     return "".join(_BARS[round(each / most * (len(_BARS) - 1))] for each in latest)
