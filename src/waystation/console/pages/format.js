@@ -5,6 +5,9 @@ const compact = new Intl.NumberFormat('en', { notation: 'compact', maximumFracti
 
 export const count = (value) => (value === null || value === undefined ? '–' : value < 100000 ? whole.format(value) : compact.format(value));
 
+// Every single one, where one more or less matters.
+export const exact = (value) => (value === null || value === undefined ? '–' : whole.format(value));
+
 export function rate(value) {
   if (!value) return '0';
   if (value < 0.1) return '<0.1';

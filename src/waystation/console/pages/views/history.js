@@ -3,7 +3,7 @@
 import { h, link, path, replace } from '../dom.js';
 import { every, get } from '../api.js';
 import { area } from '../charts.js';
-import { count, inUtc, span } from '../format.js';
+import { count, exact, inUtc, span } from '../format.js';
 import { chip, empty, loading, panel, table, tile, time } from '../parts.js';
 
 const RANGES = [[0, 'Live'], [1, '24 hours'], [7, '7 days'], [30, '30 days'], [90, '90 days']];
@@ -44,13 +44,13 @@ export async function ledger(root, { signal }) {
     const reply = await get('history/ledger');
     if (!reply.available || !reply.rows.length) { replace(body, empty('No ledger yet', KEPT)); return; }
     const sum = (key) => reply.rows.reduce((total, each) => total + (each[key] || 0), 0);
-    const wrong = (value) => h('span', { class: value ? 'bad-text strong' : '' }, value === null ? '–' : count(value));
-    replace(body, h('div', { class: 'tiles' }, tile('Added', count(sum('added')), 'jobs in all'), tile('Ended', count(sum('ended')), `${count(sum('removed'))} removed`),
-      tile('Lost', count(sum('lost')), sum('lost') ? 'see below' : 'none'), tile('Completed twice', count(sum('twice')), sum('twice') ? 'see below' : 'none')),
+    const wrong = (value) => h('span', { class: value ? 'bad-text strong' : '' }, value === null ? '–' : exact(value));
+    replace(body, h('div', { class: 'tiles' }, tile('Added', exact(sum('added')), 'jobs in all'), tile('Ended', exact(sum('ended')), `${exact(sum('removed'))} removed`),
+      tile('Lost', exact(sum('lost')), sum('lost') ? 'see below' : 'none'), tile('Completed twice', exact(sum('twice')), sum('twice') ? 'see below' : 'none')),
     table('Ledger', [{ name: 'Queue' }, { name: 'Added', kind: 'number' }, { name: 'Ended', kind: 'number' }, { name: 'Removed', kind: 'number' }, { name: 'Open', kind: 'number' }, { name: 'Lost', kind: 'number' }, { name: 'Twice', kind: 'number' }, { name: 'Events missed', kind: 'number' }, { name: 'Verdict' }],
       reply.rows.map((each) => ({ kind: each.lost || each.twice ? 'alarm' : '', cells: [
-        [link(path('queues', each.product, each.queue), { class: 'strong' }, each.queue), ' ', h('span', { class: 'product' }, each.product)], count(each.added), count(each.ended), count(each.removed), count(each.open),
-        wrong(each.lost), wrong(each.twice), count(each.missed), verdict(each)] }))));
+        [link(path('queues', each.product, each.queue), { class: 'strong' }, each.queue), ' ', h('span', { class: 'product' }, each.product)], exact(each.added), exact(each.ended), exact(each.removed), exact(each.open),
+        wrong(each.lost), wrong(each.twice), exact(each.missed), verdict(each)] }))));
   }
   await draw();
   every(15, draw, signal, body);

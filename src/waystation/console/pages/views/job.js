@@ -85,14 +85,14 @@ function timeline(reply) {
 
 // A flow as a graph: the parent at the left, what it waits for at the right.
 function graph(flow, product) {
-  const [wide, high, gap] = [214, 46, 14];
+  const [wide, high, gap, bend] = [196, 46, 14, 32];
   const nodes = [];
   const lines = [];
   let line = 0;
   (function lay(node, depth) {
     const children = node.children.map((child) => lay(child, depth + 1));
     const y = children.length ? (children[0].y + children[children.length - 1].y) / 2 : line++ * (high + gap);
-    const own = { node, x: depth * (wide + 46), y };
+    const own = { node, x: depth * (wide + bend), y };
     nodes.push(own);
     for (const child of children) lines.push([own, child]);
     return own;
@@ -102,10 +102,10 @@ function graph(flow, product) {
   const kinds = { failed: 'bad', completed: 'good', active: 'busy' };
   return h('div', { class: 'scroll' }, s('svg', { class: 'flow', width: width + 2, height: height + 2, viewBox: `-1 -1 ${width + 2} ${height + 2}`, role: 'img' },
     s('title', {}, `The flow of ${flow.name}: ${nodes.length} jobs`),
-    lines.map(([from, to]) => s('path', { class: 'edge', d: `M${from.x + wide},${from.y + high / 2} C${from.x + wide + 24},${from.y + high / 2} ${to.x - 24},${to.y + high / 2} ${to.x},${to.y + high / 2}` })),
+    lines.map(([from, to]) => s('path', { class: 'edge', d: `M${from.x + wide},${from.y + high / 2} C${from.x + wide + bend / 2},${from.y + high / 2} ${to.x - bend / 2},${to.y + high / 2} ${to.x},${to.y + high / 2}` })),
     nodes.map(({ node, x, y }) => s('a', { href: `#${path('queues', product, node.queue, node.id)}` },
       s('title', {}, `${node.name}, ${node.queue}, ${node.state}`), s('rect', { class: `node ${kinds[node.state] || ''}`, x, y, width: wide, height: high, rx: 8 }),
-      s('text', { x: x + 12, y: y + 19, class: 'strong' }, cut(node.name, 24)), s('text', { x: x + 12, y: y + 36, class: 'tick' }, cut(`${node.queue} · ${node.state}`, 30))))));
+      s('text', { x: x + 12, y: y + 19, class: 'strong' }, cut(node.name, 21)), s('text', { x: x + 12, y: y + 36, class: 'tick' }, cut(`${node.queue} · ${node.state}`, 28))))));
 }
 
 const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);

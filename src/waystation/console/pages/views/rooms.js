@@ -35,7 +35,7 @@ export async function rooms(root, { signal }) {
       h('div', { class: 'tiles' }, tile('Waiting', count(room.waiting), room.early ? `${count(room.early)} early` : `${count(room.lanes[0])} normal`), tile('Called', count(room.called), 'may come in'),
         tile('Inside', `${count(room.inside)}`, `of ${count(room.seats)} seats`), tile('Admitted', room.flow_per_min === null ? '–' : `${rate(room.flow_per_min)}/min`, `${rate(room.rate_per_min)}/min allowed`)),
       may('operator') && h('div', { class: 'row wrap' }, room.status !== 'active' && button('Resume', doing(room, 'resume', 'Resume'), 'primary'), room.status !== 'paused' && button('Pause', doing(room, 'pause', 'Pause')), room.status !== 'draining' && button('Drain', doing(room, 'drain', 'Drain'), 'danger quiet'),
-        h('div', { class: 'row' }, h('label', { for: `rate-${room.name}` }, 'Per minute'), field, button('Change the rate', doing(room, 'rate', 'Change the rate', wanted)))));
+        h('div', { class: 'row rate' }, h('label', { for: `rate-${room.name}` }, 'Per minute'), field, button('Change the rate', doing(room, 'rate', 'Change the rate', wanted)))));
   }
   async function draw() {
     const reply = await get('rooms');
