@@ -18,10 +18,11 @@ from waystation.core.telemetry import metrics
 from waystation.pipeline import tables
 from waystation.pipeline.products import PRODUCTS, product_tables
 from waystation.pipeline.silver.moves import STEPS
+from waystation.pipeline.sources.columns import ENTRY_ROWS
 from waystation.pipeline.sources.columns import ROWS as EVENT_ROWS
 from waystation.pipeline.sources.jobs import ReadOptions, WriteOptions
 from waystation.pipeline.sources.jobs_reader import SCHEMA as JOB_ROWS
-from waystation.pipeline.sources.streams import EventOptions
+from waystation.pipeline.sources.streams import AnyStreamOptions, EventOptions
 from waystation.pipeline.storage.delta_sink import SinkOptions
 from waystation.waitingroom.http import reference as http
 from waystation.waitingroom.metrics import RoomMetrics
@@ -138,6 +139,13 @@ def data_sources() -> str:
         _options(WriteOptions),
         "Every row needs the column `key`, which is text. Other columns:",
         _table(("product", "columns"), columns),
+        "## waystation.streams",
+        "Reads the entries of any Redis streams, once (`spark.read`) or as a stream "
+        "(`spark.readStream`).",
+        _options(AnyStreamOptions),
+        _table(
+            ("column", "type"), [(f"`{f.name}`", f.dataType.simpleString()) for f in ENTRY_ROWS]
+        ),
         "## waystation.delta",
         "Writes rows to a Delta table on a disk, once for each application and batch.",
         _options(SinkOptions),

@@ -9,6 +9,7 @@ from redis import Redis
 
 from waystation.core.events import from_entry
 from waystation.pipeline.sources.events import EventsStream
+from waystation.pipeline.sources.stream_readers import StreamsFollower
 from waystation.pipeline.sources.streams import EventOptions
 
 
@@ -51,8 +52,8 @@ async def told(redis: Any, stream: str) -> list[dict[str, Any]]:
 class Following:
     """A reader of streams that is driven as Spark drives it, without Spark."""
 
-    def __init__(self, url: str, **asked: Any) -> None:
-        self.stream = EventsStream(EventOptions(url=url, accounts=True, **asked))
+    def __init__(self, url: str, *, stream: StreamsFollower | None = None, **asked: Any) -> None:
+        self.stream = stream or EventsStream(EventOptions(url=url, accounts=True, **asked))
         self.here = self.stream.initialOffset()
 
     def batch(self, limit: ReadLimit | None = None) -> "Batch":

@@ -40,6 +40,8 @@ def test_the_programs_of_the_page_about_data_sources_run(
 ) -> None:
     page = (ROOT / "docs/how-to/spark-data-sources.md").read_text()
     given: dict[str, Any] = {"spark": spark, "url": redis_url}
+    for key in ("orders", "clicks:7", "clicks:8", "other"):
+        store.xadd(key, {"page": "/home"})
     programs: list[str] = PROGRAM.findall(page)
     # The write is run again, and adds nothing.
     for program in [*programs, *(each for each in programs if ".write." in each)]:
@@ -48,6 +50,8 @@ def test_the_programs_of_the_page_about_data_sources_run(
     assert given["jobs"].select("data").distinct().count() == 1000
     found = given["receipt"](redis_url, "mail", "june")
     assert (found.rows, found.jobs) == (1000, 1000)
+    read = {(row["stream"], row["fields"]["page"]) for row in given["clicks"].collect()}
+    assert read == {(key, "/home") for key in ("orders", "clicks:7", "clicks:8")}
 
 
 def test_the_pages_name_the_spark_that_is_installed() -> None:

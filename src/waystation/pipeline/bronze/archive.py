@@ -75,13 +75,14 @@ class ArchiveStream(EventsStream):
 
     def __init__(self, options: ArchiveOptions, payloads: PayloadSettings) -> None:
         super().__init__(options)
+        self._events = options
         self._root = options.root
         self._payloads = payloads
 
     def read(self, partition: InputPartition) -> Iterator[Batch]:
         """Write the ranges of one task to files; the rows are the files and the reports."""
         ranges = cast(StreamPartition, partition).ranges
-        read = read_ranges(self._root, self._streams.store, self._options, self._payloads, ranges)
+        read = read_ranges(self._root, self._streams.store, self._events, self._payloads, ranges)
         files = [
             {"table": table.name, "part": part.row}
             for table, parts in read.parts.items()

@@ -8,7 +8,15 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain
 from typing import Any, TypeAlias
 
-from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    BooleanType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from waystation.core.events import VERSION, Event, EventName
 from waystation.pipeline.products import product_named
@@ -34,6 +42,17 @@ RANGE = StructType(
 """Report on a range of a stream that was read."""
 ROWS = StructType([*EVENTS.schema.fields, StructField("_range", RANGE)])
 SCHEMA = schema_of(ROWS)
+ENTRY_ROWS = StructType(
+    [
+        StructField("stream", StringType()),
+        StructField("entry_id", StringType()),
+        StructField("at", TimestampType()),
+        StructField("fields", MapType(StringType(), StringType())),
+        StructField("_range", RANGE),
+    ]
+)
+"""The entries of any stream."""
+ENTRY_SCHEMA = schema_of(ENTRY_ROWS)
 INSTANT = SCHEMA.field("told_at").type
 
 LAST_MS = 253_402_300_799_999
@@ -62,6 +81,21 @@ def range_row(stream: EventStream, account: dict[str, Any]) -> Batch:
     """The row that reports on a range of a stream."""
     row = {"line": stream.line, "queue": stream.queue, "stream": stream.key, "_range": account}
     return pa.RecordBatch.from_pylist([row], schema=SCHEMA)
+
+
+def entries_of(stream: EventStream, entries: Sequence[RawEntry]) -> Batch:
+    """The entries of one page as they are, whatever program has written them."""
+    try:
+        return _entries_by_column(stream, entries)
+    except (_Unusual, Invalid):
+        rows = [_entry(stream, *entry) for entry in entries]
+        return pa.RecordBatch.from_pylist(rows, schema=ENTRY_SCHEMA)
+
+
+def entry_range_row(stream: EventStream, account: dict[str, Any]) -> Batch:
+    """The row among entries that reports on a range of a stream."""
+    row = {"stream": stream.key, "_range": account}
+    return pa.RecordBatch.from_pylist([row], schema=ENTRY_SCHEMA)
 
 
 class _Unusual(Exception):
@@ -184,14 +218,48 @@ def _version(page: _Page, name: str) -> Array:
     return column
 
 
+def _entries_by_column(stream: EventStream, entries: Sequence[RawEntry]) -> Batch:
+    page = _Page(entries)
+    ids = page.ids.cast(pa.string())
+    parts = pc.extract_regex(ids, pattern=_ID)
+    at_ms = _whole(pc.struct_field(parts, "ms"), pa.int64())
+    _expect(pc.max(at_ms).as_py() <= LAST_MS)
+    return pa.RecordBatch.from_arrays(
+        [
+            _repeat(stream.key, len(ids)),
+            ids,
+            _instant(at_ms),
+            page.other_fields(()),
+            pa.nulls(len(ids), ENTRY_SCHEMA.field("_range").type),
+        ],
+        schema=ENTRY_SCHEMA,
+    )
+
+
+def _entry(stream: EventStream, entry_id: bytes, flat: Sequence[bytes]) -> dict[str, Any]:
+    names, _ = _numbered(_text(each) for each in flat[::2])
+    text = _text(entry_id)
+    return {
+        "stream": stream.key,
+        "entry_id": text,
+        "at": min(int(text.partition("-")[0]), LAST_MS) * 1000,
+        "fields": list(zip(names, map(_text, flat[1::2]), strict=True)),
+        "_range": None,
+    }
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "backslashreplace")
+
+
 def _by_entry(stream: EventStream, entries: Sequence[RawEntry]) -> Batch:
     rows = [_row(stream, *entry) for entry in entries]
     return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
 
 
 def _row(stream: EventStream, entry_id: bytes, flat: Sequence[bytes]) -> dict[str, Any]:
-    names, complaints = _numbered([each.decode("utf-8", "backslashreplace") for each in flat[::2]])
-    values = [each.decode("utf-8", "backslashreplace") for each in flat[1::2]]
+    names, complaints = _numbered(map(_text, flat[::2]))
+    values = list(map(_text, flat[1::2]))
     event = product_named(stream.line).read(
         stream.queue, entry_id, dict(zip(names, values, strict=True))
     )

@@ -7,33 +7,14 @@ on a range of a stream, and how many of its entries were gone before they could 
 """
 # ruff: noqa: N802 (Spark calls the methods so)
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
-
-import msgspec
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamReader,
-    InputPartition,
-)
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from waystation.pipeline.options import parse
-from waystation.pipeline.sources import offsets, redis_streams
 from waystation.pipeline.sources.columns import ROWS
-from waystation.pipeline.sources.offsets import EventStream, Offset, StreamRange
-from waystation.pipeline.sources.partitions import LEAST_ROWS_A_TASK, StreamPartition, rows
-from waystation.pipeline.sources.stream_ends import end_of
+from waystation.pipeline.sources.redis_streams import EVENT_FORM
+from waystation.pipeline.sources.stream_readers import StreamsFollower, StreamsReader
 from waystation.pipeline.sources.streams import EventOptions, Streams
-from waystation.pipeline.storage.arrow import Batch
 
 NAME = "waystation.events"
 
@@ -59,120 +40,15 @@ class Events(DataSource):
         return EventsStream(parse(self.options, EventOptions))
 
 
-class EventsReader(DataSourceReader):
-    """Reads the streams as they are now.
-
-    It takes no filters: Spark keeps what a reader has left out for one query of a DataFrame, and
-    gives the next query on the same DataFrame too few rows.
-    """
+class EventsReader(StreamsReader):
+    """Reads the event streams as they are now."""
 
     def __init__(self, options: EventOptions) -> None:
-        self._options = options
-        self._streams = Streams(options)
-
-    def partitions(self) -> Sequence[InputPartition]:
-        """The ranges of all streams, shared among tasks."""
-        ends = {
-            each: end_of(self._streams.store.at(each.key), each.key) for each in self._streams.now()
-        }
-        ranges = [StreamRange(each, Offset(), end) for each, end in ends.items() if end is not None]
-        return _partitions(ranges, self._options) or [StreamPartition(())]
-
-    def read(self, partition: InputPartition) -> Iterator[Batch]:
-        """The rows of one task, without reports on ranges."""
-        for batch in rows(self._streams.store, self._options, partition, False):
-            if batch.column("_range").null_count:
-                yield batch
+        super().__init__(options, Streams(options), EVENT_FORM)
 
 
-class EventsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Follows the streams from offset to offset."""
+class EventsStream(StreamsFollower):
+    """Follows the event streams from offset to offset."""
 
     def __init__(self, options: EventOptions) -> None:
-        self._options = options
-        self._streams = Streams(options)
-        self._goal: dict[str, Offset] | None = None
-
-    def initialOffset(self) -> dict[str, Any]:
-        """Where a query without a checkpoint starts."""
-        match self._options.starting:
-            case "earliest":
-                return offsets.to_json({})
-            case "latest":
-                return offsets.to_json(self._ends())
-            case text:
-                return offsets.to_json(offsets.from_json(msgspec.json.decode(text)))
-
-    def prepareForTriggerAvailableNow(self) -> None:
-        """Fix how far this run goes."""
-        self._goal = self._ends()
-
-    def getDefaultReadLimit(self) -> ReadLimit:
-        """The most that one batch takes."""
-        most = self._options.per_trigger
-        return ReadMaxRows(most) if most else ReadAllAvailable()
-
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """The end of the next batch."""
-        here = offsets.from_json(start)
-        ends = self._ends() if self._goal is None else self._goal
-        moved = {stream: end for stream, end in ends.items() if end != here.get(stream, Offset())}
-        if isinstance(limit, ReadMaxRows):
-            moved = self._within(here, moved, limit.max_rows)
-        return offsets.to_json({**here, **moved})
-
-    def reportLatestOffset(self) -> dict[str, Any]:
-        """The ends of the streams; the difference is the lag."""
-        return offsets.to_json(self._ends())
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The ranges of one batch, shared among tasks."""
-        until = offsets.from_json(end)
-        ranges = offsets.between(offsets.from_json(start), until, self._streams.known(until))
-        return _partitions(ranges, self._options)
-
-    def read(self, partition: InputPartition) -> Iterator[Batch]:
-        """The rows of one task."""
-        yield from rows(self._streams.store, self._options, partition, self._options.accounts)
-
-    def commit(self, end: dict[str, Any]) -> None:
-        """Trim the streams behind a finished batch, with the option `trim`."""
-        if self._options.trim:
-            for stream, offset in offsets.from_json(end).items():
-                client = self._streams.store.at(stream)
-                client.execute_command("XTRIM", stream, "MINID", "~", offsets.next_id(offset.id))
-
-    def _ends(self) -> dict[str, Offset]:
-        ends = {
-            stream.key: end_of(self._streams.store.at(stream.key), stream.key)
-            for stream in self._streams.now()
-        }
-        return {stream: end for stream, end in ends.items() if end is not None}
-
-    def _within(
-        self, here: Mapping[str, Offset], ends: Mapping[str, Offset], most: int
-    ) -> dict[str, Offset]:
-        """Nearer ends, so that all ranges together have at most so many entries."""
-        nearer: dict[str, Offset] = {}
-        left = most
-        # The smallest first: what they leave of their shares goes to the others.
-        streams = sorted(ends, key=lambda each: _size(here.get(each, Offset()), ends[each]))
-        for turn, stream in enumerate(streams):
-            share = max(1, left // (len(streams) - turn))
-            start, end = here.get(stream, Offset()), ends[stream]
-            if end.order > start.order and (end.added is None or _size(start, end) > share):
-                near = redis_streams.advance(self._streams.store.at(stream), stream, start, share)
-                end = near if near.order < end.order else end
-            nearer[stream] = end
-            left -= min(share, _size(start, end))
-        return nearer
-
-
-def _partitions(ranges: Sequence[StreamRange], options: EventOptions) -> list[InputPartition]:
-    tasks = options.tasks or os.cpu_count() or 1
-    shares = offsets.balanced(ranges, tasks=tasks, least=LEAST_ROWS_A_TASK)
-    return [StreamPartition(share) for share in shares]
-
-
-def _size(start: Offset, end: Offset) -> int:
-    return StreamRange(EventStream("", "", ""), start, end).size
+        super().__init__(options, Streams(options), EVENT_FORM)

@@ -43,7 +43,7 @@ class JobSlice(InputPartition):
 class JobsReader(DataSourceReader):
     """Reads queues while they are used; a job that moves meanwhile may come twice or not at all.
 
-    It takes no filters, for the reason that the reader of events gives.
+    It takes no filters, for the reason that the readers of streams give.
     """
 
     def __init__(

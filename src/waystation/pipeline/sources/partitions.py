@@ -6,9 +6,9 @@ from typing import cast
 from pyspark.sql.datasource import InputPartition
 
 from waystation.pipeline.sources.offsets import StreamRange
-from waystation.pipeline.sources.redis_streams import rows_of
+from waystation.pipeline.sources.redis_streams import EVENT_FORM, RowForm, rows_of
 from waystation.pipeline.sources.store import Store
-from waystation.pipeline.sources.streams import EventOptions
+from waystation.pipeline.sources.streams import StreamOptions
 from waystation.pipeline.storage.arrow import Batch
 
 LEAST_ROWS_A_TASK = 20_000
@@ -24,9 +24,13 @@ class StreamPartition(InputPartition):
 
 
 def rows(
-    store: Store, options: EventOptions, partition: InputPartition, accounts: bool
+    store: Store,
+    options: StreamOptions,
+    partition: InputPartition,
+    accounts: bool,
+    form: RowForm = EVENT_FORM,
 ) -> Iterator[Batch]:
     """The rows of one task."""
     for span in cast(StreamPartition, partition).ranges:
         client = store.at(span.stream.key)
-        yield from rows_of(client, span, page=options.page, accounts=accounts)
+        yield from rows_of(client, span, page=options.page, accounts=accounts, form=form)

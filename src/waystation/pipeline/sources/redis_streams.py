@@ -1,14 +1,20 @@
 """Reads of Redis streams: offsets ahead, and the entries of a range page by page."""
 
-from collections.abc import Callable, Iterator
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, cast
 
 from redis import Redis
 from redis.connection import AbstractConnection
 
 from waystation.core.store import faults
-from waystation.pipeline.sources.columns import RawEntry, batch_of, range_row
-from waystation.pipeline.sources.offsets import Offset, StreamRange
+from waystation.pipeline.sources.columns import (
+    RawEntry,
+    batch_of,
+    entries_of,
+    entry_range_row,
+    range_row,
+)
+from waystation.pipeline.sources.offsets import EventStream, Offset, StreamRange
 from waystation.pipeline.sources.scripts import StreamKey, reach
 from waystation.pipeline.storage.arrow import Batch
 
@@ -18,6 +24,17 @@ FIRST_PAGE = 100
 BATCH_ROWS = 8192
 PAGE_BYTES = 4 * 2**20
 """Pages shrink so that entries of a megabyte do not come by the thousand."""
+
+
+class RowForm(NamedTuple):
+    """How entries, and the report on a range of them, become rows."""
+
+    batch: Callable[[EventStream, Sequence[RawEntry]], Batch]
+    report: Callable[[EventStream, dict[str, Any]], Batch]
+
+
+EVENT_FORM = RowForm(batch_of, range_row)
+ENTRY_FORM = RowForm(entries_of, entry_range_row)
 
 
 def advance(client: Redis, stream: str, after: Offset, many: int) -> Offset:
@@ -43,20 +60,21 @@ def rows_of(
     page: int,
     accounts: bool,
     change: Callable[[list[RawEntry]], list[RawEntry]] = lambda entries: entries,
+    form: RowForm = EVENT_FORM,
 ) -> Iterator[Batch]:
     """The entries of a range; then a report on it, with `accounts` or when entries are lost.
 
-    `change` sees the entries before they become rows.
+    `change` sees the entries before they become rows of a form.
     """
     read, first = 0, None
     for found in _batches(_pages(client, span, page)):
         entries = change(found)
         first = first or entries[0][0].decode()
         read += len(entries)
-        yield batch_of(span.stream, entries)
+        yield form.batch(span.stream, entries)
     account = _account(span, read, first)
     if accounts or account["lost"] != 0:
-        yield range_row(span.stream, account)
+        yield form.report(span.stream, account)
 
 
 def _account(span: StreamRange, read: int, first: str | None) -> dict[str, Any]:

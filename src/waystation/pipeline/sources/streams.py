@@ -1,6 +1,7 @@
 """Event streams that options select."""
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
@@ -13,27 +14,17 @@ from waystation.pipeline.sources.store import URL_VARIABLE, Store, url_of
 from waystation.pipeline.stream_names import ALL_QUEUES, STREAM_NAMES, streams_of
 
 
-class EventOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Options of `waystation.events`."""
+class StreamOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Options of every source that reads streams."""
 
     url: str = ""
     """URL of the store. `urlEnv` is safer: options appear in query plans and logs."""
     url_env: str = URL_VARIABLE
     """Environment variable that holds the URL when `url` is empty."""
-    lines: str = ",".join(STREAM_NAMES)
-    """Products, separated by commas."""
-    queues: str = "*"
-    """Names and patterns, separated by commas; names alone need no key scan.
-
-    Where all queues of a product share one stream, all of them are read.
-    """
-    prefix: str = ""
-    """Key prefix of all products, or of some: `bullmq=shop,routing=edge`. Those that are not named
-    have their default."""
     starting: str = "earliest"
     """`earliest`, `latest`, or offsets as JSON; used only while there is no checkpoint."""
     per_trigger: int = 0
-    """Most events in one batch; 0 means no limit."""
+    """Most entries in one batch; 0 means no limit."""
     tasks: int = 0
     """Most tasks that read at once; 0 means one per processor."""
     page: int = 1000
@@ -50,12 +41,30 @@ class EventOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         at_least("perTrigger", self.per_trigger, 0)
         at_least("tasks", self.tasks, 0)
         at_least("page", self.page, 1)
-        for line in (*split_list(self.lines), *self._prefixes):
-            streams_of(line)
         if self.starting not in ("earliest", "latest") and not self.starting.startswith("{"):
             raise InvalidOption(
                 f"starting must be earliest, latest or offsets as JSON, got {self.starting!r}"
             )
+
+
+class EventOptions(StreamOptions, frozen=True, kw_only=True, rename="camel"):
+    """Options of `waystation.events`."""
+
+    lines: str = ",".join(STREAM_NAMES)
+    """Products, separated by commas."""
+    queues: str = "*"
+    """Names and patterns, separated by commas; names alone need no key scan.
+
+    Where all queues of a product share one stream, all of them are read.
+    """
+    prefix: str = ""
+    """Key prefix of all products, or of some: `bullmq=shop,routing=edge`. Those that are not named
+    have their default."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for line in (*split_list(self.lines), *self._prefixes):
+            streams_of(line)
 
     def prefix_of(self, line: str) -> str:
         """The key prefix of a product."""
@@ -69,18 +78,30 @@ class EventOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return {line: prefix for line, found, prefix in pairs if found}
 
 
-class Streams:
-    """The streams that the options select; patterns are resolved every `lookEvery` seconds."""
+class AnyStreamOptions(StreamOptions, frozen=True, kw_only=True, rename="camel"):
+    """Options of `waystation.streams`."""
 
-    def __init__(self, options: EventOptions) -> None:
-        self._options = options
+    streams: str
+    """Keys and patterns of streams, separated by commas; keys alone need no key scan."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not split_list(self.streams):
+            raise InvalidOption("streams must name at least one stream or pattern, got none")
+
+
+class Selected(ABC):
+    """The streams that options select; patterns are resolved every `lookEvery` seconds."""
+
+    def __init__(self, options: StreamOptions) -> None:
+        self._every = options.look_every
         self.store = Store(url_of(options.url, options.url_env))
         self._found: list[EventStream] | None = None
         self._looked = 0.0
 
     def now(self) -> list[EventStream]:
         """The streams as they are now."""
-        if self._found is None or time.monotonic() - self._looked > self._options.look_every:
+        if self._found is None or time.monotonic() - self._looked > self._every:
             self._found = sorted(set(self._look()))
             self._looked = time.monotonic()
         return self._found
@@ -88,6 +109,44 @@ class Streams:
     def known(self, streams: Iterable[str]) -> list[EventStream]:
         """The streams with these keys."""
         return [found for stream in streams if (found := self._parsed(stream))]
+
+    @abstractmethod
+    def _look(self) -> Iterator[EventStream]: ...
+
+    @abstractmethod
+    def _parsed(self, stream: str) -> EventStream | None: ...
+
+    def _matching(self, pattern: str) -> Iterator[EventStream]:
+        client = cast(Any, self.store.client)
+        for key in client.scan_iter(match=pattern, count=1000, _type="stream"):
+            if found := self._parsed(key.decode("utf-8", "backslashreplace")):
+                yield found
+
+
+class AnyStreams(Selected):
+    """Streams of any program, by their keys."""
+
+    def __init__(self, options: AnyStreamOptions) -> None:
+        super().__init__(options)
+        self._wanted = split_list(options.streams)
+
+    def _look(self) -> Iterator[EventStream]:
+        for each in self._wanted:
+            if _is_pattern(each):
+                yield from self._matching(each)
+            else:
+                yield self._parsed(each)
+
+    def _parsed(self, stream: str) -> EventStream:
+        return EventStream("", stream, stream)
+
+
+class Streams(Selected):
+    """The event streams of our products."""
+
+    def __init__(self, options: EventOptions) -> None:
+        super().__init__(options)
+        self._options = options
 
     def _look(self) -> Iterator[EventStream]:
         wanted = split_list(self._options.queues)
@@ -104,11 +163,7 @@ class Streams:
                 if not _is_pattern(queue)
             )
             for pattern in patterns:
-                match = names.key(prefix, pattern)
-                client = cast(Any, self.store.client)
-                for key in client.scan_iter(match=match, count=1000, _type="stream"):
-                    if found := self._parsed(key.decode("utf-8", "backslashreplace")):
-                        yield found
+                yield from self._matching(names.key(prefix, pattern))
 
     def _parsed(self, stream: str) -> EventStream | None:
         for line in split_list(self._options.lines):

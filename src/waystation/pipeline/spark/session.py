@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from waystation.core.errors import InvalidOption
 from waystation.pipeline.bronze.archive import Archive
 from waystation.pipeline.bronze.sink import BronzeSink
+from waystation.pipeline.sources.any_streams import RedisStreams
 from waystation.pipeline.sources.events import Events
 from waystation.pipeline.sources.jobs import Jobs
 from waystation.pipeline.sources.store import URL_VARIABLE
@@ -22,7 +23,7 @@ from waystation.pipeline.storage.delta_sink import DeltaSink
 from waystation.pipeline.storage.sessions import REQUIRED, prepared
 
 MASTER = "local[*]"
-_SOURCES = (Events, Jobs, Archive, BronzeSink, DeltaSink)
+_SOURCES = (Events, Jobs, RedisStreams, Archive, BronzeSink, DeltaSink)
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _DAEMON = "spark.python.daemon.module"
 _SETTING = re.compile(r"^\s*(spark\.[^\s=:]+)\s*[\s=:]\s*(.*?)\s*$")
@@ -117,7 +118,8 @@ def settings_of(options: SessionOptions, defaults: Mapping[str, str]) -> dict[st
 
 
 def register(spark: SparkSession) -> None:
-    """Register `waystation.events`, `waystation.jobs` and the tables' sinks with a session."""
+    """Register `waystation.events`, `waystation.jobs`, `waystation.streams` and the tables' sinks
+    with a session."""
     sessions.register(spark, *_SOURCES)
 
 

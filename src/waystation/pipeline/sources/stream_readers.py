@@ -1,0 +1,149 @@
+"""Readers of streams, as Spark drives them: in one batch, or from offset to offset."""
+# ruff: noqa: N802 (Spark calls the methods so)
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from waystation.pipeline.sources import offsets, redis_streams
+from waystation.pipeline.sources.offsets import EventStream, Offset, StreamRange
+from waystation.pipeline.sources.partitions import LEAST_ROWS_A_TASK, StreamPartition, rows
+from waystation.pipeline.sources.redis_streams import RowForm
+from waystation.pipeline.sources.stream_ends import end_of
+from waystation.pipeline.sources.streams import Selected, StreamOptions
+from waystation.pipeline.storage.arrow import Batch
+
+
+class StreamsReader(DataSourceReader):
+    """Reads streams as they are now.
+
+    It takes no filters: Spark keeps what a reader has left out for one query of a DataFrame, and
+    gives the next query on the same DataFrame too few rows.
+    """
+
+    def __init__(self, options: StreamOptions, streams: Selected, form: RowForm) -> None:
+        self._options = options
+        self._streams = streams
+        self._form = form
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The ranges of all streams, shared among tasks."""
+        ends = {
+            each: end_of(self._streams.store.at(each.key), each.key) for each in self._streams.now()
+        }
+        ranges = [StreamRange(each, Offset(), end) for each, end in ends.items() if end is not None]
+        return _partitions(ranges, self._options) or [StreamPartition(())]
+
+    def read(self, partition: InputPartition) -> Iterator[Batch]:
+        """The rows of one task, without reports on ranges."""
+        for batch in rows(self._streams.store, self._options, partition, False, self._form):
+            if batch.column("_range").null_count:
+                yield batch
+
+
+class StreamsFollower(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Follows streams from offset to offset."""
+
+    def __init__(self, options: StreamOptions, streams: Selected, form: RowForm) -> None:
+        self._options = options
+        self._streams = streams
+        self._form = form
+        self._goal: dict[str, Offset] | None = None
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a query without a checkpoint starts."""
+        match self._options.starting:
+            case "earliest":
+                return offsets.to_json({})
+            case "latest":
+                return offsets.to_json(self._ends())
+            case text:
+                return offsets.to_json(offsets.from_json(msgspec.json.decode(text)))
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Fix how far this run goes."""
+        self._goal = self._ends()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """The most that one batch takes."""
+        most = self._options.per_trigger
+        return ReadMaxRows(most) if most else ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """The end of the next batch."""
+        here = offsets.from_json(start)
+        ends = self._ends() if self._goal is None else self._goal
+        moved = {stream: end for stream, end in ends.items() if end != here.get(stream, Offset())}
+        if isinstance(limit, ReadMaxRows):
+            moved = self._within(here, moved, limit.max_rows)
+        return offsets.to_json({**here, **moved})
+
+    def reportLatestOffset(self) -> dict[str, Any]:
+        """The ends of the streams; the difference is the lag."""
+        return offsets.to_json(self._ends())
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The ranges of one batch, shared among tasks."""
+        until = offsets.from_json(end)
+        ranges = offsets.between(offsets.from_json(start), until, self._streams.known(until))
+        return _partitions(ranges, self._options)
+
+    def read(self, partition: InputPartition) -> Iterator[Batch]:
+        """The rows of one task."""
+        accounts = self._options.accounts
+        yield from rows(self._streams.store, self._options, partition, accounts, self._form)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Trim the streams behind a finished batch, with the option `trim`."""
+        if self._options.trim:
+            for stream, offset in offsets.from_json(end).items():
+                client = self._streams.store.at(stream)
+                client.execute_command("XTRIM", stream, "MINID", "~", offsets.next_id(offset.id))
+
+    def _ends(self) -> dict[str, Offset]:
+        ends = {
+            stream.key: end_of(self._streams.store.at(stream.key), stream.key)
+            for stream in self._streams.now()
+        }
+        return {stream: end for stream, end in ends.items() if end is not None}
+
+    def _within(
+        self, here: Mapping[str, Offset], ends: Mapping[str, Offset], most: int
+    ) -> dict[str, Offset]:
+        """Nearer ends, so that all ranges together have at most so many entries."""
+        nearer: dict[str, Offset] = {}
+        left = most
+        # The smallest first: what they leave of their shares goes to the others.
+        streams = sorted(ends, key=lambda each: _size(here.get(each, Offset()), ends[each]))
+        for turn, stream in enumerate(streams):
+            share = max(1, left // (len(streams) - turn))
+            start, end = here.get(stream, Offset()), ends[stream]
+            if end.order > start.order and (end.added is None or _size(start, end) > share):
+                near = redis_streams.advance(self._streams.store.at(stream), stream, start, share)
+                end = near if near.order < end.order else end
+            nearer[stream] = end
+            left -= min(share, _size(start, end))
+        return nearer
+
+
+def _partitions(ranges: Sequence[StreamRange], options: StreamOptions) -> list[InputPartition]:
+    tasks = options.tasks or os.cpu_count() or 1
+    shares = offsets.balanced(ranges, tasks=tasks, least=LEAST_ROWS_A_TASK)
+    return [StreamPartition(share) for share in shares]
+
+
+def _size(start: Offset, end: Offset) -> int:
+    return StreamRange(EventStream("", "", ""), start, end).size
