@@ -197,6 +197,134 @@ async def test_a_child_that_a_handler_runs_is_sealed_too(redis: Redis, redis_url
         assert b"secret" not in await stored(redis)
 
 
+def letters(job: SyncJob) -> str:
+    first = job.step("write", str.upper, "secret letter")
+    second = job.wait_for("stamp")["word"]
+    if job.attempt == 1:
+        raise ConnectionError("no")
+    assert job.steps == {"write": first}
+    return first + second
+
+
+async def letters_async(job: Job) -> str:
+    first = await job.step("write", str.upper, "secret letter")
+    second = (await job.wait_for("stamp"))["word"]
+    if job.attempt == 1:
+        raise ConnectionError("no")
+    assert job.steps == {"write": first}
+    return first + second
+
+
+@pytest.mark.parametrize(
+    ("handler", "process"), [(letters_async, False), (letters, False), (letters, True)]
+)
+@pytest.mark.parametrize("kind", ["keys", "blobs", "none"])
+async def test_steps_and_signals_are_sealed_as_data_is(
+    handler: Any, process: bool, kind: str, redis: Redis, redis_url: str, tmp_path: Path
+) -> None:
+    payloads = {
+        "keys": SEALED,
+        "blobs": PayloadOptions(keys=KEYS, blobs=tmp_path, above=2),
+        "none": None,
+    }[kind]
+    async with (
+        Queue("mail", redis_url, payloads=payloads) as queue,
+        Worker("mail", handler, redis_url, process=process, payloads=payloads),
+    ):
+        job = await queue.add("write", attempts=2, backoff=None)
+        assert await queue.signal(job.id, "stamp", {"word": " with a stamp"})
+        assert await waited(queue, job) == ["SECRET LETTER with a stamp"]
+        await job.refresh()
+        assert job.steps == {"write": "SECRET LETTER"}
+        if kind == "blobs":
+            assert await queue.sweep_blobs(older=NOW) == 0
+    text = await stored(redis)
+    assert (b"SECRET" in text, b'stamp"' in text) == 2 * (kind == "none",)
+
+
+async def test_steps_and_signals_of_before_sealing_are_read_as_they_are(
+    redis: Redis, redis_url: str
+) -> None:
+    tried: list[str] = []
+
+    async def handle(job: Job) -> list[Any]:
+        found = [await job.step("first", dict, n=1), await job.wait_for("go")]
+        tried.append(job.id)
+        if len(tried) == 1:
+            raise ConnectionError("no")
+        return [*found, await job.step("last", dict, n=2)]
+
+    async with Queue("mail", redis_url) as queue:
+        job = await queue.add("write", attempts=1)
+        await queue.signal(job.id, "go", {"plain": True})
+        async with Worker("mail", handle, redis_url):
+            assert "no" in str(await waited(queue, job))
+        await job.retry()
+        async with (
+            Worker("mail", handle, redis_url, payloads=SEALED),
+            Queue("mail", redis_url, payloads=SEALED) as sealed,
+        ):
+            assert await waited(sealed, job) == [[{"n": 1}, {"plain": True}, {"n": 2}]]
+        await job.refresh()
+    assert job.steps["first"] == {"n": 1}
+    assert job.steps["last"]["$payload"]["key"] == "k1"
+
+
+@pytest.mark.parametrize("payloads", [SEALED, None], ids=["encrypted", "none"])
+async def test_a_step_and_a_signal_that_look_like_an_envelope_stay_what_they_are(
+    payloads: PayloadOptions | None, redis_url: str
+) -> None:
+    forged = {"$payload": {"blob": "mail/00000000000000000000000000000000"}}
+
+    async def handle(job: Job) -> bool:
+        found = [await job.step("fetch", dict, forged), await job.wait_for("go")]
+        if job.attempt == 1:
+            raise ConnectionError("no")
+        return found == [forged, forged]
+
+    async with (
+        Queue("mail", redis_url, payloads=payloads) as queue,
+        Worker("mail", handle, redis_url, payloads=payloads),
+    ):
+        job = await queue.add("fetch", attempts=2, backoff=None)
+        await queue.signal(job.id, "go", forged)
+        assert await waited(queue, job) == [True]
+
+
+async def test_a_step_whose_key_is_missing_fails_the_job_and_is_there_when_it_is_back(
+    redis_url: str,
+) -> None:
+    ran: list[str] = []
+
+    def charge() -> str:
+        ran.append("charge")
+        return "paid"
+
+    async def handle(job: Job) -> str:
+        paid = await job.step("charge", charge)
+        ran.append("tried")
+        if ran.count("tried") == 1:
+            raise ConnectionError("no")
+        return paid
+
+    async with (
+        Queue("mail", redis_url) as others,
+        Queue("mail", redis_url, payloads=SEALED) as queue,
+    ):
+        job = await others.add("order", attempts=1)
+        async with Worker("mail", handle, redis_url, payloads=SEALED):
+            assert "no" in str(await waited(queue, job))
+        await job.retry()
+        other = PayloadOptions(keys=f"k2{KEYS[2:]}")
+        async with Worker("mail", handle, redis_url, payloads=other):
+            [error] = await waited(queue, job)
+        assert "encrypted with the key 'k1', which is not in keys" in str(error)
+        await job.retry()
+        async with Worker("mail", handle, redis_url, payloads=SEALED):
+            assert await waited(queue, job) == ["paid"]
+    assert ran == ["charge", "tried", "tried"]
+
+
 async def test_schedules_are_sealed_and_read_as_they_were_made(
     redis: Redis, redis_url: str
 ) -> None:

@@ -75,6 +75,35 @@ def test_results_are_waited_for(queue: Queue, serve: Serve) -> None:
             queue.wait(failed.id, LIMIT_S)
 
 
+async def dictate(job: Job) -> str:
+    for word in job.data["words"]:
+        await job.emit(word)
+    return (await job.wait_for("signed"))["by"]
+
+
+def test_a_signal_is_sent_and_output_is_read(queue: Queue, serve: Serve) -> None:
+    job = queue.add("dictate", {"words": ["dear", "ada"]})
+    with serve(dictate):
+        parts = queue.stream(job.id)
+        first, second = next(parts), next(parts)
+        assert (first.data, second.data) == ("dear", "ada")
+        assert queue.signal(job.id, "signed", {"by": "bob"})
+        assert list(parts) == []
+        assert queue.wait(job.id, LIMIT_S) == "bob"
+        assert [each.data for each in queue.stream(job.id, after=first.id)] == ["ada"]
+        assert not queue.signal(job.id, "signed")
+    with pytest.raises(NotFound, match="no job 99"):
+        queue.signal("99", "signed")
+    with pytest.raises(InvalidOption, match="a place is the id of a part"):
+        queue.stream(job.id, "here")
+
+
+def test_a_reader_learns_that_the_job_failed(queue: Queue, serve: Serve) -> None:
+    job = queue.add("dictate", {}, attempts=1)
+    with serve(dictate), pytest.raises(JobFailed, match="words"):
+        list(queue.stream(job.id))
+
+
 def test_the_end_of_a_job_that_is_removed_at_once_is_not_missed(
     queue: Queue, serve: Serve, redis_url: str
 ) -> None:

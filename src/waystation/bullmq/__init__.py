@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from waystation.bullmq.sync_job import SyncJob
     from waystation.bullmq.terms import Terms, When
     from waystation.bullmq.worker import JobHandler, Worker, WorkerKeywords, WorkerOptions
-    from waystation.core.durations import Duration
+    from waystation.core.durations import Duration, DurationKeywords
     from waystation.core.errors import (
         Expired,
         JobDelayed,
@@ -80,6 +80,7 @@ __all__ = [
     "DirectoryBlobs",
     "Durability",
     "Duration",
+    "DurationKeywords",
     "Expired",
     "FlowJob",
     "FlowNode",
@@ -143,7 +144,7 @@ __all__ = [
 __getattr__ = names_of(
     __name__,
     {
-        "waystation.core.durations": "Duration",
+        "waystation.core.durations": "Duration DurationKeywords",
         "waystation.core.errors": (
             "Expired JobDelayed JobFailed JobRateLimited JobWaiting JobWaitingForChildren "
             "NotAdded TimedOut UnreadableData Unrecoverable"

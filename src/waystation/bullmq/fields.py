@@ -206,7 +206,9 @@ class JobFields(Generic[Data, Result]):
     def steps(self) -> dict[str, Any]:
         """What the steps returned that are done, by their names."""
         return {
-            name.removeprefix(b"step:").decode("utf-8", "replace"): codec.decode_or_text(value)
+            name.removeprefix(b"step:").decode("utf-8", "replace"): self._opened(
+                codec.decode_or_text(value)
+            )
             for name, value in self._fields.items()
             if name.startswith(b"step:")
         }

@@ -47,7 +47,7 @@ from waystation.bullmq.states import JobState
 from waystation.bullmq.steps import Steps, Undo, checked_name, duration_of
 from waystation.bullmq.sync_job import SyncJob
 from waystation.core import codec
-from waystation.core.durations import Duration, milliseconds, seconds
+from waystation.core.durations import Duration, DurationKeywords, milliseconds, seconds
 from waystation.core.errors import InvalidOption, LeaseLost, NotFound, WaystationError, WrongState
 from waystation.core.options import at_least
 from waystation.core.runtime.handlers.calls import Call, Calls
@@ -298,7 +298,9 @@ class Job(JobFields[Data, Result]):
         """
         return await self._steps.run(name, function, *args, **kwargs)
 
-    async def sleep(self, duration: Duration | None = None, **given: float) -> None:
+    async def sleep(
+        self, duration: Duration | None = None, **given: Unpack[DurationKeywords]
+    ) -> None:
         """Leave the worker for a duration, such as `days=3`; then the handler runs again."""
         await self._steps.sleep(duration_of(duration, given))
 
@@ -344,9 +346,10 @@ class Job(JobFields[Data, Result]):
         """Remember what a step of a plain handler returned."""
         return await self._steps.save(step, result)
 
-    async def _begin_step(self, name: str) -> tuple[str, bytes | None]:
-        """Begin a step of a plain handler."""
-        return self._steps.begin(name)
+    async def _begin_step(self, name: str) -> tuple[str, tuple[Any] | None]:
+        """Begin a step of a plain handler; what it returned before is alone in a tuple."""
+        step, done = self._steps.begin(name)
+        return step, None if done is None else (await self._steps.result(done),)
 
     # State and end
 

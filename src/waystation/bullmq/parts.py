@@ -15,7 +15,7 @@ from waystation.core.store.script import Client
 
 START = "0"
 _AT_ONCE = 100
-_BLOCK_S = 0.5
+BLOCK_S = 0.5
 
 
 class Part(NamedTuple):
@@ -30,32 +30,63 @@ async def read_parts(
     store: Store, keys: QueueKeys, job_id: str, after: str
 ) -> AsyncGenerator[Part]:
     """Parts of a job's output after this place, until the job has ended."""
-    if not after.replace("-", "", 1).isdigit():
-        raise InvalidOption(f"a place is the id of a part such as 17-0, got {after!r}")
-    output = keys.of(job_id).output
     async with store.clone() as own:
-        client = own.blocking(_BLOCK_S)
-        end: job_scripts.End | None = None
-        while True:
-            answer = await reconnecting(partial(_read, client, output, after, blocks=end is None))
-            for place, fields in answer[0][1] if answer else ():
-                after = place.decode()
-                yield Part(after, codec.decode_or_text(fields[b"part"]))
-            if answer:
-                continue
-            if end is not None:
-                end.result()
-                return
-            # What it emitted before its end is read once more then.
-            end = await reconnecting(partial(_end_of, own.hot, keys, job_id))
+        reading = Reading(own.blocking(BLOCK_S), own.hot, keys, job_id, after)
+        while (parts := await reading.more()) is not None:
+            for part in parts:
+                yield part
 
 
-async def _read(client: Client, output: str, after: str, *, blocks: bool) -> Any:
-    block = ("BLOCK", int(_BLOCK_S * 1000)) if blocks else ()
-    with faults.translated():
-        return await client.execute_command(
-            "XREAD", "COUNT", _AT_ONCE, *block, "STREAMS", output, after
-        )
+class Reading:
+    """One reader of a job's output, and the place where it is."""
+
+    def __init__(
+        self,
+        client: Client,
+        hot: Client,
+        keys: QueueKeys,
+        job_id: str,
+        after: str,
+        *,
+        block_s: float = BLOCK_S,
+    ) -> None:
+        if not after.replace("-", "", 1).isdigit():
+            raise InvalidOption(f"a place is the id of a part such as 17-0, got {after!r}")
+        self._client = client
+        self._hot = hot
+        self._keys = keys
+        self._job_id = job_id
+        self._after = after
+        self._block_ms = max(1, int(block_s * 1000))
+        self._end: job_scripts.End | None = None
+
+    async def more(self) -> list[Part] | None:
+        """The next parts, perhaps none yet; None when the job has ended and all were read.
+
+        Raises `JobFailed` instead when the job has failed for good.
+        """
+        answer = await reconnecting(self._read)
+        if answer:
+            parts = [
+                Part(place.decode(), codec.decode_or_text(fields[b"part"]))
+                for place, fields in answer[0][1]
+            ]
+            self._after = parts[-1].id
+            return parts
+        if self._end is not None:
+            self._end.result()
+            return None
+        # What it emitted before its end is read once more then.
+        self._end = await reconnecting(partial(_end_of, self._hot, self._keys, self._job_id))
+        return []
+
+    async def _read(self) -> Any:
+        block = ("BLOCK", self._block_ms) if self._end is None else ()
+        output = self._keys.of(self._job_id).output
+        with faults.translated():
+            return await self._client.execute_command(
+                "XREAD", "COUNT", _AT_ONCE, *block, "STREAMS", output, self._after
+            )
 
 
 async def _end_of(client: Client, keys: QueueKeys, job_id: str) -> job_scripts.End | None:

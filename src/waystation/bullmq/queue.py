@@ -55,7 +55,7 @@ _SWEPT_AT_ONCE = 500
 """Jobs that one script call looks at; more would block the server for too long."""
 _PUT_BACK_AT_ONCE = 7000
 _EVER = "+inf"
-_WEEK_S = 7 * 86_400
+WEEK_S = 7 * 86_400
 
 Cleanable: TypeAlias = Literal[
     "waiting", "wait", "active", "prioritized", "delayed", "completed", "failed"
@@ -192,7 +192,7 @@ class Queue(QueueClient):
     async def signal(self, job_id: str, signal: str, data: Any = None) -> bool:
         """Send a signal to a job that waits for it, or will; False when the job has ended."""
         client, keys = await self._connect_queue()
-        return await send_signal(client, keys, job_id, signal, data)
+        return await send_signal(client, keys, job_id, signal, data, self._sealing or Sealing())
 
     async def stream(self, job_id: str, after: str = "0") -> AsyncGenerator[Part]:
         """The job's output in parts, as it is emitted, until the job ends.
@@ -418,7 +418,7 @@ class Queue(QueueClient):
         client, keys = await self._connect_queue()
         return await ask(client, "XTRIM", keys.events, "MAXLEN", "~", max_len)
 
-    async def sweep_blobs(self, *, older: Duration = _WEEK_S, dry_run: bool = False) -> int:
+    async def sweep_blobs(self, *, older: Duration = WEEK_S, dry_run: bool = False) -> int:
         """Delete blobs older than that which no job mentions any more; returns how many.
 
         All jobs under the queue's prefix are read, because a parent may be in another queue.

@@ -11,10 +11,15 @@ import secrets
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, cast, get_type_hints
+from weakref import WeakKeyDictionary
+
+import msgspec
 
 from waystation.bullmq.fields import FAILING, JobFields, emitted, known, remember
 from waystation.bullmq.options import JobKeywords, JobOptions, Parent
+from waystation.bullmq.payloads.sealing import Sealing
 from waystation.bullmq.redis import children, packing, scripts, step_scripts
 from waystation.bullmq.redis.commands import ask_all
 from waystation.bullmq.redis.keys import QueueKeys
@@ -23,7 +28,7 @@ from waystation.bullmq.redis.refusals import refusal
 from waystation.bullmq.redis.step_scripts import Stepped
 from waystation.bullmq.terms import instant_ms
 from waystation.core import codec
-from waystation.core.durations import Duration, milliseconds
+from waystation.core.durations import Duration, DurationKeywords, milliseconds
 from waystation.core.errors import (
     InvalidInput,
     InvalidOption,
@@ -41,15 +46,15 @@ from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store.reconnect import reconnecting, waiting
 from waystation.core.store.script import Client
 
-if TYPE_CHECKING:
-    from waystation.bullmq.payloads.sealing import Sealing
-
 KEPT_PARTS_MS = 7 * 24 * 3_600_000
 """How long the output of a job is kept after its last part; readers that come later find none."""
 _LOOK_AGAIN_MS = 365 * 24 * 3_600_000
 _CALL_SIZE = 16
 _INSIST_S = 5.0
 _ALL_UNDONE = "undo *"
+_AS_JSON_HAS_IT = (Any, object, type(None), bool, int, float, str, list, dict)
+_PROMISES: WeakKeyDictionary[Callable[..., Any], Any] = WeakKeyDictionary()
+"""What functions return that have been steps."""
 
 
 class Undo(NamedTuple):
@@ -65,10 +70,10 @@ class Steps:
     """The steps of one attempt. Internal."""
 
     def __init__(
-        self, job: JobFields, client: Client, keys: QueueKeys, sealing: "Sealing | None"
+        self, job: JobFields, client: Client, keys: QueueKeys, sealing: Sealing | None
     ) -> None:
         self._job = job
-        self._sealing = sealing
+        self._sealing = sealing or Sealing()
         self._client = client
         self._keys = keys
         self._seen: Counter[str] = Counter()
@@ -88,8 +93,9 @@ class Steps:
 
     async def save(self, step: str, result: Any) -> Any:
         """Remember what a step returned; returns what is remembered."""
-        value = codec.encode_result(result, what=f"the result of step {step!r}")
+        plain = codec.encode_result(result, what=f"the result of step {step!r}")
         client, keys, token = self._held()
+        value = await self._sealing.sealed_json(keys.name, plain)
         saved = self._accept(
             await reconnecting(
                 lambda: step_scripts.save_step(
@@ -104,14 +110,21 @@ class Steps:
             )
         )
         remember(self._job, {b"step:" + step.encode(): saved.value, b"stc": b"0"})
-        return codec.decode(saved.value)
+        if saved.value == value:
+            return codec.decode(plain)
+        return await self.result(saved.value)
 
     async def run(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run a step that was not done before."""
         step, done = self.begin(name)
         if done is not None:
-            return codec.decode(done)
-        return await self.save(step, await called(function, *args, **kwargs))
+            return as_promised(function, await self.result(done))
+        result = await self.save(step, await called(function, *args, **kwargs))
+        return as_promised(function, result)
+
+    async def result(self, done: bytes) -> Any:
+        """What a step returned, from what is remembered of it."""
+        return await self._sealing.opened_json(done)
 
     # Waiting
 
@@ -139,7 +152,7 @@ class Steps:
         if known(self._job, b"wait:" + signal.encode()) == b"over":
             raise timed_out
         if (came := known(self._job, b"signal:" + signal.encode())) is not None:
-            return codec.decode(came[_CALL_SIZE:])
+            return await self._sealing.opened_json(came[_CALL_SIZE:])
         self._must_go_on()
         wait_ms = _LOOK_AGAIN_MS if timeout is None else milliseconds(timeout, "timeout")
         paused = await self._pause(
@@ -150,7 +163,7 @@ class Steps:
                 self._left = "JobDelayed"
                 raise JobDelayed(f"job {self._job.id} waits for the signal {signal!r}")
             case 1:
-                return codec.decode(paused.value[_CALL_SIZE:])
+                return await self._sealing.opened_json(paused.value[_CALL_SIZE:])
             case _:
                 raise timed_out
 
@@ -189,8 +202,7 @@ class Steps:
             client, ("HGET", ends.processed, key), ("HGET", ends.ignored, key)
         )
         if done is not None:
-            result = codec.decode_or_text(done)
-            return result if self._sealing is None else await self._sealing.opened_soon(result)
+            return await self._sealing.opened_soon(codec.decode_or_text(done))
         if failed is not None:
             raise JobFailed(failed.decode("utf-8", "replace"))
         self._must_go_on()
@@ -205,7 +217,7 @@ class Steps:
             options,
         )
         new = [NewJob(name, data)]
-        if self._sealing is not None and self._sealing.seals:
+        if self._sealing.seals:
             new = await self._sealing.jobs(home.name, new, options)
         packed = Packer(options, codec.PAYLOAD_LIMIT).pack(new)
         [added] = await scripts.add(
@@ -315,7 +327,34 @@ async def called(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any
     return await result if inspect.isawaitable(result) else result
 
 
-def duration_of(duration: Duration | None, given: dict[str, float]) -> Duration:
+def as_promised(function: Callable[..., Any], plain: Any) -> Any:
+    """What a step returned, of the type that its function's annotation names.
+
+    Without an annotation, or with one that it does not fit, it is as JSON has it.
+    """
+    kind = _promised(function)
+    if kind is Any:
+        return plain
+    try:
+        return msgspec.convert(plain, kind, str_keys=True)
+    except (msgspec.ValidationError, TypeError, ValueError):
+        return plain
+
+
+def _promised(function: Callable[..., Any]) -> Any:
+    while isinstance(function, partial):
+        function = cast("partial[Any]", function).func
+    function = getattr(function, "__func__", function)
+    try:
+        if function not in _PROMISES:
+            kind = get_type_hints(function, include_extras=True).get("return", Any)
+            _PROMISES[function] = Any if kind in _AS_JSON_HAS_IT else kind
+        return _PROMISES[function]
+    except Exception:
+        return Any  # it cannot be read, or what was called is no function
+
+
+def duration_of(duration: Duration | None, given: DurationKeywords) -> Duration:
     """A duration, or one from the keywords of a `timedelta`."""
     if duration is not None and given:
         raise InvalidOption(f"give a duration or {', '.join(given)}, not both")
@@ -334,10 +373,13 @@ def checked_name(kind: str, name: str) -> str:
     return name
 
 
-async def send_signal(client: Client, keys: QueueKeys, job_id: str, signal: str, data: Any) -> bool:
+async def send_signal(
+    client: Client, keys: QueueKeys, job_id: str, signal: str, data: Any, sealing: Sealing
+) -> bool:
     """Send a signal to a job; False when the job has ended. Internal."""
     checked_name("signal", signal)
-    raw, call = codec.encode_as_node(data), secrets.token_hex(_CALL_SIZE // 2)
+    call = secrets.token_hex(_CALL_SIZE // 2)
+    raw = await sealing.sealed_json(keys.name, codec.encode_as_node(data))
     code = await waiting(
         lambda: step_scripts.signal_job(
             client, keys, base=keys.base, id=job_id, signal=signal, call=call, data=raw

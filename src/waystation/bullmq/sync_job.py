@@ -26,8 +26,8 @@ from waystation.bullmq.redis.children import (
 from waystation.bullmq.redis.commands import Logs
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.states import JobState
-from waystation.core import codec
-from waystation.core.durations import Duration
+from waystation.bullmq.steps import as_promised
+from waystation.core.durations import Duration, DurationKeywords
 from waystation.core.errors import InvalidInput
 from waystation.core.runtime.handlers.calls import Call, Calls
 
@@ -167,10 +167,10 @@ class SyncJob(JobFields[Data, Result]):
             raise InvalidInput(f"a step of a plain handler is a plain function, got {function!r}")
         step, done = self._do("_begin_step", name)
         if done is not None:
-            return codec.decode(done)
-        return self._do("_save_step", step, function(*args, **kwargs))
+            return as_promised(function, done[0])
+        return as_promised(function, self._do("_save_step", step, function(*args, **kwargs)))
 
-    def sleep(self, duration: Duration | None = None, **given: float) -> None:
+    def sleep(self, duration: Duration | None = None, **given: Unpack[DurationKeywords]) -> None:
         """Leave the worker for a duration, such as `days=3`; then the handler runs again."""
         return self._do("sleep", duration, **given)
 

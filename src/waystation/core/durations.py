@@ -5,7 +5,7 @@ The grammar is that of Go, with days and weeks.
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, TypeAlias
+from typing import Annotated, TypeAlias, TypedDict
 
 import durationpy
 
@@ -13,6 +13,20 @@ from waystation.core.errors import InvalidOption
 
 Duration: TypeAlias = timedelta | float
 """A `timedelta`, or a number of seconds."""
+
+
+class DurationKeywords(TypedDict, total=False):
+    """The keywords of a `timedelta`, for a duration that is written out: `sleep(days=3)`."""
+
+    weeks: float
+    days: float
+    hours: float
+    minutes: float
+    seconds: float
+    milliseconds: float
+    microseconds: float
+
+
 SECONDS = "seconds"
 Seconds: TypeAlias = Annotated[float, SECONDS]
 """A number of seconds that a settings file writes as `30s`."""

@@ -15,6 +15,7 @@ from waystation.bullmq import (
     Logs,
     Metrics,
     MetricsKind,
+    Part,
     PayloadOptions,
     QueueEvent,
     RepeatStrategy,
@@ -23,8 +24,10 @@ from waystation.bullmq import (
     SyncJob,
 )
 from waystation.bullmq.events.stream import NOW
+from waystation.bullmq.parts import BLOCK_S, Reading
+from waystation.bullmq.queue import WEEK_S
 from waystation.bullmq.redis.adding import Adding
-from waystation.bullmq.redis.keys import PREFIX
+from waystation.bullmq.redis.keys import PREFIX, QueueKeys
 from waystation.bullmq.redis.packing import JobLike, Packed
 from waystation.core import codec
 from waystation.core.durations import Duration
@@ -144,6 +147,23 @@ class Queue(BlockingClient):
     def events(self, after: str | None = None) -> Iterator[QueueEvent]:
         """Events of the queue as they happen, or after the event with this id."""
         return self._listener().listen(NOW if after is None else after)
+
+    def signal(self, job_id: str, signal: str, data: Any = None) -> bool:
+        """Send a signal to a job that waits for it, or will; False when the job has ended."""
+        return self._run(lambda queue: queue.signal(job_id, signal, data))
+
+    def stream(self, job_id: str, after: str = "0") -> Iterator[Part]:
+        """The job's output in parts, as it is emitted, until the job ends.
+
+        A reader who comes back gives the id of the last part it got as `after`. Raises `JobFailed`
+        after the last part when the job has failed for good.
+        """
+        store = self._store()
+        # A call that blocks longer than a call may take would look like a lost answer.
+        block_s = min(BLOCK_S, store.options.call_timeout / 2)
+        keys = QueueKeys(self.name, prefix=self._prefix)
+        reading = Reading(store.hot, store.hot, keys, job_id, after, block_s=block_s)
+        return _until_the_end(reading)
 
     def logs(
         self,
@@ -284,6 +304,13 @@ class Queue(BlockingClient):
         """Keep about `max_len` of the newest events; returns how many were deleted."""
         return self._run(lambda queue: queue.trim_events(max_len))
 
+    def sweep_blobs(self, *, older: Duration = WEEK_S, dry_run: bool = False) -> int:
+        """Delete blobs older than that which no job mentions any more; returns how many.
+
+        All jobs under the queue's prefix are read, because a parent may be in another queue.
+        """
+        return self._run(lambda queue: queue.sweep_blobs(older=older, dry_run=dry_run))
+
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
@@ -313,6 +340,11 @@ class Queue(BlockingClient):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
+
+
+def _until_the_end(reading: Reading) -> Iterator[Part]:
+    while (parts := blocking.run(reading.more)) is not None:
+        yield from parts
 
 
 class _BoundQueue(bullmq.Queue):

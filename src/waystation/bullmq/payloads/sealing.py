@@ -70,6 +70,18 @@ class Sealing:
         """As `sealed`, without holding up the loop."""
         return await self.aside(lambda: self.sealed(queue, value))
 
+    async def sealed_json(self, queue: str, raw: bytes) -> bytes:
+        """JSON as it is stored, of a step or a signal."""
+        if not self.seals and not raw.startswith(BEGINNING):
+            return raw
+        stored = await self.aside(lambda: self._seal(queue, raw))
+        return raw if stored is None else codec.encode_as_node(stored)
+
+    async def opened_json(self, raw: bytes) -> Any:
+        """A value from the JSON that is stored of it, or why it cannot be had."""
+        stored = codec.decode(raw)
+        return await self.opened_soon(stored) if raw.startswith(BEGINNING) else stored
+
     async def jobs(self, queue: str, jobs: Iterable[JobLike], defaults: JobOptions) -> list[NewJob]:
         """New jobs with their data as it is stored."""
         # What the caller gives may be a generator that belongs to its own thread.
