@@ -21,10 +21,24 @@ from sqlalchemy.orm import Session
 from examples.bookshop import warehouse
 from examples.bookshop.database import engine, outbox
 from examples.bookshop.tasks import Mailer, fulfil, mail, receive, tasks
-from waystation.bullmq import Job, Queue
+from waystation.bullmq import Job, PayloadOptions, Queue, SyncJob, Worker
 from waystation.sync import Queue as BlockingQueue
-from waystation.tasks import depends
-from waystation.testing import Drill, Sandbox
+from waystation.tasks import Tasks, depends
+from waystation.testing import Drill, MemoryJob, Sandbox, run_jobs, sandbox
+
+
+@tasks.task
+async def weigh(parcel: str) -> float:
+    return len(parcel) / 2
+
+
+@tasks.task
+def count(parcels: list[str]) -> int:
+    return len(parcels)
+
+
+async def send(job: Job) -> str:
+    return job.id
 
 
 async def good(job: Job, queue: Queue, box: Sandbox) -> None:
@@ -40,6 +54,80 @@ async def good(job: Job, queue: Queue, box: Sandbox) -> None:
     with Session(engine) as session:
         outbox.add_call(session, mail.bind("ada", text="hello"))
     print(nothing, Drill(receive.bind("D-1", "978-0", 12)), Mailer())
+    grams: float = await weigh.call("parcel-1") + await weigh("parcel-2")
+    many: int = count(["parcel-1"]) + await (await count.add([])).result()
+    grams = await weigh.call_in(job, "parcel-3")
+    await job.sleep(days=3, hours=12)
+    await job.wait_for("paid", timeout=timedelta(days=2))
+    async with sandbox() as own:
+        await own.advance(weeks=1)
+        (added_here,) = await own.assert_added("mail", "mail", count=1)
+        await added_here.refresh()
+    sealed = PayloadOptions(keys="k1=", blobs="/srv/shop", above=1000)
+    async with Queue("mail", payloads=sealed), Worker("mail", send, payloads=sealed):
+        (done,) = await run_jobs(send, MemoryJob({"to": "ada"}))
+    print(grams, many, done.result, Tasks(payloads=sealed))
+
+
+def good_plainly(job: SyncJob, queue: BlockingQueue) -> None:
+    parcel: str = job.step("ship", warehouse.ship, "7")
+    weight: float = weigh.call_in(job, parcel)
+    job.sleep(timedelta(days=weight))
+    queue.signal("7", "paid", {"cents": 700})
+    for part in queue.stream("7"):
+        print(part.id, part.data)
+    with sandbox() as box:
+        box.handle(tasks)
+        box.run_all()
+        (added,) = box.assert_added("mail", "mail", {"to": parcel}, count=1)
+        added.refresh()
+
+
+def bad_plainly(job: SyncJob, queue: BlockingQueue) -> None:
+    job.step("ship", warehouse.ship, 7)  # mistake
+    number: int = job.step("ship", warehouse.ship, "7")  # mistake
+    job.sleep(day=3)  # mistake
+    job.on_failure("release", warehouse.release)  # mistake
+    queue.signal("7")  # mistake
+    for part in queue.stream(7):  # mistake
+        print(part.dat)  # mistake
+    with sandbox() as box:
+        box.handle("mail")  # mistake
+        box.advance(day=3)  # mistake
+        box.fail("mail")  # mistake
+        box.assert_added("mail", count=1)  # mistake
+        box.run_all(timeout="soon")  # mistake
+        (added,) = box.added("mail", "mail")
+        added.refreshed()  # mistake
+    print(number)
+
+
+async def bad_lately(job: Job, queue: Queue, box: Sandbox) -> None:
+    await job.sleep(day=3)  # mistake
+    await job.sleep("soon")  # mistake
+    await job.wait_for("paid", timeout="soon")  # mistake
+    await queue.signal(7, "paid")  # mistake
+    await box.advance(day=3)  # mistake
+    box.run_all()  # mistake
+    await box.fail("mail", "mail")  # mistake
+    PayloadOptions(key="k1=")  # mistake
+    PayloadOptions("k1=")  # mistake
+    Queue("mail", payloads="k1=")  # mistake
+    Worker("mail", send, payload=None)  # mistake
+    Tasks(payloads={"keys": "k1="})  # mistake
+    await run_jobs(send, {"to": "ada"})  # mistake
+    await weigh.add(7)  # mistake
+    text: str = await weigh("parcel-1")  # mistake
+    text = await weigh.call_in(job, "parcel-1")  # mistake
+    await weigh.call_in(job, 7)  # mistake
+    await weigh.call_in("7", "parcel-1")  # mistake
+    count.sync.add("parcel-1", 2)  # mistake
+    await fulfil.add_many([weigh.bind("parcel-1")])  # mistake
+    print(text)
+
+
+@tasks.task("mail")  # mistake
+async def positional() -> None: ...
 
 
 async def bad(job: Job, queue: Queue, blocking: BlockingQueue, box: Sandbox) -> None:

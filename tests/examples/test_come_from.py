@@ -100,7 +100,7 @@ async def close(names: dict[str, Any]) -> None:
     """Close what the page has opened."""
     if declared := names.get("tasks"):
         await declared.close()
-        declared.close_blocking()
+        declared.sync.close()
     for opened in filter(None, map(names.get, ("queue", "other", "flows"))):
         closing = opened.close()
         if inspect.isawaitable(closing):

@@ -1,17 +1,20 @@
 """FastAPI: queues and tasks that live as long as the application."""
 
 import asyncio
+import base64
 from typing import Annotated, Any
 
 import pytest
 from fastapi import Depends, FastAPI
 from httpx2 import ASGITransport, AsyncClient
+from redis.asyncio import Redis
 
 from tests.support.patience import LIMIT_S
-from waystation.bullmq import Queue
+from tests.support.stored_payloads import stored
+from waystation.bullmq import Job, PayloadOptions, Queue
 from waystation.errors import WrongState
 from waystation.integrations.fastapi import Waystation
-from waystation.tasks import Tasks
+from waystation.tasks import Tasks, depends
 
 
 async def test_an_endpoint_adds_jobs_and_the_application_runs_them(redis_url: str) -> None:
@@ -44,3 +47,30 @@ async def test_an_endpoint_adds_jobs_and_the_application_runs_them(redis_url: st
         assert (await client.get("/double/21")).json() == 42
     with pytest.raises(WrongState, match="give FastAPI our lifespan"):
         waystation.queue("mail")()
+
+
+@pytest.mark.parametrize("of", ["tasks", "application"])
+async def test_its_queues_seal_what_their_workers_open(
+    of: str, redis: Redis, redis_url: str
+) -> None:
+    payloads = PayloadOptions(keys="k1=" + base64.b64encode(b"1" * 32).decode())
+    tasks = Tasks(redis_url, payloads=payloads)
+
+    @tasks.task(queue="orders")
+    async def order(job: Job = depends(Job)) -> str:
+        return (await job.wait_for("paid"))["by"]
+
+    waystation = (
+        Waystation(tasks=tasks) if of == "tasks" else Waystation(redis_url, payloads=payloads)
+    )
+    async with (
+        tasks,
+        waystation.lifespan(None),
+        tasks.worker("orders", redis_url),
+        asyncio.timeout(LIMIT_S),
+    ):
+        queue = waystation.queue("orders")()
+        job = await queue.add("order", {})
+        assert await queue.signal(job.id, "paid", {"by": "a secret card"})
+        assert await queue.wait(job.id) == "a secret card"
+    assert b"secret" not in await stored(redis)

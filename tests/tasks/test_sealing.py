@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +16,7 @@ from tests.support.stored_payloads import files, stored
 from waystation.bullmq import Job, Queue, Schedule
 from waystation.errors import InvalidInput, InvalidOption, JobFailed, NotFound, UnreadableData
 from waystation.integrations.outbox import row_of_call
-from waystation.tasks import Blob, PayloadOptions, Tasks, depends
+from waystation.tasks import Blob, CallNode, PayloadOptions, TaskJob, Tasks, depends
 
 OLD = "k1=" + base64.b64encode(b"1" * 32).decode()
 NEW = "k2=" + base64.b64encode(b"2" * 32).decode()
@@ -41,6 +42,11 @@ def echo_of(tasks: Tasks, **options: Any) -> Any:
         return word[::-1]
 
     return echo
+
+
+def envelope_of(job: TaskJob[Any]) -> dict[str, str]:
+    """What is stored in the place of a job's data."""
+    return json.loads(job.job.data_text)["$payload"]
 
 
 async def run(tasks: Tasks, *jobs: Any) -> list[Any]:
@@ -93,9 +99,48 @@ async def test_code_without_a_loop_adds_and_reads_them_alike(
             called = await asyncio.to_thread(echo.sync.call, "x" * 100)
             job = await asyncio.to_thread(echo.sync.add, "y")
             assert await asyncio.to_thread(job.result) == "y"
-        tasks.close_blocking()
+        tasks.sync.close()
     assert called == "x" * 100
     assert b"x" * 10 not in b"".join(each.read_bytes() for each in files(tmp_path))
+
+
+@pytest.mark.parametrize("keys", [OLD, None], ids=["sealed", "plain"])
+async def test_a_result_that_looks_like_an_envelope_stays_a_result(
+    keys: str | None, redis_url: str, tmp_path: Path
+) -> None:
+    # It may come from a stranger, who must not get at the blob of somebody else.
+    forged = {"$payload": {"blob": "mail/00000000000000000000000000000000"}}
+    payloads = {"keys": keys} if keys else {"blobs": tmp_path}
+    async with tasks_at(redis_url, **payloads) as tasks:
+
+        @tasks.task(queue="mail")
+        async def fetch() -> dict[str, dict[str, str]]:
+            return forged
+
+        async with tasks.worker("mail"), asyncio.timeout(LIMIT_S):
+            assert await fetch.call() == forged
+            assert await asyncio.to_thread(fetch.sync.call) == forged
+        tasks.sync.close()
+
+
+async def test_what_goes_through_their_queues_is_sealed_and_opened_as_well(
+    redis: Redis, redis_url: str
+) -> None:
+    async with tasks_at(redis_url, keys=OLD) as tasks:
+        echo = echo_of(tasks)
+        added = await tasks.queue("mail").add("echo", {"word": "secret"})
+        tree: CallNode[str] = echo.bind("parent").after(echo.bind("inside"))
+        flow = await tasks.add_flow(tree)
+        found = await tasks.queue("mail").get_job(flow.id)
+        blocking = tasks.sync.queue("mail")
+        from_a_thread = await asyncio.to_thread(blocking.get_job, added.id)
+        tasks.sync.close()
+        assert b"secret" not in await stored(redis)
+    assert found is not None
+    assert from_a_thread is not None
+    assert (added.data, from_a_thread.data) == ({"word": "secret"}, {"word": "secret"})
+    assert (found.data, flow.job.data) == ({"word": "parent"}, {"word": "parent"})
+    assert flow.children[0].job.data == {"word": "inside"}
 
 
 async def test_a_process_gets_them_as_they_were_given(redis_url: str) -> None:
@@ -110,7 +155,8 @@ async def test_a_new_key_encrypts_while_old_ones_still_decrypt(redis_url: str) -
     async with tasks_at(redis_url, keys=f"{NEW},{OLD}") as tasks:
         echo = echo_of(tasks)
         after = await echo.add("new")
-        assert after.job.data["$payload"]["key"] == "k2"
+        assert envelope_of(after)["key"] == "k2"
+        assert after.job.data == {"word": "new"}
         async with tasks.worker("mail"), asyncio.timeout(LIMIT_S):
             assert await echo.wait(before.id) == "dlo"
             assert await after.result() == "wen"
@@ -147,7 +193,7 @@ async def test_a_job_whose_blob_is_gone_or_changed_fails_once_and_says_why(
         echo = echo_of(tasks, attempts=5)
         gone, changed = await echo.add("x" * 100), await echo.add("y" * 100)
         for job in (gone, changed):
-            blob = tmp_path / job.job.data["$payload"]["blob"]
+            blob = tmp_path / envelope_of(job)["blob"]
             blob.unlink() if job is gone else blob.write_bytes(b'{"word":"z"}')
         errors = await run(tasks, gone, changed)
         counts = [await tasks.queue("mail").get_job(job.id) for job in (gone, changed)]

@@ -1,6 +1,7 @@
 """Typed tasks: declared, added, run."""
 
 import asyncio
+import base64
 import contextvars
 import os
 import threading
@@ -12,7 +13,7 @@ from redis.asyncio import Redis
 
 from tests.support.patience import LIMIT_S
 from tests.tasks.conftest import Finish
-from waystation.bullmq import Job, JobOptions, Queue, Schedule, SyncJob
+from waystation.bullmq import Job, JobOptions, PayloadOptions, Queue, Schedule, SyncJob, Worker
 from waystation.errors import InvalidInput, InvalidOption, JobFailed, NoHandler
 from waystation.tasks import Next, Tasks, depends
 
@@ -58,6 +59,28 @@ async def test_a_worker_runs_the_function_and_its_result_comes_back(
 
     assert await first.result() == 11
     assert await second.result() == "2 in handler"
+
+
+async def test_a_decorator_without_parentheses_makes_a_task_too(
+    tasks: Tasks, finish: Finish
+) -> None:
+    @tasks.task
+    async def add(a: int, b: int = 10) -> int:
+        return a + b
+
+    @tasks.task
+    def double(n: int) -> int:
+        return 2 * n
+
+    jobs = [await add.add(1), await double.add(4)]
+    await finish()
+
+    assert [await each.result() for each in jobs] == [11, 8]
+    assert [(each.queue, each.name) for each in tasks] == [
+        ("default", "add"),
+        ("default", "double"),
+    ]
+    assert (await add(1), double(2)) == (11, 4)
 
 
 async def test_call_waits_for_the_result(tasks: Tasks) -> None:
@@ -107,7 +130,7 @@ async def test_options_of_one_call_leave_the_task_as_it_is(tasks: Tasks) -> None
 
     assert (delayed.id, await delayed.job.state()) == ("one", "delayed")
     assert await plain.job.state() == "prioritized"
-    with pytest.raises(InvalidOption, match="attemps"):
+    with pytest.raises(InvalidOption, match="no option 'attemps'; did you mean attempts"):
         send.with_options(attemps=3)  # pyright: ignore[reportCallIssue]
 
 
@@ -225,6 +248,17 @@ async def test_a_worker_of_tasks_does_not_ignore_process_and_batch(tasks: Tasks)
         tasks.worker("other")
 
 
+def test_a_task_is_not_taken_for_a_handler() -> None:
+    tasks = Tasks()
+
+    @tasks.task(queue="mail")
+    async def send(to: str) -> None: ...
+
+    for wrong in (send, {"send": send}):
+        with pytest.raises(InvalidOption, match=r"send is a task.*tasks\.worker\('mail'\) runs it"):
+            Worker("mail", wrong)
+
+
 def test_a_declaration_that_cannot_work_is_refused() -> None:
     tasks = Tasks()
 
@@ -246,6 +280,30 @@ def test_a_declaration_that_cannot_work_is_refused() -> None:
     ):
         with pytest.raises(InvalidOption, match=sentence):
             refused()
+
+
+@pytest.mark.parametrize(
+    ("args", "given", "sentence"),
+    [
+        (["mail"], {}, r"got 'mail'; .*@tasks\.task\(queue='mail'\)"),
+        ([7], {}, r"got 7; write @tasks\.task above it, or @tasks\.task\(queue="),
+        ([], {"queue": 7}, "a name must be text, got 7"),
+        ([], {"queu": "mail"}, "no option 'queu'; did you mean queue.*a task takes queue"),
+        ([], {"max_retries": 3}, "no option 'max_retries'; did you mean retries"),
+        ([], {"attemps": 3}, "no option 'attemps'; did you mean attempts"),
+        ([], {"soft_time_limit": 3}, "did you mean timeout"),
+        ([], {"retries": "5"}, "retries must be a whole number"),
+    ],
+)
+def test_a_mistake_in_a_declaration_says_what_to_write(
+    args: list[Any], given: dict[str, Any], sentence: str
+) -> None:
+    tasks: Any = Tasks()
+    with pytest.raises(InvalidOption, match=sentence):
+        tasks.task(*args, **given)
+    with pytest.raises(InvalidOption, match="a task is made of a function"):
+        tasks.task()("mail")
+    assert list(tasks) == []
 
 
 async def test_middleware_runs_around_every_handler(tasks: Tasks, finish: Finish) -> None:
@@ -282,6 +340,45 @@ async def test_middleware_runs_around_every_handler(tasks: Tasks, finish: Finish
 
     assert await added.result() == 2
     assert seen == ["before good", "inner", "after 1", "before bad", "inner", "error no"]
+
+
+@pytest.mark.parametrize("keys", ["", "k1=" + base64.b64encode(b"1" * 32).decode()])
+async def test_a_task_is_called_as_a_step_of_a_job(redis_url: str, keys: str) -> None:
+    ran: list[str] = []
+    payloads = PayloadOptions(keys=keys) if keys else None
+    async with Tasks(redis_url, payloads=payloads) as tasks:
+
+        @tasks.task(queue="photos", retries=0)
+        async def resize(photo: int, width: int = 200) -> list[int]:
+            ran.append(f"resize {photo}")
+            if photo < 0:
+                raise ValueError("no such photo")
+            return [photo, width]
+
+        @tasks.task(queue="posters", backoff=None)
+        async def poster(photo: int, job: Job = depends(Job)) -> str:
+            small = await resize.call_in(job, photo, width=50)
+            if job.attempt == 1:
+                raise ConnectionError("no")
+            large = await resize.call_in(job, photo + 1)
+            return f"{small} {large}"
+
+        @tasks.task(queue="posters", backoff=None)
+        def plain_poster(photo: int, job: SyncJob = depends(SyncJob)) -> str:
+            try:
+                return f"{resize.call_in(job, photo)}"
+            except JobFailed as error:
+                return f"failed: {error}"
+
+        async with (
+            tasks.worker("photos"),
+            tasks.worker("posters"),
+            asyncio.timeout(LIMIT_S),
+        ):
+            assert await poster.call(1) == "[1, 50] [2, 200]"
+            assert await plain_poster.call(7) == "[7, 200]"
+            assert await plain_poster.call(-1) == "failed: no such photo"
+    assert ran == ["resize 1", "resize 2", "resize 7", "resize -1"]
 
 
 async def test_context_variables_travel_with_the_job_and_never_to_the_next(

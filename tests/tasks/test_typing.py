@@ -36,6 +36,16 @@ def shout(text: str) -> str:
     return text.upper()
 
 
+@tasks.task
+async def count(words: list[str]) -> int:
+    return len(words)
+
+
+@tasks.task
+def half(n: int) -> float:
+    return n / 2
+
+
 @tasks.middleware
 async def timed(job: Job, call_next: Next) -> object:
     return await call_next()
@@ -49,7 +59,13 @@ async def good() -> None:
     loud: str = shout("hello")
     await send.add_many([send.bind(to="ada"), send.bind("bob")])
     await send.with_options(delay=60).add(to="ada")
-    print(length, loud)
+    length = await count(["a"]) + await count.call(["b"])
+    part: float = half(3) + await (await half.add(4)).result()
+    print(length, loud, part)
+
+
+@tasks.task("mail")  # mistake
+async def positional() -> None: ...
 
 
 @tasks.task(queu="mail")  # mistake
@@ -79,7 +95,11 @@ async def bad() -> None:
     number: int = shout("hello")  # mistake
     await send.add_many([shout.bind("hello")])  # mistake
     (await shout.add("hello")).results()  # mistake
-    print(text, number)
+    await count.add("a")  # mistake
+    words: str = await count(["a"])  # mistake
+    whole: int = half(3)  # mistake
+    await half.add(n="3")  # mistake
+    print(text, number, words, whole)
 """
 
 

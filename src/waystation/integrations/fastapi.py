@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from waystation.bullmq import Queue, open_store
+from waystation.bullmq import PayloadOptions, Queue, open_store
 from waystation.bullmq.redis.keys import PREFIX
 from waystation.core.errors import WrongState
 from waystation.tasks import Tasks
@@ -16,6 +16,7 @@ class Waystation:
     `FastAPI(lifespan=waystation.lifespan)`, and in an endpoint
     `mail: Annotated[Queue, Depends(waystation.queue("mail"))]`. With `tasks`, their jobs go through
     the same connections; with `work`, workers for them run in the application's process, too.
+    `payloads` are those of the queues; without any, queues of `tasks` have theirs.
     """
 
     def __init__(
@@ -25,11 +26,13 @@ class Waystation:
         prefix: str = PREFIX,
         tasks: Tasks | None = None,
         work: bool = False,
+        payloads: PayloadOptions | None = None,
     ) -> None:
         self._url = url
         self._prefix = prefix
         self._tasks = tasks
         self._work = work
+        self._payloads = payloads
         self._queues: dict[str, Queue] | None = None
         self._store: Any = None
 
@@ -56,10 +59,16 @@ class Waystation:
             if self._queues is None:
                 raise WrongState("the application has not begun: give FastAPI our lifespan")
             if name not in self._queues:
-                self._queues[name] = Queue(name, self._store, prefix=self._prefix)
+                self._queues[name] = self._opened(name)
             return self._queues[name]
 
         return queue
+
+    def _opened(self, name: str) -> Queue:
+        tasks, payloads = self._tasks, self._payloads
+        if payloads is None and tasks is not None and name in tasks.queues:
+            payloads = tasks.payloads
+        return Queue(name, self._store, prefix=self._prefix, payloads=payloads)
 
     def around(
         self, lifespan: Callable[[Any], AbstractAsyncContextManager[Any]]

@@ -7,10 +7,12 @@ from waystation.core.lazy import names_of
 if TYPE_CHECKING:
     from waystation.bullmq.payloads.blobs import Blob, Blobs, DirectoryBlobs
     from waystation.bullmq.payloads.options import PayloadOptions
+    from waystation.tasks.blocking import BlockingTasks
     from waystation.tasks.dependencies import Dependency, Provider, Scope, depends
     from waystation.tasks.task import (
         AsyncTask,
         BlockingTask,
+        BlockingTaskFlow,
         BlockingTaskJob,
         Call,
         CallNode,
@@ -28,7 +30,9 @@ __all__ = [
     "Blob",
     "Blobs",
     "BlockingTask",
+    "BlockingTaskFlow",
     "BlockingTaskJob",
+    "BlockingTasks",
     "Call",
     "CallNode",
     "Declare",
@@ -54,10 +58,11 @@ __getattr__ = names_of(
     {
         "waystation.bullmq.payloads.blobs": "Blob Blobs DirectoryBlobs",
         "waystation.bullmq.payloads.options": "PayloadOptions",
+        "blocking": "BlockingTasks",
         "dependencies": "Dependency Provider Scope depends",
         "task": (
-            "AsyncTask BlockingTask BlockingTaskJob Call CallNode PlainTask Task TaskFlow "
-            "TaskJob Upgrade"
+            "AsyncTask BlockingTask BlockingTaskFlow BlockingTaskJob Call CallNode PlainTask Task "
+            "TaskFlow TaskJob Upgrade"
         ),
         "tasks": "Declare Middleware Next Tasks",
         "worker": "TaskWorker",

@@ -14,6 +14,7 @@ from typing import (
     TypeVar,
     Unpack,
     cast,
+    overload,
 )
 
 import msgspec
@@ -28,6 +29,7 @@ from waystation.bullmq import (
     NewJob,
     SyncJob,
 )
+from waystation.bullmq.redis.packing import merged
 from waystation.core.durations import seconds
 from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.core.options import at_least
@@ -36,6 +38,7 @@ from waystation.tasks.dependencies import Dependency
 from waystation.tasks.payload import MARK, Payload
 
 if TYPE_CHECKING:
+    from waystation.sync.flows import FlowJob as SyncFlowJob
     from waystation.tasks.tasks import Tasks
 
 P = ParamSpec("P")
@@ -98,6 +101,30 @@ class Task(Generic[P, R]):
         """Add a job, wait until a worker has run it, and return its result."""
         return await (await self.add(*args, **kwargs)).result()
 
+    @overload
+    def call_in(
+        self, job: Job[Any, Any], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, R]: ...
+    @overload
+    def call_in(self, job: SyncJob[Any, Any], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    def call_in(
+        self, job: Job[Any, Any] | SyncJob[Any, Any], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Any:
+        """Call it as a step of a job that runs: a child is added once, and its result returned.
+
+        The job leaves its worker until the child has ended. Raises `JobFailed` when the child fails
+        for good.
+        """
+        new = self.bind(*args, **kwargs).new_job()
+        given = cast(JobKeywords, msgspec.structs.asdict(new.options or self._options))
+        result = job.run_child(self.name, new.data, queue=self.queue, **given)
+        if isinstance(job, SyncJob):
+            return _checked_result(self, result)
+        return self._checked_soon(cast("Coroutine[Any, Any, Any]", result))
+
+    async def _checked_soon(self, result: Coroutine[Any, Any, Any]) -> R:
+        return _checked_result(self, await result)
+
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> "Call[R]":
         """A checked call, to be added with others, in a flow, or by a schedule."""
         return Call(self, self._payload.bind(args, kwargs), self._options)
@@ -105,7 +132,7 @@ class Task(Generic[P, R]):
     def with_options(self, **given: Unpack[JobKeywords]) -> "Task[P, R]":
         """The same task, whose jobs get these options."""
         changed = copy.copy(self)
-        changed._options = _merged(self._options, given)
+        changed._options = merged(self._options, given, self._options)
         return changed
 
     @property
@@ -120,18 +147,15 @@ class Task(Generic[P, R]):
 
         Raises `JobFailed` when it fails for good, and `TimeoutError` after `timeout`.
         """
-        stored = await self._tasks.queue(self.queue).wait(job_id, timeout)
-        return self._result(await self._tasks.sealing.opened_soon(stored))
+        plain = await self._tasks.queue(self.queue).wait(job_id, timeout)
+        if not self._tasks.sealing.seals:
+            # Its queue opens nothing, and somebody with keys may have sealed it.
+            plain = await self._tasks.sealing.opened_soon(plain)
+        return _checked_result(self, plain)
 
     def result_of(self, stored: Any) -> R:
         """A stored result as the function's annotation promises it."""
-        return self._result(self._tasks.opened(stored))
-
-    def _result(self, plain: Any) -> R:
-        try:
-            return self._payload.read_result(plain)
-        except (msgspec.ValidationError, TypeError, ValueError) as error:
-            raise InvalidInput(f"{self.name} does not return such a result: {error}") from None
+        return _checked_result(self, self._tasks.opened(stored))
 
     def schema(self) -> dict[str, Any]:
         """The JSON Schema of its jobs' data, for producers in any language."""
@@ -147,6 +171,14 @@ class Task(Generic[P, R]):
     def _payload(self) -> Payload:
         # Not when it is declared: annotations may name what the module defines later.
         return Payload(self.name, self.function)
+
+    @property
+    def not_a_handler(self) -> str:
+        """What to write where a task was given for a handler, which takes a job. Internal."""
+        return (
+            f"{self.name} is a task, which takes its own arguments and no job: "
+            f"tasks.worker({self.queue!r}) runs it, or `waystation tasks work MODULE:tasks`"
+        )
 
     def _check(self) -> None:
         function, name = self.function, self.name
@@ -207,12 +239,12 @@ class BlockingTask(Generic[P, R]):
     def add(self, *args: P.args, **kwargs: P.kwargs) -> "BlockingTaskJob[R]":
         """Add a job that calls the function with these arguments."""
         job = self._task.bind(*args, **kwargs).new_job()
-        queue = self._tasks.blocking_queue(self._task.queue)
+        queue = self._tasks.sync.queue(self._task.queue)
         return BlockingTaskJob(self._task, queue.add(job.name, job.data, job.options))
 
     def add_many(self, calls: "Iterable[Call[R]]") -> "list[BlockingTaskJob[R]]":
         """Add a job for each call, which `bind` makes; a few hundred at a time."""
-        queue = self._tasks.blocking_queue(self._task.queue)
+        queue = self._tasks.sync.queue(self._task.queue)
         added = queue.add_many([each.new_job() for each in calls])
         return [BlockingTaskJob(self._task, each) for each in added]
 
@@ -225,8 +257,10 @@ class BlockingTask(Generic[P, R]):
 
         Raises `JobFailed` when it fails for good, and `TimeoutError` after `timeout`.
         """
-        queue = self._tasks.blocking_queue(self._task.queue)
-        return self._task.result_of(queue.wait(job_id, timeout))
+        plain = self._tasks.sync.queue(self._task.queue).wait(job_id, timeout)
+        if not self._tasks.sealing.seals:
+            plain = self._tasks.opened(plain)
+        return _checked_result(self._task, plain)
 
 
 class Call(Generic[R]):
@@ -332,6 +366,15 @@ class BlockingTaskJob(Generic[R]):
         return f"<BlockingTaskJob {self.job.id} of {self.task.name}>"
 
 
+class BlockingTaskFlow(BlockingTaskJob[R]):
+    """A job of a task that code that waits has added with those it waits for."""
+
+    def __init__(self, task: Task[..., R], flow: "SyncFlowJob") -> None:
+        super().__init__(task, flow.job)
+        self.children = flow.children
+        """The jobs that it waits for, as bullmq has them."""
+
+
 def tasks_of(task: Task[..., Any]) -> "Tasks":
     """The collection that a task belongs to. Internal."""
     return task._tasks  # pyright: ignore[reportPrivateUsage]
@@ -342,9 +385,9 @@ def payload_of(task: Task[..., Any]) -> Payload:
     return task._payload  # pyright: ignore[reportPrivateUsage]
 
 
-def _merged(options: JobOptions, given: JobKeywords) -> JobOptions:
+def _checked_result(task: Task[..., R], plain: Any) -> R:
+    """A result that is opened already, as the function's annotation promises it."""
     try:
-        return msgspec.structs.replace(options, **given)
-    except TypeError as error:
-        known = ", ".join(JobOptions.__struct_fields__)
-        raise InvalidOption(f"{error}; a job takes {known}") from None
+        return payload_of(task).read_result(plain)
+    except (msgspec.ValidationError, TypeError, ValueError) as error:
+        raise InvalidInput(f"{task.name} does not return such a result: {error}") from None

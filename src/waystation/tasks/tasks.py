@@ -43,7 +43,7 @@ from waystation.core.errors import InvalidOption
 from waystation.core.options import at_least
 from waystation.core.runtime.service import serve
 from waystation.core.shared import Shared
-from waystation.sync.queue import Queue as BlockingQueue
+from waystation.tasks.blocking import BlockingTasks
 from waystation.tasks.dependencies import Lifespan, Place, Provider
 from waystation.tasks.payload import plain_of
 from waystation.tasks.task import (
@@ -60,6 +60,7 @@ from waystation.tasks.task import (
 from waystation.tasks.worker import TaskWorker
 
 _WEEK_S = 7 * 86_400
+_OF_A_TASK = ("queue", "name", "retries", "process", "version", "upgrade")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -118,12 +119,21 @@ class Tasks:
         """What the workers of a process share. Internal."""
         self._producers: WeakKeyDictionary[asyncio.AbstractEventLoop, _Producer]
         self._producers = WeakKeyDictionary()
-        self._blocking: dict[str, BlockingQueue] = {}
+        self.sync = BlockingTasks(self)
+        """The same for code without an event loop: `tasks.sync.add_flow(…)`."""
 
     # Declaring
 
+    @overload
+    def task(  # pyright: ignore[reportOverlappingOverload]
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> AsyncTask[P, R]: ...
+    @overload
+    def task(self, function: Callable[P, R], /) -> PlainTask[P, R]: ...
+    @overload
     def task(
         self,
+        /,
         *,
         queue: str = "default",
         name: str | None = None,
@@ -132,29 +142,42 @@ class Tasks:
         version: int = 1,
         upgrade: Upgrade | None = None,
         **given: Unpack[JobKeywords],
-    ) -> Declare:
-        """Make a task of a function: `@tasks.task(queue="mail")`.
+    ) -> Declare: ...
+    def task(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        queue: str = "default",
+        name: str | None = None,
+        retries: int | None = None,
+        process: bool = False,
+        version: int = 1,
+        upgrade: Upgrade | None = None,
+        **given: Unpack[JobKeywords],
+    ) -> Any:
+        """Make a task of a function: `@tasks.task`, or `@tasks.task(queue="mail")`.
 
         `retries` counts the attempts after the first. With `process` a plain function runs in a
         process instead of a thread. When the parameters change, a higher `version` and an `upgrade`
         function let older jobs run. Other keywords are options of its jobs, such as `timeout`.
         """
+        QueueKeys(queue, prefix=self.prefix)  # refuses what cannot be the name of a queue
         if retries is not None:
             if "attempts" in given:
                 raise InvalidOption("attempts is one more than retries: give only one of them")
             given["attempts"] = at_least("retries", retries, 0) + 1
-        options = merged(None, given, self._defaults)
+        options = merged(None, given, self._defaults, of="a task", others=_OF_A_TASK)
 
         def declare(function: Callable[..., Any]) -> Any:
-            if not callable(function):
-                raise InvalidOption("a task needs parentheses: @tasks.task() above the function")
+            _check_function(function)
             known_as = name or getattr(function, "__name__", "")
             terms = TaskTerms(known_as, queue, options, process, version, upgrade)
             if inspect.iscoroutinefunction(function):
                 return self._declare(AsyncTask[..., Any](self, function, terms))
             return self._declare(PlainTask[..., Any](self, function, terms))
 
-        return declare
+        return declare if function is None else declare(function)
 
     def middleware(self, function: M) -> M:
         """Run a coroutine around every handler; the one declared first is the outermost."""
@@ -216,11 +239,6 @@ class Tasks:
     def queue(self, name: str) -> Queue:
         """One of the queues, for everything else that can be done with it."""
         return self._producer.queue(name)
-
-    def blocking_queue(self, name: str) -> BlockingQueue:
-        """One of the queues, for code without an event loop."""
-        # Whoever comes second in a race has made an object, but no connection.
-        return self._blocking.setdefault(name, BlockingQueue(name, self.url, prefix=self.prefix))
 
     # Working
 
@@ -289,11 +307,6 @@ class Tasks:
         if producer is not None:
             await producer.close()
 
-    def close_blocking(self) -> None:
-        """Close the connections of code without an event loop."""
-        while self._blocking:
-            self._blocking.popitem()[1].close()
-
     async def __aenter__(self) -> Self:
         return self
 
@@ -303,7 +316,7 @@ class Tasks:
     @contextlib.asynccontextmanager
     async def connected(self, store: Store) -> AsyncGenerator[None]:
         """Let the tasks of this event loop add their jobs to a store that is open already."""
-        self._producers[asyncio.get_running_loop()] = _Producer(store, self.prefix)
+        self._producers[asyncio.get_running_loop()] = self._producer_at(store)
         try:
             yield
         finally:
@@ -315,13 +328,13 @@ class Tasks:
 
         Before leaving, `close` closes what an event loop has opened inside.
         """
-        before = self.url, self._producers, self._blocking
-        self.url, self._producers, self._blocking = url, WeakKeyDictionary(), {}
+        before = self.url, self._producers, self.sync
+        self.url, self._producers, self.sync = url, WeakKeyDictionary(), BlockingTasks(self)
         try:
             yield
         finally:
-            self.close_blocking()
-            self.url, self._producers, self._blocking = before
+            self.sync.close()
+            self.url, self._producers, self.sync = before
 
     # Internal
 
@@ -344,8 +357,11 @@ class Tasks:
         loop = asyncio.get_running_loop()
         found = self._producers.get(loop)
         if found is None:
-            found = self._producers[loop] = _Producer(self.url, self.prefix)
+            found = self._producers[loop] = self._producer_at(self.url)
         return found
+
+    def _producer_at(self, place: str | Store | None) -> "_Producer":
+        return _Producer(place, self.prefix, self.payloads)
 
     async def _lifespan(self, place: Place) -> Lifespan:
         return Lifespan(place.store, self.overrides)
@@ -363,24 +379,44 @@ class Tasks:
                 self._context[name].set(value)
 
 
+def _check_function(given: Any) -> None:
+    """Refuse what is no function, and say what was probably meant."""
+    if isinstance(given, str):
+        raise InvalidOption(
+            f"a task is made of a function, got {given!r}; a queue has its keyword, "
+            f"@tasks.task(queue={given!r}), and so has a name"
+        )
+    if not callable(given):
+        raise InvalidOption(
+            f"a task is made of a function, got {given!r}; write @tasks.task above it, or "
+            '@tasks.task(queue="mail") with options by their names'
+        )
+
+
 class _Producer:
     """The queues of one event loop."""
 
-    def __init__(self, place: str | Store | None, prefix: str) -> None:
+    def __init__(
+        self, place: str | Store | None, prefix: str, payloads: PayloadOptions | None
+    ) -> None:
         self._place = place
         self._prefix = prefix
+        # What a call has sealed is not sealed again; signals and plain jobs are sealed here.
+        self._payloads = payloads
         self._queues: dict[str, Queue] = {}
         self._flows: FlowProducer | None = None
 
     def queue(self, name: str) -> Queue:
         if name not in self._queues:
-            self._queues[name] = Queue(name, self._place, prefix=self._prefix)
+            self._queues[name] = Queue(
+                name, self._place, prefix=self._prefix, payloads=self._payloads
+            )
         return self._queues[name]
 
     @property
     def flows(self) -> FlowProducer:
         if self._flows is None:
-            self._flows = FlowProducer(self._place, prefix=self._prefix)
+            self._flows = FlowProducer(self._place, prefix=self._prefix, payloads=self._payloads)
         return self._flows
 
     async def close(self) -> None:

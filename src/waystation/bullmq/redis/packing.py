@@ -1,7 +1,7 @@
 """Packing: jobs checked and encoded for the scripts that add them, before anything is sent."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -21,7 +21,7 @@ from waystation.bullmq.options import (
 )
 from waystation.core import codec
 from waystation.core.durations import milliseconds
-from waystation.core.errors import InvalidInput, PayloadTooLarge
+from waystation.core.errors import InvalidInput, InvalidOption, PayloadTooLarge
 from waystation.core.options import nearest
 from waystation.core.telemetry import traces
 
@@ -113,30 +113,44 @@ _ELSEWHERE = {
     "task_id": "job_id",
     "id": "job_id",
     "ttl": "expires",
+    "max_age": "expires",
     "time_limit": "timeout",
+    "soft_time_limit": "timeout",
     "job_timeout": "timeout",
     "result_ttl": "remove_on_complete",
     "dedupe": "deduplication",
+    "min_backoff": "backoff",
+    "retry_backoff": "backoff",
 }
 """What other queues call these options."""
 
 
-def merged(options: JobOptions | None, given: JobKeywords, defaults: JobOptions) -> JobOptions:
-    """The options of one job: keywords over `options` or the queue's defaults."""
+def merged(
+    options: JobOptions | None,
+    given: JobKeywords,
+    defaults: JobOptions,
+    *,
+    of: str = "a job",
+    others: Sequence[str] = (),
+) -> JobOptions:
+    """The options of one job: keywords over `options` or the queue's defaults.
+
+    An option that nobody knows is refused with the nearest one, which may be among `others`.
+    """
     base = defaults if options is None else options
     if not given:
         return base
     try:
         return msgspec.structs.replace(base, **given)
     except TypeError:
-        known = JobOptions.__struct_fields__
+        known = (*others, *JobOptions.__struct_fields__)
         wrong = next((name for name in given if name not in known), None)
         if wrong is None:
             raise
-        near = _ELSEWHERE.get(wrong) or nearest(wrong, known)
+        near = nearest(wrong, others) or _ELSEWHERE.get(wrong) or nearest(wrong, known)
         hint = f"did you mean {near}? " if near else ""
-        raise InvalidInput(
-            f"there is no option {wrong!r}; {hint}a job takes {', '.join(known)}"
+        raise InvalidOption(
+            f"there is no option {wrong!r}; {hint}{of} takes {', '.join(known)}"
         ) from None
 
 

@@ -65,6 +65,9 @@ def handler_of(
 def _check_shape(function: Callable[[Any], Any]) -> None:
     """Refuse what could only ever fail, before it has been given a job."""
     name = getattr(function, "__name__", repr(function))
+    # Something else that can be called may know what is to be written instead.
+    if isinstance(why := getattr(function, "not_a_handler", None), str):
+        raise InvalidOption(why)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise InvalidOption(f"the handler {name} must return its result, not yield it")
     try:
