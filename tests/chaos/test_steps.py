@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import time
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -69,20 +71,44 @@ async def test_no_step_is_accepted_twice_or_skipped_whatever_breaks() -> None:
             Redis.from_url(server.url, protocol=2) as redis,
             Fleet(server.url, "chaos", size=3, concurrency=20) as fleet,
         ):
+            began = time.monotonic()
             rounds = await break_things(server, fleet, redis)
+            took_s = time.monotonic() - began
             await fleet.stop()
             accepted = await accepted_steps(redis)
+            results = await results_of_all(redis)
             counts = [await redis.zcard(KEYS.completed), await redis.zcard(KEYS.failed)]
             left = [
                 await redis.exists(key)
                 for key in (KEYS.wait, KEYS.active, KEYS.delayed, KEYS.prioritized)
             ]
+    print(
+        f"{len(accepted):,} steps of {JOBS:,} jobs in {took_s:.0f} s: {rounds} workers killed, "
+        f"{rounds // RESTART_EVERY} restarts of the store"
+    )
     assert fleet.last_words == []
     assert rounds > 0
     assert counts == [JOBS, 0]
     assert left == [0, 0, 0, 0]
     assert len(accepted) == JOBS * STEPS
     assert set(accepted.values()) == {1}
+    assert results == {b"%d" % STEPS: JOBS}
+
+
+async def results_of_all(redis: "Redis") -> Counter[bytes]:
+    """How often each result was returned: a job adds up what its steps returned."""
+    results: Counter[bytes] = Counter()
+    ids: Any = await redis.zrange(KEYS.completed, 0, -1)
+    for some in batched(ids, 1000):
+        pipeline = redis.pipeline(transaction=False)
+        for id in some:
+            pipeline.hget(KEYS.of(id.decode()).job, "returnvalue")
+        results.update(await pipeline.execute())
+    return results
+
+
+def batched(ids: list[bytes], size: int) -> Iterator[list[bytes]]:
+    return (ids[first : first + size] for first in range(0, len(ids), size))
 
 
 async def accepted_steps(redis: "Redis") -> Counter[tuple[bytes, bytes]]:

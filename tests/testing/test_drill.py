@@ -44,7 +44,9 @@ def test_it_names_the_fault_and_what_it_did() -> None:
     ended = drilled("tests.testing.handlers.planted", "--only", "check_then_act")
     assert ended.returncode == 1, ended
     assert "check_then_act  NOT idempotent" in ended.stdout
-    assert re.search(r"killed before line \d+ of \d+: \w+[^:]*: wanted", ended.stdout)
+    [line] = re.findall(r"killed before planted\.py:(\d+): \w+[^:]*: wanted", ended.stdout)
+    source = Path(planted.__file__).read_text().splitlines()
+    assert "touch()" in source[int(line) - 1]
     assert ended.stdout.endswith("1 of 1 are not idempotent\n")
 
 
@@ -64,9 +66,21 @@ def test_a_good_handler_passes() -> None:
 
 def test_a_task_runs_with_its_arguments_and_what_it_depends_on() -> None:
     ended = drilled("tests.testing.handlers.typed")
-    assert verdicts(ended.stdout) == {"append": False, "write": True}, ended
+    assert verdicts(ended.stdout) == {"append": False, "write": True, "charge": True}, ended
     assert "append  NOT idempotent" in ended.stdout
     assert ": file log: wanted '2026-11-16', found '2026-11-162026-11-16'" in ended.stdout
+
+
+def test_what_does_not_complete_undisturbed_is_not_called_idempotent() -> None:
+    ended = drilled("tests.testing.handlers.broken")
+    assert "forgetful  DOES NOT COMPLETE  (1 run)\n    undisturbed: " in ended.stdout, ended
+    assert "state: wanted 'completed', found 'failed'" in ended.stdout
+    assert "KeyError: 'amount'" in ended.stdout
+    assert "patient    DOES NOT COMPLETE" in ended.stdout
+    assert ended.stdout.endswith(
+        "0 of 2 are not idempotent, 2 could not be judged: not completed undisturbed\n"
+    )
+    assert ended.returncode == 1
 
 
 def test_a_module_without_drills_is_refused() -> None:

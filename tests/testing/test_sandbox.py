@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from waystation.bullmq import Job, Queue, SyncJob, TimedOut
-from waystation.errors import InvalidOption
+from waystation.errors import InvalidOption, NoHandler
 from waystation.tasks import Tasks, depends
 from waystation.testing import Sandbox, sandbox
 
@@ -148,11 +148,47 @@ async def test_an_attempt_of_a_task_fails_when_the_test_asks_for_it(box: Sandbox
 
 
 async def test_tasks_and_handlers_are_told_apart(box: Sandbox) -> None:
-    wrong: Any = shop()
-    with pytest.raises(InvalidOption, match=r"box\.handle\(tasks\)"):
-        box.handle("mail", wrong)
+    tasks: Any = shop()
+    for wrong in (tasks, next(iter(tasks)), {"send": next(iter(tasks))}):
+        with pytest.raises(InvalidOption, match=r"box\.handle\(tasks\)"):
+            box.handle("mail", wrong)
     with pytest.raises(InvalidOption, match="the queue mail needs a handler"):
         box.handle("mail")  # pyright: ignore[reportCallIssue, reportArgumentType]
+
+
+async def test_to_run_nothing_while_jobs_wait_is_refused(box: Sandbox) -> None:
+    await box.run_all()  # there is nothing to run
+    async with Queue("mail", box.url) as queue:
+        await queue.add_many([("send", {}), ("send", {})])
+    with pytest.raises(
+        NoHandler, match=r"jobs wait in 'mail' \(2\), but queues with a handler are: none"
+    ):
+        await box.run_all()
+    box.handle("mial", lambda job: "sent")
+    box.queue("mail")
+    with pytest.raises(NoHandler, match=r"are: 'mial'; write box\.handle\('mail', handler\)"):
+        await box.run_all()
+
+
+async def test_a_queue_that_is_only_looked_at_needs_no_handler(box: Sandbox) -> None:
+    async def order(job: Job) -> None:
+        await box.queue("mail").add("thank")
+
+    box.handle("orders", order)
+    await box.queue("orders").add("order")
+    for _ in range(2):
+        await box.run_all()
+    await box.assert_added("mail", "thank", count=1)
+
+
+async def test_what_does_not_end_in_time_is_named(box: Sandbox) -> None:
+    async def endless(job: Job) -> None:
+        await box.queue("mail").add("send")
+
+    box.handle("mail", endless)
+    await box.queue("mail").add("send")
+    with pytest.raises(TimeoutError, match=r"after 0\.2 s jobs still run or wait: 'mail' \("):
+        await box.run_all(timeout=0.2)
 
 
 async def test_without_a_url_it_has_a_server_of_its_own() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.project import ROOT
 from waystation.bullmq import Job, PayloadOptions, SyncJob
-from waystation.errors import InvalidOption, WrongState
+from waystation.errors import InvalidOption, NoHandler, WrongState
 from waystation.tasks import Tasks
 from waystation.testing import Sandbox, SyncSandbox, sandbox
 
@@ -118,6 +118,12 @@ def test_mistakes_are_refused_as_for_coroutines(box: SyncSandbox) -> None:
         box.handle("mail", wrong)
     with pytest.raises(InvalidOption, match="the queue mail needs a handler"):
         box.handle("mail")  # pyright: ignore[reportCallIssue, reportArgumentType]
+
+
+def test_to_run_nothing_while_jobs_wait_is_refused(box: SyncSandbox) -> None:
+    box.queue("mail").add("send")
+    with pytest.raises(NoHandler, match=r"jobs wait in 'mail' \(1\)"):
+        box.run_all()
 
 
 def test_it_is_closed_whatever_the_test_does(redis_url: str) -> None:

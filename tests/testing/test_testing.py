@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from waystation.bullmq import Job, Queue, Worker
-from waystation.errors import InvalidOption, NoHandler, TimedOut, Unrecoverable
+from waystation.errors import InvalidInput, InvalidOption, NoHandler, TimedOut, Unrecoverable
 from waystation.tasks import Tasks
 from waystation.testing import MemoryJob, embedded_server, run_jobs, run_until_empty
 
@@ -71,6 +71,10 @@ async def test_handlers_are_chosen_by_name_and_limited_in_time() -> None:
     assert isinstance(odd.error, NoHandler)
 
 
+async def welcome(to: str) -> str:
+    return to
+
+
 async def test_what_needs_a_store_is_said() -> None:
     async def order(job: Job) -> None:
         await job.step("charge", send, job)
@@ -78,8 +82,15 @@ async def test_what_needs_a_store_is_said() -> None:
     (job,) = await run_jobs(order, MemoryJob(None))
     assert "a job in memory has no step, which needs a store: run the" in str(job.error)
     tasks: Any = Tasks()
-    with pytest.raises(InvalidOption, match="tasks run in a sandbox"):
-        await run_jobs(tasks, MemoryJob(None))
+    for wrong in (tasks, tasks.task(welcome), {"welcome": tasks.task(welcome, queue="mail")}):
+        with pytest.raises(InvalidOption, match="tasks run in a sandbox"):
+            await run_jobs(wrong, MemoryJob(None))
+
+
+@pytest.mark.parametrize("data", [{"to": "ann"}, "ann", [MemoryJob(None)]])
+async def test_data_that_is_no_job_yet_is_refused_with_what_to_write(data: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"run_jobs takes jobs, got .*; make one: MemoryJob"):
+        await run_jobs(send, data)
 
 
 async def test_producers_and_workers_meet_on_a_server_of_the_tests_own() -> None:

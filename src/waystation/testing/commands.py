@@ -32,14 +32,16 @@ def drill(
     if wrong := [each for each in drills if not isinstance(each, Drill)]:
         raise InvalidOption(f"`drills` must hold Drill, got {wrong[0]!r}")
     width = max((len(each.title) for each in drills), default=0)
-    failed = 0
+    failed = stopped = 0
     with embedded.ephemeral() as server:
         for each in drills:
             verdict = run_drill(each, server.url, goes_on=goes_on)
-            failed += not verdict.is_idempotent
-            word = "idempotent" if verdict.is_idempotent else "NOT idempotent"
-            typer.echo(f"{verdict.title:<{width}}  {word}  ({verdict.runs} runs)")
+            failed += verdict.completes and not verdict.is_idempotent
+            stopped += not verdict.completes
+            many = f"{verdict.runs} run{'s' if verdict.runs > 1 else ''}"
+            typer.echo(f"{verdict.title:<{width}}  {verdict}  ({many})")
             for finding in verdict.findings:
                 typer.echo(f"    {finding}")
-    typer.echo(f"{failed} of {len(drills)} are not idempotent")
-    raise typer.Exit(1 if failed else 0)
+    unfinished = f", {stopped} could not be judged: not completed undisturbed" if stopped else ""
+    typer.echo(f"{failed} of {len(drills)} are not idempotent{unfinished}")
+    raise typer.Exit(1 if failed or stopped else 0)

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import traceback
+from array import array
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -111,11 +112,18 @@ class Verdict(NamedTuple):
     title: str
     runs: int
     findings: list[Finding]
+    completes: bool = True
+    """False when the job did not even complete undisturbed, so that nothing could be found out."""
 
     @property
     def is_idempotent(self) -> bool:
         """True when no fault has changed what the handler did."""
         return not self.findings
+
+    def __str__(self) -> str:
+        if not self.completes:
+            return "DOES NOT COMPLETE"
+        return "idempotent" if self.is_idempotent else "NOT idempotent"
 
 
 class Fault(NamedTuple):
@@ -139,6 +147,28 @@ class _Counts(NamedTuple):
 
     lines: int
     replies: int
+    places: Mapping[int, int]
+    """Where in the file some of these lines are."""
+
+    def said(self) -> bytes:
+        """The same as bytes for a pipe."""
+        pairs = (f"{line}:{place}" for line, place in self.places.items())
+        return " ".join([str(self.lines), str(self.replies), *pairs]).encode()
+
+    @classmethod
+    def heard(cls, said: bytes) -> "_Counts":
+        """What a process has said; nothing when it was killed."""
+        lines, replies, *pairs = said.split() or (b"0", b"0")
+        places = (pair.split(b":") for pair in pairs)
+        return cls(int(lines), int(replies), {int(line): int(place) for line, place in places})
+
+
+class _Ended(NamedTuple):
+    """How the job ended."""
+
+    state: str
+    result: Any = None
+    reason: str | None = None
 
 
 class _Seen(NamedTuple):
@@ -146,6 +176,7 @@ class _Seen(NamedTuple):
 
     effects: dict[str, Any]
     counts: list[_Counts]
+    ended: _Ended
 
 
 _NONE = Fault("none", run=-1)
@@ -157,13 +188,19 @@ def run_drill(drill: Drill, url: str, *, goes_on: bool = False) -> Verdict:
     It ends with the first fault that the handler does not survive, unless it `goes_on`.
     """
     first = _run(drill, url, Fault("undisturbed"))
+    if first.ended.state != "completed":
+        wanted, found = {"state": "completed"}, {"state": first.ended.state}
+        if first.ended.reason is not None:
+            found["reason"] = first.ended.reason
+        finding = Finding("undisturbed", wanted, found)
+        return Verdict(drill.title, 1, [finding], completes=False)
     again = _run(drill, url, Fault("undisturbed"))
     if first.effects != again.effects:
         sentence = "two undisturbed runs differ, so effects= has to leave out what differs"
         return Verdict(drill.title, 2, [Finding(sentence, first.effects, again.effects)])
     findings: list[Finding] = []
     runs = 2
-    for fault in _faults(first):
+    for fault in _faults(first, Path(_file_of(drill)).name):
         seen = _run(drill, url, fault)
         runs += 1
         if seen.effects != first.effects:
@@ -173,22 +210,32 @@ def run_drill(drill: Drill, url: str, *, goes_on: bool = False) -> Verdict:
     return Verdict(drill.title, runs, findings)
 
 
-def _faults(seen: _Seen) -> Iterator[Fault]:
-    for run, (lines, replies) in enumerate(seen.counts[:_MOST_RUNS]):
+def _faults(seen: _Seen, file: str) -> Iterator[Fault]:
+    for run, (lines, replies, places) in enumerate(seen.counts[:_MOST_RUNS]):
         when = f" in run {run + 1}" if len(seen.counts) > 1 else ""
         yield Fault(f"delivered twice, the acknowledgement was lost{when}", run, loses_ack=True)
         for line in _some(lines, _MOST_KILLS):
-            yield Fault(f"killed before line {line} of {lines}{when}", run, kill_at=line)
+            yield Fault(f"killed before {file}:{places[line]}{when}", run, kill_at=line)
         for call in _some(replies, _MOST_REPLIES):
             yield Fault(f"the store's reply {call} was lost{when}", run, lose_reply=call)
-        for line in sorted({max(lines // 2, 1), lines} if lines else ()):
-            yield Fault(f"overtaken by another worker at line {line}{when}", run, late_at=line)
+        for line in _late(lines):
+            at = f"{file}:{places[line]}{when}"
+            yield Fault(f"overtaken by another worker at {at}", run, late_at=line)
+
+
+def _late(lines: int) -> Sequence[int]:
+    return sorted({max(lines // 2, 1), lines}) if lines else ()
 
 
 def _some(many: int, most: int) -> Sequence[int]:
     if many <= most:
         return range(1, many + 1)
     return sorted({1 + round(n * (many - 1) / (most - 1)) for n in range(most)})
+
+
+def _file_of(drill: Drill) -> str:
+    """The file of the handler, whose lines are counted."""
+    return inspect.getsourcefile(inspect.unwrap(drill.function)) or ""
 
 
 # One run
@@ -206,12 +253,12 @@ def _run(drill: Drill, url: str, fault: Fault) -> _Seen:
                 drill.setup()
             asyncio.run(_add(url, drill))
             counts = _played(drill, url, redis, fault)
-            state = asyncio.run(_end(url))
+            ended = asyncio.run(_end(url))
             effects = {"effects": drill.effects()} if drill.effects else _files() | _store(redis)
         finally:
             os.chdir(before)
             redis.close()
-    return _Seen(state | effects, counts)
+    return _Seen({"state": ended.state, "result": ended.result} | effects, counts, ended)
 
 
 def _played(drill: Drill, url: str, redis: "Redis", fault: Fault) -> list[_Counts]:
@@ -254,7 +301,7 @@ class _Child:
             os.close(self._may_go_on)
             tracer = _Tracer(drill, fault, reports, waits)
             code = asyncio.run(_attempt(url, drill, fault, tracer))
-            os.write(reports, b"%d %d" % (tracer.lines, tracer.replies))
+            os.write(reports, tracer.counts().said())
         except BaseException:
             traceback.print_exc()
         finally:
@@ -275,8 +322,7 @@ class _Child:
 
     def counts(self) -> _Counts:
         """What it has run; nothing when it was killed."""
-        numbers = self._said.removeprefix(_LATE).split()
-        return _Counts(*map(int, numbers)) if len(numbers) == 2 else _Counts(0, 0)
+        return _Counts.heard(self._said.removeprefix(_LATE))
 
 
 class _Tracer:
@@ -286,9 +332,16 @@ class _Tracer:
         self.lines = 0
         self.replies = 0
         self._fault = fault
-        self._file = inspect.getsourcefile(inspect.unwrap(drill.function))
+        self._file = _file_of(drill)
+        self._places = array("I")
         self._reports = reports
         self._waits = waits
+
+    def counts(self) -> _Counts:
+        """What was run, with the places that the report may name."""
+        named = {*_some(self.lines, _MOST_KILLS), *_late(self.lines)}
+        places = {line: self._places[line - 1] for line in sorted(named)}
+        return _Counts(self.lines, self.replies, places)
 
     def start(self) -> None:
         threading.settrace(self._enter)
@@ -318,6 +371,7 @@ class _Tracer:
     def _line(self, frame: FrameType, event: str, arg: Any) -> Any:
         if event == "line":
             self.lines += 1
+            self._places.append(frame.f_lineno)
             if self.lines == self._fault.kill_at:
                 os._exit(_KILLED)
             if self.lines == self._fault.late_at:
@@ -328,7 +382,10 @@ class _Tracer:
 
 async def _attempt(url: str, drill: Drill, fault: Fault, tracer: _Tracer) -> int:
     async with await connect(url) as store:
-        source = BullSource(store, QueueKeys(QUEUE), ClaimOptions(worker="drill"))
+        call = drill.call
+        sealing = None if call is None else tasks_of(call.task).sealing
+        options = ClaimOptions(worker="drill")
+        source = BullSource(store, QueueKeys(QUEUE), options, sealing=sealing)
         claims = (await source.settle([], claim=1)).claims
         if not claims:
             return _NOTHING_TO_DO
@@ -408,12 +465,12 @@ def _lose_locks(redis: "Redis") -> None:
     redis.delete(f"bull:{QUEUE}:drill:lock")
 
 
-async def _end(url: str) -> dict[str, Any]:
+async def _end(url: str) -> _Ended:
     async with Queue(QUEUE, url) as queue:
         job = await queue.get_job("drill")
         if job is None:
-            return {"state": "gone"}
-        return {"state": await job.state(), "result": job.result}
+            return _Ended("gone")
+        return _Ended(await job.state(), job.result, job.failed_reason)
 
 
 # What a handler has done

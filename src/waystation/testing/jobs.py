@@ -3,13 +3,14 @@
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Generator, Mapping
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast
 
 from waystation.bullmq import Job
 from waystation.core.durations import Duration
-from waystation.core.errors import InvalidOption, NoHandler
+from waystation.core.errors import InvalidInput, InvalidOption, NoHandler
 from waystation.core.runtime.handlers import Handler, handler_of
 from waystation.core.runtime.worker import Worker, WorkerOptions
+from waystation.tasks import Task, Tasks
 from waystation.testing.memory import MemorySource
 
 Data = TypeVar("Data")
@@ -90,6 +91,9 @@ async def run_jobs(
     The handlers run as in a worker: `async def` on the loop, plain `def` in a thread, each for
     `timeout` at most. A job that fails runs again at once while it has attempts left.
     """
+    for job in jobs:
+        if not isinstance(job, MemoryJob):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInput(f"run_jobs takes jobs, got {job!r}; make one: MemoryJob({job!r})")
     source = MemorySource()
     entries = {job: source.add(job, attempts=job.max_attempts) for job in jobs}
     options = WorkerOptions(concurrency=concurrency, timeout=timeout, poll=0.01)
@@ -110,6 +114,13 @@ async def run_jobs(
     return list(jobs)
 
 
+def has_tasks(handlers: Any) -> bool:
+    """Whether tasks stand where handlers of jobs are wanted. Internal."""
+    if isinstance(handlers, Mapping):
+        return any(map(has_tasks, cast(Mapping[str, Any], handlers).values()))
+    return isinstance(handlers, Task | Tasks)
+
+
 class _Counting(Handler[MemoryJob[Any]]):
     """The handler for each job's name; counts the attempts."""
 
@@ -121,13 +132,13 @@ class _Counting(Handler[MemoryJob[Any]]):
         super().__init__(self._run)
         self._any: Handler[Any] | None = None
         self._by_name: dict[str, Handler[Any]] = {}
-        if callable(handlers):
-            self._any = handler_of(handlers, concurrency=concurrency)
-        elif not isinstance(handlers, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if has_tasks(handlers) or not (callable(handlers) or isinstance(handlers, Mapping)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidOption(
                 f"run_jobs takes a handler, or one for each name, got {handlers!r}; "
                 "tasks run in a sandbox, and a task can be called as the function it is"
             )
+        if callable(handlers):
+            self._any = handler_of(handlers, concurrency=concurrency)
         else:
             for name, each in handlers.items():
                 self._by_name[name] = handler_of(each, concurrency=concurrency)

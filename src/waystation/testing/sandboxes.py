@@ -2,20 +2,22 @@
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, TypeAlias, TypeVar, cast, overload
+from typing import Any, TypeAlias, TypeVar, Unpack, cast, overload
 
 from waystation.bullmq import Job, PayloadOptions, Queue, Worker
 from waystation.bullmq.fields import JobFields
 from waystation.bullmq.redis.commands import hash_at, server_ms
 from waystation.bullmq.redis.keys import PREFIX, QueueKeys
+from waystation.bullmq.redis.queue_scripts import count_jobs
 from waystation.bullmq.states import State
 from waystation.bullmq.steps import duration_of
-from waystation.core.durations import Duration, milliseconds, seconds
-from waystation.core.errors import InvalidOption
+from waystation.core.durations import Duration, DurationKeywords, milliseconds, seconds
+from waystation.core.errors import InvalidOption, NoHandler
 from waystation.core.store.connection import Store, connect
 from waystation.tasks import Next, Tasks
+from waystation.testing.jobs import has_tasks
 from waystation.testing.servers import embedded_server
 
 Handlers: TypeAlias = Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]]
@@ -40,6 +42,7 @@ class Sandbox:
         self._payloads: dict[str, PayloadOptions | None] = {}
         self._handlers: dict[str, Any] = {}
         self._failures: dict[tuple[str, str], dict[int, BaseException]] = {}
+        self._has_run = False
 
     def queue(self, name: str) -> Queue:
         """The queue of this name."""
@@ -72,7 +75,7 @@ class Sandbox:
             return
         if handlers is None:
             raise InvalidOption(f"the queue {queue} needs a handler, or tasks: box.handle(tasks)")
-        if isinstance(handlers, Tasks):
+        if has_tasks(handlers):
             raise InvalidOption("tasks know their queues: box.handle(tasks)")
         self._handlers[queue] = handlers
         self._use(queue, payloads)
@@ -87,20 +90,35 @@ class Sandbox:
     async def run_all(self, *, timeout: Duration = 30.0) -> None:
         """Run what can run now, retries that are due included; what is delayed stays.
 
-        Raises `TimeoutError` when jobs still run after `timeout`.
+        Raises `TimeoutError` when jobs still run after `timeout`, and `NoHandler` when jobs wait,
+        but none of them in a queue that has a handler.
         """
-        async with asyncio.timeout(seconds(timeout, "timeout")):
-            workers = [self._worker(name) for name in self._handlers]
-            tasks = [asyncio.create_task(worker.run(signals=False)) for worker in workers]
-            try:
-                while await self._runnable() and not any(task.done() for task in tasks):
-                    await asyncio.wait(tasks, timeout=_LOOK_EVERY_S)
-            finally:
-                for worker in workers:
-                    worker.stop()
-                await asyncio.gather(*tasks)
+        limit_s = seconds(timeout, "timeout")
+        await self._check_handlers()
+        limit = asyncio.timeout(limit_s)
+        try:
+            async with limit:
+                await self._run_until_done()
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            left = _listed(await self._runnable())
+            raise TimeoutError(f"after {limit_s:g} s jobs still run or wait: {left}") from None
 
-    async def advance(self, duration: Duration | None = None, **given: float) -> None:
+    async def _run_until_done(self) -> None:
+        workers = [self._worker(name) for name in self._handlers]
+        tasks = [asyncio.create_task(worker.run(signals=False)) for worker in workers]
+        try:
+            while await self._runnable() and not any(task.done() for task in tasks):
+                await asyncio.wait(tasks, timeout=_LOOK_EVERY_S)
+        finally:
+            for worker in workers:
+                worker.stop()
+            await asyncio.gather(*tasks)
+
+    async def advance(
+        self, duration: Duration | None = None, **given: Unpack[DurationKeywords]
+    ) -> None:
         """Turn the time of delays, retries, sleeps and time-outs forward, such as `days=3`."""
         ms = milliseconds(duration_of(duration, given), "the duration")
         for name in self._queues:
@@ -179,13 +197,48 @@ class Sandbox:
         if error is not None:
             raise error
 
-    async def _runnable(self) -> int:
-        many, now = 0, await server_ms(self._store.hot)
-        for name in self._handlers:
-            delayed = self._keys(name).delayed
-            due = await self._store.ask("ZCOUNT", delayed, "-inf", (now + 1) * 4096)
-            many += due + sum((await self.queue(name).counts(*_RUNNABLE)).values())
-        return many
+    async def _check_handlers(self) -> None:
+        """Refuse to do nothing while jobs wait that probably should run."""
+        # A queue whose jobs are only counted needs no handler, once others have run.
+        self._has_run = self._has_run or bool(await self._runnable())
+        if self._has_run:
+            return
+        waiting = await self._waiting_without_handler()
+        if waiting:
+            known = ", ".join(map(repr, self._handlers)) or "none"
+            raise NoHandler(
+                f"nothing can run: jobs wait in {_listed(waiting)}, but queues with a handler are: "
+                f"{known}; write box.handle({next(iter(waiting))!r}, handler), or box.handle(tasks)"
+            )
+
+    async def _runnable(self) -> dict[str, int]:
+        """How many jobs can run now, or run, in each queue that has a handler."""
+        return await self._ready([self._keys(name) for name in self._handlers])
+
+    async def _waiting_without_handler(self) -> dict[str, int]:
+        queues = [self._keys(name) for name in self._queues if name not in self._handlers]
+        if not self._handlers:
+            # Code under test may have opened queues of its own.
+            found = cast(
+                AsyncIterator[bytes], self._store.redis.scan_iter(match="*:meta", _type="HASH")
+            )
+            names = [key.decode("utf-8", "replace").rsplit(":", 2) async for key in found]
+            queues += [QueueKeys(name, prefix=prefix) for prefix, name, _ in sorted(names)]
+        return await self._ready(queues)
+
+    async def _ready(self, queues: Iterable[QueueKeys]) -> dict[str, int]:
+        ready: dict[str, int] = {}
+        now = await server_ms(self._store.hot)
+        for keys in queues:
+            due = await self._store.ask("ZCOUNT", keys.delayed, "-inf", (now + 1) * 4096)
+            counted = await count_jobs(self._store.hot, keys, states=_RUNNABLE)
+            if many := due + sum(counted):
+                ready[keys.name] = many
+        return ready
+
+
+def _listed(queues: Mapping[str, int]) -> str:
+    return ", ".join(f"{name!r} ({many})" for name, many in queues.items())
 
 
 def _checked_first(

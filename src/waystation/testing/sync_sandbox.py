@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, ExitStack
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, Unpack, overload
 
 from waystation.bullmq import PayloadOptions, SyncJob
-from waystation.core.durations import Duration
+from waystation.core.durations import Duration, DurationKeywords
 from waystation.core.errors import WrongState
 from waystation.sync import Queue
 from waystation.tasks import Tasks
@@ -75,11 +75,12 @@ class SyncSandbox:
     def run_all(self, *, timeout: Duration = 30.0) -> None:
         """Run what can run now, retries that are due included; what is delayed stays.
 
-        Raises `TimeoutError` when jobs still run after `timeout`.
+        Raises `TimeoutError` when jobs still run after `timeout`, and `NoHandler` when jobs wait,
+        but none of them in a queue that has a handler.
         """
         self._run(self._box.run_all(timeout=timeout))
 
-    def advance(self, duration: Duration | None = None, **given: float) -> None:
+    def advance(self, duration: Duration | None = None, **given: Unpack[DurationKeywords]) -> None:
         """Turn the time of delays, retries, sleeps and time-outs forward, such as `days=3`."""
         self._run(self._box.advance(duration, **given))
 
