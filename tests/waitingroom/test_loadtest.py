@@ -1,12 +1,15 @@
 """The crowd at the real doors: it comes in, and sees what a room does wrong."""
 
+import msgspec
 import pytest
 
+from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 from tests.waitingroom.http import hands
 from waystation.core.errors import InvalidOption
 from waystation.core.http.server import serving
 from waystation.waitingroom.loadtest import Visits
+from waystation.waitingroom.loadtest import visits as visits_module
 from waystation.waitingroom.loadtest.simulator import Crowd, Mood
 from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.running.maintenance import RoomMaintenance
@@ -51,6 +54,31 @@ async def test_a_crowd_comes_in_through_the_doors(redis_url: str) -> None:
     assert "the crowd itself was late by" in verdicts
     assert any(name.endswith("times beat") for name in verdicts)
     assert seen[-1] == (SMALL.visitors, 0)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600 * PATIENCE)
+async def test_those_who_are_late_take_their_turn_back(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(visits_module, "LATE_S", (0.5, 1.0))
+    crowd = msgspec.structs.replace(SMALL, visitors=60, no_show=0.5, late=0.9)
+    port = free_port()
+    async with hands.house(redis_url) as house:
+        await house.room.open(
+            RoomOptions(admission_rate=25, max_active=500, newcomers_per_minute=0, claim_window=60)
+        )
+        async with (
+            RoomMaintenance(house.rooms, house.context.metrics),
+            serving(house.app, host="127.0.0.1", port=port),
+        ):
+            visits = Visits(f"http://127.0.0.1:{port}/{SHOP}", crowd, connections=16)
+            verdicts = {each.name: each for each in await visits.run()}
+    assert int(verdicts["turns that were taken back"].seen) > 0
+    assert visits.outcomes[Mood.DONE] > crowd.visitors // 2
+    assert verdicts["broken promises"].holds, verdicts["broken promises"]
+    assert verdicts["people overtaken"].seen == f"0 of {crowd.visitors}"
+    assert len(visits.called) == crowd.visitors
 
 
 async def test_a_room_that_is_not_there_is_told_as_such() -> None:

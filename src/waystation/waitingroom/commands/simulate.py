@@ -19,6 +19,9 @@ def simulate(
     visitors: Annotated[int, typer.Option(help="People who come.", min=100)] = 20_000,
     hours: Annotated[float, typer.Option(help="How long they keep coming.")] = 6.0,
     no_show: Annotated[float, typer.Option(help="Share of those called who stay away.")] = 0.3,
+    late: Annotated[
+        float, typer.Option(help="Share of those who stay away that take their turn back.")
+    ] = 0.0,
     patience: Annotated[
         float, typer.Option(help="Seconds after which people give up, on average.", min=1)
     ] = 600.0,
@@ -40,6 +43,7 @@ def simulate(
         visitors=visitors,
         hours=hours,
         no_show=no_show,
+        late=late,
         patience_s=patience,
         session_median_s=session,
         seed=seed,

@@ -29,6 +29,8 @@ class Tally:
         self.problems: list[str] = []
         self.turns: list[Turn] = []
         self.moved_back = 0
+        self.returned = 0
+        """Turns that were missed and taken back."""
         self._in_time = 0
         self._came = 0
         self._late_s: list[float] = []
@@ -57,6 +59,7 @@ class Tally:
             Verdict("visitors", f"{visitors:,}", "", True),
             *(Verdict(f"of them {mood}", f"{n:,}", "", True) for mood, n in self._ended()),
             *(Verdict(f"refused as {why}", f"{n:,}", "", True) for why, n in self._refused()),
+            Verdict("turns that were taken back", f"{self.returned:,}", "", True),
             Verdict("arrivals made as planned", f"{held:.1%}", "≥ 99 %", held >= PACE_HELD),
             _spread("the crowd itself was late by", self._late_s),
             _spread("and waited for a free connection", self._held_up_s),

@@ -9,26 +9,32 @@ import asyncio
 import math
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import NamedTuple
 from urllib.parse import quote
 
 from waystation.core.errors import StoreUnreachable
+from waystation.waitingroom.estimates.spread import Wait
 from waystation.waitingroom.loadtest.client import Answer, Connection, Site
 from waystation.waitingroom.loadtest.simulator import Crowd, Mood, Verdict
 from waystation.waitingroom.loadtest.simulator.people import Person
 from waystation.waitingroom.loadtest.tally import Tally, Turn
+from waystation.waitingroom.visitor import Place
 
 CONNECTIONS = 256
 CLAIMS_WITHIN_S = 5.0
 HIDDEN_S = 60.0
 """A browser lets a page that nobody sees look once a minute."""
+LATE_S = (5.0, 125.0)
+"""How long after the end of their turn those who are late come to take it back."""
 
 _NEEDS = {
     "look": Mood.WAITS,
     "beat": Mood.WAITS,
     "leave": Mood.WAITS,
     "claim": Mood.CALLED,
+    "recover": Mood.MISSED,
     "complete": Mood.INSIDE,
 }
 """Who has moved on in the meantime takes none of the steps that were planned."""
@@ -71,6 +77,7 @@ class Visits:
         self._dice = random.Random(crowd.seed)
         self._due: asyncio.Queue[_Step] = asyncio.Queue()
         self._tally = Tally()
+        self._called_in: list[Person] = []
         self._came = self._ended = 0
         self._over = asyncio.Event()
 
@@ -78,6 +85,11 @@ class Visits:
     def outcomes(self) -> Counter[Mood]:
         """What became of everybody."""
         return self._tally.outcomes
+
+    @property
+    def called(self) -> Sequence[Person]:
+        """Everybody who saw that their turn came; their instants are those of the event loop."""
+        return self._called_in
 
     async def run(self) -> list[Verdict]:
         """Let the crowd come and go, and say what is to be said about it."""
@@ -120,6 +132,8 @@ class Visits:
                 self._beaten(visit, await self._ask(connection, visit, "POST", "heartbeat"))
             case "claim":
                 self._claimed(visit, await self._ask(connection, visit, "POST", "claim"))
+            case "recover":
+                self._recovered(visit, await self._ask(connection, visit, "POST", "recover"))
             case "leave":
                 visit.person.mood = Mood.LEFT
                 if self._dice.random() >= self.crowd.silent:
@@ -157,6 +171,7 @@ class Visits:
             return
         visit.token = answer.body["token"]
         visit.seq = answer.body.get("seq")
+        person.place = Place(answer.body["position_id"], "")
         person.joined_s = now
         person.leaves_s += now
         self._later(person.leaves_s, "leave", visit)
@@ -179,22 +194,48 @@ class Visits:
 
     def _called(self, visit: _Visit, answer: Answer) -> None:
         person, now = visit.person, self._now()
-        if visit.seq is not None:
-            self._tally.turns.append(Turn(answer.body["claim_deadline"], visit.seq))
-        if self._dice.random() < self.crowd.no_show:
-            self._end(visit, Mood.MISSED)
-        else:
-            person.mood, person.called_s = Mood.CALLED, now
+        deadline = answer.body["claim_deadline"]
+        first = person.called_s < 0
+        if first:
+            person.called_s = now
+            self._called_in.append(person)
+            if visit.seq is not None:
+                self._tally.turns.append(Turn(deadline, visit.seq))
+        if not first or self._dice.random() >= self.crowd.no_show:
+            person.mood = Mood.CALLED
             self._later(now + self._dice.uniform(0, CLAIMS_WITHIN_S), "claim", visit)
+        elif self._dice.random() < self.crowd.late:
+            person.mood = Mood.MISSED
+            left_s = (datetime.fromisoformat(deadline) - datetime.now(UTC)).total_seconds()
+            self._later(now + left_s + self._dice.uniform(*LATE_S), "recover", visit)
+        else:
+            self._end(visit, Mood.MISSED)
+
+    def _recovered(self, visit: _Visit, answer: Answer) -> None:
+        if answer.status != 200:
+            self._end(visit, Mood.MISSED, problem=f"{visit.key} could not return: {answer.body}")
+            return
+        # Who returned is counted among those who did, and is called before everybody else.
+        visit.person.mood, visit.ahead = Mood.WAITS, math.inf
+        self._tally.returned += 1
+        self._beat_again(visit, answer)
+        self._look_again(visit, answer)
 
     def _look_again(self, visit: _Visit, answer: Answer) -> None:
         ahead = answer.body.get("people_ahead", visit.ahead)
         self._tally.moved_back += ahead > visit.ahead
         visit.ahead = ahead
+        self._estimated(visit.person, answer)
         after_s = answer.body["poll_after_ms"] / 1000
         if visit.person.hidden:
             after_s = max(after_s, HIDDEN_S)
         self._later(self._now() + after_s, "look", visit)
+
+    def _estimated(self, person: Person, answer: Answer) -> None:
+        told = answer.body["estimated_wait"]
+        if told["known"] and person.called_s < 0:
+            wait = Wait(p10=told["p10"], p50=told["p50"], p90=told["p90"])
+            person.told.append((self._now(), wait))
 
     def _beaten(self, visit: _Visit, answer: Answer) -> None:
         # Whatever a heartbeat finds out, the next look does, too.
