@@ -1,6 +1,7 @@
 """The operator's page in a real browser."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 from playwright.async_api import Page, expect
@@ -50,6 +51,45 @@ async def test_an_operator_sees_the_room_and_steers_it(street: Street) -> None:
     entries = await street.house.app.operators.audit(10)
     actions = [each["action"] for each in entries]
     assert actions == ["resume", "rate", "message", "pause", "sign-in"]
+
+
+async def test_looks_are_tried_on_before_anybody_else_sees_them(
+    street: Street, tmp_path: Path
+) -> None:
+    page = await _opened(street)
+    frame = page.frame_locator("#frame")
+    await expect(frame.locator("h1")).to_have_text("Join the line")
+    await page.fill("#own-text", "Two tickets each.")
+    await page.fill("#font", "monospace")
+    await expect(frame.locator(".own")).to_have_text("Two tickets each.")
+    await expect(frame.locator("body")).to_have_css("font-family", re.compile("ui-monospace"))
+    await page.fill("#accent", "#ffee00")
+    await expect(page.locator("#looks-trouble")).to_contain_text("would do")
+    await page.fill("#accent", "#7a1f5c")
+    await expect(page.locator("#looks-trouble")).to_be_empty()
+    behind = tmp_path / "behind.png"
+    behind.write_bytes(await page.locator("#chart").screenshot())
+    await page.set_input_files("#background", behind)
+    await expect(frame.locator("body")).to_have_css("background-image", re.compile("data:image"))
+    assert await complaints(page) == []
+    await picture(page, "operator-looks")
+    visitor = await street.visitor()
+    await street.arrive(visitor)
+    await shows(visitor, "waiting")
+    assert await visitor.locator(".own").count() == 0
+
+    await page.click("#looks-form button.primary")
+    await page.wait_for_selector("text=The waiting page looks like this now.")
+    # Browsers may keep the page for ten seconds, so somebody else looks.
+    other = await street.visitor()
+    await street.arrive(other)
+    await shows(other, "waiting")
+    assert await other.inner_text(".own") == "Two tickets each."
+    assert await complaints(other) == []
+    await picture(other, "waiting-with-looks")
+    await page.click("#looks-clear")
+    await page.wait_for_selector("text=The waiting page looks as it comes.")
+    await expect(frame.locator(".own")).to_have_count(0)
 
 
 async def test_a_wrong_key_opens_nothing(street: Street) -> None:

@@ -11,6 +11,7 @@ from waystation.core.errors import InvalidOption
 from waystation.waitingroom.pages.theme import Theme
 
 PAGE = f"/api/v1/admin/queues/{QUEUE}/page"
+FONT = "data:font/woff2;base64," + base64.b64encode(b"wOF2 a font").decode()
 LOGO = "data:image/png;base64," + base64.b64encode(b"\x89PNG a picture").decode()
 
 
@@ -64,11 +65,48 @@ async def test_looks_can_be_tried_out_and_nothing_is_kept(house: House) -> None:
         {"text": {"en<script>": "x"}},
         {"language": "../etc"},
         {"html": "<b>"},
+        {"background": "https://elsewhere.test/sea.jpg"},
+        {"background": "data:image/svg+xml;base64,AAAA"},
+        {"background": "data:image/png;base64," + "A" * 200_000},
+        {"font": "Inter; } * { display: none"},
+        {"font": 'Inter", url(x'},
+        {"font": "a, b, c, d, e, f"},
+        {"font_file": "data:font/ttf;base64,AAAA"},
+        {"font_file": "data:font/woff2;base64,AAAA) } body {"},
     ],
 )
 async def test_37_nothing_but_looks_can_be_brought(house: House, wrong: dict[str, object]) -> None:
     admin = await house.operator()
     assert (await admin.http.put(PAGE, json=wrong)).status_code in (400, 413, 422)
+
+
+async def test_a_site_brings_its_font_and_a_picture(house: House) -> None:
+    admin = await house.operator()
+    picture = "data:image/jpeg;base64," + "B" * 120_000
+    looks = {"font": "Inter, Gill Sans, serif", "font_file": FONT, "background": picture}
+    assert (await admin.http.put(PAGE, json=looks)).status_code == 200
+    page = await house.visitor().get(f"/wait/{QUEUE}")
+    assert f"url({FONT}) format" in page.text
+    family = 'font-family: "site", "Inter", "Gill Sans", Georgia, "Times New Roman", serif;'
+    assert family in page.text
+    assert f"url({picture}) center" in page.text
+    assert "font-src data:" in page.headers["content-security-policy"]
+    assert 'font-family: "Inter", system-ui,' in Theme(font="Inter").css()
+    assert "font-face" not in Theme(font="Inter").css()
+
+
+async def test_a_form_shows_looks_in_a_frame_of_the_same_site_alone(house: House) -> None:
+    viewer = await house.operator("viewer")
+    theme = {"theme": '{"accent": "#123456"}'}
+    shown = await viewer.http.post(f"{PAGE}/preview", data=theme)
+    assert shown.status_code == 200
+    assert "--accent: #123456" in shown.text
+    assert "frame-ancestors 'self'; sandbox" in shown.headers["content-security-policy"]
+    foreign = {"sec-fetch-site": "cross-site"}
+    refused = await viewer.http.post(f"{PAGE}/preview", data=theme, headers=foreign)
+    assert refused.status_code == 403
+    spoiled = await viewer.http.post(f"{PAGE}/preview", data={"theme": "{"})
+    assert spoiled.status_code == 400
 
 
 def test_a_colour_that_cannot_be_read_is_refused_and_lightened_for_the_night() -> None:

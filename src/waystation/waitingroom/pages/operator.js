@@ -140,11 +140,41 @@
     return Object.entries(told).filter(([name]) => !['version', 'updated_at'].includes(name)).map(([name, value]) => `${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`).join(', ');
   };
 
+  // The waiting page as it would look, while it is being changed; nothing is kept until it is used.
+  const files = { logo: 'logo', background: 'background', 'font-file': 'font_file' };
+  let looks = {}, trying = 0;
+  const chosen = () => ({ ...looks, accent: at('accent').value.trim(), accent_dark: at('accent-dark').value.trim(), font: at('font').value.trim(), text: { ...looks.text, en: at('own-text').value } });
+  const wear = (theme) => {
+    looks = theme;
+    for (const [id, name] of [['accent', 'accent'], ['accent-dark', 'accent_dark'], ['font', 'font']]) at(id).value = theme[name] || '';
+    at('own-text').value = (theme.text && theme.text.en) || '';
+    for (const id of Object.keys(files)) at(id).value = '';
+    return tryOn();
+  };
+  const tryOn = async () => {
+    const path = `${base}/page/preview?status=${at('shown').value}`, theme = chosen();
+    const answer = await fetch(path, { method: 'POST', cache: 'no-store', credentials: 'same-origin', headers: { 'content-type': 'application/json' }, body: JSON.stringify(theme) });
+    at('looks-trouble').textContent = answer.ok ? '' : (await answer.json()).detail;
+    if (!answer.ok) return;
+    at('theme').value = JSON.stringify(theme);
+    at('try-form').action = path;
+    at('try-form').submit();
+  };
+  const soon = () => { clearTimeout(trying); trying = setTimeout(tryOn, 300); };
+  for (const id of ['accent', 'accent-dark', 'font', 'own-text', 'shown']) at(id).addEventListener('input', soon);
+  for (const [id, name] of Object.entries(files)) at(id).addEventListener('change', () => {
+    const reader = new FileReader();
+    // What a browser calls a font differs; what counts is what is in the file.
+    reader.onload = () => { looks = { ...looks, [name]: name === 'font_file' ? reader.result.replace(/^data:[^,]*,/, 'data:font/woff2;base64,') : reader.result }; soon(); };
+    if (at(id).files.length) reader.readAsDataURL(at(id).files[0]);
+  });
+
   const enter = (who) => {
     at('login').hidden = true; at('board').hidden = at('me').hidden = false; at('trouble').textContent = '';
     at('name').textContent = `${who.name}, ${who.role}`;
     at('enrol').hidden = who.name.startsWith('oidc:');
     watch();
+    ask('GET', `${base}/page`).then(wear).catch(() => { at('looks').hidden = true; });
     lists().catch((error) => { at('trouble').textContent = error.message; });
   };
   const enrol = async () => {
@@ -172,6 +202,8 @@
   };
   on('login', 'submit', signIn);
   on('enrol', 'click', enrol);
+  on('looks-form', 'submit', async () => { const told = await act('The waiting page looks like this now.', 'PUT', `${base}/page`, chosen()); if (told) wear(told); });
+  on('looks-clear', 'click', async () => { if (await act('The waiting page looks as it comes.', 'DELETE', `${base}/page`)) wear({}); });
   on('sign-out', 'click', async () => { await ask('DELETE', `${admin}/sign-in`); leave(); });
   on('pause', 'click', () => act('Paused: everybody keeps their place.', 'POST', `${base}/pause`));
   on('resume', 'click', () => act('People are called in again.', 'POST', `${base}/resume`));

@@ -1,15 +1,19 @@
 """Operator routes for the theme of the waiting page."""
 
-from waystation.core.errors import InvalidOption
+from waystation.core import codec
+from waystation.core.errors import InvalidOption, Malformed
+from waystation.core.http.cookies import require_own_site
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import NO_STORE, Answer, Request, answer
-from waystation.waitingroom.http.admin.context import FAILS, MOST_BODY, ROOT, AdminContext
+from waystation.core.http.problems import Code, Problem
+from waystation.waitingroom.http.admin.context import FAILS, ROOT, AdminContext
 from waystation.waitingroom.http.pages.waiting import Shown, values
 from waystation.waitingroom.http.theme_store import ThemeStore
 from waystation.waitingroom.pages import words as dictionary
 from waystation.waitingroom.pages.render import fill
 from waystation.waitingroom.pages.theme import Theme
 
+MOST_LOOKS = 524_288
 STATUSES = (
     "new", "invite", "missed", "left", "gone", "closed", "full", "crowded", "cookies",
     "maintenance", "rejected",
@@ -36,7 +40,7 @@ class ThemeAdmin:
     async def put(self, request: Request) -> Answer:
         """Change the theme of the waiting page."""
         room, who = await self._context.allowed(request, "admin")
-        looks = await request.read(Theme, MOST_BODY)
+        looks = await request.read(Theme, MOST_LOOKS)
         before = await room.state()
         await self._themes.put(room, looks)
         await self._context.note_change(who, "page", room, before, await room.state())
@@ -65,7 +69,7 @@ class ThemeAdmin:
     async def preview(self, request: Request) -> Answer:
         """Preview the page as HTML; nothing is stored."""
         room, _ = await self._context.allowed(request, "viewer")
-        looks = await request.read(Theme, MOST_BODY)
+        looks = await _tried(request)
         status = request.query.get("status", "new")
         lang = request.query.get("lang", looks.language or dictionary.FALLBACK)
         if status not in STATUSES or lang not in dictionary.languages():
@@ -75,6 +79,20 @@ class ThemeAdmin:
         )
         page = fill("waiting.html", values(shown))
         # It is to be looked at: nothing of it runs or leads anywhere.
-        policy = b"default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"
+        policy = (
+            b"default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; "
+            b"frame-ancestors 'self'; sandbox"
+        )
         headers = [NO_STORE, (b"content-security-policy", policy)]
         return Answer(200, page, b"text/html; charset=utf-8", headers)
+
+
+async def _tried(request: Request) -> Theme:
+    """The theme to try out, as JSON or as the form of the operator's page sends it to a frame."""
+    if not request.header("content-type").startswith("application/x-www-form-urlencoded"):
+        return await request.read(Theme, MOST_LOOKS)
+    require_own_site(request)
+    try:
+        return codec.decode((await request.form(2 * MOST_LOOKS)).get("theme", "{}"), Theme)
+    except Malformed as error:
+        raise Problem(400, Code.MALFORMED, str(error)) from None

@@ -16,17 +16,20 @@ def page_headers(
     leads_to: str = "'self'",
     workers: str = "'none'",
     embeds: str = "",
+    frames: str = "",
     kept: tuple[bytes, bytes] = NO_STORE,
 ) -> Headers:
     """The headers of a page with this style sheet and this script, and with no others.
 
-    `embeds` are the addresses of a CAPTCHA, which the page may load if it has to.
+    `embeds` are the addresses of a CAPTCHA, which the page may load if it has to; `frames` what it
+    may show in a frame besides.
     """
     runs = _hashed(script) if script else "'none'"
-    theirs, frames = (f" {embeds}", f"frame-src {embeds}; ") if embeds else ("", "")
+    theirs = f" {embeds}" if embeds else ""
+    framed = f"frame-src {embeds or frames}; " if embeds or frames else ""
     policy = (
         f"default-src 'none'; script-src {runs}{theirs}; style-src {_hashed(style)}; "
-        f"img-src data:; connect-src 'self'{theirs}; {frames}worker-src {workers}; "
+        f"img-src data:; font-src data:; connect-src 'self'{theirs}; {framed}worker-src {workers}; "
         f"form-action {leads_to}; base-uri 'none'; frame-ancestors 'none'"
     )
     return [

@@ -219,7 +219,8 @@ class Pages:
                 "no_provider": "" if self._provider else "hidden",
             },
         )
-        return Answer(200, page, PAGE, page_headers(style=css, script=script))
+        headers = page_headers(style=css, script=script, frames="'self'")
+        return Answer(200, page, PAGE, headers)
 
     async def _form(self, request: Request) -> tuple[Room, dict[str, str]]:
         require_own_site(request)
