@@ -1,10 +1,11 @@
-"""Envoy and Traefik as their pages tell to run them, in front of a room and a site."""
+"""Caddy, Envoy and Traefik as their pages tell to run them, in front of a room and a site."""
 
 import asyncio
+import os
 import re
 import sys
 from asyncio.subprocess import DEVNULL, STDOUT
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -13,7 +14,20 @@ from tests.support.ports import free_port
 from tests.support.programs import require_program
 
 PAGES = Path(__file__).parents[3] / "docs" / "how-to"
-_RECIPE = re.compile(r"^```yaml\n(.+?)^```$", re.MULTILINE | re.DOTALL)
+_RECIPE = re.compile(r"^```(?:yaml|caddyfile)\n(.+?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@asynccontextmanager
+async def caddy(folder: Path, *, room: int, origin: int) -> AsyncGenerator[int]:
+    """Run Caddy; the port that it listens on."""
+    port = free_port()
+    file = folder / "Caddyfile"
+    # Other tests may have the port of the interface that lets Caddy be changed while it runs.
+    alone = "{\n\tadmin off\n\tpersist_config off\n}\n"
+    file.write_text(alone + _recipe("caddy", {"8080": room, "8000": origin, "8088": port}))
+    here = {**os.environ, "XDG_DATA_HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
+    async with _running(folder, port, "caddy", "run", "--config", str(file), env=here):
+        yield port
 
 
 @asynccontextmanager
@@ -51,11 +65,13 @@ def _recipe(page: str, ports: dict[str, int]) -> str:
 
 
 @asynccontextmanager
-async def _running(folder: Path, port: int, name: str, *args: str) -> AsyncGenerator[None]:
+async def _running(
+    folder: Path, port: int, name: str, *args: str, env: Mapping[str, str] | None = None
+) -> AsyncGenerator[None]:
     log = folder / "log"
     with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(
-            _program(name), *args, cwd=folder, stdin=DEVNULL, stdout=output, stderr=STDOUT
+            _program(name), *args, cwd=folder, env=env, stdin=DEVNULL, stdout=output, stderr=STDOUT
         )
     try:
         await _listening(port, process, log)

@@ -1,4 +1,4 @@
-"""What holds behind nginx, Envoy and Traefik alike."""
+"""What holds behind nginx, Caddy, Envoy and Traefik alike."""
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -12,7 +12,12 @@ from tests.waitingroom.middleware.nginx import nginx
 from waystation.waitingroom.middleware import Rule
 
 PAGE = "Accept: text/html"
-PROXIES = {"nginx": nginx, "envoy": recipes.envoy, "traefik": recipes.traefik}
+PROXIES = {
+    "nginx": nginx,
+    "caddy": recipes.caddy,
+    "envoy": recipes.envoy,
+    "traefik": recipes.traefik,
+}
 SPELLINGS = (
     "/;/checkout", "/.;/checkout", "/foo/..;/checkout", "/%5ccheckout", "/%5Ccheckout",
     "/\\checkout", "/foo\\..\\checkout", "/%2563heckout", "/%252563heckout", "/%255ccheckout",
@@ -78,7 +83,7 @@ async def test_the_site_never_sees_a_cookie_of_the_room(block: Block) -> None:
     assert "wr_" not in block.seen[-1][2].get("cookie", "")
 
 
-@pytest.mark.parametrize("block", ["nginx", "envoy"], indirect=True)
+@pytest.mark.parametrize("block", ["nginx", "caddy", "envoy"], indirect=True)
 async def test_nor_does_the_part_that_nobody_waits_for(block: Block) -> None:
     """Traefik cannot take cookies out of a request by itself, as its page says."""
     many = "; ".join(f"__Host-wr_s_{number}=x" for number in range(20))
