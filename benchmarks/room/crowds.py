@@ -1,8 +1,8 @@
-"""Three crowds that hold a room to the waits it tells: `python -m benchmarks.room.crowds`.
+"""Three crowds that hold a room to the waits it shows: `python -m benchmarks.room.crowds`.
 
 The clock is turned, so an hour takes well under a minute; the scripts and the store are the real
 ones. Nothing is known beforehand. Numbers are seeds (1, 2 and 3 by default); `--picture FILE` draws
-what was told and what came of it.
+what was shown and what came of it.
 """
 
 import asyncio
@@ -38,40 +38,40 @@ def crowds(seed: int = 1) -> Mapping[str, Crowd]:
 
 
 class Judged(NamedTuple):
-    """How true the waits were that one crowd was told."""
+    """How true the waits were that one crowd was shown."""
 
     people: int
     error: float
     """How far off the middle of the first range was, by the wait that was left; the mean."""
     inside: float
-    """The share that was called within the first range it was told."""
+    """The share that was called within the first range it was shown."""
     standing: float
-    """The same, where a range that was told before an operator's change gives way to the next."""
+    """The same, where a range that was shown before an operator's change gives way to the next."""
     width: float
     """From p10 to p90, by the middle; the mean."""
     unknown: float
-    """The share that was told nothing on joining."""
+    """The share that was shown nothing on joining."""
     broken: int
     """People whose latest time the page has moved back, which it does by more than a minute."""
     broken_twice: int
 
 
 def judged(called: Sequence[Person], changed_s: float = math.inf) -> Judged:
-    """Hold what people were told against when they were called."""
-    told = [each for each in called if each.told and _left_s(each) > 30]
+    """Hold what people were shown against when they were called."""
+    shown = [each for each in called if each.estimates and _left_s(each) > 30]
     errors, widths, broken = list[float](), list[float](), list[int]()
     inside = standing = 0
-    for each in told:
-        left_s, wait = _left_s(each), each.told[0][1]
+    for each in shown:
+        left_s, wait = _left_s(each), each.estimates[0][1]
         errors.append(abs(wait.p50 - left_s) / left_s)
         widths.append((wait.p90 - wait.p10) / wait.p50)
-        inside += _holds(each, each.told[0])
-        later = (told for told in each.told if told[0] >= changed_s > each.told[0][0])
-        standing += _holds(each, next(later, each.told[0]))
+        inside += _holds(each, each.estimates[0])
+        later = (wait for wait in each.estimates if wait[0] >= changed_s > each.estimates[0][0])
+        standing += _holds(each, next(later, each.estimates[0]))
         broken.append(_broken(each))
-    many = max(1, len(told))
+    many = max(1, len(shown))
     return Judged(
-        len(told),
+        len(shown),
         sum(errors) / many,
         inside / many,
         standing / many,
@@ -83,12 +83,12 @@ def judged(called: Sequence[Person], changed_s: float = math.inf) -> Judged:
 
 
 def _left_s(person: Person) -> float:
-    """How long it was to the call when they were first told."""
-    return person.called_s - person.told[0][0]
+    """How long it was to the call when they were first shown a wait."""
+    return person.called_s - person.estimates[0][0]
 
 
-def _holds(person: Person, told: tuple[float, Wait]) -> bool:
-    at, wait = told
+def _holds(person: Person, shown: tuple[float, Wait]) -> bool:
+    at, wait = shown
     # A second either way is how exact the calls themselves are.
     return wait.p10 - 1 <= person.called_s - at <= wait.p90 + 1
 
@@ -96,13 +96,13 @@ def _holds(person: Person, told: tuple[float, Wait]) -> bool:
 def _broken(person: Person) -> int:
     """How often the latest time that the page shows was moved back."""
     promise = None
-    for at, wait in person.told:
+    for at, wait in person.estimates:
         promise = kept_promise(promise, wait.p90, at)
     return promise.moved if promise else 0
 
 
 class Promise(NamedTuple):
-    """The latest time that somebody has been told."""
+    """The latest time that somebody was promised."""
 
     latest: float
     moved: int = 0
@@ -114,7 +114,7 @@ def kept_promise(promise: Promise | None, p90: float, now: float) -> Promise:
     latest = now + p90
     if promise is None:
         return Promise(latest)
-    # A page tells minutes, so one of them is no change; and what is moved once has time to spare.
+    # A page shows minutes, so one of them is no change; and what is moved once has time to spare.
     if latest > promise.latest + 60:
         return Promise(now + 1.25 * p90, promise.moved + 1)
     return promise if promise.moved else Promise(min(latest, promise.latest))
@@ -138,7 +138,7 @@ def changed_s(crowd: Crowd) -> float:
 
 def main(arguments: Sequence[str]) -> None:
     """Print the figures of the three crowds."""
-    table = Table(title="first-told waits of three crowds", title_justify="left")
+    table = Table(title="first waits shown of three crowds", title_justify="left")
     for heading in (
         "", "people", "error", "inside", "standing", "width", "unknown", "moved back", "twice",
     ):  # fmt: skip
@@ -167,16 +167,16 @@ WIDE, HIGH, LEFT, TOP, BETWEEN = 760, 150, 56, 34, 46
 
 
 def picture(panels: Mapping[str, Sequence[Person]]) -> str:
-    """For each crowd the range that was told, and the wait, by the minute of joining."""
+    """For each crowd the range that was shown, and the wait, by the minute of joining."""
     height = TOP + len(panels) * (HIGH + BETWEEN)
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDE} {height}" '
             'font-family="system-ui, sans-serif" font-size="12" role="img" '
-            'aria-label="Waits that were told and waits as they were, minute by minute">',
+            'aria-label="Waits that were shown and waits as they were, minute by minute">',
             f'<rect width="{WIDE}" height="{height}" fill="#fff"/>',
             f'<rect x="{LEFT}" y="9" width="16" height="10" fill="#bcd7cf"/>'
-            f'<text x="{LEFT + 22}" y="18" fill="#1b1b1b">range told on joining (p10 to p90)</text>'
+            f'<text x="{LEFT + 22}" y="18" fill="#222">range shown on joining (p10 to p90)</text>'
             f'<line x1="{LEFT + 250}" x2="{LEFT + 266}" y1="14" y2="14" stroke="#0b5a4a" '
             f'stroke-width="2"/><text x="{LEFT + 272}" y="18" fill="#1b1b1b">wait as it was</text>',
             *(

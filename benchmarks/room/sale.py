@@ -214,8 +214,8 @@ def _progress(crowd: Crowd) -> Any:
 def _waits(visits: Visits, began: float) -> list[tuple[float, float, float, float]]:
     minutes = dict[int, list[tuple[float, float, float]]]()
     for each in visits.called:
-        if each.told:
-            at, wait = each.told[0]
+        if each.estimates:
+            at, wait = each.estimates[0]
             row = wait.p10 / 60, wait.p90 / 60, (each.called_s - at) / 60
             minutes.setdefault(int((each.joined_s - began) // 60), []).append(row)
     means = list[tuple[float, float, float, float]]()

@@ -15,7 +15,7 @@ def person(called_s: float, *told: tuple[float, float, float, float]) -> Person:
     """Somebody who joined at 0 and was told these ranges: when, p10, p50 and p90."""
     each = Person(0, Crowd(), random.Random(1))
     each.joined_s, each.called_s = 0.0, called_s
-    each.told = [(at, Wait(p10=p10, p50=p50, p90=p90)) for at, p10, p50, p90 in told]
+    each.estimates = [(at, Wait(p10=p10, p50=p50, p90=p90)) for at, p10, p50, p90 in told]
     return each
 
 

@@ -128,7 +128,7 @@ class PlaceBody(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Notice(msgspec.Struct, kw_only=True):
-    """What the operator tells everybody."""
+    """The operator's message to all visitors."""
 
     text: dict[str, str]
     level: str = "info"
@@ -224,7 +224,7 @@ class PollPolicy(msgspec.Struct, kw_only=True):
 
 
 class EtaModel(msgspec.Struct, kw_only=True):
-    """What it takes to work out the wait from a place, as a visitor's status tells it."""
+    """What it takes to work out the wait from a place, as a visitor's status has it."""
 
     mu: list[float]
     """People of each lane called in per second; 0 while nobody is."""

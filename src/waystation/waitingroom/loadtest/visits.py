@@ -232,10 +232,10 @@ class Visits:
         self._later(self._now() + after_s, "look", visit)
 
     def _estimated(self, person: Person, answer: Answer) -> None:
-        told = answer.body["estimated_wait"]
-        if told["known"] and person.called_s < 0:
-            wait = Wait(p10=told["p10"], p50=told["p50"], p90=told["p90"])
-            person.told.append((self._now(), wait))
+        shown = answer.body["estimated_wait"]
+        if shown["known"] and person.called_s < 0:
+            wait = Wait(p10=shown["p10"], p50=shown["p50"], p90=shown["p90"])
+            person.estimates.append((self._now(), wait))
 
     def _beaten(self, visit: _Visit, answer: Answer) -> None:
         # Whatever a heartbeat finds out, the next look does, too.

@@ -70,7 +70,7 @@ def percentile(kept: Mapping[str, int], share: float) -> int | None:
 
 
 def _share(kept: Mapping[str, int], name: str, by: int = 1) -> float | None:
-    many = kept.get("told_n", 0)
+    many = kept.get("estimate_n", 0)
     return round(kept.get(name, 0) / many / by, 4) if many else None
 
 
@@ -90,9 +90,9 @@ def _read(hour: str, kept: Mapping[str, int]) -> Hour:
         refused=total("refused"),
         passed=total("passed"),
         peak_queue_size=kept.get("peak_queue_size", 0),
-        estimates=kept.get("told_n", 0),
-        estimates_within=_share(kept, "told_in"),
-        estimate_error=_share(kept, "told_off", 100),
+        estimates=kept.get("estimate_n", 0),
+        estimates_within=_share(kept, "estimate_in"),
+        estimate_error=_share(kept, "estimate_off", 100),
         wait_mean_s=kept.get("avg_wait_time"),
         wait_p50_s=percentile(kept, 0.5),
         wait_p90_s=percentile(kept, 0.9),

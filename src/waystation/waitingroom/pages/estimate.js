@@ -1,5 +1,5 @@
 'use strict';
-// The wait of somebody with so many ahead, as waystation.waitingroom.estimates.estimate tells it.
+// The wait of somebody with so many ahead, as waystation.waitingroom.estimates.estimate works it out.
 const estimatedWait = ({ mu, before, theta, points, by_lot }, lane, ahead) => {
   const pace = mu[lane], lot = by_lot[lane];
   if (!(pace > 0)) return { known: false };
@@ -15,16 +15,16 @@ const estimatedWait = ({ mu, before, theta, points, by_lot }, lane, ahead) => {
     const high = factors.map((factor, each) => Math.max(low[each], factor * until));
     slopes = factors;
     if (wanted < until) {
-      slopes = high.map((told, each) => (told - low[each]) / (until - since));
+      slopes = high.map((seconds, each) => (seconds - low[each]) / (until - since));
       break;
     }
     since = until;
     low = high;
   }
-  const [p10, p50, p90] = low.map((told, each) => told + slopes[each] * (wanted - since));
+  const [p10, p50, p90] = low.map((seconds, each) => seconds + slopes[each] * (wanted - since));
   return { known: true, p10, p50, p90 };
 };
-// The latest time that somebody is told, in seconds. A page tells minutes, so one of them is no
+// The latest time that somebody is promised, in seconds. A page shows minutes, so one of them is no
 // change; and what is moved back once has time to spare, so that it need not be moved again.
 const keptPromise = (promise, p90, now) => {
   const latest = now + p90;

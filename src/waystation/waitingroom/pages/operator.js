@@ -15,9 +15,9 @@
       headers: content === undefined ? {} : { 'content-type': 'application/json' },
       body: content === undefined ? undefined : JSON.stringify(content),
     });
-    const told = answer.status === 204 ? {} : await answer.json();
-    if (!answer.ok) throw Object.assign(new Error(told.detail || answer.statusText), { status: answer.status, code: told.code });
-    return told;
+    const reply = answer.status === 204 ? {} : await answer.json();
+    if (!answer.ok) throw Object.assign(new Error(reply.detail || answer.statusText), { status: answer.status, code: reply.code });
+    return reply;
   };
 
   const minutes = (seconds) => seconds === null ? '–' : seconds < 60 ? '< 1 min' : `${number.format(Math.round(seconds / 60))} min`;
@@ -104,10 +104,10 @@
   const act = async (sentence, method, path, content) => {
     at('done').textContent = at('trouble').textContent = '';
     try {
-      const told = await ask(method, path, content);
+      const reply = await ask(method, path, content);
       at('done').textContent = sentence;
       await lists();
-      return told;
+      return reply;
     } catch (error) { at('trouble').textContent = error.message; if (error.status === 401) leave(); }
   };
 
@@ -135,9 +135,9 @@
   };
 
   const change = ({ before, after }) => {
-    const told = JSON.parse(after === 'null' ? before : after);
-    if (told === null || typeof told !== 'object') return String(told ?? '');
-    return Object.entries(told).filter(([name]) => !['version', 'updated_at'].includes(name)).map(([name, value]) => `${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`).join(', ');
+    const values = JSON.parse(after === 'null' ? before : after);
+    if (values === null || typeof values !== 'object') return String(values ?? '');
+    return Object.entries(values).filter(([name]) => !['version', 'updated_at'].includes(name)).map(([name, value]) => `${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`).join(', ');
   };
 
   // The waiting page as it would look, while it is being changed; nothing is kept until it is used.
@@ -178,8 +178,8 @@
     lists().catch((error) => { at('trouble').textContent = error.message; });
   };
   const enrol = async () => {
-    const told = await act('From now on the sign-in asks for a code.', 'POST', `${admin}/sign-in/second-factor`);
-    if (told) { at('factor').hidden = false; at('factor-secret').textContent = told.secret; at('factor-uri').textContent = told.uri; at('factor').focus(); }
+    const reply = await act('From now on the sign-in asks for a code.', 'POST', `${admin}/sign-in/second-factor`);
+    if (reply) { at('factor').hidden = false; at('factor-secret').textContent = reply.secret; at('factor-uri').textContent = reply.uri; at('factor').focus(); }
   };
   const leave = () => { at('factor').hidden = true; at('factor-secret').textContent = at('factor-uri').textContent = ''; if (live) live.close(); live = null; at('login').hidden = false; at('board').hidden = at('me').hidden = true; at('key').focus(); };
 
@@ -202,7 +202,7 @@
   };
   on('login', 'submit', signIn);
   on('enrol', 'click', enrol);
-  on('looks-form', 'submit', async () => { const told = await act('The waiting page looks like this now.', 'PUT', `${base}/page`, chosen()); if (told) wear(told); });
+  on('looks-form', 'submit', async () => { const reply = await act('The waiting page looks like this now.', 'PUT', `${base}/page`, chosen()); if (reply) wear(reply); });
   on('looks-clear', 'click', async () => { if (await act('The waiting page looks as it comes.', 'DELETE', `${base}/page`)) wear({}); });
   on('sign-out', 'click', async () => { await ask('DELETE', `${admin}/sign-in`); leave(); });
   on('pause', 'click', () => act('Paused: everybody keeps their place.', 'POST', `${base}/pause`));
@@ -218,14 +218,14 @@
     at('close-name').value = '';
     if (typed === queue) act('It is over.', 'POST', `${base}/close`); else at('trouble').textContent = `Type ${queue} to close it.`;
   });
-  on('message-form', 'submit', () => act('Everybody is told.', 'POST', `${base}/message`, { text: { [at('message-lang').value]: at('message').value }, level: at('message-warning').checked ? 'warning' : 'info' }));
+  on('message-form', 'submit', () => act('All visitors see the message.', 'POST', `${base}/message`, { text: { [at('message-lang').value]: at('message').value }, level: at('message-warning').checked ? 'warning' : 'info' }));
   on('message-clear', 'click', () => { at('message').value = ''; act('The message is gone.', 'POST', `${base}/message`, { text: {} }); });
   on('admit-form', 'submit', () => act('They are called.', 'POST', `${base}/admit`, { count: Number(at('admit').value) }));
   on('weights-form', 'submit', () => act('The lanes are set.', 'PATCH', base, { lane_weights: [0, 1, 2, 3].map((lane) => Number(at(`w${lane}`).value)) }));
   on('event-form', 'submit', () => act('It is planned.', 'POST', `${base}/events`, { name: at('event-name').value, event_start_time: time('starts'), event_end_time: time('ends'), prequeue_start_time: time('gathers'), shuffle_at_event_start: Boolean(time('gathers')) && at('shuffle').checked }));
   on('codes-form', 'submit', async () => {
-    const told = await act('These codes are shown this once.', 'POST', `${base}/codes`, { batch: at('batch').value, count: Number(at('count').value), uses: Number(at('uses').value), lane: Number(at('codes-lane').value) });
-    if (told) { at('codes').hidden = false; at('codes').value = told.codes.join('\n'); at('codes').focus(); }
+    const reply = await act('These codes are shown this once.', 'POST', `${base}/codes`, { batch: at('batch').value, count: Number(at('count').value), uses: Number(at('uses').value), lane: Number(at('codes-lane').value) });
+    if (reply) { at('codes').hidden = false; at('codes').value = reply.codes.join('\n'); at('codes').focus(); }
   });
 
   ask('GET', `${admin}/sign-in`).then(enter).catch(() => at('key').focus());

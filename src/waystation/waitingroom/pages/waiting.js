@@ -28,19 +28,19 @@
       headers: content === undefined ? {} : { 'content-type': 'application/json' },
       body: content === undefined ? undefined : JSON.stringify(content),
     });
-    const told = answer.status === 204 ? {} : await answer.json();
-    return { status: answer.status, ok: answer.ok, told, after: Number(answer.headers.get('retry-after')) || 0 };
+    const reply = answer.status === 204 ? {} : await answer.json();
+    return { status: answer.status, ok: answer.ok, reply, after: Number(answer.headers.get('retry-after')) || 0 };
   };
 
   // Work that a room may ask for before it gives a place away.
   const solve = async () => {
-    const { status, told } = await ask('GET', '/challenge');
+    const { status, reply } = await ask('GET', '/challenge');
     if (status !== 200) return {};
-    if (told.algorithm === 'captcha') return { captcha: await confirm(told) };
+    if (reply.algorithm === 'captcha') return { captcha: await confirm(reply) };
     const text = new TextEncoder();
     for (let tried = 0; ; tried++) {
-      const digest = new DataView(await crypto.subtle.digest('SHA-256', text.encode(`${told.challenge}:${tried}`)));
-      if (digest.getUint32(0) >>> (32 - told.difficulty) === 0) return { pow: `${told.challenge}:${tried}` };
+      const digest = new DataView(await crypto.subtle.digest('SHA-256', text.encode(`${reply.challenge}:${tried}`)));
+      if (digest.getUint32(0) >>> (32 - reply.difficulty) === 0) return { pow: `${reply.challenge}:${tried}` };
     }
   };
 
@@ -91,13 +91,13 @@
   const join = async () => {
     const wanted = { locale: facts.lang };
     if (facts.ticket) wanted.ticket = facts.ticket;
-    const { ok, told, after } = await ask('POST', '/enqueue', { ...wanted, ...await solve() });
-    if (!ok) return refuse(told.code, after);
+    const { ok, reply, after } = await ask('POST', '/enqueue', { ...wanted, ...await solve() });
+    if (!ok) return refuse(reply.code, after);
     refused = 0;
-    beatDue = Date.now() + told.heartbeat_after_ms;
-    show(told);
-    if (told.status === 'pass') goIn();
-    else { announce(`${say('head_waiting')}. ${sentence(told)}`); schedule(told.poll_after_ms); follow(); }
+    beatDue = Date.now() + reply.heartbeat_after_ms;
+    show(reply);
+    if (reply.status === 'pass') goIn();
+    else { announce(`${say('head_waiting')}. ${sentence(reply)}`); schedule(reply.poll_after_ms); follow(); }
   };
 
   // No place is given; what that means, and when to ask again.
@@ -170,10 +170,10 @@
 
   const status = async () => {
     const beats = Date.now() >= beatDue;
-    const { ok, told, after } = beats ? await ask('POST', '/heartbeat', { visible: !document.hidden }) : await ask('GET', '/status');
-    if (!ok) return lose(told, after);
-    if (beats) beatDue = Date.now() + told.heartbeat_after_ms;
-    show(told);
+    const { ok, reply, after } = beats ? await ask('POST', '/heartbeat', { visible: !document.hidden }) : await ask('GET', '/status');
+    if (!ok) return lose(reply, after);
+    if (beats) beatDue = Date.now() + reply.heartbeat_after_ms;
+    show(reply);
     follow();
   };
 
@@ -190,16 +190,16 @@
     live.onerror = stop;
   };
 
-  const show = (told) => {
-    const rises = told.people_ahead > body.people_ahead;
-    body = rises ? { ...told, people_ahead: body.people_ahead } : told;
+  const show = (reply) => {
+    const rises = reply.people_ahead > body.people_ahead;
+    body = rises ? { ...reply, people_ahead: body.people_ahead } : reply;
     draw();
   };
 
   const rounded = (count) => count < 100 ? count : count < 1000 ? Math.round(count / 10) * 10 : Math.round(count / 100) * 100;
 
-  const sentence = (told) => {
-    const wait = told.estimated_wait || { known: false };
+  const sentence = (reply) => {
+    const wait = reply.estimated_wait || { known: false };
     if (!wait.known) return say('unknown');
     const from = Math.floor(wait.p10 / 60), to = Math.ceil(wait.p90 / 60);
     if (to <= 1) return say('soon');
@@ -210,7 +210,7 @@
     return from < 1 || from === to ? say(form('minutes', to), { n: number.format(to) }) : say(form('range', to), { from: number.format(from), to: number.format(to) });
   };
 
-  // What was told is kept, or moved back once: nobody is put off again and again.
+  // A promised time is kept, or moved back once: nobody is put off again and again.
   let promise = null, promised = null, holder = '';
   const hold = (wait) => {
     if (!wait || !wait.known || wait === promised) return;
@@ -247,7 +247,7 @@
     banner(wait);
     notice();
     progress(word);
-    // What a room told that could not reach its store is as old as it says.
+    // What comes from a room that cannot reach its store is as old as it says.
     at('updated').textContent = say('updated', { time: second.format(body.seen_at ? new Date(body.seen_at) : new Date()) });
     if (body.position_id) { at('ticket').textContent = body.position_id.slice(-6); at('ticket-line').hidden = false; }
     at('notify').hidden = !waits || !('Notification' in window) || Notification.permission !== 'default';
@@ -273,7 +273,7 @@
     const minutes = Math.floor(left / 60), days = Math.floor(left / 86400);
     if (minutes < 60) return `${minutes}:${two(left % 60)}`;
     const hours = `${Math.floor(minutes / 60) % 24}:${two(minutes % 60)}:${two(left % 60)}`;
-    // Days and more are told as an instant.
+    // Days and more are shown as an instant.
     return days ? new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short' }).format(new Date(until)) : hours;
   };
 
@@ -286,12 +286,12 @@
   };
 
   const notice = () => {
-    const told = body.message, text = told && (told.text[facts.lang] || told.text.en || Object.values(told.text)[0]);
+    const message = body.message, text = message && (message.text[facts.lang] || message.text.en || Object.values(message.text)[0]);
     const box = at('notice');
     if (text && box.textContent !== text) announce(text);
     box.textContent = text || '';
     box.hidden = !text;
-    box.className = `notice ${told && told.level === 'warning' ? 'warning' : 'info'}`;
+    box.className = `notice ${message && message.level === 'warning' ? 'warning' : 'info'}`;
   };
 
   const progress = (word) => {
@@ -366,7 +366,7 @@
 
   // Browsers let the timers of a hidden page fire once a minute, but not those of its workers.
   const clockwork = (() => {
-    const source = 'let timer; onmessage = (told) => { clearTimeout(timer); timer = setTimeout(() => postMessage(0), told.data); };';
+    const source = 'let timer; onmessage = (asked) => { clearTimeout(timer); timer = setTimeout(() => postMessage(0), asked.data); };';
     try { return new Worker(URL.createObjectURL(new Blob([source], { type: 'text/javascript' }))); } catch { return null; }
   })();
   const wake = () => { if (Date.now() + 20 >= due) tick(); };

@@ -43,7 +43,7 @@ class Minutes(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Message(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What everybody is told, by language; an empty one takes it away."""
+    """The message to all visitors, by language; an empty one takes it away."""
 
     text: dict[str, Annotated[str, stated(maxLength=LONGEST_MESSAGE)]]
     level: Annotated[str, stated(enum=["info", "warning"])] = "info"
@@ -215,7 +215,7 @@ class Analytics(msgspec.Struct, kw_only=True):
 
 
 class NewWebhook(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Somebody to be told."""
+    """A webhook to be added."""
 
     url: str
     events: list[Annotated[str, stated(enum=list(HOOK_EVENTS))]] = []

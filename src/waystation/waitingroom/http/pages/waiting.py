@@ -152,14 +152,14 @@ def _scripts(name: str, title: str, lang: str, words: Words) -> Markup:
 
 def _notices(shown: Shown, words: Words) -> dict[str, str]:
     said = notice(shown.state)
-    told = (said.text.get(shown.lang) or next(iter(said.text.values()), "")) if said else ""
+    message = (said.text.get(shown.lang) or next(iter(said.text.values()), "")) if said else ""
     state = serving_state(shown.state)
     paused = shown.status in ("waiting", "returned") and state == "paused"
     trouble = words.get(shown.trouble, "")
     return {
-        "notice": told,
+        "notice": message,
         "notice_level": said.level if said and said.level == "warning" else "info",
-        "notice_hidden": _unless(bool(told)),
+        "notice_hidden": _unless(bool(message)),
         "banner": trouble or (words["paused"] if paused else ""),
         "banner_hidden": _unless(paused or bool(trouble)),
     }

@@ -106,6 +106,7 @@ class Person:
         "beat_s",
         "bot",
         "called_s",
+        "estimates",
         "hidden",
         "joined_s",
         "lane",
@@ -119,7 +120,6 @@ class Person:
         "rate",
         "secret",
         "shared",
-        "told",
     )
 
     def __init__(self, number: int, crowd: Crowd, dice: random.Random) -> None:
@@ -141,8 +141,8 @@ class Person:
         self.ahead = 0
         self.rate = 0.0
         self.p10 = self.p50 = self.p90 = -1.0
-        self.told: list[tuple[float, Wait]] = []
-        """What they were told about their wait, and when."""
+        self.estimates: list[tuple[float, Wait]] = []
+        """The waits that they were shown, and when."""
 
     @property
     def key(self) -> str:

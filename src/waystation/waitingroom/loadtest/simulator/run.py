@@ -197,7 +197,7 @@ class Simulation:
         expected = estimate.wait(state, entry.status)
         if expected is not None:
             person.p10, person.p50, person.p90 = expected.p10, expected.p50, expected.p90
-            person.told.append((now, expected))
+            person.estimates.append((now, expected))
         self._people[entry.place.id] = person
         self._later(person.leaves_s, "leave", person)
         self._later(now + person.beat_s, "beat", person)
@@ -244,7 +244,7 @@ class Simulation:
         status = await self.room.status(person.place)
         state = self._state
         if state is not None and (expected := estimate.wait(state, status)) is not None:
-            person.told.append((self._clock.seconds, expected))
+            person.estimates.append((self._clock.seconds, expected))
 
     def _call(self, person: Person, all_lanes_wait: bool) -> None:
         now = self._clock.seconds

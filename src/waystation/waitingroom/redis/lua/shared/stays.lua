@@ -55,10 +55,10 @@ local function keep_promise(line, id, waited_s, now)
   local p10, p50, p90, formula = string.match(promised, '^(.-):(.-):(.-):(.-)$')
   p10, p50, p90, formula = tonumber(p10), tonumber(p50), tonumber(p90), tonumber(formula)
   if not (p10 and p50 and p90 and formula) or formula <= 0 then return end
-  count(line.stats, 'told_n', 1)
+  count(line.stats, 'estimate_n', 1)
   -- A second either way is how exact the calls themselves are.
-  if waited_s >= p10 - 1 and waited_s <= p90 + 1 then count(line.stats, 'told_in', 1) end
-  count(line.stats, 'told_off', math.floor(100 * math.abs(p50 - waited_s) / math.max(1, waited_s) + 0.5))
+  if waited_s >= p10 - 1 and waited_s <= p90 + 1 then count(line.stats, 'estimate_in', 1) end
+  count(line.stats, 'estimate_off', math.floor(100 * math.abs(p50 - waited_s) / math.max(1, waited_s) + 0.5))
   if waited_s < 5 then return end
   local step = math.floor(math.log(waited_s / formula) / 0.02)
   redis.call('HINCRBY', line.ratios, math.max(-60, math.min(60, step)), 1)
