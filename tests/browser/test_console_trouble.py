@@ -99,7 +99,7 @@ async def test_a_slow_answer_is_waited_for_and_comes_too_late_for_another_view(
         page = await built.page("failures")
         await page.route("**/api/v1/overview", slow)
         await page.goto(f"{built.url}/#/overview")
-        await asked.wait()
+        await asyncio.wait_for(asked.wait(), limit(60))
         await page.locator("main").get_by_text("Loading").wait_for()
         await built.go(page, "schedulers")
         async with page.expect_response("**/api/v1/overview"):
@@ -128,7 +128,7 @@ async def test_a_button_that_has_begun_is_not_pressed_twice(
         await page.route("**/actions/pause", slow)
         button = page.get_by_role("button", name="Pause", exact=True)
         await button.click()
-        await counted.wait()
+        await asyncio.wait_for(counted.wait(), limit(60))
         await button.click()
         may_answer.set()
         dialog = page.get_by_role("dialog")

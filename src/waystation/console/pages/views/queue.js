@@ -67,6 +67,8 @@ export async function queue(root, { parts, query, signal }) {
   const [why, actions, charts, tabs, bulk, list, live] = Array.from({ length: 7 }, () => h('div', { class: 'part' }));
   const title = h('h1', {});
   let turns = 0;
+  let shown = '';
+  let strips = '';
   const feed = h('ol', { class: 'feed', 'aria-label': 'What happens now' });
 
   async function refresh(acted = false) {
@@ -102,12 +104,18 @@ export async function queue(root, { parts, query, signal }) {
   }
 
   function drawHead(acted = false) {
-    replace(title, name, reply.paused && [' ', chip('paused')]);
     const offered = ['pause', 'resume', 'retry-all', 'promote-all', 'drain', 'clean', 'obliterate'].filter((each) =>
       reply.actions.includes(each) && each !== (reply.paused ? 'pause' : 'resume'));
     const useful = { 'retry-all': reply.counts[reply.failed], 'promote-all': reply.counts.delayed };
-    if (acted || !held(actions)) replace(actions, reply.actions.length ? h('div', { class: 'row wrap' }, may('operator') && ['bullmq', 'routing'].includes(product) && button('Add a job', add, 'primary'), offered.filter((each) => useful[each] !== 0).map((each) =>
-      button(LABELS[each], doing(each, each === 'clean' ? () => ({ state: 'completed' }) : each === 'retry-all' ? () => ({ until: new Date().toISOString() }) : undefined), DANGER.includes(each) ? 'danger quiet' : ''))) : null);
+    const wanted = offered.filter((each) => useful[each] !== 0);
+    // What stays as it is is not drawn anew, so that nobody presses a button that is just gone.
+    const look = [reply.paused, reply.actions.length > 0, ...wanted].join();
+    if (look !== shown && (acted || !held(actions))) {
+      shown = look;
+      replace(title, name, reply.paused && [' ', chip('paused')]);
+      replace(actions, reply.actions.length ? h('div', { class: 'row wrap' }, may('operator') && ['bullmq', 'routing'].includes(product) && button('Add a job', add, 'primary'), wanted.map((each) =>
+        button(LABELS[each], doing(each, each === 'clean' ? () => ({ state: 'completed' }) : each === 'retry-all' ? () => ({ until: new Date().toISOString() }) : undefined), DANGER.includes(each) ? 'danger quiet' : ''))) : null);
+    }
     if (days) return;
     const points = reply.points.slice(-150);
     const times = points.map((point) => point[P.at]);
@@ -129,6 +137,9 @@ export async function queue(root, { parts, query, signal }) {
   }
 
   function drawTabs() {
+    const look = JSON.stringify([state, reply.counts]);
+    if (look === strips) return;
+    strips = look;
     const before = tabs.firstChild?.scrollLeft;
     const focused = [...(tabs.firstChild?.children || [])].indexOf(document.activeElement);
     const strip = h('div', { class: 'tabs', role: 'group', 'aria-label': 'States' }, reply.states.map((each) =>
