@@ -17,6 +17,7 @@ from tests.waitingroom.hands import Hands, hands_on
 from waystation.core.store import embedded
 from waystation.core.store.connection import connect
 from waystation.pipeline.feedback import wait_models
+from waystation.pipeline.gold.ledger import ledger
 from waystation.pipeline.products import product_named
 from waystation.pipeline.products.room_places import places
 from waystation.pipeline.products.waitingroom import (
@@ -34,6 +35,7 @@ from waystation.pipeline.products.waitingroom import (
     visits,
 )
 from waystation.pipeline.sources.store import Store
+from waystation.pipeline.tables import GAPS
 from waystation.waitingroom.estimates.model import FEWEST_VISITS, Model, reached
 from waystation.waitingroom.estimates.spread import Spread
 from waystation.waitingroom.loadtest.simulator import Crowd, Simulation
@@ -110,6 +112,30 @@ async def test_having_left_and_taken_that_back_is_no_end_of_a_visit(
     assert (leaves["outcome"], leaves["waited_s"]) == ("left", 15)
     (lost,) = (row for row in places(events).collect() if row["state"] == "waiting")
     assert names[lost["subject"]] == "waits"
+
+
+async def test_whoever_an_operator_removed_is_neither_waiting_nor_lost(
+    spark: SparkSession, redis_url: str
+) -> None:
+    async with hands_on(redis_url) as hands:
+        await hands.open(admission_rate=1, max_active=10)
+        await hands.join_all("called", "waiting", "stays")
+        await hands.admit()
+        await hands.clock.advance(30)
+        for name in ("called", "waiting"):
+            await hands.room.remove(hands.places[name], "spam")
+        events = stories.frame(spark, await told(hands.redis, hands.keys.events))
+        names = {place.id: name for name, place in hands.places.items()}
+
+    ended = {names[row["subject"]]: row["state"] for row in places(events).collect()}
+    assert ended == {"called": "removed", "waiting": "removed", "stays": "waiting"}
+    (row,) = ledger(places(events), spark.createDataFrame([], GAPS.schema), None).collect()
+    assert (row["acknowledged"], row["terminal"], row["removed"]) == (3, 0, 2)
+    rows = {names[row["visitor"]]: row for row in visits(events).collect()}
+    assert {name: row["outcome"] for name, row in rows.items()} == ended
+    assert (rows["called"]["waited_s"], rows["waiting"]["waited_s"]) == (0, 30)
+    # Nobody of them gave up.
+    assert abandonment(visits(events)).agg(F.sum("gone")).collect()[0][0] in (0, None)
 
 
 async def test_the_funnel_counts_every_step_once(spark: SparkSession, redis_url: str) -> None:

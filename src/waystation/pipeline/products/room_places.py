@@ -9,6 +9,8 @@ from waystation.waitingroom.redis.keys import RoomKeys
 
 ENDS = ("left", "expired", "completed", "cancelled")
 """Events after which a visitor has no place any more."""
+REMOVED = "removed"
+"""The event after which an operator has taken the place away."""
 
 
 _PLACES = f"""
@@ -23,7 +25,9 @@ with folded as (
     group by line, queue, subject
 )
 select line, queue, subject, added_at, last_told_at, `date`,
-       case when last_event in {texts(ENDS)} then 'completed' else 'waiting' end as state,
+       case when last_event in {texts(ENDS)} then 'completed'
+            when last_event = '{REMOVED}' then 'removed'
+            else 'waiting' end as state,
        cast(0 as int) as duplicates
 from folded
 """

@@ -4,7 +4,7 @@ import math
 
 from waystation.core.events import Line
 from waystation.pipeline.products.facts import HistoryFrames, ProductFacts, ProductTable, State
-from waystation.pipeline.products.room_places import open_ids
+from waystation.pipeline.products.room_places import REMOVED, open_ids
 from waystation.pipeline.storage.sql import Frame, query
 from waystation.pipeline.stream_names import streams_of
 from waystation.pipeline.tables import INSTANT, INT, LONG, REAL, TEXT, Column, Layer, Table
@@ -32,11 +32,15 @@ VISITS = Table(
         Column("called_at", INSTANT, "when the visitor was first admitted"),
         Column("call_order", LONG, "order of the admissions"),
         Column("claimed_at", INSTANT, "when the visitor entered"),
-        Column("gone_at", INSTANT, "when the visitor left or expired"),
+        Column("gone_at", INSTANT, "when the visitor left, expired or was removed"),
         Column("ended_at", INSTANT, "when the session ended"),
         Column("recovered", LONG, "missed admissions that were recovered"),
-        Column("waited_s", REAL, "seconds from joining to admission or leaving"),
-        Column("outcome", TEXT, "completed, inside, missed, left, expired, called or waiting"),
+        Column("waited_s", REAL, "seconds from joining to admission or to the end of the place"),
+        Column(
+            "outcome",
+            TEXT,
+            "completed, inside, removed, left, expired, missed, called or waiting",
+        ),
     ),
 )
 
@@ -153,6 +157,7 @@ with ours as (
            min(case when event = 'admitted' then `at` end) as called_at,
            min(case when event = 'claimed' then `at` end) as claimed_at,
            max(case when event = 'left' then `at` end) as left_at,
+           max(case when event = '{REMOVED}' then `at` end) as removed_at,
            min(case when {_IS_SILENT} then `at` end) as silent_at,
            min(case when {_ENDS_A_SESSION} then `at` end) as ended_at,
            count_if(event = 'recovered' and not {_TAKES_BACK}) as recovered,
@@ -161,7 +166,9 @@ with ours as (
     from ours
     group by queue, subject
 ), visited as (
-    select *, case when times_left > 0 then left_at else silent_at end as gone_at from folded
+    select *,
+           coalesce(removed_at, case when times_left > 0 then left_at else silent_at end) as gone_at
+    from folded
 )
 select queue, visitor, lane, network, joined_at,
        coalesce(seq_admitted.col1, seq_joined) as seq,
@@ -171,6 +178,7 @@ select queue, visitor, lane, network, joined_at,
        (unix_millis(coalesce(called_at, gone_at)) - unix_millis(joined_at)) / 1000e0 as waited_s,
        case when ended_at is not null then 'completed'
             when claimed_at is not null then 'inside'
+            when removed_at is not null then 'removed'
             when times_left > 0 then 'left'
             when gone_at is not null then 'expired'
             when times_missed > 0 then 'missed'
@@ -234,13 +242,13 @@ with estimates as (
     select *, (ahead + 1) / rate as estimate
     from {{visits}} where rate > 0 and waited_s is not null
 ), grouped as (
-    select queue, waited_s, called_at,
+    select queue, waited_s, called_at, outcome,
            {_power("ahead", 4)} as ahead_from, {_power("estimate", 2)} as told_from_s
     from estimates
 ), counted as (
     select queue, ahead_from, told_from_s,
            count(*) as people,
-           count_if(called_at is null) as gone,
+           count_if(called_at is null and outcome <> '{REMOVED}') as gone,
            sum(waited_s) as watched_s
     from grouped
     group by queue, ahead_from, told_from_s
@@ -249,12 +257,13 @@ select *, gone / nullif(watched_s, 0) as hazard from counted
 """
 
 # W = ln(1 + θ·A / μ) / θ, as `waystation.waitingroom.estimates.model.closed_form` has it.
-_FORMULA = """
+_FORMULA = f"""
 with rooms as (
     select queue,
-           count_if(called_at is null and gone_at is not null) as gone,
+           count_if(called_at is null and gone_at is not null
+                    and outcome <> '{REMOVED}') as gone,
            sum(waited_s) as waited
-    from {visits}
+    from {{visits}}
     group by queue
 ), hazards as (
     select queue,
@@ -262,7 +271,7 @@ with rooms as (
     from rooms
 ), called as (
     select visits.*, theta, theta * (ahead + 1) / rate as share
-    from {visits} as visits join hazards on visits.queue = hazards.queue
+    from {{visits}} as visits join hazards on visits.queue = hazards.queue
     where called_at is not null and rate > 0 and ahead > 0
 ), guessed as (
     select *,
