@@ -9,14 +9,11 @@ import resource
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
-from typing import ParamSpec, TypeVar
 
 import msgspec
 from pyspark.sql import SparkSession
 
+from benchmarks.apart import apart
 from benchmarks.pipeline.memory import PeakMemory
 from benchmarks.pipeline_fold import duck, events
 from benchmarks.report import Report, Row
@@ -29,9 +26,6 @@ from waystation.pipeline.spark.startup import start_session
 from waystation.pipeline.tables import EVENTS
 
 SIZES = tuple(int(size) for size in os.environ.get("FOLD_EVENTS", "1000000,10000000").split(","))
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -52,8 +46,8 @@ def run() -> list[Report]:
 
 def _measured(size: int) -> Measured:
     with tempfile.TemporaryDirectory() as folder:
-        _apart(events.write, f"{folder}/events", size)
-        return _apart(_in_turn, folder)
+        apart(events.write, f"{folder}/events", size)
+        return apart(_in_turn, folder)
 
 
 def _in_turn(folder: str) -> Measured:
@@ -64,8 +58,8 @@ def _in_turn(folder: str) -> Measured:
     with PeakMemory() as memory:
         for _ in range(TIMES):
             spark_s.append(_fold(spark, files, ours))
-            beside.append(_apart(duck.fold, files, theirs))
-    wrong = _apart(duck.differences, ours, theirs)
+            beside.append(apart(duck.fold, files, theirs))
+    wrong = apart(duck.differences, ours, theirs)
     assert wrong == 0, f"Spark and DuckDB differ in {wrong:,} rows"
     spark.stop()
     return Measured(
@@ -122,9 +116,3 @@ def _growth(measured: dict[int, Measured]) -> Report:
 
 def _medians(*turns: list[float]) -> list[float]:
     return [statistics.median(each) for each in turns]
-
-
-def _apart(work: Callable[P, R], *given: P.args, **named: P.kwargs) -> R:
-    """Do something in a process of its own."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(work, *given, **named).result()

@@ -18,6 +18,7 @@ from waystation.pipeline.history import History, utc
 from waystation.pipeline.maintenance.rebuild import backfill
 from waystation.pipeline.refresh import checks, gold_tables, quality
 from waystation.pipeline.refresh.fold import fold
+from waystation.pipeline.silver.failed_items import failing
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.tables import CAPACITY, EVENTS, FAILURES, HOURLY, LEDGER, WORKERS
@@ -95,18 +96,19 @@ def test_only_the_most_frequent_kinds_have_a_row_and_every_failure_is_counted(
     at = stories.START
     seen = {"a": 5, "b": 3, "c": 1, "d": 1}
     rows = [
-        ("bullmq", "mail", f"{number % 2}", kind, kind, None, "failed", at)
+        ("bullmq", "mail", f"{number % 2}", 1, kind, kind, None, "failed", at)
         for kind, many in seen.items()
         for number in range(many)
     ]
-    rows.append(("bullmq", "sms", "9", "c", "c", None, "failed", at))
-    columns = "line string, queue string, subject string, fingerprint string, reason string"
+    rows.append(("bullmq", "sms", "9", 1, "c", "c", None, "failed", at))
+    columns = "line string, queue string, subject string, life long, fingerprint string"
     tried = spark.createDataFrame(
-        rows, f"{columns}, error_class string, outcome string, started_at timestamp"
+        rows,
+        f"{columns}, reason string, error_class string, outcome string, started_at timestamp",
     )
     found = {
         (row["queue"], row["fingerprint"]): (row["attempts"], row["subjects"], row["kinds"])
-        for row in failures(tried, most=2).collect()
+        for row in failures(failing(tried), most=2).collect()
     }
     assert found == {
         ("mail", "a"): (5, 2, 1),

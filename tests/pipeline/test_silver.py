@@ -9,11 +9,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.pipeline import oracle, stories
 from tests.pipeline.stories import StoryEvent
+from waystation.pipeline.gold.failures import COLUMNS
 from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.rebuild import rebuild
 from waystation.pipeline.refresh import fold
 from waystation.pipeline.silver import attempts as attempts_fold
 from waystation.pipeline.silver import items as items_fold
+from waystation.pipeline.silver.failed_items import failing
 from waystation.pipeline.silver.steps import steps, with_lives
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.delta import BatchId
@@ -38,6 +40,9 @@ def assert_same(history: History) -> None:
     tried, items = at_once(fresh)
     assert collected(fresh.attempts()) == collected(tried)
     assert collected(fresh.items()) == collected(items)
+    lives = attempts_fold.attempts(with_lives(steps(fresh.read(EVENTS))))
+    wanted = failing(lives).select(*COLUMNS)
+    assert collected(fresh.failed_items(COLUMNS)) == collected(wanted)
 
 
 def collected(rows: DataFrame) -> list[str]:
@@ -68,7 +73,7 @@ def test_a_fold_cut_short_at_any_commit_is_finished_by_the_next(
     fold.fold(history)
     keep(history, rows[third : 2 * third], 1)
     whole = delta.save
-    for allowed in range(3):
+    for allowed in range(4):
         left = allowed
 
         def cut_short(*given: Any, **more: Any) -> None:

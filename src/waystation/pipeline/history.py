@@ -13,6 +13,7 @@ from waystation.pipeline.products import product_tables
 from waystation.pipeline.products.facts import HistoryFrames
 from waystation.pipeline.silver import attempts as attempts_fold
 from waystation.pipeline.silver import items as items_fold
+from waystation.pipeline.silver.failed_items import failing
 from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.silver.steps import with_lives
 from waystation.pipeline.storage import delta
@@ -21,8 +22,9 @@ from waystation.pipeline.storage.delta_sink import DeltaSink
 from waystation.pipeline.storage.places import checked_root, missing_connector
 from waystation.pipeline.storage.sessions import prepared
 from waystation.pipeline.storage.sql import Frame, conform
-from waystation.pipeline.tables import ATTEMPTS, EVENTS, ITEMS, Table, every
+from waystation.pipeline.tables import ATTEMPTS, EVENTS, FAILED_ITEMS, ITEMS, Table, every
 
+_LONG = dt.timedelta(days=36_500)
 SPARK_FROM = 1_000_000
 """Rows from which on a step is left to Spark; fewer are computed in this process."""
 
@@ -81,15 +83,20 @@ class History:
             unfinished = unfinished.where(F.col("date").isin(list(days)))
         return kept.unionByName(unfinished)
 
+    def failed_items(self, columns: Sequence[str]) -> DataFrame:
+        """Some columns of each job or file, open ones too, and each kind of failure it had."""
+        kept = self.read(FAILED_ITEMS).select(*columns)
+        return kept.unionByName(failing(self._running).select(*columns))
+
     def events(self, hours: Hours | None = None) -> DataFrame:
         """All events; with `hours`, those that happened in these hours."""
         if hours is None:
             return self.read(EVENTS)
         return self.read(EVENTS, days=hours.days).where(hours.contain(F.col("at")))
 
-    def ended_items(self, subjects: Sequence[str]) -> DataFrame:
-        """The items that have ended: at least those with these ids."""
-        return self.read(ITEMS)
+    def ended_items(self, subjects: Sequence[str], columns: Sequence[str]) -> DataFrame:
+        """Some columns of the items that have ended: at least those with these ids."""
+        return self.read(ITEMS).select(*columns)
 
     def events_about(self, subjects: Sequence[str], since: dt.date) -> DataFrame:
         """The events since a day: at least those about these ids."""
@@ -147,9 +154,11 @@ class ArrowFrames:
 
     def attempts(self, hours: Hours | None = None) -> Frame:
         """All attempts, running ones included; with `hours`, those started in these hours."""
-        kept = self.read(ATTEMPTS, days=None if hours is None else hours.days)
         running = conform(self._running, ATTEMPTS.schema)
-        return _within(pa.concat_tables([kept, running]), "started_at", hours)
+        if hours is None:
+            return pa.concat_tables([self.read(ATTEMPTS), running])
+        kept = self._in_hours(ATTEMPTS, "started_at", hours)
+        return pa.concat_tables([kept, _within(running, "started_at", hours)])
 
     def items(self, days: Sequence[dt.date] | None = None) -> Frame:
         """All jobs and files, open ones included; with `days`, those added on these days."""
@@ -160,25 +169,19 @@ class ArrowFrames:
             unfinished = unfinished.filter(mine)
         return pa.concat_tables([kept, unfinished])
 
+    def failed_items(self, columns: Sequence[str]) -> Frame:
+        """Some columns of each job or file, open ones too, and each kind of failure it had."""
+        kept = delta.read_arrow(self.root, FAILED_ITEMS, columns)
+        unfinished = conform(failing(self._running), FAILED_ITEMS.schema).select(columns)
+        return pa.concat_tables([kept, unfinished])
+
     def events(self, hours: Hours | None = None) -> Frame:
         """All events; with `hours`, those that happened in these hours."""
-        if hours is None:
-            return self.read(EVENTS)
-        if hours not in self._events:
-            found = delta.read_arrow(
-                self.root,
-                EVENTS,
-                EVENTS.names,
-                hours.arrow_range(pc.field("at")),
-                days=hours.days,
-                within=("at", *hours.bounds),
-            )
-            self._events = {hours: _within(found, "at", hours)}
-        return self._events[hours]
+        return self.read(EVENTS) if hours is None else self._in_hours(EVENTS, "at", hours)
 
-    def ended_items(self, subjects: Sequence[str]) -> Frame:
-        """The items that have ended, with these ids."""
-        return delta.read_arrow(self.root, ITEMS, ITEMS.names, _among(subjects))
+    def ended_items(self, subjects: Sequence[str], columns: Sequence[str]) -> Frame:
+        """Some columns of the items that have ended, with these ids."""
+        return delta.read_arrow(self.root, ITEMS, columns, _among(subjects), by=("subject",))
 
     def events_about(self, subjects: Sequence[str], since: dt.date) -> Frame:
         """The events since a day about these ids."""
@@ -189,11 +192,39 @@ class ArrowFrames:
         """All events of a product, or those after an instant."""
         where = pc.field("line") == line
         if since is not None:
-            where = where & (pc.field("at") > since)
-        return delta.read_arrow(self.root, EVENTS, EVENTS.names, where, within=("line", line, line))
+            later = where & (pc.field("at") > since)
+            within = ("at", since, since + _LONG)
+            return delta.read_arrow(self.root, EVENTS, EVENTS.names, later, within=within)
+        if line not in self._of_line:
+            self._of_line[line] = delta.read_arrow(
+                self.root, EVENTS, EVENTS.names, where, within=("line", line, line)
+            )
+        return self._of_line[line]
+
+    def _in_hours(self, table: Table, column: str, hours: Hours) -> Frame:
+        """The rows of a table in these hours, which several gold tables are computed from."""
+        known, rows = self._last.get(table.name, (None, None))
+        if known != hours:
+            found = delta.read_arrow(
+                self.root,
+                table,
+                table.names,
+                hours.arrow_range(pc.field(column)),
+                days=hours.days,
+                within=(column, *hours.bounds),
+            )
+            rows = _within(found, column, hours)
+            self._last[table.name] = hours, rows
+        return rows
 
     @cached_property
-    def _events(self) -> dict[Hours, Frame]:
+    def _of_line(self) -> dict[str, Frame]:
+        """All events of a product, for the tables that only this product has."""
+        return {}
+
+    @cached_property
+    def _last(self) -> dict[str, tuple[Hours, Frame]]:
+        """The rows that were last read of a table, and their hours."""
         return {}
 
     @cached_property

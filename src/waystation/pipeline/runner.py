@@ -15,7 +15,6 @@ from waystation.files.options import Layout
 from waystation.pipeline.bronze import commits, ingest
 from waystation.pipeline.bronze.ingest import Ingest
 from waystation.pipeline.bronze.intake import Intake, IntakeLoop
-from waystation.pipeline.bronze.reconciled_events import add_removals
 from waystation.pipeline.feedback.recommendations import write_recommendations
 from waystation.pipeline.feedback.wait_models import write_models
 from waystation.pipeline.gold.capacity import DEFAULT_TARGET_MS
@@ -198,7 +197,6 @@ def _refresh(history: History, options: RunOptions, snapshot: Snapshot, progress
     fresh = history.fresh()
     target_ms = milliseconds(options.target_wait)
     gold_tables.refresh(fresh, snapshot, target_ms=target_ms, progress=progress)
-    add_removals(history.root, snapshot.removed, snapshot.at)
     compact_where_needed(history.root)
     retain_payloads(history.root, first_day_kept(options.payloads.retain, snapshot.at.date()))
     if not options.write_back:

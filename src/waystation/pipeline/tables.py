@@ -28,7 +28,7 @@ FIELDS = "map<string,string>"
 COUNTS = "map<bigint,bigint>"
 
 
-VERSION = 3
+VERSION = 4
 """Version of all tables together, noted in every commit; raised when a table or a column is added,
 or a column is retired or given another type."""
 RETIRED = {"hourly": frozenset({"wait_sketch", "run_sketch"})}
@@ -271,6 +271,31 @@ ITEMS = Table(
     ),
 )
 
+FAILED_ITEMS = Table(
+    name="failed_items",
+    layer=Layer.SILVER,
+    meaning="one row for each job or file that has ended and each kind of failure that it had",
+    key=("line", "queue", "subject", "fingerprint", "first_at"),
+    partitions=("date",),
+    columns=(
+        *_WHOSE,
+        Column("subject", TEXT, "id of the job or file"),
+        Column("fingerprint", TEXT, "the same for failures with the same signature"),
+        Column("error_class", TEXT, "class of the error, where the message names it"),
+        Column("reason", TEXT, "error message of one of these attempts"),
+        Column("first_at", INSTANT, "first attempt that failed so"),
+        Column("last_at", INSTANT, "last attempt that failed so"),
+        Column("failed", LONG, "attempts that failed so"),
+        Column("retried", LONG, "of them, followed by another"),
+        Column("recovered", FLAG, "whether it was retried and completed in the end"),
+        Column("state", TEXT, "as in `items`, like the columns below"),
+        Column("attempts", INT, "times it was claimed"),
+        Column("duplicates", INT, "completions after the first"),
+        Column("last_told_at", INSTANT, "`told_at` of its last event"),
+        Column("date", DAY, "day of `added_at`, or of its first event, in UTC"),
+    ),
+)
+
 WORKERS = Table(
     name="workers",
     layer=Layer.SILVER,
@@ -412,6 +437,7 @@ _EVERY: Sequence[Table] = (
     DEPLOYS,
     ATTEMPTS,
     ITEMS,
+    FAILED_ITEMS,
     WORKERS,
     HOURLY,
     FAILURES,

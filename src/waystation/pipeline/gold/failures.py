@@ -11,15 +11,18 @@ MOST_KINDS = 100
 """Signatures of one queue that have a row of their own: the most frequent ones."""
 OTHER = "other"
 """The fingerprint of the row for all others."""
+COLUMNS = (
+    *("line", "queue", "subject", "fingerprint", "error_class", "reason", "first_at", "last_at"),
+    *("failed", "retried", "recovered"),
+)
+"""Columns of failed items that failures are computed from."""
 
 # Messages whose values cannot be told from words make a signature each; most of these occur once
 # and end up in the row for all others.
 _KINDS = """
-with failed as (
-    select * from {attempts} where fingerprint is not null
-), counted as (
-    select line, queue, fingerprint, count(*) as many
-    from failed
+with counted as (
+    select line, queue, fingerprint, sum(failed) as many
+    from {failed}
     group by line, queue, fingerprint
 ), ranked as (
     select line, queue, fingerprint,
@@ -27,36 +30,29 @@ with failed as (
            count(*) over (partition by line, queue) as all_kinds
     from counted
 ), named as (
-    select failed.line, failed.queue, subject, outcome, started_at, reason, error_class,
-           case when rank <= <most> then failed.fingerprint else '<other>' end as fingerprint,
+    select lives.line, lives.queue, subject, failed, retried, recovered, first_at, last_at,
+           reason, error_class,
+           case when rank <= <most> then lives.fingerprint else '<other>' end as fingerprint,
            case when rank <= <most> then 1 else all_kinds - <most> end as kinds
-    from failed
-    join ranked on failed.line = ranked.line and failed.queue = ranked.queue
-                   and failed.fingerprint = ranked.fingerprint
-), good as (
-    select line, queue, subject, max(started_at) as good_at
-    from {attempts}
-    where outcome = 'completed'
-    group by line, queue, subject
+    from {failed} as lives
+    join ranked on lives.line = ranked.line and lives.queue = ranked.queue
+                   and lives.fingerprint = ranked.fingerprint
 ), subjects as (
     select line, queue, subject, fingerprint,
-           count(*) as attempts,
-           count_if(outcome = 'retried') as retried,
-           min(started_at) as first_at,
-           max(started_at) as last_at,
+           sum(failed) as attempts,
+           sum(retried) as retried,
+           count_if(recovered) > 0 as recovered,
+           min(first_at) as first_at,
+           max(last_at) as last_at,
            min(reason) as reason,
            min(error_class) as error_class,
            max(kinds) as kinds
     from named
     group by line, queue, subject, fingerprint
 ), fates as (
-    select subjects.*,
-           row_number() over (partition by subjects.line, subjects.queue, fingerprint
-                              order by subjects.subject) as rank,
-           retried > 0 and good_at > first_at as recovered
+    select *,
+           row_number() over (partition by line, queue, fingerprint order by subject) as rank
     from subjects
-    left join good on subjects.line = good.line and subjects.queue = good.queue
-                      and subjects.subject = good.subject
 )
 select line, queue, fingerprint,
        min(reason) as reason,
@@ -64,10 +60,10 @@ select line, queue, fingerprint,
        max(kinds) as kinds,
        min(first_at) as first_at,
        max(last_at) as last_at,
-       sum(attempts) as attempts,
+       cast(sum(attempts) as bigint) as attempts,
        count(*) as subjects,
        array_sort(collect_list(case when rank <= <examples> then subject end)) as examples,
-       sum(retried) as retried,
+       cast(sum(retried) as bigint) as retried,
        count_if(recovered) as recovered,
        count_if(retried > 0) as tried
 from fates
@@ -88,12 +84,12 @@ from {kinds}
 """
 
 
-def failures(attempts: Frame, *, most: int = MOST_KINDS) -> Frame:
+def failures(failed: Frame, *, most: int = MOST_KINDS) -> Frame:
     """One row for each of the most frequent signatures of each queue, and one for the rest.
 
-    Every attempt that failed is counted in one of them.
+    They are computed from failed items. Every attempt that failed is counted in one of them.
     """
-    kinds = query(_filled(_KINDS, most), attempts=attempts)
+    kinds = query(_filled(_KINDS, most), failed=failed)
     return query(_filled(_ROWS, most), kinds=with_signature(kinds))
 
 

@@ -15,6 +15,13 @@ ARRIVAL = "date_trunc('hour', coalesce(added_at, to_utc_timestamp(`date`, 'UTC')
 """The hour in which an item was added; the first hour of its day if that is unknown."""
 
 # Where the server does not count entries, at least one is lost.
+_GONE = """
+    select line, queue, date_trunc('hour', before_at) as `hour`,
+           sum(coalesce(lost, 1)) as gaps
+    from {gaps}
+    group by line, queue, date_trunc('hour', before_at)
+"""
+
 _ACCOUNTS = f"""
 with arrivals as (
     select line, queue, {ARRIVAL} as `hour`,
@@ -24,12 +31,7 @@ with arrivals as (
            count_if(duplicates > 0) as duplicated
     from {{items}}
     group by line, queue, {ARRIVAL}
-), gone as (
-    select line, queue, date_trunc('hour', before_at) as `hour`,
-           sum(coalesce(lost, 1)) as gaps
-    from {{gaps}}
-    group by line, queue, date_trunc('hour', before_at)
-), hours as (
+), gone as ({_GONE}), hours as (
     select line, queue, `hour` from arrivals
     union select line, queue, `hour` from gone
 )
@@ -97,6 +99,23 @@ from counted
 join named on counted.line = named.line and counted.queue = named.queue
               and counted.`hour` = named.`hour`
 """
+
+
+# An hour is settled when nothing that arrived in it is open or lost, and its gaps are counted.
+_UNSETTLED = f"""
+with gone as ({_GONE})
+select `hour` from {{ledger}} where visible is null or visible <> 0 or lost <> 0
+union
+select gone.`hour`
+from gone left join {{ledger}} as ledger on gone.line = ledger.line and gone.queue = ledger.queue
+                                            and gone.`hour` = ledger.`hour`
+where ledger.gaps is null or ledger.gaps <> gone.gaps
+"""
+
+
+def unsettled(ledger: Frame, gaps: Frame) -> Frame:
+    """The hours whose rows may have to change although nothing new happened in them."""
+    return query(_UNSETTLED, ledger=ledger, gaps=gaps)
 
 
 def ledger(items: Frame, gaps: Frame, missing: Frame | None) -> Frame:

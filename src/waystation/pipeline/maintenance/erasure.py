@@ -33,6 +33,7 @@ from waystation.pipeline.storage.notes import last_note
 from waystation.pipeline.tables import (
     ATTEMPTS,
     EVENTS,
+    FAILED_ITEMS,
     FIELD_VALUES,
     GAPS,
     ITEMS,
@@ -234,7 +235,7 @@ def _equals(columns: Sequence[str], row: Sequence[str]) -> str:
 
 
 def _existing(history: History) -> list[Table]:
-    tables = (EVENTS, PAYLOADS, FIELD_VALUES, ATTEMPTS, ITEMS, STEPS)
+    tables = (EVENTS, PAYLOADS, FIELD_VALUES, ATTEMPTS, ITEMS, FAILED_ITEMS, STEPS)
     return [table for table in tables if _exists(history.root, table)]
 
 

@@ -90,12 +90,16 @@ class HistoryFrames(Protocol):
         """All jobs and files; with `days`, those added on these days."""
         ...
 
+    def failed_items(self, columns: Sequence[str]) -> Frame:
+        """Some columns of each job or file, open ones too, and each kind of failure it had."""
+        ...
+
     def events(self, hours: Hours | None = None) -> Frame:
         """All events; with `hours`, those that happened in these hours."""
         ...
 
-    def ended_items(self, subjects: Sequence[str]) -> Frame:
-        """The items that have ended: at least those with these ids."""
+    def ended_items(self, subjects: Sequence[str], columns: Sequence[str]) -> Frame:
+        """Some columns of the items that have ended: at least those with these ids."""
         ...
 
     def events_about(self, subjects: Sequence[str], since: dt.date) -> Frame:

@@ -364,10 +364,6 @@ def _events_of(history: HistoryFrames) -> Frame:
     return history.events_of(Line.WAITINGROOM.value)
 
 
-def _visits_of(history: HistoryFrames) -> Frame:
-    return visits(_events_of(history))
-
-
 FACTS = ProductFacts(
     line=Line.WAITINGROOM,
     streams=streams_of(Line.WAITINGROOM),
@@ -377,11 +373,12 @@ FACTS = ProductFacts(
     open_ids=open_ids,
     stream_limit=lambda _, queue: (RoomKeys(queue).meta, "events_cap"),
     tables=(
-        ProductTable(VISITS, lambda history: _visits_of(history)),
+        ProductTable(VISITS, lambda history: visits(_events_of(history))),
         ProductTable(SESSIONS, lambda history: sessions(_events_of(history))),
-        ProductTable(FUNNEL, lambda history: funnel(_events_of(history), _visits_of(history))),
-        ProductTable(ABANDONMENT, lambda history: abandonment(_visits_of(history))),
-        ProductTable(ETA_CALIBRATION, lambda history: eta_calibration(_visits_of(history))),
-        ProductTable(FAIRNESS, lambda history: fairness(_visits_of(history))),
+        # These are computed from the visits that were just written.
+        ProductTable(FUNNEL, lambda history: funnel(_events_of(history), history.read(VISITS))),
+        ProductTable(ABANDONMENT, lambda history: abandonment(history.read(VISITS))),
+        ProductTable(ETA_CALIBRATION, lambda history: eta_calibration(history.read(VISITS))),
+        ProductTable(FAIRNESS, lambda history: fairness(history.read(VISITS))),
     ),
 )

@@ -19,6 +19,7 @@ from waystation.pipeline.tables import (
     ATTEMPTS,
     CAPACITY,
     EVENTS,
+    FAILED_ITEMS,
     FAILURES,
     HOURLY,
     ITEMS,
@@ -48,6 +49,7 @@ def _checks(counted: Mapping[str, int], answered: Mapping[str, int]) -> Iterator
     yield check(ITEMS, "one for each job added", "births", counted["born"])
     yield check(WORKERS, "attempts with a worker", "by_worker", answered["by_worker"])
     yield check(HOURLY, "attempts started", "taken", answered["started"])
+    yield check(FAILED_ITEMS, "jobs that failed", "had_failed", counted["known_failed"])
     yield check(FAILURES, "attempts that failed", "failed", answered["failed"])
     yield check(LEDGER, "jobs added", "items", answered["acknowledged"])
     yield check(LEDGER, "jobs ended", "ended", answered["terminal"])
@@ -63,7 +65,12 @@ with counts as (
 ), tried as (
     select count(*) as attempts, count(worker) as by_worker from {{attempts}}
 ), failing as (
-    select count(fingerprint) as failed from {{all_attempts}}
+    select coalesce(sum(failed), 0) as failed from {{failed}}
+), had_failed as (
+    select count(*) as had_failed from {{items}} where {HAS_ENDED} and fingerprint is not null
+), known_failed as (
+    select count(*) as known_failed
+    from (select distinct line, queue, subject, last_told_at, attempts from {{failed_items}})
 ), arrived as (
     select count(*) as items, count(added_at) as born,
            count_if({HAS_ENDED} and state <> 'removed') as ended
@@ -77,7 +84,7 @@ with counts as (
     select count(*) as busy from work
 )
 select * from counts cross join moves cross join tried cross join failing cross join arrived
-              cross join busy
+              cross join had_failed cross join known_failed cross join busy
 """
 
 
@@ -90,8 +97,9 @@ def _expected(frames: HistoryFrames, hours: Hours) -> dict[str, int]:
         events=events,
         steps=steps(events),
         attempts=frames.attempts(hours),
-        all_attempts=frames.attempts(),
+        failed=frames.failed_items(("failed",)),
         items=frames.items(hours.days),
+        failed_items=frames.read(FAILED_ITEMS, days=hours.days),
         hours=pa.table({"start": starts}),
     )
     return {name: int(many) for name, many in to_arrow(counted).to_pylist()[0].items()}

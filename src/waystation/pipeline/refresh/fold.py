@@ -14,12 +14,14 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame
 
 from waystation.pipeline.bronze import commits
+from waystation.pipeline.gold.ledger import ARRIVAL
 from waystation.pipeline.history import History, frames_of
 from waystation.pipeline.hours import Hours
 from waystation.pipeline.products.facts import HistoryFrames
 from waystation.pipeline.refresh import stale_hours
 from waystation.pipeline.silver import attempts as attempts_fold
 from waystation.pipeline.silver import items as items_fold
+from waystation.pipeline.silver.failed_items import failed_items
 from waystation.pipeline.silver.items import HAS_ENDED
 from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.silver.steps import SUBJECT, steps, with_lives
@@ -27,13 +29,16 @@ from waystation.pipeline.storage import changes, delta
 from waystation.pipeline.storage.arrow import pc
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.sql import Frame, query, to_arrow
-from waystation.pipeline.tables import ATTEMPTS, EVENTS, ITEMS, Table
+from waystation.pipeline.tables import ATTEMPTS, EVENTS, FAILED_ITEMS, ITEMS, Table
 
 APPLICATION = "silver"
 
 LIFE = (*SUBJECT, "life")
 _SAME = (*SUBJECT, "last_told_at", "state", "attempts", "duplicates")
-"""Columns that identify one version of an item's row."""
+"""Columns that identify one version of an item's row, and of its rows in `failed_items`."""
+
+_KNOWN = (*_SAME, "added_at", "date", "fingerprint")
+"""Columns of an ended item that are needed to take it back."""
 
 
 def _using(*columns: str) -> str:
@@ -56,37 +61,59 @@ from first_steps anti join carried {_using(*SUBJECT)}
 where not birth
 """
 
+# The newest life, as it was before this batch: after an interruption its new row may be there, too.
 _BACK = """
 with known as (
     select items.line, items.queue, items.subject, added_at, `date`, last_told_at, state, attempts,
-           duplicates, heard_at,
-           row_number() over (partition by items.line, items.queue, items.subject
-                              order by last_told_at desc) as turn
+           duplicates, fingerprint, heard_at,
+           first_value(added_at) over (partition by items.line, items.queue, items.subject
+                                       order by last_told_at desc) as newest
     from {items} as items
     join {returned} as returned
       on items.line = returned.line and items.queue = returned.queue
          and items.subject = returned.subject
     where last_told_at <= heard_at
+), versions as (
+    select *, row_number() over (partition by line, queue, subject
+                                 order by last_told_at, attempts, duplicates) as turn
+    from known
+    where added_at is not distinct from newest
 )
-select line, queue, subject, added_at, `date`, last_told_at, state, attempts, duplicates, heard_at
-from known where turn = 1
+select line, queue, subject, added_at, `date`, last_told_at, state, attempts, duplicates,
+       fingerprint, heard_at
+from versions where turn = 1
 """
 
+# From the birth of the life on, by the order of the stream: clocks may differ.
 _STEPS_AGAIN = f"""
-select {", ".join(f"steps.`{name}`" for name in STEPS.names)}
-from {{steps}} as steps
-join {{back}} as back on steps.line = back.line and steps.queue = back.queue
-                         and steps.subject = back.subject
-anti join {{new}} as new on steps.line = new.line and steps.queue = new.queue
-                            and steps.subject = new.subject and steps.told_at = new.told_at
-                            and steps.seq = new.seq
-where (added_at is null or steps.`at` >= added_at) and steps.told_at <= heard_at
+with mine as (
+    select steps.*, added_at, struct(steps.told_at, steps.seq) as place
+    from {{steps}} as steps
+    join {{back}} as back on steps.line = back.line and steps.queue = back.queue
+                             and steps.subject = back.subject
+    where steps.told_at <= heard_at
+), births as (
+    select line, queue, subject, min(place) as born
+    from mine
+    where birth and `at` = added_at
+    group by line, queue, subject
+)
+select {", ".join(f"mine.`{name}`" for name in STEPS.names)}
+from mine
+left join births on mine.line = births.line and mine.queue = births.queue
+                    and mine.subject = births.subject
+anti join {{new}} as new on mine.line = new.line and mine.queue = new.queue
+                            and mine.subject = new.subject and mine.told_at = new.told_at
+                            and mine.seq = new.seq
+where added_at is null or place >= born or (born is null and mine.`at` >= added_at)
 """
 
 _ENDED = f"select * from {{items}} where {HAS_ENDED}"
 _WAITING = f"select line, queue, subject, life from {{items}} where not ({HAS_ENDED})"
 _THEIRS = f"select * from {{rows}} semi join {{lives}} {_using(*LIFE)}"
 _OTHERS = f"select * from {{rows}} anti join {{others}} {_using(*_SAME)}"
+
+_HAVE_FAILED = "select * from {items} where fingerprint is not null"
 
 # Attempts without those that were stored when their life ended before.
 _NOT_KEPT_BEFORE = """
@@ -117,6 +144,9 @@ _TOUCHED = """
 select distinct unix_seconds(date_trunc('hour', `at`)) as start
 from (select `at` from {new} union all select started_at as `at` from {tried})
 """
+
+# The hours in which the items taken back were added: the ledger has counted them as ended.
+_ARRIVALS = f"select distinct unix_seconds({ARRIVAL}) as start from {{back}}"
 
 
 class Folded(msgspec.Struct, frozen=True):
@@ -183,7 +213,7 @@ def _fold(frames: HistoryFrames, root: str, new: Frame, batch: BatchId) -> Folde
         _persisted(attempts_fold.attempts(all_steps)) as tried,
         _persisted(items_fold.items(all_steps, tried)) as items,
     ):
-        hours = _touched(new, tried)
+        hours = _touched(new, tried, back)
         # Recorded first: after an interruption the gold tables are still refreshed.
         stale_hours.record(root, batch.batch, hours)
         ended, waiting = query(_ENDED, items=items), query(_WAITING, items=items)
@@ -193,10 +223,13 @@ def _fold(frames: HistoryFrames, root: str, new: Frame, batch: BatchId) -> Folde
             finished = query(_NOT_KEPT_BEFORE, finished=finished, ended=ended, back=back)
         delta.save(finished, root, ATTEMPTS, batch)
         delta.save(fresh, root, ITEMS, batch)
+        delta.save(failed_items(tried, fresh), root, FAILED_ITEMS, batch)
         if back is not None:
-            # Attempts first: while an item's old row is there, all of this can be repeated.
+            # Items last: while an item's old row is there, all of this can be repeated.
             _drop(root, ATTEMPTS, query(_OF_REOPENED, tried=tried, waiting=waiting, back=back))
-            _drop(root, ITEMS, query(_OTHERS, rows=back, others=ended))
+            outdated = query(_OTHERS, rows=back, others=ended)
+            _drop(root, FAILED_ITEMS, query(_HAVE_FAILED, items=outdated))
+            _drop(root, ITEMS, outdated)
         # Last: this commit makes the batch count as folded.
         still = query(_THEIRS, rows=all_steps, lives=waiting)
         delta.save(still, root, STEPS, batch, replace=True)
@@ -208,7 +241,7 @@ def _taken_back(frames: HistoryFrames, new: Frame, carried: Frame) -> Any:
     returned = to_arrow(query(_RETURNED, new=new, carried=carried))
     if not returned.num_rows:
         return None
-    known = frames.ended_items(returned["subject"].to_pylist())
+    known = frames.ended_items(returned["subject"].to_pylist(), _KNOWN)
     back = to_arrow(query(_BACK, items=known, returned=returned))
     return back if back.num_rows else None
 
@@ -227,14 +260,17 @@ def _joined(*parts: Frame) -> Frame:
     return query(text, **{f"part{n}": part for n, part in enumerate(parts)})
 
 
-def _touched(new: Frame, tried: Frame) -> Hours:
-    starts = sorted(to_arrow(query(_TOUCHED, new=new, tried=tried))["start"].to_pylist())
-    return Hours(tuple(dt.datetime.fromtimestamp(each, dt.UTC) for each in starts))
+def _touched(new: Frame, tried: Frame, back: Any) -> Hours:
+    starts = set(to_arrow(query(_TOUCHED, new=new, tried=tried))["start"].to_pylist())
+    if back is not None:
+        starts |= set(to_arrow(query(_ARRIVALS, back=back))["start"].to_pylist())
+    return Hours(tuple(dt.datetime.fromtimestamp(each, dt.UTC) for each in sorted(starts)))
 
 
 def _drop(root: str, table: Table, rows: Frame) -> None:
     """Delete rows that newer ones replace, or whose items are open again."""
-    by = list(dict.fromkeys((*_SAME, "date") if table is ITEMS else (*table.key, "date")))
+    known_by = table.key if table is ATTEMPTS else _SAME
+    by = list(dict.fromkeys((*known_by, "date")))
     keys = to_arrow(rows.select(by))
     if not keys.num_rows:
         return

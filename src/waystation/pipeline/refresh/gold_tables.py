@@ -14,10 +14,11 @@ from deltalake import (
 )
 
 from waystation.core.events import Line
+from waystation.pipeline.bronze.reconciled_events import add_removals
 from waystation.pipeline.gold.capacity import DEFAULT_TARGET_MS, capacity
-from waystation.pipeline.gold.failures import failures
+from waystation.pipeline.gold.failures import COLUMNS, failures
 from waystation.pipeline.gold.hourly import hourly
-from waystation.pipeline.gold.ledger import ARRIVAL, ledger
+from waystation.pipeline.gold.ledger import ARRIVAL, OF, ledger, unsettled
 from waystation.pipeline.history import History, frames_of
 from waystation.pipeline.hours import Hours
 from waystation.pipeline.products import tables_by_product
@@ -40,6 +41,7 @@ from waystation.pipeline.tables import (
     ATTEMPTS,
     CAPACITY,
     EVENTS,
+    FAILED_ITEMS,
     FAILURES,
     GAPS,
     HOURLY,
@@ -83,9 +85,9 @@ class RefreshContext(msgspec.Struct, frozen=True):
             + self.open_steps
         )
 
-    def all_attempts(self) -> int:
-        """Rows of all attempts."""
-        return delta.count(ATTEMPTS.path(self.history.root)) + self.open_steps
+    def all_failed(self) -> int:
+        """Rows of all jobs and files that failed, one for each kind of failure."""
+        return delta.count(FAILED_ITEMS.path(self.history.root)) + self.open_steps
 
     def accounted(self) -> int:
         """Rows that the ledger counts."""
@@ -119,10 +121,10 @@ class GoldTable(msgspec.Struct, frozen=True):
 
 def every() -> Iterator[GoldTable]:
     """All tables, in the order in which they can be computed."""
-    in_hours, attempts = RefreshContext.rows_in_hours, RefreshContext.all_attempts
+    in_hours, failed = RefreshContext.rows_in_hours, RefreshContext.all_failed
     yield GoldTable(WORKERS, lambda context, of: workers(of.attempts(context.hours)), in_hours)
     yield GoldTable(HOURLY, _hourly, in_hours)
-    yield GoldTable(FAILURES, lambda _, of: failures(of.attempts()), attempts)
+    yield GoldTable(FAILURES, lambda _, of: failures(of.failed_items(COLUMNS)), failed)
     yield GoldTable(LEDGER, _ledger, RefreshContext.accounted)
     yield GoldTable(CAPACITY, _capacity, in_hours)
     for product, each in tables_by_product():
@@ -132,7 +134,7 @@ def every() -> Iterator[GoldTable]:
     yield GoldTable(
         QUALITY,
         lambda context, of: quality(of, context.history.root, context.hours),
-        lambda context: context.rows_in_hours() + context.all_attempts(),
+        lambda context: context.rows_in_hours() + context.all_failed(),
     )
 
 
@@ -167,6 +169,9 @@ def refresh(
         if is_silent and not _is_there(history, each.table):
             continue
         rows = _nothing(each.table) if is_silent else each.computed(context)
+        if each.table is LEDGER and snapshot is not None:
+            # First: an hour that the ledger has settled is not looked at again.
+            add_removals(history.root, snapshot.removed, snapshot.at)
         changed = context.unsettled if each.table is LEDGER else hours
         _write_table(history.root, each.table, rows, changed)
     stale_hours.clear(history.root, stale)
@@ -217,7 +222,13 @@ def _capacity(context: RefreshContext, frames: HistoryFrames) -> Frame:
     return capacity(
         steps(frames.events(context.hours)),
         frames.attempts(context.hours),
-        frames.read(HOURLY),
+        delta.read_arrow(
+            context.history.root,
+            HOURLY,
+            (*OF, "run_p95_ms"),
+            context.hours.arrow_filter(pc.field("hour")),
+            by=("hour",),
+        ),
         target_ms=context.target_ms,
     )
 
@@ -249,12 +260,10 @@ def _is_there(history: History, table: Table) -> bool:
 
 
 def _unsettled(history: History, hours: Hours) -> Hours:
-    """The hours that changed, that open work arrived in, of gaps, and that are not clean yet."""
-    ledger = delta.read_arrow(history.root, LEDGER, ("hour", "visible", "clean"))
-    gaps = delta.read_arrow(history.root, GAPS, ("before_at",))
+    """The hours that changed, and those that are not settled."""
+    rows = delta.read_arrow(history.root, LEDGER, (*OF, "visible", "lost", "gaps"))
+    gaps = delta.read_arrow(history.root, GAPS, GAPS.names)
+    more = unsettled(rows, gaps)["hour"].to_pylist()
     # An item whose addition was not seen counts at the start of its day.
     days = {start.replace(hour=0) for start in hours.starts}
-    more = {
-        row["hour"] for row in ledger.to_pylist() if row["visible"] != 0 or not row["clean"]
-    } | {row["before_at"].replace(minute=0, second=0, microsecond=0) for row in gaps.to_pylist()}
     return Hours(tuple(sorted({*hours.starts, *days, *more})))

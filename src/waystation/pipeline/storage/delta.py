@@ -238,17 +238,19 @@ def read_arrow(
     columns: Sequence[str],
     where: Any = None,
     *,
+    by: Sequence[str] | None = None,
     days: Sequence[dt.date] | None = None,
     within: Within | None = None,
 ) -> Any:
     """Some columns of a table as an Arrow table, which for few rows is faster than a Spark job.
 
-    `within` only spares reading files: it leaves out those that hold no such row.
+    `by` names the columns that `where` looks at, so that others need not be read. `within` only
+    spares reading files: it leaves out those that hold no such row.
     """
     path = table.path(root)
     found = _described(path, days, within)
     names: list[str] = [] if found is None else found["path"].to_pylist()
-    return read_files(path, table, names, columns=columns, where=where)
+    return read_files(path, table, names, columns=columns, where=where, by=by)
 
 
 def read_files(
@@ -258,6 +260,7 @@ def read_files(
     *,
     columns: Sequence[str] | None = None,
     where: Any = None,
+    by: Sequence[str] | None = None,
 ) -> Any:
     """Files of a table as an Arrow table, with the partitions that their folders name.
 
@@ -268,20 +271,22 @@ def read_files(
     if not names:
         return wanted.empty_table().select(columns)
     files, root = filesystem(path)
-    by = pa.schema([wanted.field(name) for name in table.partitions])
+    days = pa.schema([wanted.field(name) for name in table.partitions])
     parts = dataset.dataset(
         [f"{root}/{name}" for name in names],
         schema=wanted,
         format="parquet",
         filesystem=files,
-        partitioning=dataset.partitioning(by, flavor="hive") if by.names else None,
+        partitioning=dataset.partitioning(days, flavor="hive") if days.names else None,
         partition_base_dir=root,
     )
     if where is None:
         return parts.to_table(columns=columns)
     # Not filtered by the dataset: it cannot compare texts with statistics that delta-rs has
     # written as another type of text.
-    found = (pa.Table.from_batches([each]).filter(where) for each in parts.to_batches())
+    needed = dict.fromkeys((*columns, *(wanted.names if by is None else by)))
+    batches = parts.to_batches(columns=list(needed))
+    found = (pa.Table.from_batches([each]).filter(where) for each in batches)
     kept = [each.select(columns) for each in found if each.num_rows]
     return pa.concat_tables(kept) if kept else wanted.empty_table().select(columns)
 
