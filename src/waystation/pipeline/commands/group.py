@@ -9,7 +9,7 @@ from typer.main import get_command, get_group
 from waystation.core.app import extras
 from waystation.core.errors import InvalidInput
 
-QUESTIONS = ("find", "queues", "sql", "status", "views")
+QUESTIONS = ("costs", "find", "queues", "sql", "status", "views")
 """Commands without Spark, each in a module of its name."""
 EXAMPLES = """\b
 Examples:
@@ -17,6 +17,7 @@ Examples:
   waystation pipeline report --to report.html
   waystation pipeline sql "select queue, count(*) from items group by 1"
   waystation pipeline find --field tenant=acme --state failed --since 30d
+  waystation pipeline costs --by tenant --since 30d
   waystation pipeline queues --as-of 2026-03-01T14:00
   waystation pipeline views history.duckdb
   waystation pipeline scan /data --exclude '**/*.tmp'
