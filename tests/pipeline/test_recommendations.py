@@ -10,11 +10,12 @@ from tests.pipeline.ask import lakes
 from waystation.core.line.forecasts import DesiredWorkers, key_of, read
 from waystation.pipeline.feedback.recommendations import write_recommendations
 from waystation.pipeline.history import History
+from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.sources.store import Store
-from waystation.pipeline.tables import CAPACITY, HOURLY
+from waystation.pipeline.tables import ATTEMPTS, CAPACITY, HOURLY
 
-HOUR = dt.datetime.now(dt.UTC).replace(minute=0, second=0, microsecond=0)
-"""In the future with what follows on it, because recommendations of the past expire at once."""
+HOUR = (dt.datetime.now(dt.UTC) + dt.timedelta(hours=6)).replace(minute=0, second=0, microsecond=0)
+"""In the future, however long the tests take: recommendations of the past expire at once."""
 
 
 def _no_spark() -> Any:
@@ -66,3 +67,53 @@ def test_a_new_hour_does_not_forget_the_one_before(
     found = read(text, DesiredWorkers, now_ms=int(now.timestamp() * 1000))
     assert found is not None
     assert (found.workers, found.busiest_minute, found.wait_p95_ms) == wanted
+
+
+def test_workers_are_advised_for_what_came_lately_and_for_what_waits_now(
+    root: str, store: Redis, redis_url: str
+) -> None:
+    """Two hundred jobs of ten seconds in the last hour, and then two hundred that wait."""
+    now = HOUR + dt.timedelta(minutes=59)
+    lakes.store(root, CAPACITY, [needed(HOUR, 500, 60)], 0)
+    lakes.store(
+        root, ATTEMPTS, [attempt(now - dt.timedelta(seconds=15 * n)) for n in range(4, 204)], 0
+    )
+
+    def advised(batch: int, *waiting: dict[str, Any]) -> int:
+        lakes.store(root, STEPS, list(waiting), batch)
+        write_recommendations(History(_no_spark, root), Store(redis_url), now)
+        text: Any = store.hget(key_of(DesiredWorkers, "mail"), "bullmq")
+        found = read(text, DesiredWorkers, now_ms=int(now.timestamp() * 1000))
+        assert found is not None
+        return found.workers
+
+    # One job every fifteen seconds, of ten seconds each.
+    assert advised(0) == 1
+    delayed = [step(f"d{n}", event, n) for n in range(200) for event in ("delayed", "retry")]
+    assert advised(1, *delayed) == 1
+    busy = advised(2, *(step(f"w{n}", "waiting", n) for n in range(200)))
+    assert 20 <= busy <= 250
+
+
+def attempt(ready: dt.datetime) -> dict[str, Any]:
+    second = dt.timedelta(seconds=1)
+    return {
+        "line": "bullmq",
+        "queue": "mail",
+        "subject": ready.isoformat(),
+        "attempt": 1,
+        "ready_at": ready,
+        "started_at": ready + second,
+        "ended_at": ready + 11 * second,
+        "wait_ms": 1_000,
+        "run_ms": 10_000,
+        "outcome": "completed",
+        "date": ready.date(),
+    }
+
+
+def step(subject: str, event: str, seq: int) -> dict[str, Any]:
+    """A step of half a minute before the end of the hour; a retry follows on its delay."""
+    at = HOUR + dt.timedelta(minutes=58, seconds=30)
+    names = {"line": "bullmq", "queue": "mail", "subject": subject, "event": event}
+    return {**names, "told_at": at, "seq": 2 * seq + (event == "retry"), "at": at, "birth": False}

@@ -18,12 +18,14 @@ from waystation.core.line.forecasts import (
     key_of,
     written,
 )
+from waystation.pipeline.feedback.recent_work import RecentWork, recent_work
 from waystation.pipeline.gold.failures import label
 from waystation.pipeline.gold.forecast import Slot, forecast, slots
 from waystation.pipeline.gold.histograms import added, percentile
 from waystation.pipeline.history import History, frames_of
 from waystation.pipeline.hours import Hours
 from waystation.pipeline.silver.steps import steps
+from waystation.pipeline.simulation.advice import workers_wanted
 from waystation.pipeline.sources.store import Store
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, pc
@@ -158,9 +160,9 @@ def _labels(history: History, now: dt.datetime) -> Iterator[tuple[QueueKey, Reco
 
 
 def _workers(history: History, now: dt.datetime) -> Iterator[tuple[QueueKey, Recommendation]]:
-    """Workers for the busier of the present hour and the one before it.
+    """Workers for what comes as in the last half hour, and for what waits.
 
-    The present hour alone would ask for one worker at each of its beginnings.
+    Where nothing ran in it, those for the busier of the present hour and the one before.
     """
     since = now - dt.timedelta(hours=2)
     rows = delta.read_arrow(history.root, CAPACITY, _NEEDED)
@@ -175,11 +177,14 @@ def _workers(history: History, now: dt.datetime) -> Iterator[tuple[QueueKey, Rec
         (row["line"], row["queue"], row["hour"]): row["wait_p95_ms"]
         for row in _since(hours, "hour", since, by="hour")
     }
+    lately = recent_work(history, now) if busiest else {}
     for place, row in busiest.items():
+        work = lately.get(place, RecentWork())
+        wanted = workers_wanted(work.arrivals, work.waiting, target_s=row["target_wait_ms"] / 1000)
         yield (
             place,
             DesiredWorkers(
-                workers=row["workers_needed"],
+                workers=row["workers_needed"] if wanted is None else wanted,
                 target_wait_ms=row["target_wait_ms"],
                 busiest_minute=round(row["busiest_per_s"] * 60),
                 run_mean_ms=row["service_mean_ms"],

@@ -3,7 +3,7 @@
 import heapq
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
@@ -94,8 +94,11 @@ def fewest_workers(work: Work, target_s: float, setup: Setup) -> int | None:
 
     # With that many, nothing waits for a worker.
     most = max(1, len(work))
-    if not are_enough(most):
-        return None
+    return fewest_that(are_enough, most=most) if are_enough(most) else None
+
+
+def fewest_that(are_enough: Callable[[int], bool], *, most: int) -> int:
+    """The fewest workers that are enough, where `most` are."""
     least = tried = 1
     while tried < most and not are_enough(tried):
         least, tried = tried + 1, tried * 2
