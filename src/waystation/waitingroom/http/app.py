@@ -34,6 +34,7 @@ from waystation.waitingroom.http.admin.themes import ThemeAdmin
 from waystation.waitingroom.http.admin.webhooks import WebhookAdmin
 from waystation.waitingroom.http.context import ServerContext
 from waystation.waitingroom.http.pages import refused
+from waystation.waitingroom.http.pages.operate import OperatorPages
 from waystation.waitingroom.http.pages.routes import Pages
 from waystation.waitingroom.http.pages.sign_in import SignIn
 from waystation.waitingroom.http.sites.entries import Entries
@@ -104,8 +105,12 @@ class App:
                     SigningKeyAdmin(admin, context.tokens, keys),
                     group="admin",
                 ),
-                *Pages(context, self.visitors, themes, provider=host).endpoints(),
-                *offered(SignIn(context, self.operators, provider), group="pages"),
+                *Pages(context, self.visitors, themes).endpoints(),
+                *offered(
+                    OperatorPages(rooms, host),
+                    SignIn(context, self.operators, provider),
+                    group="pages",
+                ),
                 *offered(self, group="operations"),
             ]
         )

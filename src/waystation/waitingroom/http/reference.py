@@ -12,6 +12,7 @@ from waystation.waitingroom.http.admin.signing_keys import SigningKeyAdmin
 from waystation.waitingroom.http.admin.themes import ThemeAdmin
 from waystation.waitingroom.http.admin.webhooks import WebhookAdmin
 from waystation.waitingroom.http.app import App
+from waystation.waitingroom.http.pages.operate import OperatorPages
 from waystation.waitingroom.http.pages.routes import Pages
 from waystation.waitingroom.http.pages.sign_in import SignIn
 from waystation.waitingroom.http.sites.entries import Entries
@@ -38,7 +39,7 @@ PARTS: dict[str, tuple[type, ...]] = {
     "Operators": (OperatorRoutes,),
     "Signing keys": (SigningKeyAdmin,),
     "Operations": (App,),
-    "Pages": (Pages, SignIn),
+    "Pages": (Pages, OperatorPages, SignIn),
 }
 _INTRO = """What the waiting room answers. `/openapi.json` says the same, field by field.
 

@@ -1,32 +1,17 @@
-'use strict';
 (() => {
   const { queue } = JSON.parse(document.getElementById('facts').textContent);
-  const admin = '/api/v1/admin', base = `${admin}/queues/${queue}`;
-  const at = (id) => document.getElementById(id);
-  const number = new Intl.NumberFormat();
+  const base = `${admin}/queues/${queue}`;
   const clock = new Intl.DateTimeFormat([], { hour: '2-digit', minute: '2-digit' });
   const day = new Intl.DateTimeFormat([], { dateStyle: 'medium', timeStyle: 'short' });
   const history = [];
   let stats = null, touched = false, live = null;
 
-  const ask = async (method, path, content) => {
-    const answer = await fetch(path, {
-      method, cache: 'no-store', credentials: 'same-origin',
-      headers: content === undefined ? {} : { 'content-type': 'application/json' },
-      body: content === undefined ? undefined : JSON.stringify(content),
-    });
-    const reply = answer.status === 204 ? {} : await answer.json();
-    if (!answer.ok) throw Object.assign(new Error(reply.detail || answer.statusText), { status: answer.status, code: reply.code });
-    return reply;
-  };
-
-  const minutes = (seconds) => seconds === null ? '–' : seconds < 60 ? '< 1 min' : `${number.format(Math.round(seconds / 60))} min`;
   const inLine = () => stats.waiting.reduce((a, b) => a + b, 0) + stats.returned;
 
   // The numbers come by themselves; the browser asks for them again when they stop.
   const watch = () => {
     live = new EventSource(`${base}/stats/stream`);
-    live.addEventListener('stats', (event) => { stats = JSON.parse(event.data); at('trouble').textContent = ''; draw(); });
+    live.addEventListener('stats', (event) => { stats = JSON.parse(event.data); draw(); });
     live.onerror = () => { at('state').textContent = 'not connected'; at('state').dataset.state = ''; if (live.readyState === EventSource.CLOSED) setTimeout(watchAgain, 5000); };
   };
   const watchAgain = async () => {
@@ -92,7 +77,6 @@
     at('preview').textContent = !waiting || now === then ? '' : `The line would be empty at ${then} instead of ${now}.`;
   };
 
-  const made = (name, text) => { const element = document.createElement(name); element.textContent = text; return element; };
   const entry = (text, word, label, step) => {
     const line = document.createElement('li'), button = made('button', word);
     button.type = 'button'; button.className = 'quiet'; button.setAttribute('aria-label', label);
@@ -121,6 +105,9 @@
       return entry(`${name}: ${day.format(new Date(each.event_start_time))} to ${day.format(new Date(each.event_end_time))}${lots} (${each.status}${commit})`, word, `${word} ${name}`, () => act('It is off.', 'DELETE', `${base}/events/${each.id}`));
     }));
     at('batches').replaceChildren(...batches.map((each) => entry(`${each.batch}: ${number.format(each.codes)} codes for lane ${each.lane}, used ${number.format(each.used)} of ${number.format(each.codes * each.uses)} times`, 'Take back', `Take back ${each.batch}`, () => act('The codes count no longer.', 'DELETE', `${base}/codes/${each.batch}`))));
+    const { webhooks } = await ask('GET', `${base}/webhooks`);
+    at('hooks').replaceChildren(...webhooks.map(hook));
+    await keys();
     try {
       const { entries } = await ask('GET', `${admin}/audit`);
       at('audit-box').hidden = false;
@@ -132,6 +119,47 @@
       }));
       at('audit-none').hidden = ours.length > 0;
     } catch { at('audit-box').hidden = true; }
+  };
+
+  const hook = (each) => {
+    const sent = `${number.format(each.delivered)} delivered`, fails = each.failures ? `, ${number.format(each.failures)} failed in a row: ${each.last_error}` : '';
+    const line = entry(`${each.url}: ${each.events.join(', ')} (${sent}${fails})`, 'Remove', `Remove ${each.url}`, () => act('The webhook is gone.', 'DELETE', `${base}/webhooks/${each.id}`));
+    const test = made('button', 'Test');
+    test.type = 'button'; test.className = 'quiet'; test.setAttribute('aria-label', `Test ${each.url}`);
+    test.addEventListener('click', async () => {
+      const reply = await act('', 'POST', `${base}/webhooks/${each.id}/test`);
+      if (reply) at(reply.taken ? 'done' : 'trouble').textContent = reply.taken ? 'The test was delivered.' : `The test was not delivered: ${reply.error}`;
+    });
+    line.lastChild.before(test);
+    return line;
+  };
+
+  // Only an admin of all rooms may see who has a key.
+  const keys = async () => {
+    try {
+      const { operators } = await ask('GET', `${admin}/operators`);
+      at('keys-box').hidden = false;
+      at('keys').replaceChildren(...operators.map((each) => {
+        const where = each.queues.length ? `, ${each.queues.join(', ')} alone` : '', until = each.expires_at ? `, until ${day.format(new Date(each.expires_at))}` : '';
+        return entry(`${each.name}: ${each.role}${where}${until}`, 'Revoke', `Revoke the keys of ${each.name}`, () => act('These keys count no longer.', 'DELETE', `${admin}/operators/${encodeURIComponent(each.name)}`));
+      }));
+    } catch { at('keys-box').hidden = true; }
+  };
+
+  const STANDS = { prequeued: 'waits for the opening', returned: 'took a missed turn back and is next', admitted: 'is called', active: 'is inside', missed: 'missed the turn', gone: 'is gone' };
+  const stands = ({ status, people_ahead: ahead, estimated_wait: wait }) => status !== 'waiting' ? STANDS[status] || status : `waits, ${number.format(ahead)} ahead${wait.known ? `, about ${minutes(wait.p50)}` : ''}`;
+  const find = async () => {
+    at('done').textContent = at('trouble').textContent = '';
+    try {
+      const { positions } = await ask('GET', `${base}/positions?ticket=${encodeURIComponent(at('find').value.trim())}`);
+      at('found').replaceChildren(...positions.map((each) => {
+        const ticket = each.position_id.slice(-6), inside = each.status === 'active', word = inside ? 'End the session' : 'Remove';
+        return entry(`${ticket} ${stands(each)}`, word, `${word} of ${ticket}`, async () => {
+          if (await act(inside ? 'The session is over.' : 'The visitor is out of the line.', 'DELETE', `${base}/${inside ? 'sessions' : 'positions'}/${encodeURIComponent(each.position_id)}`)) find();
+        });
+      }));
+      if (!positions.length) at('found').replaceChildren(made('li', 'Nobody in line or inside has this ticket.'));
+    } catch (error) { at('trouble').textContent = error.message; if (error.status === 401) leave(); }
   };
 
   const change = ({ before, after }) => {
@@ -169,9 +197,7 @@
     if (at(id).files.length) reader.readAsDataURL(at(id).files[0]);
   });
 
-  const enter = (who) => {
-    at('login').hidden = true; at('board').hidden = at('me').hidden = false; at('trouble').textContent = '';
-    at('name').textContent = `${who.name}, ${who.role}`;
+  const begin = (who) => {
     at('enrol').hidden = who.name.startsWith('oidc:');
     watch();
     ask('GET', `${base}/page`).then(wear).catch(() => { at('looks').hidden = true; });
@@ -181,30 +207,19 @@
     const reply = await act('From now on the sign-in asks for a code.', 'POST', `${admin}/sign-in/second-factor`);
     if (reply) { at('factor').hidden = false; at('factor-secret').textContent = reply.secret; at('factor-uri').textContent = reply.uri; at('factor').focus(); }
   };
-  const leave = () => { at('factor').hidden = true; at('factor-secret').textContent = at('factor-uri').textContent = ''; if (live) live.close(); live = null; at('login').hidden = false; at('board').hidden = at('me').hidden = true; at('key').focus(); };
+  const end = () => {
+    at('factor').hidden = true;
+    for (const id of ['factor-secret', 'factor-uri', 'hook-secret', 'key-made']) at(id).textContent = '';
+    at('hook-once').hidden = at('key-once').hidden = true;
+    if (live) live.close();
+    live = null;
+  };
 
-  const on = (id, event, step) => at(id).addEventListener(event, (happened) => { happened.preventDefault(); step(); });
   const time = (id) => at(id).value ? new Date(at(id).value).toISOString() : null;
 
-  // The key stays in its field only while the code that belongs to it is still to be typed.
-  const signIn = async () => {
-    const key = at('key').value.trim(), code = at('code').value;
-    at('code').value = '';
-    try {
-      enter(await ask('POST', `${admin}/sign-in`, { key, code }));
-      at('key').value = ''; at('code-box').hidden = true;
-    } catch (error) {
-      const asked = ['CODE_REQUIRED', 'CODE_INVALID'].includes(error.code);
-      at('trouble').textContent = error.message;
-      at('code-box').hidden = !asked;
-      if (asked) at('code').focus(); else at('key').value = '';
-    }
-  };
-  on('login', 'submit', signIn);
   on('enrol', 'click', enrol);
   on('looks-form', 'submit', async () => { const reply = await act('The waiting page looks like this now.', 'PUT', `${base}/page`, chosen()); if (reply) wear(reply); });
   on('looks-clear', 'click', async () => { if (await act('The waiting page looks as it comes.', 'DELETE', `${base}/page`)) wear({}); });
-  on('sign-out', 'click', async () => { await ask('DELETE', `${admin}/sign-in`); leave(); });
   on('pause', 'click', () => act('Paused: everybody keeps their place.', 'POST', `${base}/pause`));
   on('resume', 'click', () => act('People are called in again.', 'POST', `${base}/resume`));
   on('drain', 'click', () => act('Draining: nobody joins any more.', 'POST', `${base}/drain`));
@@ -223,10 +238,19 @@
   on('admit-form', 'submit', () => act('They are called.', 'POST', `${base}/admit`, { count: Number(at('admit').value) }));
   on('weights-form', 'submit', () => act('The lanes are set.', 'PATCH', base, { lane_weights: [0, 1, 2, 3].map((lane) => Number(at(`w${lane}`).value)) }));
   on('event-form', 'submit', () => act('It is planned.', 'POST', `${base}/events`, { name: at('event-name').value, event_start_time: time('starts'), event_end_time: time('ends'), prequeue_start_time: time('gathers'), shuffle_at_event_start: Boolean(time('gathers')) && at('shuffle').checked }));
+  on('find-form', 'submit', find);
+  on('hook-form', 'submit', async () => {
+    const reply = await act('The webhook is added.', 'POST', `${base}/webhooks`, { url: at('hook-url').value.trim(), events: at('hook-events').value.split(',').map((each) => each.trim()).filter(Boolean) });
+    if (reply) { at('hook-once').hidden = false; at('hook-secret').textContent = reply.secret; at('hook-form').reset(); }
+  });
+  on('key-form', 'submit', async () => {
+    const reply = await act('The key is made.', 'POST', `${admin}/operators`, { name: at('key-name').value.trim(), role: at('key-role').value, queues: at('key-here').checked ? [queue] : [], days: Number(at('key-days').value) });
+    if (reply) { at('key-once').hidden = false; at('key-made').textContent = reply.key; at('key-form').reset(); }
+  });
   on('codes-form', 'submit', async () => {
     const reply = await act('These codes are shown this once.', 'POST', `${base}/codes`, { batch: at('batch').value, count: Number(at('count').value), uses: Number(at('uses').value), lane: Number(at('codes-lane').value) });
     if (reply) { at('codes').hidden = false; at('codes').value = reply.codes.join('\n'); at('codes').focus(); }
   });
 
-  ask('GET', `${admin}/sign-in`).then(enter).catch(() => at('key').focus());
+  const leave = signing(begin, end);
 })();

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from waystation.core.http.endpoints import stated
+from waystation.waitingroom.http.bodies import PlaceBody
 from waystation.waitingroom.http.webhooks.hooks import HOOK_EVENTS
 from waystation.waitingroom.operating.codes import MOST_AT_ONCE, MOST_USES
 from waystation.waitingroom.operating.control import LONGEST_FAIL_OPEN_S, LONGEST_RAMP_S
@@ -287,6 +288,12 @@ class ListedSession(msgspec.Struct, kw_only=True):
     status: str
     started_at: str | None
     page_views: int
+
+
+class Positions(msgspec.Struct, kw_only=True):
+    """Visitors, as they see themselves."""
+
+    positions: list[PlaceBody]
 
 
 class Sessions(msgspec.Struct, kw_only=True):

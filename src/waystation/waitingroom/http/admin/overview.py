@@ -16,6 +16,7 @@ from waystation.waitingroom.http.admin.context import FAILS, ROOT, AdminContext
 from waystation.waitingroom.http.bodies import PlaceBody, rfc3339
 from waystation.waitingroom.http.visitors.status import serving_state, status_body
 from waystation.waitingroom.http.visitors.streams import EVERY_S, LONGEST_S, Stream
+from waystation.waitingroom.operating import search
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.state import RoomState
 from waystation.waitingroom.visitor import Lane, Waiting
@@ -55,7 +56,7 @@ class Overview:
     async def stats(self, request: Request) -> Answer:
         """The numbers of this instant and this hour."""
         room, _ = await self._context.allowed(request, "viewer")
-        return answer(await _numbers(room))
+        return answer(await numbers(room))
 
     @endpoint(
         f"GET {ROOT}/{{id}}/stats/stream", gives={200: None, 204: None}, fails=FAILS, scope="viewer"
@@ -73,7 +74,7 @@ class Overview:
         self._watching += 1
         try:
             while clock.monotonic() < until:
-                yield "stats", await _numbers(room)
+                yield "stats", await numbers(room)
                 await asyncio.sleep(EVERY_S)
         except StoreError:
             # The browser asks again by itself, and by then the store may be back.
@@ -119,6 +120,28 @@ class Overview:
         return Answer(204)
 
     @endpoint(
+        f"GET {ROOT}/{{id}}/positions",
+        gives={200: bodies.Positions},
+        query={"ticket": {"type": "string", "minLength": 4, "maxLength": 32}},
+        fails=FAILS,
+        scope="viewer",
+    )
+    async def find(self, request: Request) -> Answer:
+        """Find visitors by the ticket that their page shows, ten at most."""
+        room, _ = await self._context.allowed(request, "viewer")
+        ids = await search.ids_by_ticket(room, request.query.get("ticket", ""))
+        state = await room.state()
+        found: list[PlaceBody] = []
+        for id in ids:
+            try:
+                place = await room.get_place(id)
+            except NotFound:
+                # It went while we were looking.
+                continue
+            found.append(status_body(room, place, await room.status(place), state))
+        return answer(bodies.Positions(positions=found))
+
+    @endpoint(
         f"GET {ROOT}/{{id}}/positions/{{pid}}", gives={200: PlaceBody}, fails=FAILS, scope="viewer"
     )
     async def position(self, request: Request) -> Answer:
@@ -153,7 +176,8 @@ async def _session(room: Room, id: str) -> bodies.ListedSession:
     )
 
 
-async def _numbers(room: Room) -> bodies.Stats:
+async def numbers(room: Room) -> bodies.Stats:
+    """The numbers of this instant and this hour."""
     state, hour = await room.state(), await room.statistics()
     wait = _wait_of_the_last(state)
     return bodies.Stats(

@@ -11,6 +11,7 @@ from waystation.core.store import faults
 from waystation.waitingroom.http.admin import bodies
 from waystation.waitingroom.http.admin.context import FAILS, MOST_BODY, ROOT, AdminContext
 from waystation.waitingroom.http.admin.merging import OWN, merged
+from waystation.waitingroom.http.admin.overview import numbers
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.http.keys import HttpKeys
 from waystation.waitingroom.http.sites.proxies import Rule, rules_of
@@ -31,10 +32,10 @@ class RoomAdmin:
 
     @endpoint(f"GET {ROOT}", fails=(400, 401, 403, 429, 503), scope="viewer")
     async def list_rooms(self, request: Request) -> Answer:
-        """List the rooms that the key may see."""
+        """List the rooms that the key may see, with their numbers."""
         who = await self._context.operators.require(request, "viewer", request.query.get("queue"))
         rooms = [
-            room_body(room, await room.state())
+            {**room_body(room, await room.state()), "stats": await numbers(room)}
             for id in await self._rooms.look()
             if who.may("viewer", name_of(id)) and (room := self._rooms.of(id))
         ]

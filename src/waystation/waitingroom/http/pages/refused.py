@@ -21,7 +21,7 @@ _LINKS: dict[str, str] = {
 
 def is_shown(request: Request) -> bool:
     """Whether a browser asks, for a page."""
-    return request.wants_page and request.path.startswith(("/wait/", "/operate/"))
+    return request.wants_page and request.path.startswith(("/wait/", "/operate"))
 
 
 def page(problem: Problem, request: Request, request_id: str, headers: Headers) -> Answer:

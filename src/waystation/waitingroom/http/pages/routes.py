@@ -1,4 +1,4 @@
-"""The waiting page, with and without JavaScript, and the operator's page."""
+"""The waiting page, with and without JavaScript."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -33,7 +33,7 @@ from waystation.waitingroom.http.visitors.routes import Visitors
 from waystation.waitingroom.http.visitors.status import notice, serving_state, status_body
 from waystation.waitingroom.options import Method, Status
 from waystation.waitingroom.pages import words as dictionary
-from waystation.waitingroom.pages.render import facts, fill, source
+from waystation.waitingroom.pages.render import fill
 from waystation.waitingroom.pages.theme import Theme
 from waystation.waitingroom.redis.store import STATE_S
 from waystation.waitingroom.room import Room
@@ -64,8 +64,6 @@ class Pages:
         context: ServerContext,
         visitors: Visitors,
         themes: ThemeStore,
-        *,
-        provider: str = "",
     ) -> None:
         self._rooms = context.rooms
         self._cookies = context.cookies
@@ -74,7 +72,6 @@ class Pages:
         self._clock = context.clock
         self._said: dict[str, float] = {}
         """When it may be said of a room again that its visitors cannot be sent back."""
-        self._provider = provider
         self._visitors = visitors
         self._themes = themes
         captcha = context.options.captcha
@@ -202,25 +199,6 @@ class Pages:
         if isinstance(back, Forbidden | Gone):
             return self._back(room, form)
         return self._back(room, form, self._visitors.rejoined_cookie(request, room))
-
-    @endpoint("GET /operate/{id}")
-    async def operate(self, request: Request) -> Answer:
-        """The operator's page."""
-        room = await self._rooms.find(request.slots["id"])
-        css, script = source("operator.css"), source("operator.js")
-        page = fill(
-            "operator.html",
-            {
-                "room": room.name,
-                "css": css,
-                "script": script,
-                "facts": facts({"queue": room.name}),
-                "provider": self._provider,
-                "no_provider": "" if self._provider else "hidden",
-            },
-        )
-        headers = page_headers(style=css, script=script, frames="'self'")
-        return Answer(200, page, PAGE, headers)
 
     async def _form(self, request: Request) -> tuple[Room, dict[str, str]]:
         require_own_site(request)

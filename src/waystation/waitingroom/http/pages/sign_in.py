@@ -28,10 +28,19 @@ class SignIn:
         """Sign in with the identity provider."""
         self._way.require_provider()
         room = await self._rooms.find(request.slots["id"])
+        return await self._set_out(request, room.name)
+
+    @endpoint("GET /sign-in")
+    async def set_out_to_all(self, request: Request) -> Answer:
+        """Sign in with the identity provider, from the page of all rooms."""
+        self._way.require_provider()
+        return await self._set_out(request, "")
+
+    async def _set_out(self, request: Request, queue: str) -> Answer:
         try:
-            where, cookie = await self._way.set_out(request, room.name)
+            where, cookie = await self._way.set_out(request, queue)
         except SignInRefused as refused:
-            return _trouble(refused, room.name)
+            return _trouble(refused, queue)
         return go(where, cookie)
 
     @endpoint(f"GET {CALLBACK}")
@@ -41,7 +50,7 @@ class SignIn:
             queue, cookies = await self._way.come_back(request)
         except SignInRefused as refused:
             return _trouble(refused, refused.page)
-        return go(f"/operate/{queue}", *cookies)
+        return go(f"/operate/{queue}" if queue else "/operate", *cookies)
 
 
 def _trouble(refused: SignInRefused, queue: str) -> Answer:
