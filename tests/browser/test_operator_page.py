@@ -10,6 +10,7 @@ from tests.browser.street import Street, complaints, picture, shows
 from tests.waitingroom.http.hands import QUEUE
 from waystation.core.operators.roles import Role
 from waystation.core.operators.second_factor import STEP_S, code_at
+from waystation.waitingroom.options import RoomOptions
 
 
 async def _opened(street: Street, role: Role = Role.ADMIN) -> Page:
@@ -90,6 +91,111 @@ async def test_looks_are_tried_on_before_anybody_else_sees_them(
     await page.click("#looks-clear")
     await page.wait_for_selector("text=The waiting page looks as it comes.")
     await expect(frame.locator(".own")).to_have_count(0)
+
+
+async def test_all_rooms_are_on_one_page(street: Street) -> None:
+    await street.crowd(2)
+    await street.house.rooms.of("{gala}").open(RoomOptions(admission_rate=5, max_active=40))
+    await street.house.control.pause()
+    key = await street.house.app.operators.issue("operator", Role.VIEWER)
+    page = await street.visitor()
+    await page.goto(f"{street.url}/operate")
+    await page.fill("#key", key)
+    await page.click("#login button")
+    rows = page.locator("#list tr")
+    await expect(rows).to_have_count(2)
+    await expect(rows.nth(0)).to_contain_text("gala")
+    await expect(rows.nth(0)).to_contain_text("0 / 40")
+    await expect(rows.nth(1)).to_contain_text("paused while people wait")
+    assert await complaints(page) == []
+    await picture(page, "operator-rooms")
+    await page.click("#list a >> text=shop")
+    await expect(page.locator("#waiting")).to_have_text("2")
+    await page.click("text=All rooms")
+    await expect(rows).to_have_count(2)
+
+
+async def test_a_visitor_is_found_by_ticket_and_taken_out_of_the_line(street: Street) -> None:
+    await street.crowd(3)
+    visitor = await street.visitor(looks=False)
+    await street.arrive(visitor)
+    await shows(visitor, "waiting")
+    page = await _opened(street, Role.OPERATOR)
+    await page.fill("#find", (await visitor.inner_text("#ticket")).lower())
+    await page.click("#find-form button")
+    await expect(page.locator("#found li")).to_contain_text("waits, 3 ahead")
+    assert await complaints(page) == []
+    await page.click("#found button")
+    await page.wait_for_selector("text=Nobody in line or inside has this ticket.")
+    assert (await street.house.room.state()).waiting == 3
+    await page.fill("#find", "ABCD9")
+    await page.click("#find-form button")
+    await page.wait_for_selector("text=a ticket must be 4 to 16 letters")
+
+
+async def test_webhooks_and_keys_are_made_and_taken_back_here(street: Street) -> None:
+    page = await _opened(street)
+    await page.fill("#hook-url", "https://shop.example/room")
+    await page.fill("#hook-events", "admitted, missed")
+    await page.click("#hook-form button")
+    await expect(page.locator("#hook-secret")).to_have_text(re.compile("^whs_"))
+    await expect(page.locator("#hooks li")).to_contain_text("shop.example/room: admitted, missed")
+    await page.fill("#key-name", "night shift")
+    await page.click("#key-form button")
+    await expect(page.locator("#key-made")).to_have_text(re.compile("^wrk_"))
+    made = page.locator("#keys li", has_text="night shift: operator, shop alone")
+    await expect(made).to_have_count(1)
+    assert await complaints(page) == []
+    await picture(page, "operator-keys")
+    await page.click("[aria-label='Remove https://shop.example/room']")
+    await expect(page.locator("#hooks li")).to_have_count(0)
+    await made.locator("button").click()
+    await expect(made).to_have_count(0)
+    # What was shown once is gone with whoever saw it.
+    await page.click("#sign-out")
+    await page.wait_for_selector("#login:not([hidden])")
+    assert "wrk_" not in await page.content()
+
+
+async def test_what_went_wrong_stays_on_the_page_while_the_numbers_come_in(street: Street) -> None:
+    page = await _opened(street, Role.VIEWER)
+    await page.click("#pause")
+    await page.wait_for_selector("text=does not allow this")
+    counted = "() => window.seen = (window.seen || 0) + 1"
+    await page.evaluate(
+        f"new MutationObserver({counted}).observe(document.getElementById('line-active'), "
+        "{ attributes: true })"
+    )
+    await page.wait_for_function("window.seen >= 3")
+    assert "does not allow this" in await page.inner_text("#trouble")
+
+
+async def test_the_past_of_the_room_is_there_when_the_page_is_opened(street: Street) -> None:
+    keys = street.house.room.store.keys_now()
+    minute = street.house.context.clock.now_ms() // 60_000
+    hour = keys.stats.rpartition(":")[2]
+    samples = [
+        f"{minute - back}:{hour}:{100 - back}:0:3:40:{500 - 9 * back}:{400 - 5 * back}:0:0:0:0:0:0"
+        for back in range(2, 30)
+    ]
+    await street.house.store.redis.rpush(keys.minutes, *samples)
+    await street.house.store.redis.hset(
+        keys.stats,
+        mapping={
+            "total_enqueued": 500, "total_admitted": 400, "total_missed": 60,
+            "peak_queue_size": 98, "estimate_n": 50, "estimate_in": 41, "estimate_off": 450,
+        },
+    )  # fmt: skip
+    page = await _opened(street, Role.VIEWER)
+    await expect(page.locator("#people polyline").first).to_have_attribute(
+        "points", re.compile(r"(\d+\.\d,\d+\.\d ?){20,}")
+    )
+    await expect(page.locator("#hours tr")).to_contain_text("15 %")
+    await expect(page.locator("#hours tr")).to_contain_text("82 %")
+    assert await complaints(page) == []
+    await picture(page, "operator-history")
+    await page.select_option("#span", "1440")
+    await expect(page.locator("#people-top")).to_have_text("100")
 
 
 async def test_a_wrong_key_opens_nothing(street: Street) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from tests.waitingroom.hands import Hands, hands_on
 from waystation.waitingroom.operating.codes import Codes
+from waystation.waitingroom.operating.history import History
 from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.visitor import JoinRequest, Lane
 
@@ -192,5 +193,8 @@ async def tend(hands: Hands) -> None:
     for ghosts in (hands.keys.normal_list, hands.keys.vip_list):
         await hands.redis.rpush(ghosts, *(f"ghost {at}" for at in range(2000)))
     await hands.upkeep.compact()
+    history = History(hands.room)
+    for _ in range(2):
+        await history.note()
     for change in (hands.control.pause, hands.control.resume, hands.control.queue_all):
         await change()

@@ -9,6 +9,7 @@ from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import QUEUE, House
 from waystation.core.clock import HandClock
 from waystation.core.operators.roles import Role
+from waystation.waitingroom.operating.history import History
 from waystation.waitingroom.operating.statistics import percentile
 
 ROOT = f"/api/v1/admin/queues/{QUEUE}"
@@ -29,6 +30,22 @@ async def test_a_day_is_told_hour_by_hour(redis_url: str) -> None:
         assert len((await viewer.get(f"{ROOT}/analytics")).json()["hours"]) == 24
         for wrong in ("0", "25", "x", "1e3", "-1", "\u0663"):
             answer = await viewer.get(f"{ROOT}/analytics", params={"hours": wrong})
+            assert answer.status_code == 422
+
+
+async def test_a_day_is_there_minute_by_minute(redis_url: str) -> None:
+    clock = HandClock()
+    async with hands.house(redis_url, clock=clock) as house:
+        viewer = await house.operator("viewer")
+        for number in range(3):
+            await History(house.room).note()
+            await clock.advance(60)
+            await house.visitor(f"10.0.0.{number}").join()
+        minutes = (await viewer.get(f"{ROOT}/history")).json()["minutes"]
+        assert [(each["waiting"], each["arrivals"]) for each in minutes] == [(1, 1), (2, 1)]
+        assert len((await viewer.get(f"{ROOT}/history?minutes=1")).json()["minutes"]) == 1
+        for wrong in ("0", "1441", "x", "-1"):
+            answer = await viewer.get(f"{ROOT}/history", params={"minutes": wrong})
             assert answer.status_code == 422
 
 

@@ -71,6 +71,39 @@
   };
   const round = (value) => { const unit = 10 ** Math.floor(Math.log10(value)); return Math.ceil(value / unit) * unit; };
 
+  // What the store remembers, by the minute and by the hour.
+  let pastTimer = 0;
+  const past = async () => {
+    clearTimeout(pastTimer);
+    try {
+      const span = Number(at('span').value);
+      const [{ minutes: all }, { hours }] = await Promise.all([ask('GET', `${base}/history?minutes=${span}`), ask('GET', `${base}/analytics`)]);
+      const begin = Date.now() - span * 60000, kept = all.filter((each) => new Date(each.at) >= begin);
+      trace('people', kept, begin, [(each) => each.waiting + each.prequeued, (each) => each.inside]);
+      trace('flows', kept, begin, [(each) => each.arrivals + each.passed, (each) => each.admissions + each.passed, (each) => each.no_shows]);
+      const busy = hours.filter((each) => each.enqueued || each.admitted || each.passed || each.peak_queue_size).reverse();
+      at('hours').replaceChildren(...busy.map(hourRow));
+      at('past-none').hidden = busy.length > 0;
+    } catch (error) { if (error.status === 401) { leave(); return; } }
+    pastTimer = setTimeout(past, 30000);
+  };
+  const trace = (id, kept, begin, values) => {
+    const drawn = values.map((value) => kept.map(value)), top = round(Math.max(10, ...drawn.flat()));
+    const x = (each) => 600 * (new Date(each.at) - begin) / (Date.now() - begin);
+    at(id).querySelectorAll('polyline').forEach((line, which) => line.setAttribute('points', kept.map((each, index) => `${x(each).toFixed(1)},${(155 - 145 * drawn[which][index] / top).toFixed(1)}`).join(' ')));
+    at(`${id}-top`).textContent = number.format(top);
+    at(id).parentElement.querySelector('.ago span').textContent = clock.format(new Date(begin));
+  };
+  const hourRow = (each) => {
+    const [year, month, date, hour] = [each.hour.slice(0, 4), each.hour.slice(4, 6), each.hour.slice(6, 8), each.hour.slice(8, 10)];
+    const line = document.createElement('tr'), name = made('th', day.format(new Date(`${year}-${month}-${date}T${hour}:00:00Z`)));
+    name.scope = 'row';
+    const percent = (part) => part === null ? '–' : `${Math.round(100 * part)} %`, wait = (seconds) => seconds === null ? '–' : minutes(seconds);
+    const texts = [number.format(each.enqueued + each.passed), number.format(each.peak_queue_size), number.format(each.admitted + each.passed), share(each.missed, each.admitted), wait(each.wait_p50_s), wait(each.wait_p90_s), percent(each.estimates_within), percent(each.estimate_error)];
+    line.append(name, ...texts.map((text) => Object.assign(made('td', text), { className: 'n' })));
+    return line;
+  };
+
   const preview = () => {
     if (!stats) return;
     const waiting = inLine(), now = emptyAt(stats.rate_per_minute, waiting), then = emptyAt(Number(at('rate-exact').value), waiting);
@@ -200,6 +233,7 @@
   const begin = (who) => {
     at('enrol').hidden = who.name.startsWith('oidc:');
     watch();
+    past();
     ask('GET', `${base}/page`).then(wear).catch(() => { at('looks').hidden = true; });
     lists().catch((error) => { at('trouble').textContent = error.message; });
   };
@@ -211,6 +245,7 @@
     at('factor').hidden = true;
     for (const id of ['factor-secret', 'factor-uri', 'hook-secret', 'key-made']) at(id).textContent = '';
     at('hook-once').hidden = at('key-once').hidden = true;
+    clearTimeout(pastTimer);
     if (live) live.close();
     live = null;
   };
@@ -239,6 +274,7 @@
   on('weights-form', 'submit', () => act('The lanes are set.', 'PATCH', base, { lane_weights: [0, 1, 2, 3].map((lane) => Number(at(`w${lane}`).value)) }));
   on('event-form', 'submit', () => act('It is planned.', 'POST', `${base}/events`, { name: at('event-name').value, event_start_time: time('starts'), event_end_time: time('ends'), prequeue_start_time: time('gathers'), shuffle_at_event_start: Boolean(time('gathers')) && at('shuffle').checked }));
   on('find-form', 'submit', find);
+  at('span').addEventListener('change', past);
   on('hook-form', 'submit', async () => {
     const reply = await act('The webhook is added.', 'POST', `${base}/webhooks`, { url: at('hook-url').value.trim(), events: at('hook-events').value.split(',').map((each) => each.trim()).filter(Boolean) });
     if (reply) { at('hook-once').hidden = false; at('hook-secret').textContent = reply.secret; at('hook-form').reset(); }

@@ -73,6 +73,7 @@ class RoomKeys(Keyspace, root=""):
     tokens = String("admission:<name>:tokens", "turns that may be given now")
     last_update = String("admission:<name>:last_update", "the second they were last counted")
     stats = Hash("stats:<name>:hourly:<hour>", "what happened in one hour", ttl="24 h")
+    minutes = List("stats:<name>:minutes", "the numbers of each minute, the last first", ttl="48 h")
     model = Hash("model:<name>:eta", "what history says about waiting here", ttl="6 h")
     events = Stream("queue:<name>:events", "what happened to which visitor")
 

@@ -283,6 +283,12 @@ async def state(redis: Client, keys: RoomKeys, *, now: str | int) -> Any:
     ...
 
 
+@script(reply=bool)
+async def sample(redis: Client, keys: RoomKeys, *, hour: str, now: str | int) -> bool:
+    """Note the numbers of a room, once in a minute."""
+    ...
+
+
 @script(reply=as_is)
 async def curve(redis: Client, keys: RoomKeys, *, points: int) -> Any:
     """Points on the line, lane by lane: a score, and how many of the lane come before it."""

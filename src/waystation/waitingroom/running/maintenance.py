@@ -7,6 +7,7 @@ from waystation.core.clock import SystemClock
 from waystation.core.runtime.loop import Loop
 from waystation.waitingroom.metrics import RoomMetrics
 from waystation.waitingroom.operating.following import EVERY_S, Following
+from waystation.waitingroom.operating.history import History
 from waystation.waitingroom.operating.lottery import Lottery
 from waystation.waitingroom.operating.schedule import Schedule
 from waystation.waitingroom.room import Room
@@ -29,6 +30,8 @@ class RoomMaintenance:
         self._clock = SystemClock()
         self._admitted = self._clock.monotonic()
         self._tasks: list[asyncio.Task[None]] = []
+        self._noted: dict[str, int] = {}
+        """The minute of each room that is in its history."""
 
     async def __aenter__(self) -> "RoomMaintenance":
         loops = (
@@ -86,9 +89,13 @@ class RoomMaintenance:
                 await Following(room).keep()
 
     async def measure(self) -> None:
-        """Update the metrics."""
+        """Update the metrics, and the history once in a minute."""
         for room in await self._all():
             state, name = await room.state(), room.name
+            minute = state.now_ms // 60_000
+            if self._noted.get(name) != minute:
+                await History(room).note()
+                self._noted[name] = minute
             for lane in Lane:
                 self._metrics.queue_length.of(name, lane.name.lower()).set(state.lanes[lane])
             self._metrics.active_sessions.of(name).set(state.inside)

@@ -10,6 +10,7 @@ from waystation.waitingroom.http.bodies import PlaceBody
 from waystation.waitingroom.http.webhooks.hooks import HOOK_EVENTS
 from waystation.waitingroom.operating.codes import MOST_AT_ONCE, MOST_USES
 from waystation.waitingroom.operating.control import LONGEST_FAIL_OPEN_S, LONGEST_RAMP_S
+from waystation.waitingroom.operating.history import Minute
 from waystation.waitingroom.operating.statistics import Hour
 from waystation.waitingroom.options import MOST_RATE
 from waystation.waitingroom.running.admission import BATCH
@@ -213,6 +214,13 @@ class Analytics(msgspec.Struct, kw_only=True):
 
     queue: str
     hours: list[Hour]
+
+
+class MinuteHistory(msgspec.Struct, kw_only=True):
+    """The last minutes of a room."""
+
+    queue: str
+    minutes: list[Minute]
 
 
 class NewWebhook(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

@@ -10,11 +10,13 @@ from waystation.waitingroom.http.admin import bodies
 from waystation.waitingroom.http.admin.context import FAILS, ROOT, AdminContext
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.operating import statistics as hours
+from waystation.waitingroom.operating.history import MOST_MINUTES, History
 from waystation.waitingroom.operating.statistics import MOST_HOURS, Hour
 
 MOST_ENTRIES = 200
 MOST_EXPORTED = 10_000
 _HOURS = {"hours": {"type": "integer", "minimum": 1, "maximum": MOST_HOURS}}
+_MINUTES = {"minutes": {"type": "integer", "minimum": 1, "maximum": MOST_MINUTES}}
 _AUDIT = ("at", "who", "role", "action", "queue", "before", "after")
 
 
@@ -34,8 +36,23 @@ class Reports:
     async def analytics(self, request: Request) -> Answer:
         """Arrivals, departures and waits by the hour."""
         room, _ = await self._context.allowed(request, "viewer")
-        found = await hours.last(room, _asked_hours(request))
+        found = await hours.last(room, _asked(request, "hours", MOST_HOURS))
         return answer(bodies.Analytics(queue=room.name, hours=found))
+
+    @endpoint(
+        f"GET {ROOT}/{{id}}/history",
+        gives={200: bodies.MinuteHistory},
+        query=_MINUTES,
+        fails=FAILS,
+        scope="viewer",
+    )
+    async def history(self, request: Request) -> Answer:
+        """The line, arrivals, admissions, no-shows and estimates by the minute, for a day."""
+        room, _ = await self._context.allowed(request, "viewer")
+        minutes = _asked(request, "minutes", MOST_MINUTES)
+        return answer(
+            bodies.MinuteHistory(queue=room.name, minutes=await History(room).last(minutes))
+        )
 
     @endpoint(
         f"GET {ROOT}/{{id}}/export", gives={200: None}, query=_HOURS, fails=FAILS, scope="viewer"
@@ -43,7 +60,7 @@ class Reports:
     async def export(self, request: Request) -> Answer:
         """The same as a CSV file."""
         room, _ = await self._context.allowed(request, "viewer")
-        found = await hours.last(room, _asked_hours(request))
+        found = await hours.last(room, _asked(request, "hours", MOST_HOURS))
         rows = [list(msgspec.structs.astuple(each)) for each in found]
         return table(f"{room.name}-hours", Hour.__struct_fields__, rows)
 
@@ -69,8 +86,8 @@ class Reports:
         return table("audit", _AUDIT, rows)
 
 
-def _asked_hours(request: Request) -> int:
-    text = request.query.get("hours", str(MOST_HOURS))
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:4]) <= MOST_HOURS:
-        raise InvalidOption(f"hours must be 1 to {MOST_HOURS}")
+def _asked(request: Request, name: str, most: int) -> int:
+    text = request.query.get(name, str(most))
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:5]) <= most:
+        raise InvalidOption(f"{name} must be 1 to {most}")
     return int(text)
