@@ -20,6 +20,7 @@ from waystation.core.http.addresses import networks
 from waystation.core.http.asgi import lifespan, problem_answer, reported, request_of
 from waystation.core.http.endpoints import Table, endpoint, offered
 from waystation.core.http.exchange import Answer, Receive, Request, Scope, Send
+from waystation.core.http.slow import SlowBodies
 from waystation.core.operators.oidc.provider import Provider
 from waystation.core.operators.routes import OperatorRoutes
 from waystation.core.store.connection import Store
@@ -40,6 +41,7 @@ class App:
         self.console = Console(store, options or ConsoleOptions())
         console = self.console
         self._trusted = networks(console.options.trusted_proxies, "trusted_proxies")
+        self._slow = SlowBodies()
         host = provider.host if provider else ""
         self.table = Table(
             [
@@ -64,7 +66,7 @@ class App:
             await lifespan(receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
-        request = request_of(scope, receive, self._trusted)
+        request = request_of(scope, receive, self._trusted, self._slow)
         try:
             # Queues and jobs may have a slash in their names, so the path is split before it is
             # decoded.

@@ -4,13 +4,18 @@ import asyncio
 import base64
 import hashlib
 import json
+from contextlib import AsyncExitStack
 from typing import Any
 
+import httpx2
 import pytest
 
+from tests.support.patience import LIMIT_S
+from tests.support.ports import free_port
 from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import QUEUE, House
 from waystation.core.clock import HandClock
+from waystation.core.http.server import serving
 from waystation.waitingroom.http.app import App
 from waystation.waitingroom.http.context import ServerContext
 from waystation.waitingroom.http.options import ServerOptions
@@ -289,6 +294,34 @@ async def test_48_streams_are_few(redis_url: str) -> None:
         await person.join()
         answer = await person.ask("GET", "events")
         assert (answer.status_code, answer.headers["retry-after"]) == (204, "30")
+
+
+async def test_48_one_client_has_few_of_them(redis_url: str) -> None:
+    options = ServerOptions(poll_floor_ms=0, streams_client=2, trusted_proxies=["127.0.0.1/32"])
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/api/v1/queues/{QUEUE}/events"
+    async with (
+        hands.house(redis_url, options) as house,
+        serving(house.app, host="127.0.0.1", port=port),
+        httpx2.AsyncClient(timeout=LIMIT_S) as client,
+        AsyncExitStack() as following,
+    ):
+        tokens = [(await house.visitor(f"10.0.0.{n}").join())["token"] for n in range(4)]
+
+        async def follow(token: str, address: str) -> int:
+            headers = {"authorization": f"Bearer {token}", "x-forwarded-for": address}
+            stream = client.stream("GET", url, headers=headers)
+            return (await following.enter_async_context(stream)).status_code
+
+        one, same, other = "2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"
+        assert [await follow(token, one) for token in tokens[:2]] == [200, 200]
+        assert await follow(tokens[2], same) == 204
+        assert await follow(tokens[3], other) == 200
+        # Whoever goes away makes room.
+        await following.aclose()
+        async with asyncio.timeout(LIMIT_S):
+            while await follow(tokens[2], same) != 200:
+                await asyncio.sleep(0.05)
 
 
 async def test_49_ghosts_and_ended_sessions_hold_up_no_call(redis_url: str) -> None:

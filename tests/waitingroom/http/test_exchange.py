@@ -1,13 +1,16 @@
 """How a request's body is read: to its end, and not a step further."""
 
 import asyncio
+import contextlib
 from collections.abc import Iterator
 
 import pytest
 
+from tests.support.patience import LIMIT_S
 from waystation.core.http import exchange
 from waystation.core.http.exchange import MOST_BODY, Message, Request, Scope
 from waystation.core.http.problems import Problem
+from waystation.core.http.slow import SlowBodies
 
 
 def _asked(*parts: bytes, end: bool = True, headers: dict[str, str] | None = None) -> Request:
@@ -27,7 +30,7 @@ def _asked(*parts: bytes, end: bool = True, headers: dict[str, str] | None = Non
             return message
         raise AssertionError("all of it was here already")
 
-    return Request(scope, receive, "")
+    return Request(scope, receive, "", slow=SlowBodies())
 
 
 async def test_a_body_whose_length_was_told_is_not_asked_for_again_when_it_is_here() -> None:
@@ -72,7 +75,54 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
         await asyncio.sleep(0.02)
         return {"type": "http.request", "body": b"x", "more_body": True}
 
+    asked = Request(scope, drip, "", slow=SlowBodies())
     with pytest.raises(Problem) as refused:
-        await Request(scope, drip, "").body(most=1_000_000 if headers else MOST_BODY)
+        await asked.body(most=1_000_000 if headers else MOST_BODY)
     assert (refused.value.status, refused.value.code) == (408, "BODY_TOO_SLOW")
     assert refused.value.headers["connection"] == "close"
+
+
+async def test_one_client_keeps_few_slow_bodies_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attack 47: those beyond are not waited for, however patient the room is otherwise."""
+    monkeypatch.setattr(exchange, "PATIENCE_S", 100_000)
+    slow = SlowBodies(most=2, quick_s=0)
+    kept = [_Dripping(slow, "2001:db8::1"), _Dripping(slow, "2001:db8::2")]
+    other = _Dripping(slow, "2001:db8:0:1::1")
+    while not all(each.waits for each in (*kept, other)):
+        await asyncio.sleep(0)
+    async with asyncio.timeout(LIMIT_S):
+        with pytest.raises(Problem, match="a body must be here") as refused:
+            await _Dripping(slow, "2001:db8::3").reading
+    assert (refused.value.status, refused.value.headers["connection"]) == (408, "close")
+    # One that ends makes room for the next.
+    await kept[0].stop()
+    following = _Dripping(slow, "2001:db8::3")
+    while not following.waits:
+        await asyncio.sleep(0)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not following.reading.done()
+    for each in (kept[1], other, following):
+        assert not each.reading.done()
+        await each.stop()
+
+
+class _Dripping:
+    """A body of which nothing comes."""
+
+    def __init__(self, slow: SlowBodies, address: str) -> None:
+        self.waits = False
+        scope: Scope = {"method": "POST", "path": "/", "headers": []}
+        self.reading = asyncio.ensure_future(
+            Request(scope, self._receive, address, slow=slow).body()
+        )
+
+    async def _receive(self) -> Message:
+        self.waits = True
+        await asyncio.Event().wait()
+        raise AssertionError("nobody sends anything")
+
+    async def stop(self) -> None:
+        self.reading.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self.reading

@@ -1,7 +1,7 @@
 """Addresses of visitors behind trusted proxies."""
 
 from collections.abc import Sequence
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TypeAlias
 
 from waystation.core.errors import InvalidOption
@@ -29,6 +29,18 @@ def visitor_address(peer: str, forwarded: str, trusted: Sequence[Network]) -> st
             return text
         peer = text
     return peer
+
+
+def client_of(address: str) -> str:
+    """What shares a limit on connections: an IPv4 address, or the /64 of an IPv6 one."""
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(found, IPv6Address):
+        mapped = found.ipv4_mapped
+        return str(mapped or ip_network((int(found), 64), strict=False))
+    return str(found)
 
 
 def is_address(text: str) -> bool:

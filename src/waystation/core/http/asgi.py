@@ -7,6 +7,7 @@ from waystation.core.errors import StoreError
 from waystation.core.http.addresses import Network, is_among, visitor_address
 from waystation.core.http.exchange import NO_STORE, Answer, Headers, Receive, Request, Scope, Send
 from waystation.core.http.problems import KIND, Problem, from_error
+from waystation.core.http.slow import SlowBodies
 from waystation.core.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -18,15 +19,18 @@ _HANDED_ON = {
 """What a proxy adds: who asks through one is not on this machine, whatever the address says."""
 
 
-def request_of(scope: Scope, receive: Receive, trusted: Sequence[Network]) -> Request:
+def request_of(
+    scope: Scope, receive: Receive, trusted: Sequence[Network], slow: SlowBodies
+) -> Request:
     """The request, from the address that is believed."""
     peer = scope.get("client")
     address = peer[0] if peer else ""
     if not trusted or not is_among(address, trusted):
-        return Request(scope, receive, address)
+        return Request(scope, receive, address, slow=slow)
     said = [v for n, v in scope["headers"] if n == b"x-forwarded-for"]
     hops = b",".join(said).decode("latin-1")
-    return Request(scope, receive, visitor_address(address, hops, trusted), proxied=True)
+    visitor = visitor_address(address, hops, trusted)
+    return Request(scope, receive, visitor, slow=slow, proxied=True)
 
 
 def is_from_here(request: Request) -> bool:

@@ -10,6 +10,7 @@ import msgspec
 from waystation.core import codec
 from waystation.core.errors import Malformed
 from waystation.core.http.problems import Code, Problem
+from waystation.core.http.slow import SlowBodies
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -71,7 +72,13 @@ class Request:
     """What came, read only as far as somebody asks."""
 
     def __init__(
-        self, scope: Scope, receive: Receive, address: str, *, proxied: bool = False
+        self,
+        scope: Scope,
+        receive: Receive,
+        address: str,
+        *,
+        slow: SlowBodies,
+        proxied: bool = False,
     ) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
@@ -83,6 +90,7 @@ class Request:
         """What the parts of the path that vary are here."""
         self._scope = scope
         self._receive = receive
+        self._slow = slow
         self._raw: list[tuple[bytes, bytes]] = scope["headers"]
         self.headers: dict[bytes, bytes] = dict(self._raw)
         """The headers by lower-case name; the last of several counts."""
@@ -155,8 +163,9 @@ class Request:
         if length is not None and length > most:
             raise _too_large(most)
         try:
-            async with asyncio.timeout(PATIENCE_S):
-                return await self._whole(length, most)
+            async with asyncio.timeout(PATIENCE_S) as limit:
+                with self._slow.counted(self.address, limit):
+                    return await self._whole(length, most)
         except TimeoutError:
             raise Problem(
                 408,

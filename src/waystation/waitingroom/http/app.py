@@ -17,6 +17,7 @@ from waystation.core.http.exchange import (
     Send,
     answer,
 )
+from waystation.core.http.slow import SlowBodies
 from waystation.core.operators.oidc.provider import Provider
 from waystation.core.operators.operators import Operators
 from waystation.core.operators.routes import OperatorRoutes
@@ -83,6 +84,7 @@ class App:
         self._metrics_page = metrics_page
         self._snapshots = self.visitors.snapshots
         self._trusted = networks(options.trusted_proxies, "trusted_proxies")
+        self._slow = SlowBodies()
         themes = ThemeStore()
         admin = AdminContext(rooms, self.operators, context.clock)
         host = provider.host if provider else ""
@@ -129,7 +131,7 @@ class App:
             await lifespan(receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
-        request = request_of(scope, receive, self._trusted)
+        request = request_of(scope, receive, self._trusted, self._slow)
         if not self._origins.concerns(request):
             return await self._answer_to(request)
         try:

@@ -38,6 +38,8 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Live streams of one process, at most."""
     streams_each: int = 3
     """Live streams of one visitor, at most."""
+    streams_client: int = 50
+    """Live streams of one client, an IPv4 address or an IPv6 /64, at most."""
     captcha: CaptchaOptions | None = None
     """What people of a crowded network are shown; without it they work for their places."""
 

@@ -9,6 +9,7 @@ import msgspec
 
 from waystation.core.clock import Clock
 from waystation.core.errors import StoreError
+from waystation.core.http.addresses import client_of
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import Answer, Request
 from waystation.core.http.streams import Stream
@@ -33,6 +34,8 @@ class Streams:
         self._clock = clock
         self._open = Counter[str]()
         """Streams by the place that they follow."""
+        self._from = Counter[str]()
+        """Streams by the client that they go to."""
 
     @endpoint(
         "GET /api/v1/queues/{id}/events", gives={200: None, 204: None}, fails=(400, 401, 404, 503)
@@ -41,20 +44,32 @@ class Streams:
         """Follow the visitor's place as server-sent events."""
         room, _, place = await self._holders.find(request)
         status = await room.status(place)
-        options = self._options
-        full = self._open.total() >= options.streams
-        if full or self._open[place.id] >= options.streams_each or not self._is_near(status):
+        client = client_of(request.address)
+        if not self._has_room(place, client) or not self._is_near(status):
             return Answer(204, headers=[(b"retry-after", b"30")])
         # Counted now: many that are asked for at once must not all find room.
         self._open[place.id] += 1
+        self._from[client] += 1
         return Stream(
-            events=self._follow(room, place), done=lambda: self._close(place), gone=request.gone
+            events=self._follow(room, place),
+            done=lambda: self._close(place, client),
+            gone=request.gone,
         )
 
-    def _close(self, place: Place) -> None:
-        self._open[place.id] -= 1
-        if self._open[place.id] <= 0:
-            del self._open[place.id]
+    def _has_room(self, place: Place, client: str) -> bool:
+        """Whether one more may follow; whoever may not looks now and then, as those behind do."""
+        options = self._options
+        return (
+            self._open.total() < options.streams
+            and self._open[place.id] < options.streams_each
+            and self._from[client] < options.streams_client
+        )
+
+    def _close(self, place: Place, client: str) -> None:
+        for counted, who in ((self._open, place.id), (self._from, client)):
+            counted[who] -= 1
+            if counted[who] <= 0:
+                del counted[who]
 
     def _is_near(self, status: VisitorStatus) -> bool:
         match status:
