@@ -12,13 +12,20 @@ from waystation.waitingroom.operating.lottery import Proof
 from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.visitor import Prequeued, Waiting
 
-SEED = "ab" * 32
+SEED, SECRET = "ab" * 32, "cd" * 32
 
 
 async def gathered(hands: Hands, *names: str) -> None:
     await hands.open(admission_rate=1000, max_active=10_000)
     await hands.control.schedule(hands.clock.now_ms() + 600_000)
     await hands.lottery.announce(SEED)
+    await hands.join_all(*names)
+
+
+async def witnessed(hands: Hands, *names: str) -> None:
+    await hands.open(admission_rate=1000, max_active=10_000)
+    await hands.control.schedule(hands.clock.now_ms() + 600_000)
+    await hands.lottery.announce(SEED, witness=lottery.commit(SECRET))
     await hands.join_all(*names)
 
 
@@ -95,8 +102,8 @@ async def test_nobody_sees_half_a_draw_and_a_crash_changes_nothing(hands: Hands)
     names = [f"v{each}" for each in range(30)]
     await gathered(hands, *names)
     client = await hands.room.store.client()
-    seed, beacon, count, opened = await scripts.begin_draw(
-        client, hands.keys, beacon="b", now=hands.room.store.now()
+    seed, beacon, count, opened, _ = await scripts.begin_draw(
+        client, hands.keys, beacon="b", wait=0, now=hands.room.store.now()
     )
     key = lottery.draw_key(seed, count=int(count), beacon=beacon)
     ids = {place.id for place in hands.places.values()}
@@ -120,13 +127,72 @@ async def test_nobody_slips_out_of_a_draw_that_has_counted_them(hands: Hands) ->
     """F39: a proof is about everybody who took part; they may leave as soon as it is made."""
     await gathered(hands, "ann", "bob", "eve")
     client = await hands.room.store.client()
-    await scripts.begin_draw(client, hands.keys, beacon="", now=hands.room.store.now())
+    await scripts.begin_draw(client, hands.keys, beacon="", wait=0, now=hands.room.store.now())
     with pytest.raises(WrongState, match="lots are being drawn"):
         await hands.room.leave(hands.places["bob"], "bob")
     await hands.lottery.draw()
     lottery.verify(await hands.lottery.proof(), await hands.lottery.drawn())
     assert await hands.room.leave(hands.places["bob"], "bob") is True
     assert set(await hands.admit()) == {"ann", "eve"}
+
+
+async def test_a_witness_has_a_hand_in_the_draw(hands: Hands) -> None:
+    """Attack 60: neither who reads the store nor the witness knows the outcome beforehand."""
+    names = [f"v{each}" for each in range(50)]
+    await witnessed(hands, *names)
+    with pytest.raises(WrongState, match="keep the secret"):
+        await hands.lottery.reveal(SECRET)
+    assert await hands.lottery.draw(beacon="b") == 50
+    # The list is closed and published, and nobody is called yet.
+    ids = sorted(place.id for place in hands.places.values())
+    assert await hands.lottery.entrants() == (lottery.digest_of(ids), 50)
+    await hands.join("late")
+    assert await hands.admit() == []
+    with pytest.raises(InvalidInput, match="not the one that the witness committed to"):
+        await hands.lottery.reveal("ef" * 32)
+    assert await hands.lottery.reveal(SECRET) is True
+    assert await hands.lottery.reveal(SECRET) is False
+    await hands.lottery.draw(beacon="another")
+    proof, drawn = await hands.lottery.proof(), await hands.lottery.drawn()
+    assert (proof.beacon, proof.witness, proof.revealed) == (SECRET, lottery.commit(SECRET), True)
+    lottery.verify(proof, drawn)
+    assert (await hands.admit())[-1] == "late"
+    swapped = sorted({*drawn[1:], "{concert-tickets}:AAAAAAAAAAAAAAAA"})
+    for given, listed, why in (
+        (changed(proof, beacon="12" * 32), drawn, "the witness"),
+        (changed(proof, beacon="no hex"), drawn, "the witness"),
+        (proof, swapped, "those who took part"),
+    ):
+        with pytest.raises(InvalidInput, match=why):
+            lottery.verify(given, listed)
+
+
+async def test_a_witness_who_stays_away_delays_the_draw_and_the_proof_says_so(
+    hands: Hands,
+) -> None:
+    await witnessed(hands, "a", "b", "c")
+    await hands.lottery.draw(beacon="b")
+    await hands.clock.advance(lottery.WITNESS_S - 1)
+    await hands.lottery.draw(beacon="b")
+    with pytest.raises(WrongState, match="no draw"):
+        await hands.lottery.proof()
+    await hands.clock.advance(1)
+    await hands.lottery.draw(beacon="b")
+    proof = await hands.lottery.proof()
+    assert (proof.beacon, proof.revealed) == ("b", False)
+    lottery.verify(proof, await hands.lottery.drawn())
+    with pytest.raises(WrongState, match="too late"):
+        await hands.lottery.reveal(SECRET)
+    assert len(await hands.admit()) == 3
+
+
+async def test_a_draw_without_a_witness_takes_no_secret(hands: Hands) -> None:
+    await gathered(hands, "a")
+    with pytest.raises(WrongState, match="no witness"):
+        await hands.lottery.reveal(SECRET)
+    for wrong in ("", "ab", "AB" * 32, "zz" * 32):
+        with pytest.raises(InvalidInput, match="64 small hex digits"):
+            lottery.checked_witness(wrong)
 
 
 async def test_lanes_are_drawn_each_for_itself(hands: Hands) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from tests.waitingroom.hands import Hands, hands_on
 from waystation.waitingroom.operating.codes import Codes
 from waystation.waitingroom.operating.history import History
+from waystation.waitingroom.operating.lottery import WITNESS_S, commit
 from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.visitor import JoinRequest, Lane
 
@@ -169,10 +170,23 @@ async def draw(hands: Hands) -> None:
     await hands.beat("early 0")
     await hands.room.leave(hands.places["early 1"], "early 1")
     await hands.join("early", 1)
-    await scripts.begin_draw(hands.redis, hands.keys, beacon="", now=hands.room.store.now())
+    now = hands.room.store.now()
+    await scripts.begin_draw(hands.redis, hands.keys, beacon="", wait=0, now=now)
     await hands.join("late")
     await hands.lottery.draw()
     await scripts.forget_draw(hands.redis, hands.keys)
+    secret = "cd" * 32
+    for wait_s in (0, WITNESS_S):
+        await hands.lottery.announce("ab" * 32, witness=commit(secret))
+        await hands.control.schedule(hands.clock.now_ms() + 60_000)
+        await hands.join(f"witnessed {wait_s}")
+        await hands.lottery.draw()
+        await hands.clock.advance(wait_s)
+        if not wait_s:
+            await hands.lottery.reveal(secret)
+            await hands.lottery.reveal(secret)
+        await hands.lottery.draw()
+        await scripts.forget_draw(hands.redis, hands.keys)
 
 
 async def redeem(hands: Hands) -> None:

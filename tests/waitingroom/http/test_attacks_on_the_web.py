@@ -275,6 +275,8 @@ async def test_60_the_seed_of_a_draw_is_secret_until_it_is_over(house: House) ->
         assert (await person.join())["status"] == "prequeued"
     before = (await people[0].ask("GET", "fairness")).json()
     assert before == {"method": "lottery", "commit": commit}
+    secret = {"secret": "ab" * 32}
+    assert (await people[0].ask("POST", "fairness/reveal", secret)).status_code == 409
     await Lottery(house.room).draw(beacon="noon")
     await house.room.state()
     drawn = (await people[0].ask("GET", "fairness")).json()
@@ -282,5 +284,47 @@ async def test_60_the_seed_of_a_draw_is_secret_until_it_is_over(house: House) ->
     proof = Proof(
         commitment=before["commit"], seed=drawn["seed"], beacon=drawn["beacon"], count=drawn["n"],
         opened_us=drawn["opened_us"], digest=drawn["digest"],
+    )  # fmt: skip
+    verify(proof, order)
+
+
+async def test_60_a_second_party_keeps_its_part_of_the_draw_secret(house: House) -> None:
+    from waystation.waitingroom.operating.lottery import Lottery, Proof, commit, verify
+
+    admin, somebody = await house.operator(), house.visitor()
+    now_ms = (await house.room.state()).now_ms
+    secret = "cd" * 32
+    asked = {
+        "prequeue_start_time": rfc3339(now_ms - 1000), "shuffle_at_event_start": True,
+        "event_start_time": rfc3339(now_ms + 60_000),
+        "event_end_time": rfc3339(now_ms + 3_600_000), "witness": commit(secret),
+    }  # fmt: skip
+    root = f"/api/v1/admin/queues/{QUEUE}"
+    for wrong in ({"witness": "x"}, {"shuffle_at_event_start": False}):
+        assert (await admin.post(f"{root}/events", {**asked, **wrong})).status_code in (400, 422)
+    assert (await admin.post(f"{root}/events", asked)).json()["witness"] == commit(secret)
+    for number in range(5):
+        await house.visitor(f"10.7.0.{number}").join()
+    before = (await somebody.ask("GET", "fairness")).json()
+    assert before["witness"] == commit(secret)
+    early = await somebody.ask("POST", "fairness/reveal", {"secret": secret})
+    assert early.status_code == 409
+    await Lottery(house.room).draw(beacon="noon")
+    closed = (await somebody.ask("GET", "fairness")).json()
+    assert (closed["n"], "seed" in closed) == (5, False)
+    for wrong in ("ef" * 32, "short", "CD" * 32):
+        answer = await somebody.ask("POST", "fairness/reveal", {"secret": wrong})
+        assert answer.status_code in (400, 422)
+    mixed = await somebody.ask("POST", "fairness/reveal", {"secret": secret})
+    assert mixed.json() == {"mixed": True}
+    await Lottery(house.room).draw(beacon="noon")
+    await house.room.state()
+    drawn = (await somebody.ask("GET", "fairness")).json()
+    order = (await somebody.ask("GET", "fairness/order")).json()["ids"]
+    assert (drawn["entrants"], drawn["revealed"]) == (closed["entrants"], True)
+    proof = Proof(
+        commitment=before["commit"], seed=drawn["seed"], beacon=drawn["beacon"], count=drawn["n"],
+        opened_us=drawn["opened_us"], digest=drawn["digest"], witness=before["witness"],
+        revealed=drawn["revealed"], entrants=drawn["entrants"],
     )  # fmt: skip
     verify(proof, order)

@@ -10,6 +10,7 @@ import typer
 from waystation.core.app.commands import AsJson
 from waystation.waitingroom.commands.reach import Id, Noted, in_the_room, noted_in_the_room
 from waystation.waitingroom.http.bodies import rfc3339
+from waystation.waitingroom.operating.lottery import Lottery
 from waystation.waitingroom.operating.schedule import CURRENT, Schedule, ScheduledEvent, changes_of
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.visitor import new_id
@@ -31,6 +32,9 @@ def plan(
     name: Annotated[str, typer.Option(help="What operators call it.")] = "",
     gather: Annotated[datetime | None, typer.Option(help="From when people may gather.")] = None,
     by_lot: Annotated[bool, typer.Option(help="Draw lots among those who gathered.")] = False,
+    witness: Annotated[
+        str, typer.Option(help="SHA-256 of a second party's secret that the draw waits for.")
+    ] = "",
     rate: Annotated[
         float | None, typer.Option(help="People who come in per second while it lasts.", min=0)
     ] = None,
@@ -51,6 +55,7 @@ def plan(
             ends_ms=_millis(end),
             gathers_ms=None if gather is None else _millis(gather),
             by_lot=by_lot,
+            witness=witness,
             changes=changes_of(options, options.with_settings(settings)),
         )
         await Schedule(room).plan(event)
@@ -79,6 +84,21 @@ def list_events(context: typer.Context, id: Id, as_json: AsJson = False) -> None
         on = ", on now" if each.id == current else ""
         when = f"{rfc3339(each.starts_ms)} to {rfc3339(each.ends_ms)}"
         typer.echo(f"{each.id}  {when}{gathers}{lots}{on}  {each.name}".rstrip())
+
+
+@app.command()
+def reveal(
+    context: typer.Context,
+    id: Id,
+    secret: Annotated[str, typer.Argument(help="The witness's secret, 64 hex digits.")],
+) -> None:
+    """Reveal the secret of a draw's witness, once the list of those who take part is closed."""
+
+    async def put(room: Room) -> Noted[bool]:
+        return Noted(result=await Lottery(room).reveal(secret), after=None)
+
+    mixed = noted_in_the_room(context, id, "reveal", put)
+    typer.echo("mixed into the draw" if mixed else "it was known already")
 
 
 @app.command()

@@ -274,3 +274,22 @@ class FairnessBody(msgspec.Struct, kw_only=True, omit_defaults=True):
     opened_us: int | None = None
     digest: str | None = None
     proof_url: str | None = None
+    witness: str | None = None
+    """The SHA-256 of the secret of a second party, where the draw has a witness."""
+    revealed: bool | None = None
+    """Whether the beacon is that secret."""
+    entrants: str | None = None
+    """With a witness, the digest of the ids of all who take part, in order of the alphabet."""
+
+
+class Reveal(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The secret of a draw's witness."""
+
+    secret: Annotated[str, stated(pattern="^[0-9a-f]{64}$")]
+
+
+class Revealed(msgspec.Struct, kw_only=True):
+    """What came of it."""
+
+    mixed: bool
+    """False when it was known already."""

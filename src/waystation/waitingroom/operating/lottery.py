@@ -1,12 +1,15 @@
 """Lottery: a verifiable draw of the order in which early visitors enter.
 
 Before the pre-queue opens, the digest of a secret seed is published. When it closes, the number of
-people and a public beacon are mixed into the seed, so that not even the operator could have chosen
-the outcome, and everybody's score is a keyed digest of their id. The seed is published then.
+people and a beacon are mixed into the seed, and everybody's score is a keyed digest of their id.
+The seed is published then. With a witness, the beacon is the secret of a second party, who has
+published its digest beforehand and reveals it once the list of all who take part is closed and
+published. So neither of the two could have chosen the outcome, even with the store before them.
 """
 
 import hashlib
 import hmac
+import re
 import secrets
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -21,6 +24,9 @@ SCORE_BITS = 44
 """Scores stay below the instant of the draw, so that whoever comes later stands behind."""
 BATCH = 500
 PAGE = 5000
+WITNESS_S = 120
+"""How long the draw waits for the secret of its witness."""
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class Proof(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +44,12 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
     """When the room opened, in microseconds since 1970."""
     digest: str
     """Of all ids in the order drawn."""
+    witness: str = ""
+    """The digest of the witness's secret, published before anybody could join; empty for none."""
+    revealed: bool = False
+    """Whether the beacon is that secret; without it the draw was held after a wait in vain."""
+    entrants: str = ""
+    """With a witness, the digest of all ids in order of the alphabet, published before the draw."""
 
 
 def commit(seed: str) -> str:
@@ -73,6 +85,10 @@ def verify(proof: Proof, ids: Sequence[str]) -> None:
     """Repeat a published draw; InvalidInput says what does not match."""
     if commit(proof.seed) != proof.commitment:
         raise InvalidInput("the seed is not the one that was committed to")
+    if proof.revealed and _witnessed(proof.beacon) != proof.witness:
+        raise InvalidInput("the beacon is not the secret that the witness committed to")
+    if proof.entrants and digest_of(sorted(ids)) != proof.entrants:
+        raise InvalidInput("those who were drawn are not those who took part")
     if len(ids) != proof.count:
         raise InvalidInput(f"the draw was among {proof.count}, the list has {len(ids)}")
     key = draw_key(proof.seed, count=proof.count, beacon=proof.beacon)
@@ -83,6 +99,17 @@ def verify(proof: Proof, ids: Sequence[str]) -> None:
         raise InvalidInput("the list is not the one whose digest was published")
 
 
+def checked_witness(digest: str) -> str:
+    """The digest of a witness's secret; InvalidInput if it cannot be one."""
+    if not _DIGEST.fullmatch(digest):
+        raise InvalidInput("a witness must be the SHA-256 of a secret, as 64 small hex digits")
+    return digest
+
+
+def _witnessed(secret: str) -> str:
+    return commit(secret) if _DIGEST.fullmatch(secret) else ""
+
+
 class Lottery:
     """The draw of one room."""
 
@@ -90,11 +117,17 @@ class Lottery:
         self._room = room
         self._store = room.store
 
-    async def announce(self, seed: str | None = None) -> str:
-        """Choose a seed and publish its commitment; a chosen seed stays."""
+    async def announce(self, seed: str | None = None, *, witness: str = "") -> str:
+        """Choose a seed and publish its commitment; a chosen seed stays, and so does a witness.
+
+        The witness is the SHA-256 of 32 bytes that a second party keeps secret until the draw.
+        """
         if (await self._room.state()).early:
             raise WrongState("a seed must be committed to before anybody has joined")
         chosen = seed or secrets.token_hex(32)
+        if witness:
+            key = self._store.keys.lottery
+            await self._store.ask("HSETNX", key, "witness", checked_witness(witness))
         await self._store.ask("HSETNX", self._store.keys.lottery, "seed", chosen)
         kept = await self._store.ask("HGET", self._store.keys.lottery, "seed")
         commitment = commit(kept.decode())
@@ -105,12 +138,19 @@ class Lottery:
     async def draw(self, *, beacon: str = "") -> int:
         """Draw the order of the pre-queue and open the room; return how many took part.
 
-        After a crash another process continues and comes to the same order.
+        After a crash another process continues and comes to the same order. Where there is a
+        witness, the first calls only close the list and publish who takes part; call again.
         """
         client, keys = await self._store.client(), self._store.keys
         now = self._store.now()
-        seed, beacon, count, opened = await scripts.begin_draw(client, keys, beacon=beacon, now=now)
+        seed, beacon, count, opened, ready = await scripts.begin_draw(
+            client, keys, beacon=beacon, wait=WITNESS_S, now=now
+        )
         early = await self._early()
+        if ready != "1":
+            entrants = digest_of(sorted(early))
+            await self._store.ask("HSETNX", keys.lottery, "entrants", entrants)
+            return int(count)
         if seed:
             key = draw_key(seed, count=int(count), beacon=beacon)
             # All scores lie before the draw and keep the order of the numbers.
@@ -126,6 +166,30 @@ class Lottery:
             client, keys, queue=self._room.queue_id, digest=await self._digest(), now=now
         )
         return int(count)
+
+    async def reveal(self, secret: str) -> bool:
+        """Mix the witness's secret into the draw, 32 bytes in hex; False when that was done.
+
+        WrongState before the list is closed, so that nobody knows the outcome who could still
+        change it; InvalidInput for another secret.
+        """
+        return await scripts.reveal(
+            await self._store.client(),
+            self._store.keys,
+            secret=secret,
+            digest=_witnessed(secret) or "-",
+        )
+
+    async def entrants(self) -> tuple[str, int] | None:
+        """The digest of all who take part and their number, while a witness is waited for."""
+        key = self._store.keys.lottery
+        digest, count = await self._store.ask("HMGET", key, "entrants", "count")
+        return (digest.decode(), int(count)) if digest and count else None
+
+    async def witness(self) -> str:
+        """The digest of the witness's secret; empty for none."""
+        found = await self._store.ask("HGET", self._store.keys.lottery, "witness")
+        return found.decode() if found else ""
 
     async def commitment(self) -> str | None:
         """The commitment published before the draw; None when there is no draw."""

@@ -13,7 +13,7 @@ import msgspec
 from waystation.core import codec
 from waystation.core.errors import InvalidOption, NotFound, WrongState
 from waystation.waitingroom.operating.control import LATEST_MS
-from waystation.waitingroom.operating.lottery import Lottery
+from waystation.waitingroom.operating.lottery import Lottery, checked_witness
 from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.room import Room
@@ -39,6 +39,8 @@ class ScheduledEvent(msgspec.Struct, frozen=True, kw_only=True):
     """When the pre-queue opens; None to open without one."""
     by_lot: bool = False
     """Draw the order of the pre-queue by lot."""
+    witness: str = ""
+    """The digest of a second party's secret that the draw waits for; empty for none."""
     changes: dict[str, str] = {}
     """Fields of `meta` that are different during the event."""
 
@@ -50,6 +52,10 @@ class ScheduledEvent(msgspec.Struct, frozen=True, kw_only=True):
             )
         if self.by_lot and self.gathers_ms is None:
             raise InvalidOption("lots need people who gather before the start")
+        if self.witness:
+            if not self.by_lot:
+                raise InvalidOption("a witness needs lots to be drawn")
+            checked_witness(self.witness)
 
     @property
     def begins_ms(self) -> int:
@@ -129,7 +135,7 @@ class Schedule:
     async def _gather(self, event: ScheduledEvent) -> None:
         await scripts.forget_draw(await self._room.store.client(), self._room.store.keys)
         if event.by_lot:
-            await Lottery(self._room).announce()
+            await Lottery(self._room).announce(witness=event.witness)
         seen = await self._room.state()
         if seen.fields.get(STAGE):
             return

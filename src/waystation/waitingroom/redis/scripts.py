@@ -296,8 +296,19 @@ async def curve(redis: Client, keys: RoomKeys, *, points: int) -> Any:
 
 
 @script(reply=texts)
-async def begin_draw(redis: Client, keys: RoomKeys, *, beacon: str, now: str | int) -> list[str]:
-    """Close the pre-queue for the draw: seed, beacon, number of people and instant."""
+async def begin_draw(
+    redis: Client, keys: RoomKeys, *, beacon: str, wait: int, now: str | int
+) -> list[str]:
+    """Close the pre-queue: seed, beacon, number of people, instant, and 1 when lots may be drawn.
+
+    The secret of a witness, where there is one, is waited for that many seconds.
+    """
+    ...
+
+
+@script(reply=bool)
+async def reveal(redis: Client, keys: RoomKeys, *, secret: str, digest: str) -> bool:
+    """Mix the secret of a witness into the draw; False when that has been done."""
     ...
 
 

@@ -83,6 +83,8 @@ class NewEvent(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """From when people may gather; nothing to open without a pre-queue."""
     shuffle_at_event_start: bool = False
     """Whether those who gathered are drawn by lot."""
+    witness: Annotated[str, stated(pattern="^([0-9a-f]{64})?$")] = ""
+    """The SHA-256 of a second party's secret that the draw waits for."""
     settings: dict[str, Any] = {}
     """What is different while it lasts, in the names of a room's settings."""
 
@@ -98,6 +100,7 @@ class PlannedEvent(msgspec.Struct, kw_only=True):
     event_end_time: str
     prequeue_start_time: str | None
     shuffle_at_event_start: bool
+    witness: str
     settings: dict[str, Any]
 
 

@@ -54,6 +54,7 @@ class EventAdmin:
             ends_ms=_millis(asked.event_end_time),
             gathers_ms=None if gathers is None else _millis(gathers),
             by_lot=asked.shuffle_at_event_start,
+            witness=asked.witness,
             changes={**changes_of(state.options, options), **own},
         )
         schedule = Schedule(room)
@@ -104,6 +105,7 @@ def _planned(event: ScheduledEvent, state: RoomState) -> bodies.PlannedEvent:
         event_end_time=rfc3339(event.ends_ms),
         prequeue_start_time=None if event.gathers_ms is None else rfc3339(event.gathers_ms),
         shuffle_at_event_start=event.by_lot,
+        witness=event.witness,
         settings=settings,
     )
 

@@ -1,7 +1,9 @@
 """Routes to verify the draw."""
 
+from waystation.core.clock import Clock
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import Answer, Request, answer
+from waystation.core.http.pace import Pace
 from waystation.core.http.problems import Code, Problem
 from waystation.waitingroom.http import bodies
 from waystation.waitingroom.operating.lottery import Lottery
@@ -11,8 +13,9 @@ from waystation.waitingroom.rooms import Rooms
 class Fairness:
     """Hands out the commitment before the draw, and everything after it."""
 
-    def __init__(self, rooms: Rooms) -> None:
+    def __init__(self, rooms: Rooms, clock: Clock) -> None:
         self._rooms = rooms
+        self._reveals = Pace(every_s=1.0, burst=10, clock=clock)
 
     @endpoint(
         "GET /api/v1/queues/{id}/fairness", gives={200: bodies.FairnessBody}, fails=(404, 409)
@@ -24,8 +27,12 @@ class Fairness:
         commitment = await lottery.commitment()
         if commitment is None:
             return answer(bodies.FairnessBody(method=state.options.queueing_method.value))
+        witness = await lottery.witness() or None
         if state.phase != "open":
-            return answer(bodies.FairnessBody(method="lottery", commit=commitment))
+            body = bodies.FairnessBody(method="lottery", commit=commitment, witness=witness)
+            if closed := await lottery.entrants():
+                body.entrants, body.n = closed
+            return answer(body)
         proof = await lottery.proof()
         return answer(
             bodies.FairnessBody(
@@ -37,8 +44,24 @@ class Fairness:
                 opened_us=proof.opened_us,
                 digest=proof.digest,
                 proof_url=f"/api/v1/queues/{room.name}/fairness/order",
+                witness=witness,
+                revealed=proof.revealed if witness else None,
+                entrants=proof.entrants or None,
             )
         )
+
+    @endpoint(
+        "POST /api/v1/queues/{id}/fairness/reveal",
+        takes=bodies.Reveal,
+        gives={200: bodies.Revealed},
+        fails=(400, 404, 409, 413, 415, 422, 429, 503),
+    )
+    async def reveal(self, request: Request) -> Answer:
+        """Reveal the secret of the draw's witness, once the list of all who take part is closed."""
+        self._reveals.require(request.address)
+        room = await self._rooms.find(request.slots["id"])
+        asked = await request.read(bodies.Reveal)
+        return answer(bodies.Revealed(mixed=await Lottery(room).reveal(asked.secret)))
 
     @endpoint(
         "GET /api/v1/queues/{id}/fairness/order",

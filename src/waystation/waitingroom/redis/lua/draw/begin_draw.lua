@@ -1,19 +1,26 @@
 --- Close the pre-queue for the draw; how many take part in it, the same however often it is asked.
 --- keys  meta state prequeue lottery
---- args  beacon now
+--- args  beacon wait now
 --- uses  instant_us format_int
 local phase = redis.call('HGET', meta, 'phase')
-if phase == 'drawing' then
-  local kept = redis.call('HMGET', lottery, 'seed', 'beacon', 'count', 'opened_us')
-  return { kept[1] or '', kept[2], kept[3], kept[4] }
-end
-if phase ~= 'prequeue' then
+if phase ~= 'prequeue' and phase ~= 'drawing' then
   return redis.error_reply('WRONG_STATE a draw needs a pre-queue, the room is ' .. tostring(phase or 'open'))
 end
--- Nobody who joins from here on may come before those who were here.
-local us = math.max(instant_us(now), (tonumber(redis.call('HGET', state, 'last_us')) or 0) + 1)
-redis.call('HSET', state, 'last_us', format_int(us))
-redis.call('HSET', meta, 'phase', 'drawing')
-local people = redis.call('ZCARD', prequeue)
-redis.call('HSET', lottery, 'beacon', beacon, 'count', people, 'opened_us', format_int(us))
-return { redis.call('HGET', lottery, 'seed') or '', beacon, format_int(people), format_int(us) }
+local us = instant_us(now)
+if phase == 'prequeue' then
+  -- Nobody who joins from here on may come before those who were here.
+  us = math.max(us, (tonumber(redis.call('HGET', state, 'last_us')) or 0) + 1)
+  redis.call('HSET', state, 'last_us', format_int(us))
+  redis.call('HSET', meta, 'phase', 'drawing')
+  redis.call('HSET', lottery, 'beacon', beacon, 'count', redis.call('ZCARD', prequeue),
+    'opened_us', format_int(us))
+end
+local kept = redis.call('HMGET', lottery, 'seed', 'beacon', 'count', 'opened_us', 'witness',
+  'revealed', 'forgone')
+local ready = 1
+if (kept[5] or '') ~= '' and not kept[6] and not kept[7] then
+  -- A witness who stays away delays the draw and does not prevent it.
+  ready = us >= tonumber(kept[4]) + tonumber(wait) * 1000000 and 1 or 0
+  if ready == 1 then redis.call('HSET', lottery, 'forgone', 1) end
+end
+return { kept[1] or '', kept[2], kept[3], kept[4], ready }
