@@ -198,6 +198,17 @@ async def test_the_past_of_the_room_is_there_when_the_page_is_opened(street: Str
     await expect(page.locator("#people-top")).to_have_text("100")
 
 
+async def test_an_alarm_is_set_and_seen(street: Street) -> None:
+    await street.crowd(3)
+    page = await _opened(street, Role.OPERATOR)
+    await page.fill("#alarm-waiting", "2")
+    await page.click("#alarm-form button")
+    await expect(page.locator("#alarms")).to_have_text("3 people are in line")
+    assert await complaints(page) == []
+    await page.goto(f"{street.url}/operate")
+    await expect(page.locator("#list tr")).to_contain_text("3 people are in line")
+
+
 async def test_a_wrong_key_opens_nothing(street: Street) -> None:
     page = await street.visitor()
     await page.goto(f"{street.url}/operate/{QUEUE}")

@@ -140,13 +140,17 @@ def test_events_are_planned_listed_and_called_off(room: Command) -> None:
     room("open", "{sale}", "--rate", "5")
     noon, two = "2030-01-01T12:00:00", "2030-01-01T14:00:00"
     gathering = ("--gather", "2030-01-01T11:30:00", "--by-lot", "--name", "Presale")
+    gathering += ("--witness", "ab" * 32)
+    wrong = room("events", "plan", "{sale}", noon, two, *gathering[:-1], "x")
+    assert "64 small hex digits" in wrong.err
     made = room("events", "plan", "{sale}", noon, two, *gathering, "--rate", "9")
     id = made.out.strip()
     told = room("events", "list", "{sale}").out
     assert told.startswith(f"{id}  20")
     assert told.endswith(", by lot  Presale\n")
     (event,) = json.loads(room("events", "list", "{sale}", "--json").out)
-    assert event["changes"] == {"admission_rate": "9"}
+    assert (event["changes"], event["witness"]) == ({"admission_rate": "9"}, "ab" * 32)
+    assert "the draw has no witness" in room("events", "reveal", "{sale}", "cd" * 32).err
     assert not event["on"]
     assert "there is 'Presale' already" in room("events", "plan", "{sale}", noon, two).err
     assert room("events", "cancel", "{sale}", id).out == "called off\n"
@@ -172,7 +176,8 @@ async def test_whatever_a_shell_does_to_a_room_is_written_down(
     def work() -> None:
         for line in (
             "open {sale} --rate 5", "pause {sale}", "resume {sale}", "queue-all {sale}",
-            "drain {sale}", "rate {sale} 7", "tell {sale} hello", "admit {sale} 3",
+            "drain {sale}", "rate {sale} 7", "alarm {sale} --waiting 9", "tell {sale} hello",
+            "admit {sale} 3",
             "codes make {sale} press", "codes revoke {sale} press",
             "schedule {sale} 2030-01-01T10:00", "draw {sale}",
             "webhooks add {sale} https://shop.example/room", "shut {sale}", "key alice",
@@ -188,7 +193,7 @@ async def test_whatever_a_shell_does_to_a_room_is_written_down(
     told = [(each["action"], each["queue"]) for each in reversed(entries)]
     assert told == [
         *((action, "sale") for action in (
-            "open", "pause", "resume", "queue-all", "drain", "rate", "message", "admit",
+            "open", "pause", "resume", "queue-all", "drain", "rate", "alarms", "message", "admit",
             "make-codes", "revoke-codes", "schedule", "draw", "add-webhook", "close",
         )),
         ("issue-key", ""), ("add-second-factor", ""), ("remove-second-factor", ""),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from waystation.core.events import Event
     from waystation.waitingroom.estimates.model import Model, Point
     from waystation.waitingroom.estimates.stays import Stays
+    from waystation.waitingroom.operating.alarms import AlarmOptions, Alarms
     from waystation.waitingroom.operating.codes import Batch, Codes
     from waystation.waitingroom.operating.control import Control
     from waystation.waitingroom.operating.following import Following, FollowOptions
@@ -85,6 +86,8 @@ __all__ = [  # noqa: RUF022
     "Control",
     "Following",
     "FollowOptions",
+    "Alarms",
+    "AlarmOptions",
     "Schedule",
     "ScheduledEvent",
     "Lottery",
@@ -107,6 +110,7 @@ __getattr__ = names_of(
         "waystation.core.events": "Event",
         "estimates.model": "Model Point",
         "estimates.stays": "Stays",
+        "operating.alarms": "AlarmOptions Alarms",
         "operating.codes": "Batch Codes",
         "operating.control": "Control",
         "operating.following": "FollowOptions Following",

@@ -16,11 +16,14 @@ from waystation.waitingroom.http.app import App
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.http.webhooks.hooks import Webhooks
 from waystation.waitingroom.operating.codes import Codes
+from waystation.waitingroom.operating.control import Control
+from waystation.waitingroom.operating.lottery import Lottery, commit
 from waystation.waitingroom.signing.keyfile import KeyFile
 
 OPTIONS = hands.ServerOptions(poll_floor_ms=0, change_floor_ms=0, guess_floor_ms=0)
 DAY_MS = 86_400_000
-EMPTY = "empty"
+EMPTY, LOTS = "empty", "lots"
+SECRET = "cd" * 32
 SITE = "shop.example"
 
 
@@ -74,6 +77,11 @@ class Scene:
         await self.app.operators.issue("bob", Role.VIEWER)
         await self.app.operators.enrol("bob")
         await house.rooms.of(EMPTY).open()
+        lots = house.rooms.of(LOTS)
+        await lots.open()
+        await Control(lots).schedule((await lots.state()).now_ms + DAY_MS)
+        await Lottery(lots).announce(witness=commit(SECRET))
+        await Lottery(lots).draw()
         self._real = {"the-session": begun["session_id"], "the-place": place["position_id"]}
         self.ids |= {
             "sid": "the-session", "pid": "the-place", "event": planned.json()["id"],
@@ -157,6 +165,10 @@ class Scene:
         # Only a room that nobody is in can be taken away.
         paths["/api/v1/admin/queues/{id}"]["delete"]["parameters"][0]["schema"] = {"enum": [EMPTY]}
         kinds["Confirm"]["properties"]["confirm"] = {"enum": [QUEUE]}
+        # Only a draw that waits for its witness takes a secret.
+        reveal = paths["/api/v1/queues/{id}/fairness/reveal"]["post"]
+        reveal["parameters"][0]["schema"] = {"enum": [LOTS]}
+        kinds["Reveal"]["properties"]["secret"] = {"enum": [SECRET]}
         kinds["OriginSample"]["properties"]["queue"] = {"enum": [QUEUE]}
         # Only where nobody waits does anybody pass at once.
         kinds["Enter"]["properties"]["queue"] = {"enum": [EMPTY]}

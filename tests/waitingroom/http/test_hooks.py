@@ -251,3 +251,23 @@ async def test_a_site_that_is_away_is_told_later(house: House) -> None:
         "taken": False,
         "error": "127.0.0.1 does not answer: ConnectionRefusedError",
     }
+
+
+async def test_alarms_are_heard_with_what_they_say(house: House, listener: Listener) -> None:
+    admin, _ = await _hooked(house, listener, "alarm", "alarm-over")
+    path = f"/api/v1/admin/queues/{QUEUE}/alarms"
+    await house.visitor().join()
+    rung = (await admin.http.put(path, json={"waiting": 1})).json()
+    assert rung["alarms"] == {"waiting": "1 people are in line"}
+    assert (await admin.get(f"/api/v1/admin/queues/{QUEUE}/stats")).json()["alarms"]
+    assert (await admin.http.put(path, json={})).json()["alarms"] == {}
+    await dispatcher_of(house.context).carry()
+    assert [(each["event"], each["alarms"]) for each in listener.events()] == [
+        ("alarm", '{"waiting":"1 people are in line"}'),
+        ("alarm-over", ""),
+    ]
+    viewer = await house.operator("viewer")
+    assert (await viewer.http.put(path, json={"waiting": 1})).status_code == 403
+    assert (await viewer.get(path)).json()["limits"]["waiting"] == 0
+    for wrong in ({"waiting": -1}, {"no_shows": 2}, {"loud": True}):
+        assert (await admin.http.put(path, json=wrong)).status_code in (400, 422)

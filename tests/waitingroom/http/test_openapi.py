@@ -70,6 +70,7 @@ DEPENDS = {
     "PUT /api/v1/admin/queues/{id}/page": "a colour can be read on white",
     "POST /api/v1/admin/queues/{id}/page/preview": "a colour can be read on white",
     "POST /api/v1/admin/operators": "a name can be printed",
+    "PUT /api/v1/admin/queues/{id}/alarms": "1.0 is not written as a whole number",
     "POST /api/v1/admin/queues/{id}/admit": "1.0 is not written as a whole number",
     "POST /api/v1/admin/queues/{id}/codes": "1.0 is not written as a whole number",
 }

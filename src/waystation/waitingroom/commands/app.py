@@ -21,6 +21,7 @@ from waystation.waitingroom.commands.reach import (
 )
 from waystation.waitingroom.http.admin.merging import merged
 from waystation.waitingroom.operating import lottery
+from waystation.waitingroom.operating.alarms import AlarmOptions, Alarms, ringing_in
 from waystation.waitingroom.operating.control import Control
 from waystation.waitingroom.operating.following import Following, FollowOptions
 from waystation.waitingroom.operating.lottery import Lottery, Proof
@@ -164,6 +165,7 @@ def status(context: typer.Context, id: Id, as_json: AsJson = False) -> None:
         "rate": seen.rate,
         "called per second": seen.flow,
         "follows": seen.fields.get("follow_said") or ("yes" if "follow" in seen.fields else "no"),
+        "alarms": ", ".join(ringing_in(seen).values()) or "none",
         "model": seen.model.version,
         "return hosts": seen.fields.get("return_hosts", "").replace(",", ", ") or "none",
         "this hour": hour,
@@ -213,6 +215,26 @@ def follow(
 
     change_the_room(context, id, "follow", put)
     typer.echo(f"{least:g} to {most:g} per second" if url else "the rate stays as it is")
+
+
+@app.command()
+def alarm(
+    context: typer.Context,
+    id: Id,
+    waiting: Annotated[int, typer.Option(help="People in line.", min=0)] = 0,
+    wait: Annotated[float, typer.Option(help="Minutes that the last waits.", min=0)] = 0,
+    no_shows: Annotated[
+        float, typer.Option(help="Share of those called who stay away.", min=0, max=0.99)
+    ] = 0,
+) -> None:
+    """Raise an alarm beyond these limits, as an event for webhooks; without any, never."""
+
+    async def put(room: Room) -> int:
+        limits = AlarmOptions(waiting=waiting, wait_minutes=wait, no_shows=no_shows)
+        return await Alarms(room).set(limits)
+
+    change_the_room(context, id, "alarms", put)
+    typer.echo("the limits are set" if waiting or wait or no_shows else "no alarm is raised")
 
 
 @app.command()

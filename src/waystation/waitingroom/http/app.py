@@ -23,6 +23,7 @@ from waystation.core.operators.operators import Operators
 from waystation.core.operators.routes import OperatorRoutes
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.metrics import CONTENT_TYPE
+from waystation.waitingroom.http.admin.alarms import AlarmAdmin
 from waystation.waitingroom.http.admin.context import AdminContext
 from waystation.waitingroom.http.admin.controls import Controls
 from waystation.waitingroom.http.admin.events import EventAdmin
@@ -98,6 +99,7 @@ class App:
                     RoomAdmin(admin),
                     Controls(admin),
                     Overview(admin),
+                    AlarmAdmin(admin),
                     EventAdmin(admin),
                     InvitationAdmin(admin, context.tokens),
                     WebhookAdmin(admin, dispatcher or dispatcher_of(context)),

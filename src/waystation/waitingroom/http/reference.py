@@ -2,6 +2,7 @@
 
 from waystation.core.http import reference
 from waystation.core.operators.routes import OperatorRoutes
+from waystation.waitingroom.http.admin.alarms import AlarmAdmin
 from waystation.waitingroom.http.admin.controls import Controls
 from waystation.waitingroom.http.admin.events import EventAdmin
 from waystation.waitingroom.http.admin.invitations import InvitationAdmin
@@ -31,7 +32,7 @@ PARTS: dict[str, tuple[type, ...]] = {
     "Proxies and middleware": (ProxyRoutes, Entries),
     "Rooms": (RoomAdmin,),
     "The hand on a running room": (Controls,),
-    "Numbers": (Overview, Reports),
+    "Numbers": (Overview, Reports, AlarmAdmin),
     "Events": (EventAdmin,),
     "Invitations and access codes": (InvitationAdmin,),
     "How the waiting page looks": (ThemeAdmin,),

@@ -8,7 +8,9 @@ from waystation.waitingroom.room import Room
 
 MOST_FOUND = 10
 PAGE = 1000
-_TICKET = re.compile(r"[A-Z2-7]{4,16}")
+TICKET = "^[ -]*([A-Za-z0-8][ -]*){4,16}$"
+"""What may be asked for."""
+_TICKET = re.compile(r"[ -]*([A-Za-z0-8][ -]*){4,16}")
 _MISHEARD = str.maketrans("018", "OIB", " -")
 """Figures that no id has, and the letters that they are taken for."""
 
@@ -16,7 +18,7 @@ _MISHEARD = str.maketrans("018", "OIB", " -")
 async def ids_by_ticket(room: Room, ticket: str) -> list[str]:
     """The ids that end like this, of all who gather, wait, are called or late, or are inside."""
     wanted = ticket.upper().translate(_MISHEARD)
-    if not _TICKET.fullmatch(wanted):
+    if not _TICKET.fullmatch(ticket):
         raise InvalidInput(f"a ticket must be 4 to 16 letters and figures, got {ticket[:32]!r}")
     keys = room.store.keys
     found = dict[str, None]()

@@ -28,6 +28,9 @@
     at('waiting').textContent = number.format(inLine() + stats.prequeued);
     at('called').textContent = number.format(stats.called);
     at('active').textContent = `${number.format(stats.active)} / ${number.format(stats.max_active)}`;
+    const alarms = Object.values(stats.alarms).join('; ');
+    if (at('alarms').textContent !== alarms) at('alarms').textContent = alarms;
+    at('alarms').hidden = !alarms;
     at('last-wait').textContent = minutes(stats.wait_p50);
     at('empty').textContent = emptyAt(stats.rate_per_minute, inLine() + stats.prequeued);
     at('pause').disabled = stats.serving_state === 'paused';
@@ -138,6 +141,8 @@
       return entry(`${name}: ${day.format(new Date(each.event_start_time))} to ${day.format(new Date(each.event_end_time))}${lots} (${each.status}${commit})`, word, `${word} ${name}`, () => act('It is off.', 'DELETE', `${base}/events/${each.id}`));
     }));
     at('batches').replaceChildren(...batches.map((each) => entry(`${each.batch}: ${number.format(each.codes)} codes for lane ${each.lane}, used ${number.format(each.used)} of ${number.format(each.codes * each.uses)} times`, 'Take back', `Take back ${each.batch}`, () => act('The codes count no longer.', 'DELETE', `${base}/codes/${each.batch}`))));
+    const { limits } = await ask('GET', `${base}/alarms`);
+    for (const [id, value] of [['alarm-waiting', limits.waiting], ['alarm-wait', limits.wait_minutes], ['alarm-shows', Math.round(100 * limits.no_shows)]]) if (document.activeElement !== at(id)) at(id).value = value;
     const { webhooks } = await ask('GET', `${base}/webhooks`);
     at('hooks').replaceChildren(...webhooks.map(hook));
     await keys();
@@ -273,6 +278,7 @@
   on('admit-form', 'submit', () => act('They are called.', 'POST', `${base}/admit`, { count: Number(at('admit').value) }));
   on('weights-form', 'submit', () => act('The lanes are set.', 'PATCH', base, { lane_weights: [0, 1, 2, 3].map((lane) => Number(at(`w${lane}`).value)) }));
   on('event-form', 'submit', () => act('It is planned.', 'POST', `${base}/events`, { name: at('event-name').value, event_start_time: time('starts'), event_end_time: time('ends'), prequeue_start_time: time('gathers'), shuffle_at_event_start: Boolean(time('gathers')) && at('shuffle').checked }));
+  on('alarm-form', 'submit', () => act('The limits are set.', 'PUT', `${base}/alarms`, { waiting: Number(at('alarm-waiting').value), wait_minutes: Number(at('alarm-wait').value), no_shows: Number(at('alarm-shows').value) / 100 }));
   on('find-form', 'submit', find);
   at('span').addEventListener('change', past);
   on('hook-form', 'submit', async () => {

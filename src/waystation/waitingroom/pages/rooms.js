@@ -3,7 +3,9 @@
   let timer = 0;
 
   // What an operator should look at; nothing for a room that does what it is there for.
-  const attention = ({ serving_state: state, waiting, returned, active, called, max_active: seats, rate_per_minute: rate }) => {
+  const attention = ({ serving_state: state, waiting, returned, active, called, max_active: seats, rate_per_minute: rate, alarms }) => {
+    const said = Object.values(alarms).join('; ');
+    if (said) return said;
     const line = waiting.reduce((a, b) => a + b, 0) + returned;
     if (state === 'fail_open') return 'everybody is let in';
     if (!line) return '';

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from waystation.core.clock import SystemClock
 from waystation.core.runtime.loop import Loop
 from waystation.waitingroom.metrics import RoomMetrics
+from waystation.waitingroom.operating.alarms import EVERY_S as ALARMS_EVERY_S
+from waystation.waitingroom.operating.alarms import LIMITS, RINGING, Alarms
 from waystation.waitingroom.operating.following import EVERY_S, Following
 from waystation.waitingroom.operating.history import History
 from waystation.waitingroom.operating.lottery import Lottery
@@ -40,6 +42,7 @@ class RoomMaintenance:
             Loop(self.open_due, every_s=0.5),
             Loop(self.measure, every_s=1.0),
             Loop(self.follow, every_s=EVERY_S),
+            Loop(self.watch, every_s=ALARMS_EVERY_S),
             *self._loops,
         )
         self._tasks = [asyncio.create_task(loop.run(), name=loop.name) for loop in loops]
@@ -87,6 +90,13 @@ class RoomMaintenance:
         for room in await self._all():
             if (await room.state(max_age=EVERY_S)).fields.get("follow"):
                 await Following(room).keep()
+
+    async def watch(self) -> None:
+        """Raise and clear the alarms of every room that has limits."""
+        for room in await self._all():
+            fields = (await room.state(max_age=ALARMS_EVERY_S)).fields
+            if fields.get(LIMITS) or fields.get(RINGING):
+                await Alarms(room).keep()
 
     async def measure(self) -> None:
         """Update the metrics, and the history once in a minute."""

@@ -8,6 +8,7 @@ import msgspec
 from waystation.core.http.endpoints import stated
 from waystation.waitingroom.http.bodies import PlaceBody
 from waystation.waitingroom.http.webhooks.hooks import HOOK_EVENTS
+from waystation.waitingroom.operating.alarms import AlarmOptions
 from waystation.waitingroom.operating.codes import MOST_AT_ONCE, MOST_USES
 from waystation.waitingroom.operating.control import LONGEST_FAIL_OPEN_S, LONGEST_RAMP_S
 from waystation.waitingroom.operating.history import Minute
@@ -138,6 +139,8 @@ class Stats(msgspec.Struct, kw_only=True):
     wait_p90: float | None
     hour: dict[str, int]
     model: str
+    alarms: dict[str, str]
+    """The alarms that are on, and what they say."""
 
 
 LaneNumber = Annotated[int, msgspec.Meta(ge=0, le=3)]
@@ -299,6 +302,14 @@ class ListedSession(msgspec.Struct, kw_only=True):
     status: str
     started_at: str | None
     page_views: int
+
+
+class Alarms(msgspec.Struct, kw_only=True):
+    """The limits of a room, and the alarms that are on."""
+
+    limits: AlarmOptions
+    alarms: dict[str, str]
+    """What each of them says."""
 
 
 class Positions(msgspec.Struct, kw_only=True):

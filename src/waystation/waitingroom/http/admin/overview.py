@@ -17,6 +17,7 @@ from waystation.waitingroom.http.bodies import PlaceBody, rfc3339
 from waystation.waitingroom.http.visitors.status import serving_state, status_body
 from waystation.waitingroom.http.visitors.streams import EVERY_S, LONGEST_S, Stream
 from waystation.waitingroom.operating import search
+from waystation.waitingroom.operating.alarms import ringing_in
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.state import RoomState
 from waystation.waitingroom.visitor import Lane, Waiting
@@ -122,14 +123,15 @@ class Overview:
     @endpoint(
         f"GET {ROOT}/{{id}}/positions",
         gives={200: bodies.Positions},
-        query={"ticket": {"type": "string", "minLength": 4, "maxLength": 32}},
+        query={"ticket": {"type": "string", "pattern": search.TICKET}},
         fails=FAILS,
         scope="viewer",
     )
     async def find(self, request: Request) -> Answer:
         """Find visitors by the ticket that their page shows, ten at most."""
         room, _ = await self._context.allowed(request, "viewer")
-        ids = await search.ids_by_ticket(room, request.query.get("ticket", ""))
+        ticket = request.query.get("ticket")
+        ids = [] if ticket is None else await search.ids_by_ticket(room, ticket)
         state = await room.state()
         found: list[PlaceBody] = []
         for id in ids:
@@ -196,6 +198,7 @@ async def numbers(room: Room) -> bodies.Stats:
         wait_p90=wait.p90 if wait else None,
         hour=hour,
         model=state.model.version,
+        alarms=ringing_in(state),
     )
 
 

@@ -1,9 +1,7 @@
 """Routes to verify the draw."""
 
-from waystation.core.clock import Clock
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import Answer, Request, answer
-from waystation.core.http.pace import Pace
 from waystation.core.http.problems import Code, Problem
 from waystation.waitingroom.http import bodies
 from waystation.waitingroom.operating.lottery import Lottery
@@ -13,9 +11,8 @@ from waystation.waitingroom.rooms import Rooms
 class Fairness:
     """Hands out the commitment before the draw, and everything after it."""
 
-    def __init__(self, rooms: Rooms, clock: Clock) -> None:
+    def __init__(self, rooms: Rooms) -> None:
         self._rooms = rooms
-        self._reveals = Pace(every_s=1.0, burst=10, clock=clock)
 
     @endpoint(
         "GET /api/v1/queues/{id}/fairness", gives={200: bodies.FairnessBody}, fails=(404, 409)
@@ -54,11 +51,10 @@ class Fairness:
         "POST /api/v1/queues/{id}/fairness/reveal",
         takes=bodies.Reveal,
         gives={200: bodies.Revealed},
-        fails=(400, 404, 409, 413, 415, 422, 429, 503),
+        fails=(400, 404, 409, 413, 415, 422, 503),
     )
     async def reveal(self, request: Request) -> Answer:
         """Reveal the secret of the draw's witness, once the list of all who take part is closed."""
-        self._reveals.require(request.address)
         room = await self._rooms.find(request.slots["id"])
         asked = await request.read(bodies.Reveal)
         return answer(bodies.Revealed(mixed=await Lottery(room).reveal(asked.secret)))

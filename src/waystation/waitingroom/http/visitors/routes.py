@@ -85,7 +85,7 @@ class Visitors:
         self._most_asked = MOST_ANSWERED if captcha else MOST_BODY
         self._challenges = Challenges(rooms, context.cookies, context.tokens, captcha)
         self._streams = Streams(context.holders, options, clock)
-        self._fairness = Fairness(rooms, clock)
+        self._fairness = Fairness(rooms)
         self._invitations = Invitations(
             context.tokens, clock, guess_s=options.guess_floor_ms / 1000
         )

@@ -16,6 +16,7 @@ from waystation.core.webhooks.sending import BATCH, RETRY, Sender
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.http.context import ServerContext
 from waystation.waitingroom.http.webhooks.hooks import State, Webhook, Webhooks
+from waystation.waitingroom.operating.alarms import CLEARED, RAISED, RINGING
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.rooms import Rooms
 
@@ -130,4 +131,6 @@ def _payload(id: str, fields: Sequence[bytes]) -> dict[str, Any]:
     }
     if "subject" in said:
         payload["subject"] = said["subject"]
+    if payload["event"] in (RAISED, CLEARED):
+        payload["alarms"] = said.get("changed", "").removeprefix(f"{RINGING}=")
     return payload | {name: said[name] for name in _OWN if said.get(name)}

@@ -14,7 +14,7 @@ from waystation.waitingroom.visitor import new_id
 MOST_HOOKS = 10
 HOOK_EVENTS = (
     "waiting", "delayed", "admitted", "claimed", "missed", "recovered", "left", "expired",
-    "refused", "completed", "cancelled", "paused", "resumed", "changed",
+    "refused", "completed", "cancelled", "paused", "resumed", "changed", "alarm", "alarm-over",
 )  # fmt: skip
 """The events of a room that can be asked for."""
 
