@@ -36,6 +36,7 @@ from waystation.waitingroom.http.admin.themes import ThemeAdmin
 from waystation.waitingroom.http.admin.webhooks import WebhookAdmin
 from waystation.waitingroom.http.context import ServerContext
 from waystation.waitingroom.http.pages import refused
+from waystation.waitingroom.http.pages.draw import DrawPage
 from waystation.waitingroom.http.pages.operate import OperatorPages
 from waystation.waitingroom.http.pages.routes import Pages
 from waystation.waitingroom.http.pages.sign_in import SignIn
@@ -111,6 +112,7 @@ class App:
                 ),
                 *Pages(context, self.visitors, themes).endpoints(),
                 *offered(
+                    DrawPage(rooms, themes),
                     OperatorPages(rooms, host),
                     SignIn(context, self.operators, provider),
                     group="pages",

@@ -13,6 +13,7 @@ from waystation.waitingroom.http.admin.signing_keys import SigningKeyAdmin
 from waystation.waitingroom.http.admin.themes import ThemeAdmin
 from waystation.waitingroom.http.admin.webhooks import WebhookAdmin
 from waystation.waitingroom.http.app import App
+from waystation.waitingroom.http.pages.draw import DrawPage
 from waystation.waitingroom.http.pages.operate import OperatorPages
 from waystation.waitingroom.http.pages.routes import Pages
 from waystation.waitingroom.http.pages.sign_in import SignIn
@@ -40,7 +41,7 @@ PARTS: dict[str, tuple[type, ...]] = {
     "Operators": (OperatorRoutes,),
     "Signing keys": (SigningKeyAdmin,),
     "Operations": (App,),
-    "Pages": (Pages, OperatorPages, SignIn),
+    "Pages": (Pages, DrawPage, OperatorPages, SignIn),
 }
 _INTRO = """What the waiting room answers. `/openapi.json` says the same, field by field.
 

@@ -107,7 +107,7 @@ def values(shown: Shown) -> dict[str, str]:
         "status": status,
         "refresh": _refresh(shown, waits or status in LOOKS_AGAIN),
         "css": style(shown.looks),
-        "logo": _logo(shown.looks, title),
+        "logo": logo(shown.looks, title),
         "headline": words["head_trouble" if status == SHELL else f"head_{status}"],
         "text": _text(shown, words),
         "own": _own(shown.looks, shown.lang),
@@ -125,7 +125,7 @@ def values(shown: Shown) -> dict[str, str]:
         "why": words["why"],
         "ticket_hidden": _unless(body is not None),
         "ticket": body.position_id[-6:] if body else "",
-        "fairness": _fairness(shown.state, name, words),
+        "fairness": _fairness(shown, words),
         "support": _support(shown.looks, words),
         "languages": _languages(name, shown),
         "spoken": words["_name"],
@@ -226,7 +226,8 @@ def _now() -> str:
     return datetime.now(UTC).strftime("%H:%M:%S UTC")
 
 
-def _logo(looks: Theme, title: str) -> Markup:
+def logo(looks: Theme, title: str) -> Markup:
+    """The site's logo, if it has one."""
     if not looks.logo:
         return Markup("")
     return Markup(f'<img class="logo" src="{escape(looks.logo)}" alt="{escape(title)}">')
@@ -244,10 +245,10 @@ def _support(looks: Theme, words: Words) -> Markup:
     return Markup(f'<p class="small"><a href="{where}">{escape(words["support"])}</a></p>')
 
 
-def _fairness(state: RoomState, name: str, words: Words) -> Markup:
-    if not state.fields.get("commitment"):
+def _fairness(shown: Shown, words: Words) -> Markup:
+    if not shown.state.fields.get("commitment"):
         return Markup("")
-    where = f"/api/v1/queues/{name}/fairness"
+    where = f"/wait/{shown.room.name}/draw?lang={shown.lang}"
     return Markup(f'<p class="small"><a href="{where}">{escape(words["fairness"])}</a></p>')
 
 
