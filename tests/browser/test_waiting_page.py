@@ -6,7 +6,9 @@ import pytest
 from playwright.async_api import expect
 
 from tests.browser.street import LOOKS, Street, complaints, picture, shows
+from tests.support.patience import LIMIT_S
 from tests.waitingroom.http.hands import QUEUE
+from waystation.waitingroom.operating.lottery import Lottery
 from waystation.waitingroom.pages import plurals
 from waystation.waitingroom.pages.words import languages
 
@@ -118,6 +120,38 @@ async def test_before_the_opening_the_time_is_counted_down(street: Street) -> No
     assert await page.inner_text("#clock-word") == "opens in"
     await expect(page.locator("#clock")).to_have_text(re.compile(r"4\d:\d\d"))
     assert await complaints(page) == []
+    await picture(page, "before")
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+@pytest.mark.parametrize("lots", [True, False])
+async def test_the_same_chance_is_promised_only_where_lots_are_drawn(
+    street: Street, lots: bool, scripts: bool
+) -> None:
+    state = await street.house.room.state()
+    if lots:
+        await Lottery(street.house.room).announce()
+    await street.house.control.schedule(state.now_ms + 3_000_000)
+    page = await street.visitor(java_script_enabled=scripts)
+    await street.arrive(page)
+    if not scripts:
+        await page.click("#join button")
+    await shows(page, "prequeued")
+    said = "has the same chance" if lots else "came first are called first"
+    await expect(page.locator("#text")).to_contain_text(said)
+
+
+async def test_a_turn_that_is_over_is_not_offered_for_long(street: Street) -> None:
+    await street.crowd(2)
+    # A long wait, so that the page has planned to look again in a minute.
+    await street.house.control.set_rate(0.001)
+    await street.house.room.store.write({"claim_window_s": "5"})
+    page = await street.visitor(looks=False)
+    await street.arrive(page)
+    await shows(page, "waiting")
+    await street.house.admission.admit_now(3)
+    await shows(page, "admitted")
+    await page.wait_for_selector('body[data-status="missed"]', timeout=LIMIT_S * 1000)
 
 
 @pytest.mark.parametrize("scripts", [True, False])

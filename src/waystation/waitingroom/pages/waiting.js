@@ -184,7 +184,8 @@
     for (const name of ['position', 'admitted', 'active', 'missed', 'gone']) {
       live.addEventListener(name, (event) => {
         show(JSON.parse(event.data));
-        if (name !== 'position') stop();
+        // Whatever was planned by the wait of before, a turn may soon be over.
+        if (name !== 'position') { stop(); schedule(5000); }
       });
     }
     live.onerror = stop;

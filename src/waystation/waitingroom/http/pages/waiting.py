@@ -129,7 +129,7 @@ def values(shown: Shown) -> dict[str, str]:
         "support": _support(shown.looks, words),
         "languages": _languages(name, shown),
         "spoken": words["_name"],
-        "scripts": _scripts(name, title, shown.lang, words) if status == SHELL else Markup(""),
+        "scripts": _scripts(shown, title, words) if status == SHELL else Markup(""),
         **{f"word_{word}": words[word] for word in _LABELS},
     }
 
@@ -138,13 +138,22 @@ def _text(shown: Shown, words: Words) -> str:
     # A page without script cannot try again by itself, so it says when to.
     if shown.status == "crowded":
         return seconds_text(words, "text_crowded_form", shown.again_s)
+    if shown.status == "prequeued":
+        return _gathering(shown.state, words)
     return words.get(f"text_{shown.status}", "")
 
 
-def _scripts(name: str, title: str, lang: str, words: Words) -> Markup:
+def _gathering(state: RoomState, words: Words) -> str:
+    """What those who came early are promised: the same chance only where lots are drawn."""
+    lots = bool(state.fields.get("commitment"))
+    return words["text_prequeued" if lots else "page_prequeued_order"]
+
+
+def _scripts(shown: Shown, title: str, words: Words) -> Markup:
     spoken = {k: v for k, v in words.items() if not k.startswith(("_", "page_"))}
+    spoken["text_prequeued"] = _gathering(shown.state, words)
     spoken["away"] = words["page_away_text"]
-    known = facts({"queue": name, "lang": lang, "title": title, "words": spoken})
+    known = facts({"queue": shown.room.name, "lang": shown.lang, "title": title, "words": spoken})
     return Markup(
         f'<script type="application/json" id="facts">{known}</script>\n<script>{script()}</script>'
     )
