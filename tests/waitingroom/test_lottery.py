@@ -176,7 +176,7 @@ async def test_a_witness_who_stays_away_delays_the_draw_and_the_proof_says_so(
     await hands.lottery.draw(beacon="b")
     with pytest.raises(WrongState, match="no draw"):
         await hands.lottery.proof()
-    await hands.clock.advance(1)
+    await hands.clock.advance(2)
     await hands.lottery.draw(beacon="b")
     proof = await hands.lottery.proof()
     assert (proof.beacon, proof.revealed) == ("b", False)

@@ -33,7 +33,7 @@
       share(hour.total_missed || 0, hour.total_admitted || 0),
       share(hour.estimate_in || 0, hour.estimate_n || 0),
     ].map((text) => Object.assign(made('td', text), { className: 'n' }));
-    line.append(name, shown, ...numbers, made('td', attention(stats)));
+    line.append(name, shown, made('td', attention(stats)), ...numbers);
     return line;
   };
 

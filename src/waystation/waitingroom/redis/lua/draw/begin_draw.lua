@@ -1,4 +1,4 @@
---- Close the pre-queue for the draw; how many take part in it, the same however often it is asked.
+--- Close the pre-queue; how many take part in it, the same however often it is asked.
 --- keys  meta state prequeue lottery
 --- args  beacon wait now
 --- uses  instant_us format_int

@@ -1,4 +1,4 @@
---- Mix the secret of a witness into the draw, after the list is closed and before lots are drawn.
+--- Mix the secret of a witness into the draw.
 --- keys  meta lottery
 --- args  secret digest
 local kept = redis.call('HMGET', lottery, 'witness', 'revealed', 'forgone', 'entrants')
