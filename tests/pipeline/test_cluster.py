@@ -20,6 +20,7 @@ from redis import Redis
 from tests.pipeline.conftest import JAVA, SMALL
 from tests.pipeline.drill import command_line, descendants
 from tests.pipeline.raw_streams import tell
+from tests.support.patience import limit
 from tests.support.ports import free_port
 from waystation.pipeline.spark.java import java_home
 from waystation.pipeline.tables import EVENTS
@@ -143,7 +144,7 @@ def read(log: Path) -> str:
 
 def until(is_so: Callable[[], bool], said: Callable[[], str]) -> None:
     """Wait until something is so; what has been said instead is the failure's message."""
-    end = time.monotonic() + 300
+    end = time.monotonic() + limit(300)
     while not is_so():
         assert time.monotonic() < end, said()
         time.sleep(0.2)
@@ -168,7 +169,7 @@ def test_two_workers_of_a_cluster_make_the_same_history(
         [sys.executable, str(program), cluster.address, redis_url, root, json.dumps(SMALL.conf)],
         capture_output=True,
         text=True,
-        timeout=360,
+        timeout=limit(360),
         env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
     )
     assert done.returncode == 0, done.stderr[-3000:]
@@ -199,7 +200,9 @@ def test_spark_submit_chooses_the_master(
         "WAYSTATION_PIPELINE__MASTER": "local[1]",
         "WAYSTATION_PIPELINE__SPARK_FROM": "0",
     }
-    done = subprocess.run(submit, capture_output=True, text=True, env=environment, timeout=600)
+    done = subprocess.run(
+        submit, capture_output=True, text=True, env=environment, timeout=limit(600)
+    )
 
     assert done.returncode == 0, done.stderr[-3000:]
     assert sorted(stored_entries(root)) == sorted(("bull:mail:events", each) for each in entries)
