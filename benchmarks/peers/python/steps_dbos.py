@@ -11,19 +11,19 @@ from countdown import Countdown, given
 from dbos import DBOS
 
 asked = given()
-countdown = Countdown("dbos", asked.jobs)
+countdown = Countdown("dbos", asked)
 STEPS = 10
 
 
 @DBOS.step()
-async def nothing(n: int) -> int:
-    countdown.tick()
-    return n
+async def nothing(number: int) -> int:
+    countdown.tick(number)
+    return number
 
 
 @DBOS.workflow()
 async def order(n: int) -> int:
-    return sum([await nothing(step) for step in range(STEPS)])
+    return sum([await nothing(n * STEPS + step) for step in range(STEPS)])
 
 
 async def main() -> None:
