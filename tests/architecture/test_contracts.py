@@ -17,6 +17,7 @@ COMMANDS = "Commands are for the command line"
 SHARED = "What commands share is for commands and settings"
 LOADER = "The loader of settings knows no section"
 
+QUESTIONS = "Questions need no Spark"
 DOWN = "Imports point down"
 RUNTIME = "The runtime knows no Redis"
 VALUES = "Values know nothing that runs"
@@ -28,8 +29,9 @@ MUTATIONS = [
     (RUNTIME, "core/runtime/tasks.py", "redis"),
     (VALUES, "core/codec.py", "waystation.core.telemetry.logs"),
     (VALUES, "core/store/faults.py", "waystation.core.line.server_time"),
-    (SPARK, "routing/target.py", "pyspark"),
-    (CIRCLES, "pipeline/products/facts.py", "waystation.pipeline.history"),
+    (SPARK, "console/top.py", "pyspark"),
+    (CIRCLES, "pipeline/products/facts.py", "waystation.pipeline.ask.engine"),
+    (QUESTIONS, "pipeline/redrive/driver.py", "pyspark"),
     (CIRCLES, "pipeline/silver/steps.py", "waystation.pipeline.history"),
     (CIRCLES, "pipeline/storage/delta_sink.py", "waystation.pipeline.sources.streams"),
     (CIRCLES, "pipeline/history.py", "waystation.pipeline.refresh.fold"),

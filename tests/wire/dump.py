@@ -1,7 +1,7 @@
 """What a database holds, said so that two runs can be compared, and how two of them differ."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias, cast
 
 import msgspec
@@ -40,6 +40,19 @@ def without_our_events(snapshot: Snapshot) -> Snapshot:
         else stored
         for key, stored in snapshot.items()
     }
+
+
+def unsigned(snapshot: Snapshot, queues: Iterable[str]) -> Snapshot:
+    """The same database, in which these queues do not say by which release they were opened."""
+    left = dict(snapshot)
+    for key in [f"bull:{queue}:meta" for queue in queues]:
+        if key not in left:
+            continue
+        fields = cast(dict[str, Any], left[key].value)
+        left[key] = msgspec.structs.replace(
+            left[key], value={name: fields[name] for name in fields if name != "version"}
+        )
+    return left
 
 
 def _plain_events(entries: list[dict[str, str]]) -> list[dict[str, str]]:
