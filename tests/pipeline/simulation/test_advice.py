@@ -55,6 +55,11 @@ def test_what_waits_now_wants_more_workers() -> None:
     assert (few or 0) < (some or 0) < (many or 0)
 
 
+def test_jobs_of_the_same_instant_may_have_run_or_not() -> None:
+    arrivals = [Arrival(1.5, run_s) for run_s in (0.0, None, 2.0, None)]
+    assert workers_wanted(arrivals, [1.5, 1.5], target_s=5.0) == 1
+
+
 def test_jobs_that_are_late_already_do_not_make_the_others_hopeless() -> None:
     """No number of workers changes their wait: they are only work to be done."""
     arrivals = steadily(random.Random(6), 500, 2.0, WINDOW_S)

@@ -7,6 +7,7 @@ longer than the target is late with any number of workers, and counts only as wo
 
 from collections.abc import Sequence
 from itertools import cycle, islice
+from operator import attrgetter
 from typing import NamedTuple
 
 from waystation.pipeline.gold.staffing import LATE
@@ -53,7 +54,8 @@ def _fewest(
     target_s: float,
 ) -> int:
     """The fewest workers for what waits now and for arrivals as in so many seconds."""
-    recent = sorted((each for each in arrivals if each.age_s < span_s), reverse=True)
+    recent = [each for each in arrivals if each.age_s < span_s]
+    recent.sort(key=attrgetter("age_s"), reverse=True)
     every = -(-max(len(recent), len(waiting)) // MOST) or 1
     usual = cycle(runs)
     there = sorted(waiting, reverse=True)[::every]
