@@ -141,6 +141,14 @@ async def test_a_flow_leads_to_jobs_under_its_own_prefix(desk: Desk) -> None:
     assert shown["parent"] == {"product": "bullmq", "queue": "trial:mail", "id": made.job.id}
 
 
+async def test_a_flow_leads_to_a_child_under_another_prefix(desk: Desk) -> None:
+    async with FlowProducer(desk.store) as flows:
+        child = FlowNode(name="resize", queue="images", prefix="trial")
+        made = await flows.add(FlowNode(name="album", queue="mail", children=[child]))
+    flow = await desk.get(f"queues/bullmq/mail/jobs/{made.job.id}/flow")
+    assert [each["queue"] for each in flow["children"]] == ["trial:images"]
+
+
 async def test_why_answers_for_each(desk: Desk) -> None:
     told = await desk.get("queues/bullmq/trial:mail/why")
     assert told["sentence"].startswith("Queue trial:mail has nobody who works on it")

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, cast
 
 from waystation.bullmq import FlowJob, FlowProducer, Job, JobOptions, Part, Queue, Scheduler
 from waystation.bullmq.changing import STATES_OF, Change, change
+from waystation.bullmq.job import queue_of
 from waystation.bullmq.payloads.notes import note_on
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.states import STATES, State
@@ -145,7 +146,7 @@ class BullmqQueue:
     async def _node(self, flow: FlowJob) -> FlowNode:
         job = flow.job
         return FlowNode(
-            queue=self._prefixes.shown(QueueKeys(job.queue_name, prefix=self._keys.prefix)),
+            queue=self._prefixes.shown(queue_of(job).keys),
             id=job.id,
             name=job.name,
             state=await job.state(),
