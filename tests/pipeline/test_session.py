@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.tables import EVENTS
 
 MEMORY = "spark.driver.memory"
+ZONE = "spark.sql.session.timeZone"
 HEAP = """
 from waystation.pipeline.spark.session import SessionOptions, build_session
 spark = build_session(SessionOptions(master="local[1]", conf={"spark.sql.shuffle.partitions": "3"}))
@@ -126,6 +128,38 @@ def test_a_url_that_was_lent_is_no_option(spark: SparkSession) -> None:
         if before is not None:
             spark.sparkContext.environment[URL_VARIABLE] = before
         register(spark)
+
+
+@pytest.fixture
+def other(spark: SparkSession) -> Iterator[SparkSession]:
+    """A second session of the same Spark, in another time zone, without our sources."""
+    session = spark.newSession()
+    session.conf.set(ZONE, "Asia/Tokyo")
+    yield session
+    # The session of this thread is again the one that all tests share.
+    spark.createDataFrame([], "nothing int")
+
+
+def test_sources_can_be_registered_with_a_second_session(
+    other: SparkSession, store: Redis, redis_url: str
+) -> None:
+    store.xadd("orders", {"total": "7"})
+    register(other)
+    asked = {"url": redis_url, "streams": "orders"}
+    assert other.read.format("waystation.streams").options(**asked).load().count() == 1
+    rows = other.sql("select 'k' as key, 'send' as name")
+    added = {"url": redis_url, "queue": "mail", "batch": "june"}
+    rows.write.format("waystation.jobs").options(**added).mode("append").save()
+    assert store.llen("bull:mail:wait") == 1
+    # Sources leave the settings of a program alone.
+    assert other.conf.get(ZONE) == "Asia/Tokyo"
+
+
+def test_a_history_has_its_time_zone_also_in_a_session_that_knows_our_sources(
+    other: SparkSession, root: str
+) -> None:
+    register(other)
+    assert History(other, root).spark.conf.get(ZONE) == "UTC"
 
 
 def test_a_session_that_another_program_started_in_another_thread_will_do(

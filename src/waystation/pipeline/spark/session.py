@@ -119,7 +119,7 @@ def settings_of(options: SessionOptions, defaults: Mapping[str, str]) -> dict[st
 
 def register(spark: SparkSession) -> None:
     """Register `waystation.events`, `waystation.jobs`, `waystation.streams` and the tables' sinks
-    with a session."""
+    with a session, which becomes the active one of this thread."""
     sessions.register(spark, *_SOURCES)
 
 

@@ -1,7 +1,7 @@
 """Sessions of Spark made ready for the pipeline, whoever started them."""
 
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
@@ -9,28 +9,40 @@ from pyspark.sql.datasource import DataSource
 REQUIRED = {"spark.sql.session.timeZone": "UTC"}
 """Settings that the pipeline relies on."""
 
+_PREPARED: WeakSet[SparkSession] = WeakSet()
 _REGISTERED: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
 
 
 def prepared(spark: SparkSession, *sources: type[DataSource]) -> SparkSession:
     """The same session with the settings in `REQUIRED` and these sources, active in this thread."""
-    if spark not in _REGISTERED:
+    # A program may have registered sources before, which leaves its settings alone.
+    if spark not in _PREPARED:
         for name, value in REQUIRED.items():
             spark.conf.set(name, value)
-    register(spark, *(each for each in sources if each.name() not in _registered(spark)))
+        _PREPARED.add(spark)
+    missing = [each for each in sources if each.name() not in _registered(spark)]
     active: Any = SparkSession.getActiveSession()
-    if active is not spark:
-        # Spark looks for the format of a write in the session of the thread, which making a
-        # DataFrame sets.
-        spark.createDataFrame([], "nothing int")
+    if missing:
+        register(spark, *missing)
+    elif active is not spark:
+        _activate(spark)
     return spark
 
 
 def register(spark: SparkSession, *sources: type[DataSource]) -> None:
-    """Register sources with a session, also those that it knows already."""
+    """Register sources with a session, also those that it knows already, and make it active in this
+    thread."""
+    # Spark looks for a name in the session of the thread too, and refuses one that it finds there.
+    _activate(spark)
     for source in sources:
         spark.dataSource.register(source)
         _registered(spark).add(source.name())
+
+
+def _activate(spark: SparkSession) -> None:
+    # Spark looks for the format of a write in the session of the thread, which making a DataFrame
+    # sets.
+    spark.createDataFrame([], "nothing int")
 
 
 def _registered(spark: SparkSession) -> set[str]:
