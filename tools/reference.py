@@ -212,7 +212,7 @@ def instruments() -> str:
         "What a process exposes to Prometheus. A label takes at most fifty values, then `other`.",
         _instruments(metrics.Metrics),
         "## The waiting room",
-        "What `waystation room serve` exposes beside these.",
+        "What `waystation room serve` exposes as well.",
         _instruments(RoomMetrics),
     )
 

@@ -20,6 +20,7 @@ class Meter:
         self.metrics = metrics
         self._queues = queues
         self._consumed = [metrics.jobs_consumed.of(queue) for queue in queues]
+        self._held = [metrics.jobs_held.of(LINE, queue) for queue in queues]
         self._completed = [metrics.jobs_completed.of(queue) for queue in queues]
         self._took = [metrics.job_processing.of(queue) for queue in queues]
         self._retried = [metrics.jobs_retried.of(queue) for queue in queues]
@@ -32,11 +33,13 @@ class Meter:
         """Count claimed jobs."""
         for claim in claims:
             self._consumed[_lane(claim) - 1].inc()
+            self._held[_lane(claim) - 1].inc()
 
     def settled(self, settled: Sequence[Settled[Job]]) -> None:
         """Count outcomes and their durations."""
         for each in settled:
             lane = _lane(each.claim) - 1
+            self._held[lane].dec()
             if isinstance(each.outcome, Done):
                 self._completed[lane].inc()
             if isinstance(each.outcome, Done | Failed):
@@ -47,13 +50,16 @@ class Meter:
     def refused(self, refused: Sequence[Refused[Job]]) -> None:
         """Count outcomes that came too late."""
         for each in refused:
-            queue = self._queues[_lane(each.claim) - 1]
-            self.metrics.settles_refused.of(LINE, queue).inc()
+            lane = _lane(each.claim) - 1
+            self._held[lane].dec()
+            self.metrics.settles_refused.of(LINE, self._queues[lane]).inc()
 
     def lost(self, claims: Sequence[Claim[Job]]) -> None:
         """Count jobs whose lease was lost while they ran."""
         for claim in claims:
-            self.metrics.leases_lost.of(LINE, self._queues[_lane(claim) - 1]).inc()
+            lane = _lane(claim) - 1
+            self._held[lane].dec()
+            self.metrics.leases_lost.of(LINE, self._queues[lane]).inc()
 
     def troubled(self, error: StoreError) -> None:
         """Count calls that the store did not answer."""

@@ -68,9 +68,6 @@ class RoomMetrics:
         "Seconds since people were last called in.",
         "queue",
     )
-    snapshot_age = Instrument(
-        Gauge, "waiting_room_snapshot_age_seconds", "How old the public snapshot is.", "queue"
-    )
     fail_open = Instrument(Gauge, "waiting_room_fail_open", "1 while everybody is let in.", "queue")
 
     def __init__(self, house: Metrics | None = None) -> None:

@@ -9,10 +9,12 @@ from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.programs import require_program
+from tests.support.project import ROOT
 from waystation.core.breaker import State
 from waystation.core.errors import InvalidInput, LeaseLost, TimedOut
-from waystation.core.telemetry.instruments import MOST_VALUES, OTHER
+from waystation.core.telemetry.instruments import MOST_VALUES, OTHER, Instrument
 from waystation.core.telemetry.metrics import BREAKER_STATE, Metrics, declared, reason_of
+from waystation.waitingroom.metrics import RoomMetrics
 
 FILES_SPEC = {
     "jobs_produced_total": ("queue",),
@@ -59,6 +61,15 @@ def test_the_table_has_the_agreed_names_and_labels() -> None:
 def test_every_instrument_says_what_it_means() -> None:
     for instrument in declared():
         assert instrument.meaning.endswith("."), instrument.name
+
+
+@pytest.mark.parametrize("table", [Metrics, RoomMetrics])
+def test_every_instrument_measures_something(table: type) -> None:
+    sources = [path.read_text() for path in (ROOT / "src").rglob("*.py")]
+    names = [name for name, value in vars(table).items() if isinstance(value, Instrument)]
+    assert names
+    for name in names:
+        assert any(f"metrics.{name}.of(" in text for text in sources), name
 
 
 def test_what_is_counted_is_exposed() -> None:

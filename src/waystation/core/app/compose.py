@@ -13,10 +13,11 @@ from waystation.core.app.health import Health
 from waystation.core.app.settings import StoreSettings, TelemetrySettings, TracingSettings
 from waystation.core.errors import InvalidSetting
 from waystation.core.runtime.signals import calling_on_signals
+from waystation.core.runtime.tasks import end
 from waystation.core.store.connection import Store, connect
 from waystation.core.store.reconnect import waiting
 from waystation.core.store.server import require_suitable
-from waystation.core.telemetry import endpoint, logs
+from waystation.core.telemetry import endpoint, logs, loop_lag
 from waystation.core.telemetry.metrics import Metrics
 from waystation.core.telemetry.traces import Traces
 
@@ -114,7 +115,11 @@ async def telemetry(
     with _spans_sent(settings.tracing, names):
         health = Health()
         async with metrics_served(settings, metrics, ready or health, names):
-            yield Telemetry(metrics, Traces(), health)
+            observing = asyncio.create_task(loop_lag.observe(metrics.loop_lag.of()))
+            try:
+                yield Telemetry(metrics, Traces(), health)
+            finally:
+                await end([observing])
 
 
 @contextmanager

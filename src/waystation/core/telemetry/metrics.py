@@ -92,26 +92,20 @@ class Metrics:
         "queue",
     )
     jobs_held = Instrument(
-        Gauge, "waystation_jobs_held", "Jobs this process holds now.", "line", "queue"
-    )
-    duty_passes = Instrument(
-        Counter,
-        "waystation_duty_passes_total",
-        "Passes of a duty, by how they ended.",
-        "duty",
-        "outcome",
+        Gauge,
+        "waystation_jobs_held",
+        "Jobs that the process has claimed and not settled.",
+        "line",
+        "queue",
     )
     loop_lag = Instrument(
         Histogram,
         "waystation_loop_lag_seconds",
-        "How late the event loop woke up.",
+        "How late the event loop turned to what was due.",
         buckets=_LAGS,
     )
     store_reconnects = Instrument(
-        Counter, "waystation_store_reconnects_total", "Connections to the store made anew."
-    )
-    script_calls = Instrument(
-        Counter, "waystation_script_calls_total", "Scripts run in the store.", "script"
+        Counter, "waystation_store_reconnects_total", "Calls that the store did not answer."
     )
 
     def __init__(

@@ -1,0 +1,63 @@
+"""What a worker does, as numbers."""
+
+import asyncio
+from typing import Any
+
+from tests.support.patience import LIMIT_S
+from waystation.core.errors import LeaseLost
+from waystation.core.runtime.claim import Claim, Refused
+from waystation.core.runtime.handlers import handler_of
+from waystation.core.runtime.metered import Metered
+from waystation.core.runtime.worker import Worker, WorkerOptions
+from waystation.core.telemetry.metrics import Metrics
+from waystation.testing.memory import MemorySource
+
+LABELS = {"line": "bullmq", "queue": "mail"}
+
+
+def held(metrics: Metrics) -> float | None:
+    return metrics.registry.get_sample_value("waystation_jobs_held", LABELS)
+
+
+async def test_jobs_are_held_from_their_claim_until_they_are_settled() -> None:
+    metrics, source = Metrics(), MemorySource()
+    running, may_end = asyncio.Event(), asyncio.Event()
+    for attempts in (1, 2):
+        source.add(attempts, attempts=attempts)
+
+    async def handle(work: Any) -> None:
+        running.set()
+        await may_end.wait()
+        raise ValueError(work)
+
+    meter = Metered(metrics, **LABELS)
+    handler = handler_of(handle, concurrency=2)
+    worker = Worker(source, handler, WorkerOptions(concurrency=2, poll=0.05), listener=meter)
+    working = asyncio.create_task(worker.run())
+    async with asyncio.timeout(LIMIT_S):
+        await running.wait()
+        assert held(metrics) == 2
+
+        may_end.set()
+        while any(each.state != "failed" for each in source.entries.values()):
+            await asyncio.sleep(0.01)
+        worker.stop()
+        await working
+
+    assert held(metrics) == 0
+    shown = metrics.registry.get_sample_value
+    assert shown("jobs_failed_total", {"queue": "mail", "reason": "HANDLER_ERROR"}) == 3
+    assert shown("jobs_retried_total", {"queue": "mail"}) == 1
+    assert shown("jobs_dead_letter_total", {"queue": "mail"}) == 2
+
+
+def test_jobs_that_others_have_now_are_held_no_longer() -> None:
+    metrics = Metrics()
+    meter = Metered(metrics, **LABELS)
+    first, second, third = (Claim(id, None, "token") for id in "abc")
+
+    meter.claimed([first, second, third])
+    meter.lost([first])
+    meter.refused([Refused(second, LeaseLost("too late"))])
+
+    assert held(metrics) == 1
