@@ -9,11 +9,17 @@ from typing import TypeAlias
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 OPENINGS = {
+    "redis_url": "async with embedded_server() as redis_url:",
     "tmp_path": "tmp_path = Path(mkdtemp())",
     "clock": "clock = HandClock()",
     "room": 'async with Room("{tickets}", redis_url, clock=clock) as room:',
 }
 """What a test is handed, as somebody would write it who tries a stop out."""
+NEEDED = {
+    "redis_url": ["from waystation.testing import embedded_server"],
+    "tmp_path": ["from pathlib import Path", "from tempfile import mkdtemp"],
+}
+"""The imports of these lines, where the test has none."""
 
 STOP = "...  # a stop of this page"
 WORDS = "Each stop below runs as it stands in place of the dots; what it asserts holds."
@@ -60,18 +66,12 @@ def _program(
     imports = {"import asyncio": None} | dict.fromkeys(_imports(module, source, needed))
     lines, inside = list[str](), "    "
     for name, opening in OPENINGS.items():
-        if name in handed:
+        if name in handed or (name == "redis_url" and "room" in handed):
             lines.append(inside + opening)
             inside += "    " * opening.endswith(":")
-    if "tmp_path" in handed:
-        imports |= {"from pathlib import Path": None, "from tempfile import mkdtemp": None}
-    head, foot = "async def main() -> None:", "asyncio.run(main())"
-    if handed & {"redis_url", "room"}:
-        imports["from waystation.core.store import embedded"] = None
-        head = "async def main(redis_url: str) -> None:"
-        foot = "with embedded.ephemeral() as server:\n    asyncio.run(main(server.url))"
-    main = "\n".join([head, *lines, inside + STOP])
-    return "\n\n".join(["\n".join(imports), *shown, main, foot])
+            imports |= dict.fromkeys(NEEDED.get(name, ()))
+    main = "\n".join(["async def main() -> None:", *lines, inside + STOP])
+    return "\n\n".join(["\n".join(imports), *shown, main, "asyncio.run(main())"])
 
 
 def _imports(module: ast.Module, source: str, needed: str) -> list[str]:

@@ -7,13 +7,11 @@ so whatever is shown here in Python works as well when the other side is written
 """
 
 import asyncio
-import os
-from functools import cache
-from threading import Thread
 from typing import Any
 
 import pytest
 
+from waystation import sync
 from waystation.bullmq import (
     Backoff,
     Deduplication,
@@ -134,7 +132,7 @@ async def test_a_job_that_fails_is_tried_again(redis_url: str) -> None:
 
 async def test_a_job_that_cannot_succeed_fails_at_once(redis_url: str) -> None:
     """`Unrecoverable` ends the matter at the first attempt. A failed job stays, with its
-    reason and its tracebacks, and can be let run again."""
+    reason and its tracebacks, and can be retried."""
 
     def send(job: SyncJob) -> str:
         raise Unrecoverable("no such address")
@@ -154,8 +152,7 @@ async def test_a_job_that_cannot_succeed_fails_at_once(redis_url: str) -> None:
 
 
 async def test_a_job_can_wait_for_its_time(redis_url: str) -> None:
-    """A delay is in milliseconds, as all durations are here. It can be changed while it lasts, and
-    ended."""
+    """Durations are seconds or a `timedelta`. A delay can be changed while it lasts, and ended."""
     async with Queue("mail", redis_url) as queue:
         reminder = await queue.add("remind", delay=60)
         assert await reminder.state() == "delayed"
@@ -224,8 +221,8 @@ async def test_a_job_can_wait_for_others(redis_url: str) -> None:
 
 
 async def test_jobs_can_come_again_and_again(redis_url: str) -> None:
-    """A scheduler makes its next job when the last one is picked up. Saying the same again changes
-    nothing, so every process may say it when it starts."""
+    """A scheduler makes its next job when the last one is picked up. `upsert` with the same
+    schedule changes nothing, so every process may call it when it starts."""
     async with Queue("reports", redis_url) as queue:
         nightly = Schedule(pattern="30 2 * * *", tz="Europe/Vienna")
         await queue.schedulers.upsert("nightly", nightly, name="report")
@@ -327,25 +324,9 @@ async def test_many_queues_can_share_one_store(redis_url: str) -> None:
 
 
 def test_code_that_is_not_async_adds_jobs_too(redis_url: str) -> None:
-    """A site in Django or Flask keeps one loop in a thread, and all its requests share the queue
-    there. The call returns when the job is stored. A thread does not survive a fork, so each
-    process starts its own when it first adds something."""
-
-    @cache
-    def started(process: int) -> tuple[Queue, asyncio.AbstractEventLoop, Thread]:
-        loop = asyncio.new_event_loop()
-        thread = Thread(target=loop.run_forever, name="queues", daemon=True)
-        thread.start()
-        return Queue("mail", redis_url), loop, thread
-
-    def add(name: str, data: Any) -> Job:
-        queue, loop, _ = started(os.getpid())
-        return asyncio.run_coroutine_threadsafe(queue.add(name, data), loop).result(timeout=5)
-
-    assert add("send", {"to": "ada@example.org"}).id == "1"
-
-    queue, loop, thread = started(os.getpid())
-    asyncio.run_coroutine_threadsafe(queue.close(), loop).result()
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
+    """A site in Django or Flask, or a script, takes the same classes from `waystation.sync`,
+    without `await`. One queue serves all threads of a process, and a process that is forked
+    later."""
+    with sync.Queue("mail", redis_url) as queue:
+        job = queue.add("send", {"to": "ada@example.org"})
+        assert queue.state(job.id) == "waiting"

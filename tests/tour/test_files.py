@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from waystation import files
-from waystation.core.errors import InvalidInput
+from waystation.errors import InvalidInput
 
 
 async def done(queue: files.Queue, count: int) -> None:

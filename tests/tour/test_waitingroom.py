@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from waystation.core.clock import HandClock
+from waystation.testing import HandClock
 from waystation.waitingroom import (
     Admission,
     Begun,
