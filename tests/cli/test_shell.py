@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from redis import Redis
 
 from waystation.bullmq import NewJob, Queue, Schedule
 from waystation.cli.root import run
@@ -156,6 +157,21 @@ def test_a_queue_is_deleted_only_when_that_is_meant(shell: Shell, redis_url: str
     assert shell("bullmq", "obliterate", "mail").code == 1
     assert shell("bullmq", "obliterate", "mail", "--yes").out == "deleted\n"
     assert shell("bullmq", "counts", "mail").code == 1
+
+
+def test_a_queue_with_active_jobs_is_neither_deleted_nor_paused(
+    shell: Shell, redis_url: str
+) -> None:
+    on_mail(redis_url, lambda queue: queue.add("send"))
+    with Redis.from_url(redis_url) as client:
+        client.lmove("bull:mail:wait", "bull:mail:active")
+
+    refused = shell("bullmq", "obliterate", "mail", "--yes")
+
+    assert refused.code != 0
+    assert "has active jobs" in refused.err
+    assert on_mail(redis_url, lambda queue: queue.is_paused()) is False
+    assert shell("bullmq", "obliterate", "mail", "--yes", "--force").out == "deleted\n"
 
 
 def test_events_are_followed(shell: Shell, redis_url: str) -> None:

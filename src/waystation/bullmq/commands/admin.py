@@ -177,8 +177,6 @@ def obliterate(
     agreed_on(context, queue, f"Delete the queue {queue} with everything in it for good?", yes)
 
     async def delete(queue: Queue) -> None:
-        # A queue must be paused before it can be deleted, as in BullMQ.
-        await queue.pause(by=person())
         await queue.obliterate(force=force)
 
     on_known(context, queue, delete)
