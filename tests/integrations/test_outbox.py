@@ -61,7 +61,9 @@ call_command("migrate", verbosity=0)
 call_command("makemigrations", "waystation", check=True, dry_run=True, verbosity=0)
 
 from django.db import connection, transaction
-from waystation.integrations.django.jobs import enqueue, move_outbox, to_outbox
+from waystation.integrations.django.jobs import (
+    call_to_outbox, enqueue, enqueue_call, move_outbox, to_outbox
+)
 from waystation.integrations.django.models import Outbox
 from waystation.sync import Queue
 
@@ -84,6 +86,7 @@ import pytest
 import site_module as site
 from django.core.management import call_command
 from waystation.errors import InvalidInput
+from waystation.tasks import Tasks
 
 queue = Queue("mail", sys.argv[2])
 with site.transaction.atomic():
@@ -104,6 +107,21 @@ assert site.to_outbox("mail", "send", {"n": 4}, job_id="four") == "four"
 call_command("waystation_outbox", once=True)
 assert queue.get_job("four").data == {"n": 4}
 assert (queue.count(), site.left()) == (2, 0)
+
+tasks = Tasks()
+
+@tasks.task(queue="mail", priority=2)
+def send(to: str) -> None: ...
+
+with site.transaction.atomic():
+    site.enqueue_call(send.with_options(job_id="five").bind(to="ada"))
+    six = site.call_to_outbox(send.bind(to="bob"))
+    assert queue.count() == 2
+assert (queue.count(), site.left()) == (3, 1)
+assert site.move_outbox() == 1
+five = queue.get_job("five")
+assert (five.name, five.data, five.priority) == ("send", {"to": "ada"}, 2)
+assert queue.get_job(six).data == {"to": "bob"}
 """
 
 
