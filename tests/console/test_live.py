@@ -13,7 +13,7 @@ from tests.support.patience import LIMIT_S
 from waystation import bullmq
 from waystation.cli.root import run
 from waystation.console.measures.live import Live, Row
-from waystation.console.top import age, ordered, screen, sparkline
+from waystation.console.top import Top, age, ordered, sparkline
 from waystation.errors import StoreUnreachable
 from waystation.waitingroom import Room, RoomOptions
 
@@ -86,7 +86,7 @@ async def test_the_screen_shows_sorts_and_explains() -> None:
         asked.append((product, name))
         return "Queue mail is at work."
 
-    app: Any = screen(rows, explain, every_s=3600, title="redis://here")
+    app: Any = Top(rows, explain, every_s=3600, title="redis://here")
     async with asyncio.timeout(LIMIT_S), app.run_test(size=(140, 24)) as pilot:
         table = app.query_one("DataTable")
         assert [str(cell) for cell in table.get_row_at(0)][:4] == ["bullmq", "mail", "5", "▂█"]
@@ -120,7 +120,7 @@ async def test_the_screen_stays_with_the_queue_that_was_chosen() -> None:
         asked.append(name)
         return f"Queue {name} is at work."
 
-    app: Any = screen(rows, explain, every_s=3600, title="redis://here")
+    app: Any = Top(rows, explain, every_s=3600, title="redis://here")
     async with asyncio.timeout(LIMIT_S), app.run_test(size=(140, 24)) as pilot:
         await pilot.press("down", "down")
         shown.insert(0, Row(product="bullmq", name="aa", ready=0, active=0))

@@ -33,7 +33,7 @@ async def _watch(context: typer.Context, settings: object, every: float) -> None
 
     from waystation.cli.places import places_of
     from waystation.console.measures.live import Live
-    from waystation.console.top import screen
+    from waystation.console.top import Top
     from waystation.console.why import why
     from waystation.core.app import compose
     from waystation.core.app.settings import StoreSettings
@@ -48,4 +48,4 @@ async def _watch(context: typer.Context, settings: object, every: float) -> None
             return " ".join(each.sentence for each in answers)
 
         live = Live(store, places)
-        await screen(live.rows, explain, every_s=every, title=str(store.address)).run_async()
+        await Top(live.rows, explain, every_s=every, title=str(store.address)).run_async()

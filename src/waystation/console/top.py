@@ -1,16 +1,14 @@
 """The screen of `waystation top`."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, Literal, cast
 
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.widgets import DataTable, Footer, Header, Static
+
+from waystation.console.measures.live import Row
 from waystation.core.errors import StoreError
-
-if TYPE_CHECKING:
-    from textual.app import App, ComposeResult
-
-    from waystation.console.measures.live import Row
 
 COLUMNS = (
     "product", "name", "waiting", "", "active", "delayed", "failed", "workers", "oldest", "in/s",
@@ -22,107 +20,101 @@ _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 20
 
 
-def screen(
-    rows: Callable[[], Awaitable[Sequence[Row]]],
-    explain: Callable[[str, str], Awaitable[str]],
-    *,
-    every_s: float = 2.0,
-    title: str = "",
-) -> App[None]:
-    """The application that shows these rows, measured anew every so often."""
-    # Only who watches needs Textual, which is an extra.
-    from rich.text import Text
-    from textual.app import App
-    from textual.widgets import DataTable, Footer, Header, Static
+class Top(App[None]):
+    """All queues and rooms of a store, measured anew every so often."""
 
-    def painted(row: Row) -> list[Text]:
-        """The cells: numbers at the right, nothing loud unless somebody should look."""
-        return [
-            Text(
-                cell,
-                style=_style(row, column, cell),
-                justify="right" if column in NUMBERS else "left",
-            )
-            for column, cell in zip(COLUMNS, cells(row), strict=True)
-        ]
+    TITLE = "waystation top"
+    BINDINGS: ClassVar[Any] = [
+        ("q", "quit", "Quit"),
+        ("s", "sort", "Sort"),
+        ("r", "refresh", "Refresh"),
+    ]
+    CSS = """
+    #why { height: auto; max-height: 5; padding: 0 1; }
+    #away { height: auto; padding: 0 1; background: $warning; color: $background; }
+    #away { display: none; }
+    DataTable { height: 1fr; }
+    """
 
-    class Top(App[None]):
-        """All queues and rooms of a store."""
+    def __init__(
+        self,
+        rows: Callable[[], Awaitable[Sequence[Row]]],
+        explain: Callable[[str, str], Awaitable[str]],
+        *,
+        every_s: float = 2.0,
+        title: str = "",
+    ) -> None:
+        super().__init__()
+        self._rows = rows
+        self._explain = explain
+        self._every_s = every_s
+        self._place = title
+        self.sort_by = 0
+        self.shown: list[Row] = []
 
-        TITLE = "waystation top"
-        SUB_TITLE = title
-        BINDINGS: ClassVar[Any] = [
-            ("q", "quit", "Quit"),
-            ("s", "sort", "Sort"),
-            ("r", "refresh", "Refresh"),
-        ]
-        CSS = """
-        #why { height: auto; max-height: 5; padding: 0 1; }
-        #away { height: auto; padding: 0 1; background: $warning; color: $background; }
-        #away { display: none; }
-        DataTable { height: 1fr; }
-        """
+    def compose(self) -> ComposeResult:
+        """The parts of the screen, from top to bottom."""
+        yield Header()
+        yield Static("", id="away")
+        yield DataTable[Text](cursor_type="row", zebra_stripes=True)
+        yield Static("Enter says why the chosen queue does or does not move.", id="why")
+        yield Footer()
 
-        def __init__(self) -> None:
-            super().__init__()
-            self.sort_by = 0
-            self.shown: list[Row] = []
+    async def on_mount(self) -> None:
+        """Measure for the first time."""
+        for column in COLUMNS:
+            self._table.add_column(Text(column, justify=_side(column)), key=column)
+        await self.action_refresh()
+        self.set_interval(self._every_s, self.action_refresh)
 
-        def compose(self) -> ComposeResult:
-            yield Header()
-            yield Static("", id="away")
-            yield DataTable[Text](cursor_type="row", zebra_stripes=True)
-            yield Static("Enter says why the chosen queue does or does not move.", id="why")
-            yield Footer()
+    async def action_refresh(self) -> None:
+        """Measure and show all rows; while the store is away the last ones stay."""
+        away = self.query_one("#away", Static)
+        try:
+            self.shown = ordered(await self._rows(), SORTED_BY[self.sort_by])
+        except StoreError as error:
+            away.update(f"{str(error).capitalize()}; what you see was measured before.")
+            away.display = True
+            return
+        away.display = False
+        self.sub_title = f"{self._place}  by {SORTED_BY[self.sort_by]}"
+        self._show()
 
-        async def on_mount(self) -> None:
-            table = cast("DataTable[Text]", self.query_one("DataTable"))
-            for column in COLUMNS:
-                side = "right" if column in NUMBERS else "left"
-                table.add_column(Text(column, justify=side), key=column)
-            await self.action_refresh()
-            self.set_interval(every_s, self.action_refresh)
+    async def action_sort(self) -> None:
+        """Sort by the next column."""
+        self.sort_by = (self.sort_by + 1) % len(SORTED_BY)
+        await self.action_refresh()
 
-        async def action_refresh(self) -> None:
-            away = self.query_one("#away", Static)
-            try:
-                self.shown = ordered(await rows(), SORTED_BY[self.sort_by])
-            except StoreError as error:
-                away.update(f"{str(error).capitalize()}; what you see was measured before.")
-                away.display = True
-                return
-            away.display = False
-            self.sub_title = f"{title}  by {SORTED_BY[self.sort_by]}"
-            table = cast("DataTable[Text]", self.query_one("DataTable"))
-            chosen, seen = self._chosen(), table.scroll_offset
-            table.clear()
-            for row in self.shown:
-                table.add_row(*painted(row), key=_key(row))
-            # Whoever watches a queue goes on watching it, wherever it is sorted to.
-            keys = [_key(row) for row in self.shown]
-            if chosen in keys:
-                table.move_cursor(row=keys.index(chosen), scroll=False)
-            table.scroll_to(seen.x, seen.y, animate=False)
+    async def on_data_table_row_selected(self, event: Any) -> None:
+        """Explain why the queue does or does not move."""
+        chosen = next(row for row in self.shown if _key(row) == event.row_key.value)
+        try:
+            said = await self._explain(chosen.product, chosen.name)
+        except StoreError as error:
+            said = str(error)
+        self.query_one("#why", Static).update(said)
 
-        def _chosen(self) -> str | None:
-            table = cast("DataTable[Text]", self.query_one("DataTable"))
-            if not table.row_count:
-                return None
-            return table.coordinate_to_cell_key(table.cursor_coordinate).row_key.value
+    @property
+    def _table(self) -> DataTable[Text]:
+        return cast(DataTable[Text], self.query_one(DataTable))
 
-        async def action_sort(self) -> None:
-            self.sort_by = (self.sort_by + 1) % len(SORTED_BY)
-            await self.action_refresh()
+    def _show(self) -> None:
+        table = self._table
+        chosen, seen = self._chosen(), table.scroll_offset
+        table.clear()
+        for row in self.shown:
+            table.add_row(*_painted(row), key=_key(row))
+        # Whoever watches a queue goes on watching it, wherever it is sorted to.
+        keys = [_key(row) for row in self.shown]
+        if chosen in keys:
+            table.move_cursor(row=keys.index(chosen), scroll=False)
+        table.scroll_to(seen.x, seen.y, animate=False)
 
-        async def on_data_table_row_selected(self, event: Any) -> None:
-            chosen = next(row for row in self.shown if _key(row) == event.row_key.value)
-            try:
-                said = await explain(chosen.product, chosen.name)
-            except StoreError as error:
-                said = str(error)
-            self.query_one("#why", Static).update(said)
-
-    return Top()
+    def _chosen(self) -> str | None:
+        table = self._table
+        if not table.row_count:
+            return None
+        return table.coordinate_to_cell_key(table.cursor_coordinate).row_key.value
 
 
 def ordered(rows: Sequence[Row], by: str) -> list[Row]:
@@ -152,6 +144,18 @@ def cells(row: Row) -> tuple[str, ...]:
         f"{row.completed_per_s:,.1f}",
         f"{row.failed_per_s:,.1f}",
     )
+
+
+def _painted(row: Row) -> list[Text]:
+    """The cells: numbers at the right, nothing loud unless somebody should look."""
+    return [
+        Text(cell, style=_style(row, column, cell), justify=_side(column))
+        for column, cell in zip(COLUMNS, cells(row), strict=True)
+    ]
+
+
+def _side(column: str) -> Literal["left", "right"]:
+    return "right" if column in NUMBERS else "left"
 
 
 def _key(row: Row) -> str:
