@@ -251,7 +251,7 @@ class Worker(BackgroundWorker[Job], QueueClient):
         )
         worker = CoreWorker(source, self._handler, options, listener=callbacks, log=log)
         self._is_closing = False
-        return WorkerRuntime(worker, _Presence(source, callbacks), beside=[duty.run])
+        return WorkerRuntime(worker, _Presence(source, callbacks), background=[duty.run])
 
     def _wrapped(
         self, handler: JobHandler | Mapping[str, JobHandler], options: WorkerOptions

@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from ipaddress import ip_address
 
 from waystation.console.app import App
 from waystation.console.options import ConsoleOptions
 from waystation.console.settings import ConsoleSettings
 from waystation.core.clock import SystemClock
 from waystation.core.errors import InvalidSetting
+from waystation.core.http.addresses import is_loopback
 from waystation.core.http.server import serving
 from waystation.core.operators.oidc.configured import oidc_options
 from waystation.core.operators.oidc.provider import Provider
@@ -60,15 +60,8 @@ async def running(
 
 def require_safe(settings: ConsoleSettings) -> None:
     """Refuse to be reached from other machines without a sign-in."""
-    if not settings.sign_in and not _is_loopback(settings.host):
+    if not settings.sign_in and not is_loopback(settings.host):
         raise InvalidSetting(
             f"console.host is {settings.host}, which other machines can reach; "
             "that needs console.sign_in"
         )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -100,7 +100,7 @@ class Worker(BackgroundWorker[Job]):
         self._planner = source.planner
         log = WorkLog(source.about, server=str(store.address), line="files", worker_id=self.name)
         worker = CoreWorker(source, self._handler, self._options, listener=meter, log=log)
-        return WorkerRuntime(worker, source, beside=[duty.run for duty in self._duties(store)])
+        return WorkerRuntime(worker, source, background=[duty.run for duty in self._duties(store)])
 
     def _duties(self, store: Store) -> Sequence[Loop]:
         client, keys, options = store.redis, self.keys, self._options

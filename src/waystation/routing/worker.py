@@ -128,7 +128,7 @@ class Worker(BackgroundWorker[Job]):
         if (scheduler := self._options.scheduler) is None:
             return WorkerRuntime(worker, source)
         share = partial(share_scheduler, store, self._keys.namespace, scheduler)
-        return WorkerRuntime(worker, source, beside=[share])
+        return WorkerRuntime(worker, source, background=[share])
 
     async def _connect(self) -> Store:
         self._place = place_of(self._url)

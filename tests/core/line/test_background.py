@@ -55,12 +55,12 @@ class LineWorker(BackgroundWorker[Any]):
         self.source = Source()
         self.presence = Presence()
         self.begun = asyncio.Event()
-        self.beside: list[str] = []
+        self.went_on: list[str] = []
 
     def _runtime_at(self, store: Store) -> WorkerRuntime[Any]:
         handler = handler_of(self._handle, concurrency=5)
         worker = Worker(self.source, handler, WorkerOptions(concurrency=5, poll=0.05))
-        return WorkerRuntime(worker, self.presence, beside=[self._go_on_beside])
+        return WorkerRuntime(worker, self.presence, background=[self._go_on])
 
     async def _handle(self, work: str) -> str:
         self.begun.set()
@@ -70,12 +70,12 @@ class LineWorker(BackgroundWorker[Any]):
             await asyncio.sleep(0.1)
         return work
 
-    async def _go_on_beside(self) -> None:
-        self.beside.append("begins")
+    async def _go_on(self) -> None:
+        self.went_on.append("begins")
         try:
             await asyncio.sleep(3600)
         finally:
-            self.beside.append("ends")
+            self.went_on.append("ends")
 
     @property
     def store_at_the_end(self) -> Store | None:
@@ -94,7 +94,7 @@ async def test_entering_starts_it_and_leaving_lets_it_finish(redis_url: str) -> 
 
     assert worker.states() == ["completed"]
     assert worker.presence.told == ["open", "close"]
-    assert worker.beside == ["begins", "ends"]
+    assert worker.went_on == ["begins", "ends"]
     assert not worker.is_running
 
 

@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
 from waystation.bullmq import Worker
 from waystation.bullmq.settings import BullmqSettings
 from waystation.bullmq.worker import JobHandler
@@ -22,9 +20,8 @@ async def run(
     prefix: str,
 ) -> None:
     """Work until asked to stop."""
-    place, watched = settings[StoreSettings], settings[TelemetrySettings]
-    if fleet.is_member():
-        watched = msgspec.structs.replace(watched, metrics_port=None)
+    place = settings[StoreSettings]
+    watched = fleet.telemetry_of_this_process(settings[TelemetrySettings])
     # A handler that comes with a framework, such as Django, has the options of its site.
     payloads = getattr(handler, "payloads", None) or settings[BullmqSettings].payloads.options()
     async with (

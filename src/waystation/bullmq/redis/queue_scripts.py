@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from waystation.bullmq.redis.keys import QueueKeys
+from waystation.bullmq.redis.scripts import id_or_code
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store.script import Client, raw, script, texts
 
@@ -248,11 +249,7 @@ def _known(number: int) -> int | None:
     return None if number < 0 else number
 
 
-def _id_or_code(answer: Any) -> str | int:
-    return answer.decode() if isinstance(answer, bytes) else int(answer)
-
-
-@script(reply=_id_or_code)
+@script(reply=id_or_code)
 async def upsert_scheduler(
     redis: Client,
     keys: QueueKeys,
@@ -277,7 +274,7 @@ async def upsert_scheduler(
     ...
 
 
-@script(reply=_id_or_code)
+@script(reply=id_or_code)
 async def advance_scheduler(
     redis: Client,
     keys: QueueKeys,
@@ -337,7 +334,7 @@ async def pause_scheduler(
     ...
 
 
-@script(reply=_id_or_code)
+@script(reply=id_or_code)
 async def resume_scheduler(
     redis: Client,
     keys: QueueKeys,

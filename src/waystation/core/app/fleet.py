@@ -15,6 +15,8 @@ import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 from waystation.core.app import compose
 from waystation.core.app.settings import TelemetrySettings
 from waystation.core.backoff import Backoff, Growth
@@ -40,6 +42,11 @@ _DICE = random.Random()
 def is_member() -> bool:
     """Whether this process is one of several that were started together."""
     return _SOCKET in os.environ
+
+
+def telemetry_of_this_process(settings: TelemetrySettings) -> TelemetrySettings:
+    """The settings without a port where the process that watches serves the metrics of all."""
+    return msgspec.structs.replace(settings, metrics_port=None) if is_member() else settings
 
 
 def supervise(processes: int, settings: TelemetrySettings, *, alike: str = "") -> None:

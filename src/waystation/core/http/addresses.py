@@ -17,6 +17,14 @@ def networks(texts: Sequence[str], name: str) -> tuple[Network, ...]:
         raise InvalidOption(f"{name} must be networks such as 10.0.0.0/8, got {texts}") from None
 
 
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a host of this name."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def visitor_address(peer: str, forwarded: str, trusted: Sequence[Network]) -> str:
     """The right-most hop that is no proxy of ours; what a stranger says about itself is ignored."""
     if not is_among(peer, trusted):

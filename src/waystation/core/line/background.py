@@ -36,18 +36,18 @@ class Presence(Protocol):
 class WorkerRuntime(Generic[W]):
     """What a line brings along to have its work done."""
 
-    __slots__ = ("beside", "presence", "worker")
+    __slots__ = ("background", "presence", "worker")
 
     def __init__(
         self,
         worker: Worker[W],
         presence: Presence,
         *,
-        beside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
+        background: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
     ) -> None:
         self.worker = worker
         self.presence = presence
-        self.beside = beside
+        self.background = background
         """What goes on until the worker ends."""
 
 
@@ -107,17 +107,17 @@ class BackgroundWorker(StoreClient, ABC, Generic[W]):
             # Those who start at the same time ask once.
             async with _suitable.using(store):
                 pass
-            shift = self._runtime_at(store)
+            runtime = self._runtime_at(store)
             try:
-                await shift.presence.open()
+                await runtime.presence.open()
             except BaseException:
-                await shift.presence.close()
+                await runtime.presence.close()
                 raise
         except BaseException:
             await self._release()
             raise
-        self._runtime = shift
-        self._running = asyncio.create_task(_work(shift))
+        self._runtime = runtime
+        self._running = asyncio.create_task(_work(runtime))
 
     def stop(self) -> None:
         """Finish what was begun and end; `run` returns when it is done."""
@@ -201,14 +201,14 @@ async def _ask(store: Store) -> Facts:
 _suitable = Shared(_ask, _forget)
 
 
-async def _work(shift: WorkerRuntime[Any]) -> None:
-    beside = [asyncio.create_task(each()) for each in shift.beside]
+async def _work(runtime: WorkerRuntime[Any]) -> None:
+    background = [asyncio.create_task(each()) for each in runtime.background]
     try:
-        await shift.worker.run()
+        await runtime.worker.run()
     except Exception:
         # Whoever holds the worker learns of it when they close it, which may be never.
         _log.exception("worker_failed")
         raise
     finally:
-        await end(beside)
-        await shift.presence.close()
+        await end(background)
+        await runtime.presence.close()

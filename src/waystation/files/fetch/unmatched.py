@@ -8,11 +8,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from waystation.core.errors import Malformed
 from waystation.core.store import faults
 from waystation.core.store.script import Client
-from waystation.files import job as jobs
 from waystation.files.job import Job
+from waystation.files.redis import lists
 from waystation.files.redis.keys import FileKeys
 from waystation.files.redis.scripts import Settlement
 
@@ -136,14 +135,7 @@ def _entry(keys: FileKeys, id: str, fields: list[bytes] | dict[bytes, bytes]) ->
     )
     raw: bytes = known.get(b"job", b"")
     lane = int(known.get(b"lane", len(keys.queues)))
-    return Entry(id, min(max(lane, 1), len(keys.queues)), raw, _job(raw))
-
-
-def _job(raw: bytes) -> Job | None:
-    try:
-        return jobs.read(raw)
-    except Malformed:
-        return None
+    return Entry(id, min(max(lane, 1), len(keys.queues)), raw, lists.read(raw))
 
 
 def _order(id: str) -> tuple[int, int]:

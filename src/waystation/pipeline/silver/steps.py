@@ -14,8 +14,6 @@ SUBJECT = ("line", "queue", "subject")
 """Columns that identify the subject of a step: a job or file."""
 Subject: TypeAlias = tuple[str, str, str]
 """Values of these columns."""
-ORDER = ("told_at", "seq")
-"""Columns that order the entries of a stream."""
 
 IN_ORDER = "partition by subject, queue, line order by told_at, seq"
 """The window of one subject's steps, in the order of the stream.

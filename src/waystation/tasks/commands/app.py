@@ -106,9 +106,7 @@ async def _work(tasks: Tasks, queues: list[str], settings: Settings) -> None:
     if not names:
         raise InvalidOption("there is no task to run")
     place = _place_of(tasks, settings)
-    watched = settings[TelemetrySettings]
-    if fleet.is_member():
-        watched = msgspec.structs.replace(watched, metrics_port=None)
+    watched = fleet.telemetry_of_this_process(settings[TelemetrySettings])
     async with (
         compose.telemetry(watched, queues=names) as telemetry,
         compose.store(place, wait_s=place.wait) as store,

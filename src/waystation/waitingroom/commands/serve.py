@@ -49,9 +49,7 @@ def serve(
 
 
 async def _serve(settings: Settings, chosen: RoomSettings, names: list[str]) -> None:
-    watched = settings[TelemetrySettings]
-    if fleet.is_member():
-        watched = msgspec.structs.replace(watched, metrics_port=None)
+    watched = fleet.telemetry_of_this_process(settings[TelemetrySettings])
     async with (
         compose.telemetry(watched) as seen,
         compose.store(settings[StoreSettings], wait_s=settings[StoreSettings].wait) as store,

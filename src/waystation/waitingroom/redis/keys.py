@@ -118,7 +118,7 @@ class RoomKeys(Keyspace, root=""):
         return [before + network + after for network in networks]
 
     def with_theirs(self, theirs: Sequence[str]) -> "RoomKeys":
-        """The same keys beside those of several visitors."""
+        """These keys, with those of several visitors."""
         keys = self.within(RoomKeys)
         keys.theirs = theirs
         return keys

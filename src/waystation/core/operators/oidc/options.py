@@ -1,12 +1,12 @@
 """Options of the identity provider, and the roles of its groups."""
 
 from collections.abc import Iterable, Mapping
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 import msgspec
 
 from waystation.core.errors import InvalidOption
+from waystation.core.http.addresses import is_loopback
 from waystation.core.operators.roles import Role
 
 CALLBACK = "/sign-in/callback"
@@ -72,11 +72,4 @@ def is_safe(url: str) -> bool:
     plain = url.isascii() and url.isprintable() and not {" ", "\\"} & set(url)
     if not plain or not host or "@" in parts.netloc:
         return False
-    return parts.scheme == "https" or (parts.scheme == "http" and _is_here(host))
-
-
-def _is_here(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))
