@@ -59,7 +59,10 @@ async def test_the_doors_open_serve_and_close(redis_url: str, tmp_path: Path) ->
         assert f"wanted a port that can be listened on, got 127.0.0.1:{port}".encode() in told
         process.send_signal(signal.SIGTERM)
         async with asyncio.timeout(LIMIT_S):
-            assert await process.wait() == 0
+            _, told = await process.communicate()
+        assert process.returncode == 0
+        assert told.count(f"waiting page at http://127.0.0.1:{port}/wait/shop\n".encode()) == 1
+        assert f"operators at http://127.0.0.1:{port}/operate\n".encode() in told
     finally:
         if process.returncode is None:
             process.kill()

@@ -44,6 +44,7 @@ def serve(
     compose.log_to_stderr(settings[TelemetrySettings])
     if workers > 1 and not fleet.is_member():
         server.refuse_taken(chosen.host, chosen.port)
+        _print_addresses(chosen, room or [])
     fleet.supervise(workers, settings[TelemetrySettings], alike=ALIKE)
     server.run(_serve(settings, chosen, room or []))
 
@@ -67,6 +68,16 @@ async def _serve(settings: Settings, chosen: RoomSettings, names: list[str]) -> 
             fleet.membership(seen.metrics),
         ):
             seen.health.watch(store)
+            if not fleet.is_member():
+                _print_addresses(chosen, names)
             _log.info("server_started", port=chosen.port, line="waitingroom")
             await until_asked_to_stop()
             _log.info("server_stopped", line="waitingroom")
+
+
+def _print_addresses(chosen: RoomSettings, names: list[str]) -> None:
+    place = f"http://{chosen.host}:{chosen.port}"
+    pages = f"{chosen.public_url.rstrip('/') or place}/wait"
+    for name in dict.fromkeys(name.strip("{}") for name in names or ["ROOM"]):
+        typer.echo(f"waiting page at {pages}/{name}", err=True)
+    typer.echo(f"operators at {place}/operate", err=True)
