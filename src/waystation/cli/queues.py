@@ -29,14 +29,14 @@ def queues(
     as_json: AsJson = False,
 ) -> None:
     """Print every queue and room that the store has, with what waits and how fast it moves."""
-    rows = _measured(context, over)
+    rows, place = _measured(context, over)
     if as_json:
         import msgspec
 
         typer.echo(msgspec.json.encode(rows).decode())
         return
     shown = [cells(row) for row in rows]
-    list_rows([HEAD, *shown] if shown else [], none="there are no queues yet")
+    list_rows([HEAD, *shown] if shown else [], none=f"there are no queues at {place}")
 
 
 def cells(row: Row) -> tuple[str, ...]:
@@ -56,7 +56,7 @@ def cells(row: Row) -> tuple[str, ...]:
     )
 
 
-def _measured(context: typer.Context, over: float) -> list[Row]:
+def _measured(context: typer.Context, over: float) -> tuple[list[Row], str]:
     # Imported here, so that help does not load what it does not need.
     import asyncio
 
@@ -66,12 +66,12 @@ def _measured(context: typer.Context, over: float) -> list[Row]:
 
     settings = loaded(context)
 
-    async def measure(store: Store) -> list[Row]:
+    async def measure(store: Store) -> tuple[list[Row], str]:
         live = Live(store, places_of(settings))
         rows = await live.rows()
         if over and rows:
             await asyncio.sleep(over)
             rows = await live.rows()
-        return rows
+        return rows, str(store.address)
 
     return on_store(settings, measure)

@@ -113,8 +113,9 @@ async def _missing(store: Store, context: typer.Context, name: str) -> str:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_LOOK_S):
             near = nearest(name, await queue_names(store, keys.prefix))
-    meant = f"did you mean {near}?" if near else "is the name right?"
-    return f"there is no queue {keys.qualified}; {meant}"
+    if near:
+        return f"there is no queue {keys.qualified}; did you mean {near}?"
+    return f"there is no queue {keys.qualified}; are its name and the store {store.address} right?"
 
 
 def _run(

@@ -116,8 +116,8 @@ async def _unknown(
         ids = await _recent_ids(store, queue, known, places)
         near = difflib.get_close_matches(subject, [*names, *ids], n=_NEAREST)
         where = f" in queue {queue}" if queue else ""
-        text = f"Nothing named {subject} exists{where}, and no event that is kept tells of one"
-    like = f"; is one of these meant: {', '.join(near)}?" if near else "."
+        text = f"Nothing named {subject} exists{where}, and no event that is kept names it"
+    like = f"; did you mean {' or '.join(near)}?" if near else "."
     return Answer(
         product="",
         queue=queue or "",

@@ -18,7 +18,10 @@ def import_module(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
-            raise BrokenModule(f"{name!r} cannot be imported: there is no {error.name}") from error
+            raise BrokenModule(
+                f"{name!r} cannot be imported: there is no {error.name} in {here}, "
+                "and none is installed"
+            ) from error
         raise _broken(name, error) from error
     except Exception as error:
         raise _broken(name, error) from error

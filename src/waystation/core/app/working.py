@@ -7,6 +7,7 @@ import typer
 
 from waystation.core.app.modules import import_module
 from waystation.core.errors import InvalidOption
+from waystation.core.options import nearest
 
 if TYPE_CHECKING:
     from waystation.core.settings.entries import Entry, Key, Value
@@ -94,7 +95,9 @@ def object_at(place: str, what: str) -> Any:
         raise InvalidOption(f"{what} is given as module:name, got {place!r}")
     module = import_module(module_name)
     if not hasattr(module, name):
-        raise InvalidOption(f"{module_name} has no {name}")
+        near = nearest(name, (each for each in vars(module) if not each.startswith("_")))
+        meant = f"; did you mean {near}?" if near else ""
+        raise InvalidOption(f"{module_name} has no {name}{meant}")
     return getattr(module, name)
 
 
