@@ -53,6 +53,16 @@ def test_the_tables_hold_every_event_once_and_every_gap_by_its_count(
     assert tuple(gap[name] for name in COLUMNS) == wanted
 
 
+def test_one_connection_serves_any_number_of_streams(
+    store: Redis, redis_url: str, root: str
+) -> None:
+    # More than a pool of connections may have.
+    queues = [f"queue-{number}" for number in range(120)]
+    told = [entry for queue in queues for entry in tell(store, 1, queue=queue)]
+    assert intake(root, redis_url).store() == 120
+    assert ids(root) == sorted(told)
+
+
 def test_streams_are_trimmed_behind_what_is_stored_when_that_is_asked_for(
     store: Redis, redis_url: str, root: str
 ) -> None:

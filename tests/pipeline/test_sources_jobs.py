@@ -48,6 +48,13 @@ def cut_short(after: int) -> Iterator[dict[str, Any]]:
     raise Killed
 
 
+def test_one_connection_serves_any_number_of_writes(store: Redis) -> None:
+    # More than a pool of connections may have.
+    for row in rows(120):
+        adding().add(store, [row], chunk=CHUNK)
+    assert sorted(jobs(store)) == every(120)
+
+
 @pytest.mark.parametrize("step", range(ROWS + 1))
 def test_a_write_that_was_cut_short_and_written_again_adds_each_key_once(
     store: Redis, step: int

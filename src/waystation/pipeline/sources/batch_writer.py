@@ -17,6 +17,7 @@ from waystation.core.errors import InvalidInput, InvalidOption, WaystationError
 from waystation.core.store import faults
 from waystation.pipeline.products.facts import RowEncoder
 from waystation.pipeline.sources.scripts import BatchKeys, add_once, close_batch
+from waystation.pipeline.sources.store import own_connection
 
 UNDER_WAY = 4
 """Calls that are sent before the reply to the first is awaited."""
@@ -71,23 +72,18 @@ class BatchWriter:
 
     def add(self, client: Redis, rows: Iterable[Mapping[str, Any]], *, chunk: int) -> Added:
         """Send rows, `chunk` in one call; the server skips those whose keys are known."""
-        with faults.translated():
-            connection: AbstractConnection = client.connection_pool.get_connection()
         under_way: deque[list[Any]] = deque()
         added = Added()
-        try:
-            with faults.translated():
-                connection.send_command("SCRIPT", "LOAD", self._text)
-                connection.read_response()
-                for arguments in self._calls(rows, chunk):
-                    connection.send_command("EVALSHA", self._sha, len(self._slots), *arguments)
-                    under_way.append(arguments)
-                    if len(under_way) > UNDER_WAY:
-                        added = added.plus(self._answer(connection, client, under_way.popleft()))
-                while under_way:
+        with faults.translated(), own_connection(client) as connection:
+            connection.send_command("SCRIPT", "LOAD", self._text)
+            connection.read_response()
+            for arguments in self._calls(rows, chunk):
+                connection.send_command("EVALSHA", self._sha, len(self._slots), *arguments)
+                under_way.append(arguments)
+                if len(under_way) > UNDER_WAY:
                     added = added.plus(self._answer(connection, client, under_way.popleft()))
-        finally:
-            connection.disconnect()
+            while under_way:
+                added = added.plus(self._answer(connection, client, under_way.popleft()))
         return added
 
     def close(self, client: Redis, rows: int) -> None:

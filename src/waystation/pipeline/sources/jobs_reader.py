@@ -11,7 +11,7 @@ from redis.connection import AbstractConnection
 from waystation.core.store import faults
 from waystation.pipeline.bullmq_jobs import FIELDS, NUMBERS
 from waystation.pipeline.products.facts import ProductFacts, State
-from waystation.pipeline.sources.store import Store
+from waystation.pipeline.sources.store import Store, own_connection
 from waystation.pipeline.storage.arrow import Array, Batch, pa, pc
 from waystation.pipeline.storage.schemas import schema_of
 
@@ -72,14 +72,11 @@ class JobsReader(DataSourceReader):
         if not isinstance(partition, JobSlice):
             return
         client = self._store.at(self._key(partition.queue, partition.state))
-        connection: AbstractConnection = client.connection_pool.get_connection()
-        try:
+        with own_connection(client) as connection:
             for first in range(partition.first, partition.last + 1, PAGE):
                 last = min(first + PAGE - 1, partition.last)
                 with faults.translated():
                     yield self._page(client, connection, partition, first, last)
-        finally:
-            connection.disconnect()
 
     def _page(
         self,

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 from redis import Redis
-from redis.connection import AbstractConnection
 
 from waystation.core.store import faults
 from waystation.pipeline.sources.columns import (
@@ -16,6 +15,7 @@ from waystation.pipeline.sources.columns import (
 )
 from waystation.pipeline.sources.offsets import EventStream, Offset, StreamRange
 from waystation.pipeline.sources.scripts import StreamKey, reach
+from waystation.pipeline.sources.store import own_connection
 from waystation.pipeline.storage.arrow import Batch
 
 STEP = 2000
@@ -109,25 +109,20 @@ def _batches(pages: Iterator[list[RawEntry]]) -> Iterator[list[RawEntry]]:
 def _pages(client: Redis, span: StreamRange, most: int) -> Iterator[list[RawEntry]]:
     if span.until.order <= span.after.order:
         return
-    connection: AbstractConnection = client.connection_pool.get_connection()
     stream, until = span.stream.key, span.until.id
     after, count = span.after.id.encode(), min(FIRST_PAGE, most)
-    try:
-        with faults.translated():
-            connection.send_command("XRANGE", stream, b"(" + after, until, "COUNT", count)
-            while page := cast(list[RawEntry], connection.read_response()):
-                asked, count = count, _next_count(page, count, most)
-                last = len(page) < asked
-                # The server looks up the next page while this one is turned into columns.
-                if not last:
-                    after = page[-1][0]
-                    connection.send_command("XRANGE", stream, b"(" + after, until, "COUNT", count)
-                yield page
-                if last:
-                    break
-    finally:
-        # The reader may stop early, with a reply still under way.
-        connection.disconnect()
+    with own_connection(client) as connection, faults.translated():
+        connection.send_command("XRANGE", stream, b"(" + after, until, "COUNT", count)
+        while page := cast(list[RawEntry], connection.read_response()):
+            asked, count = count, _next_count(page, count, most)
+            last = len(page) < asked
+            # The server looks up the next page while this one is turned into columns.
+            if not last:
+                after = page[-1][0]
+                connection.send_command("XRANGE", stream, b"(" + after, until, "COUNT", count)
+            yield page
+            if last:
+                break
 
 
 def _next_count(page: list[RawEntry], asked: int, most: int) -> int:

@@ -1,12 +1,15 @@
 """Synchronous client of the store, for Spark's driver and tasks."""
 
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from redis import Redis, RedisCluster
 from redis.backoff import NoBackoff
 from redis.cluster import ClusterNode
+from redis.connection import AbstractConnection
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
@@ -19,6 +22,19 @@ if TYPE_CHECKING:
 URL_VARIABLE = "WAYSTATION_STORE__URL"
 """Environment variable with the store's URL, the same for commands and data sources."""
 _TIMEOUT_S = 30.0
+
+
+@contextmanager
+def own_connection(client: Redis) -> Generator[AbstractConnection]:
+    """A connection for commands whose replies are read later; closed and given back afterwards."""
+    pool = client.connection_pool
+    connection: AbstractConnection = pool.get_connection()
+    try:
+        yield connection
+    finally:
+        # Whoever has used it may have stopped early, with a reply still under way.
+        connection.disconnect()
+        pool.release(connection)
 
 
 def url_of(url: str, url_env: str) -> str:
