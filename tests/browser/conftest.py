@@ -5,10 +5,11 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import pytest
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser, async_playwright, expect
 
 from tests.browser.street import Street
 from tests.support.oidc.real import provider
+from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
 from tests.support.programs import require_program
 from tests.waitingroom.http import hands
@@ -18,6 +19,7 @@ from waystation.waitingroom.http.options import ServerOptions
 from waystation.waitingroom.running.maintenance import RoomMaintenance
 
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+expect.set_options(timeout=LIMIT_S * 1000)
 
 
 @pytest.fixture(scope="session")

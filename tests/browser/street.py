@@ -6,6 +6,7 @@ from typing import Any
 
 from playwright.async_api import Browser, BrowserContext, Page
 
+from tests.support.patience import LIMIT_S
 from tests.waitingroom.http.hands import QUEUE, House
 
 PICTURES = Path(os.environ["WAYSTATION_PICTURES"]) if "WAYSTATION_PICTURES" in os.environ else None
@@ -30,12 +31,11 @@ class Street:
 
     async def visitor(self, locale: str = "en-GB", *, looks: bool = True, **more: Any) -> Page:
         """Somebody with cookies of their own, who may look at another tab all the time."""
-        context = await self._browser.new_context(locale=locale, **more)
+        context = patient(await self._browser.new_context(locale=locale, **more))
         self._contexts.append(context)
         page = await context.new_page()
         if not looks:
             await page.add_init_script(HIDES)
-        page.set_default_timeout(20_000)
         return page
 
     async def crowd(self, count: int) -> None:
@@ -50,6 +50,12 @@ class Street:
     async def close(self) -> None:
         for context in self._contexts:
             await context.close()
+
+
+def patient(context: BrowserContext) -> BrowserContext:
+    """A browser whose pages are waited for as long as everything else in the tests."""
+    context.set_default_timeout(LIMIT_S * 1000)
+    return context
 
 
 async def picture(page: Page, name: str) -> None:

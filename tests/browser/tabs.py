@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.browser.conftest import FLAGS
+from tests.support.patience import LIMIT_S
 from tests.support.programs import require_program
 
 # Timers of a hidden page come down to one a minute after five minutes; here after some seconds.
@@ -74,7 +75,7 @@ class Window:
         if session:
             said["sessionId"] = session
         os.write(self._commands, json.dumps(said).encode() + b"\0")
-        told = await asyncio.wait_for(answer, 30)
+        told = await asyncio.wait_for(answer, LIMIT_S)
         assert "error" not in told, told
         return told["result"]
 

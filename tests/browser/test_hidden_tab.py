@@ -10,9 +10,10 @@ from playwright.async_api import Page
 
 from tests.browser.street import HIDES, Street, shows
 from tests.browser.tabs import Tab, window
+from tests.support.patience import LIMIT_S, limit
 from tests.waitingroom.http.hands import QUEUE
 
-IDLE_S = 10
+IDLE_S = round(limit(20))
 HIDDEN_S = IDLE_S + 60
 AHEAD = 80
 """More than those who follow their place live, and so hear it without asking."""
@@ -30,11 +31,10 @@ async def _long_line(street: Street) -> None:
 
 async def _arrives(tab: Tab, url: str) -> None:
     await tab.open(f"{url}/wait/{QUEUE}")
-    await tab.until("document.body && document.body.dataset.status === 'waiting'", limit_s=30)
+    await tab.until("document.body && document.body.dataset.status === 'waiting'", limit_s=LIMIT_S)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 async def test_a_tab_behind_others_keeps_its_place_and_hears_its_turn(
     street: Street, tmp_path: Path
 ) -> None:
@@ -46,7 +46,7 @@ async def test_a_tab_behind_others_keeps_its_place_and_hears_its_turn(
         await _arrives(tab, street.url)
         other = await browser.tab()
         await other.show()
-        await tab.until("document.hidden", limit_s=30)
+        await tab.until("document.hidden", limit_s=LIMIT_S)
 
         await asyncio.sleep(HIDDEN_S)
         assert (await street.house.room.state()).waiting == AHEAD + 1
@@ -54,7 +54,7 @@ async def test_a_tab_behind_others_keeps_its_place_and_hears_its_turn(
         assert await tab.evaluate("document.body.dataset.status") == "waiting"
 
         await street.house.admission.admit_now(AHEAD + 1)
-        await tab.until("document.title.startsWith('●')", limit_s=60)
+        await tab.until("document.title.startsWith('●')", limit_s=LIMIT_S)
         assert await tab.evaluate("document.hidden")
 
 

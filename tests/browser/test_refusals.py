@@ -9,6 +9,7 @@ from playwright.async_api import Route, expect
 
 from tests.browser.street import Street, complaints, picture, shows
 from tests.browser.tabs import window
+from tests.support.patience import LIMIT_S
 from tests.waitingroom.http.hands import QUEUE
 from waystation.waitingroom.pages.words import languages
 
@@ -62,14 +63,14 @@ async def test_a_browser_that_keeps_no_cookies_is_told_so(street: Street, tmp_pa
     async with window(tmp_path) as browser:
         tab = await browser.tab()
         await tab.open(f"{street.url}/wait/{QUEUE}")
-        await tab.until("document.body && document.body.dataset.status === 'cookies'", limit_s=30)
+        await tab.until("document.body && document.body.dataset.status === 'cookies'", limit_s=LIMIT_S)
         told = await tab.evaluate("document.getElementById('text').textContent")
         assert told == WORDS["text_cookies"]
         assert await tab.evaluate("document.getElementById('banner').hidden")
         # The button tries again, and comes to the same.
         await tab.evaluate("document.body.dataset.status = ''")
         await tab.evaluate("document.querySelector('#join button').click()")
-        await tab.until("document.body && document.body.dataset.status === 'cookies'", limit_s=30)
+        await tab.until("document.body && document.body.dataset.status === 'cookies'", limit_s=LIMIT_S)
     assert (await street.house.room.state()).waiting == 0
 
 
@@ -102,7 +103,7 @@ async def test_a_page_that_asks_too_often_waits_and_says_nothing(street: Street)
         )
 
     await page.route("**/heartbeat", refuse)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(LIMIT_S):
         while not refused:
             await page.clock.run_for(5000)
             await asyncio.sleep(0.05)

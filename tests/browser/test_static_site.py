@@ -11,7 +11,6 @@ from playwright.async_api import Page, expect
 
 from tests.browser.street import shows
 from tests.browser.test_two_hosts import browsing
-from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
 from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import QUEUE, House
@@ -60,7 +59,7 @@ async def site(redis_url: str) -> AsyncGenerator[Site]:
 
 async def _inside(page: Page, site: Site) -> None:
     await page.wait_for_url(site.page)
-    await expect(page.locator("h1")).to_be_visible(timeout=LIMIT_S * 1000)
+    await expect(page.locator("h1")).to_be_visible()
     assert await page.inner_text("h1") == "Checkout"
 
 

@@ -8,20 +8,41 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi import FastAPI, Response
+from fastapi.responses import HTMLResponse
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
-from examples.shop.site import site
 from tests.browser.conftest import FLAGS
-from tests.browser.street import HIDES, LOOKS, shows
+from tests.browser.street import HIDES, LOOKS, complaints, patient, picture, shows
+from tests.browser.tabs import window
+from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
 from tests.support.programs import require_program
 from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import QUEUE, House
 from waystation.core.http.server import serving
 from waystation.waitingroom.middleware import GateOptions, Rule, WaitingRoomMiddleware
+from waystation.waitingroom.pages.words import languages
 from waystation.waitingroom.running.maintenance import RoomMaintenance
 
 PREFERENCES = {"profile": {"cookie_controls_mode": 1, "block_third_party_cookies": True}}
+NO_COOKIES = {"profile": {"default_content_setting_values": {"cookies": 2}}}
+
+
+def shop() -> FastAPI:
+    """A shop that knows nothing of lines."""
+    pages = FastAPI(default_response_class=HTMLResponse)
+
+    @pages.get("/checkout")
+    def checkout(seat: int) -> str:  # pyright: ignore[reportUnusedFunction]
+        return f"<h1>Checkout</h1><p>Seat {seat}</p>"
+
+    @pages.get("/checkout/done")
+    def done(response: Response) -> str:  # pyright: ignore[reportUnusedFunction]
+        response.headers["wr-command"] = "complete"
+        return "<h1>Thank you</h1>"
+
+    return pages
 
 
 class Town:
@@ -37,12 +58,15 @@ class Town:
 
 @pytest.fixture
 async def town(redis_url: str) -> AsyncGenerator[Town]:
-    room, shop = free_port(), free_port()
-    at_room, at_shop = f"http://wait.localhost:{room}", f"http://shop.localhost:{shop}"
+    room, port = free_port(), free_port()
+    at_room, at_shop = f"http://wait.localhost:{room}", f"http://shop.localhost:{port}"
     options = GateOptions(
         rules=[Rule(queue=QUEUE, path="/checkout*")], room_url=at_room, site_url=at_shop
     )
-    guarded = WaitingRoomMiddleware(site, room=f"http://127.0.0.1:{room}", options=options)
+    guarded = shop()
+    guarded.add_middleware(
+        WaitingRoomMiddleware, room=f"http://127.0.0.1:{room}", options=options
+    )
 
     async def shop_app(scope: Any, receive: Any, send: Any) -> None:
         async def told(message: Any) -> None:
@@ -51,15 +75,16 @@ async def town(redis_url: str) -> AsyncGenerator[Town]:
                 message = {**message, "headers": kept}
             await send(message)
 
-        await guarded(scope, receive, told)
+        if scope["type"] == "http":
+            await guarded(scope, receive, told)
 
     async with (
         hands.house(redis_url, newcomers_per_minute=0) as house,
         serving(house.app, host="127.0.0.1", port=room),
-        serving(shop_app, host="127.0.0.1", port=shop),
+        serving(shop_app, host="127.0.0.1", port=port),
         RoomMaintenance(house.rooms, house.context.metrics),
     ):
-        await house.room.store.write({"return_hosts": f"shop.localhost:{shop}"})
+        await house.room.store.write({"return_hosts": f"shop.localhost:{port}"})
         house.rooms.forget()
         built = Town(house, at_shop, at_room)
         yield built
@@ -75,7 +100,7 @@ async def browsing(folder: Path, **more: Any) -> AsyncGenerator[BrowserContext]:
         context = await playwright.chromium.launch_persistent_context(
             folder, executable_path=program, args=FLAGS, **more
         )
-        yield context
+        yield patient(context)
         await context.close()
 
 
@@ -121,7 +146,7 @@ async def test_a_crowd_waits_on_one_host_and_comes_in_on_the_other(
 async def test_an_empty_room_is_not_noticed(town: Town, browser: Browser) -> None:
     await town.house.room.store.write({"admission_rate": "10"})
     town.house.rooms.forget()
-    context = await browser.new_context()
+    context = patient(await browser.new_context())
     page = await context.new_page()
     seen: list[str] = []
     page.on("framenavigated", lambda frame: seen.append(frame.url))
@@ -136,7 +161,7 @@ async def test_an_empty_room_is_not_noticed(town: Town, browser: Browser) -> Non
 
 async def test_without_scripts_the_way_is_the_same(town: Town, browser: Browser) -> None:
     await town.house.visitor().join()
-    context = await browser.new_context(java_script_enabled=False)
+    context = patient(await browser.new_context(java_script_enabled=False))
     page = await context.new_page()
     await page.goto(f"{town.shop}/checkout?seat=4")
     await page.click("#join button")
@@ -153,7 +178,7 @@ async def test_a_browser_that_keeps_no_cookies_for_the_shop_is_told_so_and_not_s
     town: Town, browser: Browser
 ) -> None:
     await town.house.visitor().join()
-    context = await browser.new_context()
+    context = patient(await browser.new_context())
     page = await context.new_page()
     town.forgets = True
     await page.goto(f"{town.shop}/checkout?seat=4")
@@ -161,4 +186,58 @@ async def test_a_browser_that_keeps_no_cookies_for_the_shop_is_told_so_and_not_s
     await town.house.admission.admit_now(2)
     await page.wait_for_selector("body[data-status=active] #banner:not([hidden])")
     assert "cookies" in await page.inner_text("#banner")
+    await context.close()
+
+
+async def test_a_browser_without_cookies_is_told_so_where_it_would_wait(
+    town: Town, tmp_path: Path
+) -> None:
+    await town.house.visitor().join()
+    (tmp_path / "Default").mkdir()
+    (tmp_path / "Default" / "Preferences").write_text(json.dumps(NO_COOKIES))
+    async with window(tmp_path) as browser:
+        tab = await browser.tab()
+        await tab.open(f"{town.shop}/checkout?seat=4")
+        await tab.until("document.body && document.body.dataset.status === 'cookies'", limit_s=LIMIT_S)
+        assert (await tab.evaluate("location.href")).startswith(town.room)
+        told = await tab.evaluate("document.getElementById('text').textContent")
+        assert told == languages()["en"]["text_cookies"]
+    assert (await town.house.room.state()).waiting == 1
+
+
+async def test_a_hidden_tab_is_called_and_goes_to_the_shop_when_somebody_looks(
+    town: Town, browser: Browser
+) -> None:
+    await town.house.visitor().join()
+    context = patient(await browser.new_context())
+    page = await context.new_page()
+    await page.add_init_script(HIDES)
+    await page.goto(f"{town.shop}/checkout?seat=4")
+    await shows(page, "waiting")
+    await town.house.admission.admit_now(2)
+    await shows(page, "admitted")
+    assert (await page.title()).startswith("●")
+    assert page.url.startswith(town.room)
+    assert (await town.house.room.state()).inside == 0
+    await page.evaluate(LOOKS)
+    await _inside(page, town)
+    await context.close()
+
+
+async def test_somebody_with_a_japanese_telephone_comes_in(town: Town, browser: Browser) -> None:
+    await town.house.visitor().join()
+    context = patient(
+        await browser.new_context(
+            locale="ja-JP", viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True
+        )
+    )
+    page = await context.new_page()
+    await page.goto(f"{town.shop}/checkout?seat=4")
+    await shows(page, "waiting")
+    assert await page.inner_text("h1") == languages()["ja"]["head_waiting"]
+    assert await page.get_attribute("html", "lang") == "ja"
+    assert await complaints(page) == []
+    await picture(page, "phone-japanese")
+    await town.house.admission.admit_now(2)
+    await _inside(page, town)
     await context.close()

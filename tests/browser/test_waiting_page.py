@@ -6,7 +6,6 @@ import pytest
 from playwright.async_api import expect
 
 from tests.browser.street import LOOKS, Street, complaints, picture, shows
-from tests.support.patience import LIMIT_S
 from tests.waitingroom.http.hands import QUEUE
 from waystation.waitingroom.operating.lottery import Lottery
 from waystation.waitingroom.pages import plurals
@@ -151,7 +150,7 @@ async def test_a_turn_that_is_over_is_not_offered_for_long(street: Street) -> No
     await shows(page, "waiting")
     await street.house.admission.admit_now(3)
     await shows(page, "admitted")
-    await page.wait_for_selector('body[data-status="missed"]', timeout=LIMIT_S * 1000)
+    await shows(page, "missed")
 
 
 @pytest.mark.parametrize("scripts", [True, False])

@@ -5,7 +5,6 @@ import random
 import pytest
 
 from benchmarks.room.crowds import changed_s, crowds, judged, run
-from tests.support.patience import PATIENCE
 from waystation.waitingroom.estimates.spread import Wait
 from waystation.waitingroom.loadtest.simulator import Crowd
 from waystation.waitingroom.loadtest.simulator.people import Person
@@ -53,7 +52,7 @@ def test_a_latest_time_that_moves_back_is_a_broken_promise(
 
 
 @pytest.mark.long
-@pytest.mark.timeout(1800 * PATIENCE)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", crowds())
 async def test_three_crowds_can_rely_on_what_they_are_told(name: str) -> None:
     """F38: an hour each, of which nothing is known beforehand."""

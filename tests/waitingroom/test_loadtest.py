@@ -3,7 +3,6 @@
 import msgspec
 import pytest
 
-from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 from tests.waitingroom.http import hands
 from waystation.core.errors import InvalidOption
@@ -57,7 +56,7 @@ async def test_a_crowd_comes_in_through_the_doors(redis_url: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600 * PATIENCE)
+@pytest.mark.timeout(600)
 async def test_those_who_are_late_take_their_turn_back(
     redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
