@@ -88,8 +88,8 @@ class Handle(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Something that means a person to the site alone, such as the id of an order."""
 
 
-class EstimatedWait(msgspec.Struct, kw_only=True):
-    """Seconds; `known` is false when nobody can say."""
+class EstimatedWait(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Seconds; `known` is false, and stands alone, when nobody can say."""
 
     known: bool
     p10: float | None = None
