@@ -38,10 +38,15 @@ class Tab:
         assert "exceptionDetails" not in told, told
         return told["result"].get("value")
 
-    async def until(self, script: str, *, limit_s: float) -> None:
+    async def until(self, script: str) -> None:
         """Wait until an expression is true here."""
-        async with asyncio.timeout(limit_s):
-            while not await self.evaluate(script):
+        asked = {"expression": script, "returnByValue": True}
+        async with asyncio.timeout(LIMIT_S):
+            while True:
+                # A page that is about to give way to the next one has no answer.
+                told = await self._window.ask("Runtime.evaluate", self._session, **asked)
+                if told.get("result", {}).get("result", {}).get("value"):
+                    return
                 await asyncio.sleep(0.2)
 
     async def open(self, url: str) -> None:
@@ -69,15 +74,19 @@ class Window:
 
     async def command(self, method: str, session: str = "", **params: Any) -> dict[str, Any]:
         """Have the browser do something, and say what came of it."""
+        told = await self.ask(method, session, **params)
+        assert "error" not in told, told
+        return told["result"]
+
+    async def ask(self, method: str, session: str = "", **params: Any) -> dict[str, Any]:
+        """The browser's whole answer, be it an error."""
         number = len(self._asked) + 1
         answer = self._asked[number] = asyncio.get_running_loop().create_future()
         said: dict[str, Any] = {"id": number, "method": method, "params": params}
         if session:
             said["sessionId"] = session
         os.write(self._commands, json.dumps(said).encode() + b"\0")
-        told = await asyncio.wait_for(answer, LIMIT_S)
-        assert "error" not in told, told
-        return told["result"]
+        return await asyncio.wait_for(answer, LIMIT_S)
 
     async def listen(self) -> None:
         """Read what the browser says, as long as it speaks."""

@@ -10,7 +10,7 @@ from playwright.async_api import Page
 
 from tests.browser.street import HIDES, Street, shows
 from tests.browser.tabs import Tab, window
-from tests.support.patience import LIMIT_S, limit
+from tests.support.patience import limit
 from tests.waitingroom.http.hands import QUEUE
 
 IDLE_S = round(limit(20))
@@ -31,7 +31,7 @@ async def _long_line(street: Street) -> None:
 
 async def _arrives(tab: Tab, url: str) -> None:
     await tab.open(f"{url}/wait/{QUEUE}")
-    await tab.until("document.body && document.body.dataset.status === 'waiting'", limit_s=LIMIT_S)
+    await tab.until("document.body && document.body.dataset.status === 'waiting'")
 
 
 @pytest.mark.slow
@@ -46,7 +46,7 @@ async def test_a_tab_behind_others_keeps_its_place_and_hears_its_turn(
         await _arrives(tab, street.url)
         other = await browser.tab()
         await other.show()
-        await tab.until("document.hidden", limit_s=LIMIT_S)
+        await tab.until("document.hidden")
 
         await asyncio.sleep(HIDDEN_S)
         assert (await street.house.room.state()).waiting == AHEAD + 1
@@ -54,7 +54,7 @@ async def test_a_tab_behind_others_keeps_its_place_and_hears_its_turn(
         assert await tab.evaluate("document.body.dataset.status") == "waiting"
 
         await street.house.admission.admit_now(AHEAD + 1)
-        await tab.until("document.title.startsWith('●')", limit_s=LIMIT_S)
+        await tab.until("document.title.startsWith('●')")
         assert await tab.evaluate("document.hidden")
 
 

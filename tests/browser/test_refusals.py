@@ -63,14 +63,14 @@ async def test_a_browser_that_keeps_no_cookies_is_told_so(street: Street, tmp_pa
     async with window(tmp_path) as browser:
         tab = await browser.tab()
         await tab.open(f"{street.url}/wait/{QUEUE}")
-        await tab.until("document.body && document.body.dataset.status === 'cookies'", limit_s=LIMIT_S)
+        await tab.until("document.body && document.body.dataset.status === 'cookies'")
         told = await tab.evaluate("document.getElementById('text').textContent")
         assert told == WORDS["text_cookies"]
         assert await tab.evaluate("document.getElementById('banner').hidden")
         # The button tries again, and comes to the same.
         await tab.evaluate("document.body.dataset.status = ''")
         await tab.evaluate("document.querySelector('#join button').click()")
-        await tab.until("document.body && document.body.dataset.status === 'cookies'", limit_s=LIMIT_S)
+        await tab.until("document.body && document.body.dataset.status === 'cookies'")
     assert (await street.house.room.state()).waiting == 0
 
 

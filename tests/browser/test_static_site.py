@@ -11,6 +11,7 @@ from playwright.async_api import Page, expect
 
 from tests.browser.street import shows
 from tests.browser.test_two_hosts import browsing
+from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
 from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import QUEUE, House

@@ -15,7 +15,6 @@ from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 from tests.browser.conftest import FLAGS
 from tests.browser.street import HIDES, LOOKS, complaints, patient, picture, shows
 from tests.browser.tabs import window
-from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
 from tests.support.programs import require_program
 from tests.waitingroom.http import hands
@@ -64,9 +63,7 @@ async def town(redis_url: str) -> AsyncGenerator[Town]:
         rules=[Rule(queue=QUEUE, path="/checkout*")], room_url=at_room, site_url=at_shop
     )
     guarded = shop()
-    guarded.add_middleware(
-        WaitingRoomMiddleware, room=f"http://127.0.0.1:{room}", options=options
-    )
+    guarded.add_middleware(WaitingRoomMiddleware, room=f"http://127.0.0.1:{room}", options=options)
 
     async def shop_app(scope: Any, receive: Any, send: Any) -> None:
         async def told(message: Any) -> None:
@@ -198,7 +195,7 @@ async def test_a_browser_without_cookies_is_told_so_where_it_would_wait(
     async with window(tmp_path) as browser:
         tab = await browser.tab()
         await tab.open(f"{town.shop}/checkout?seat=4")
-        await tab.until("document.body && document.body.dataset.status === 'cookies'", limit_s=LIMIT_S)
+        await tab.until("document.body && document.body.dataset.status === 'cookies'")
         assert (await tab.evaluate("location.href")).startswith(town.room)
         told = await tab.evaluate("document.getElementById('text').textContent")
         assert told == languages()["en"]["text_cookies"]
