@@ -49,7 +49,7 @@ def some_room(dice: random.Random) -> RoomState:
             delay_s=dice.choice([0.0, 10.0]),
             no_show=dice.choice([None, 0.2]),
             theta=dice.choice([None, 0.001]),
-            spread=dice.choice([None, (0.9, 1.0, 1.2)]),
+            noise=dice.choice([None, 0.7, 2.5]),
         ),
     )
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from waystation.core.durations import seconds
-from waystation.waitingroom.estimates.model import BOUNDS, Model, closed_form
+from waystation.waitingroom.estimates.model import BOUNDS, Model, closed_form, points_of
 from waystation.waitingroom.estimates.spread import Spread, Wait
 from waystation.waitingroom.options import Method
 from waystation.waitingroom.state import RoomState
@@ -27,15 +27,12 @@ def model_of(state: RoomState) -> Model:
     model, stays = state.model, state.stays
     if model.version != Model().version:
         return model
-    f10, f50, f90 = stays.spread or (model.f10, model.f50, model.f90)
     return msgspec.structs.replace(
         model,
         theta=stays.theta or 0.0,
         session_mean_s=stays.session_s,
         no_show=min(BOUNDS["noshow"][1], stays.no_show or 0.0),
-        f10=f10,
-        f50=f50,
-        f90=f90,
+        points=model.points if stays.noise is None else points_of(stays.noise),
     )
 
 
@@ -169,7 +166,7 @@ def _any_place(people: int, rate: float, theta: float) -> Wait:
 
 
 def promise(state: RoomState, status: VisitorStatus) -> str | None:
-    """The estimate that somebody sees and what the formula says, as kept until they are called."""
+    """The estimate that somebody sees, the formula's and its people, kept until they are called."""
     if not isinstance(status, Waiting) or state.options.queueing_method is Method.RANDOM:
         return None
     given, seen = wait(state, status), forecast(state, status.lane)
@@ -177,4 +174,4 @@ def promise(state: RoomState, status: VisitorStatus) -> str | None:
         return None
     people = max(1.0, status.ahead + 1 + seen.before)
     formula = closed_form(people, seen.spread.rate, seen.spread.theta)
-    return ":".join(f"{each:.4g}" for each in (given.p10, given.p50, given.p90, formula))
+    return ":".join(f"{each:.4g}" for each in (given.p10, given.p50, given.p90, formula, people))

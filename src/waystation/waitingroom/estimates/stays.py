@@ -10,21 +10,13 @@ FEWEST_ENDS = 5
 """Sessions that have to end before their length is known."""
 FEWEST_GONE = 10
 """People who have to leave the line before their share is known."""
-FEWEST_RATIOS = 30
-"""Waits that have to end before their spread is known."""
+FEWEST_WAITS = 30
+"""Waits that have to end before it is known how far estimates are off."""
 FEWEST_TURNS = 20
 """Turns that have to end before the share of no-shows is known."""
 MOST_THETA = 0.01
-STEP = 0.02
-"""The width of a step in which waits by what the formula said are counted, as a logarithm."""
-USUAL, EACH = range(-11, 17), 1
-"""The steps that count as seen beforehand (0.8 to 1.4), and how often each."""
-SHARES = 0.15, 0.5, 0.85
-"""Which of the waits that are remembered make p10, p50 and p90: with what counts as seen beforehand
-and what is about to be forgotten among them, they are wider spread than the waits to come."""
-MOST_OFF = 1.1
-NARROWEST = 1.02
-"""A range is never narrower than this to either side."""
+USUAL_NOISE, USUAL_WAITS = 1.0, 50
+"""The noise of a room that nothing is known of, and how many waits that counts for."""
 BUCKETS = 60
 
 
@@ -39,17 +31,15 @@ class Stays(msgspec.Struct, frozen=True, kw_only=True):
     """The share of those called who do not come."""
     theta: float | None = None
     """The share of those in line who leave it each second."""
-    spread: tuple[float, float, float] | None = None
-    """What one in ten, one in two and nine in ten waits were, by what the formula said."""
+    noise: float | None = None
+    """How far waits are off the formula: the deviation of their logarithm, were a line of one."""
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, str], ratios: Mapping[str, str]) -> Self:
         """Read what the scripts have counted; what is spoiled counts as not known."""
         try:
             counts = {name: float(value) for name, value in fields.items()}
-            found = {
-                int(step): int(n) for step, n in ratios.items() if step not in ("all", "since")
-            }
+            waits, squares = (float(ratios.get(name, 0)) for name in ("waits", "squares"))
         except ValueError:
             return cls()
         claims, missed = counts.get("claims", 0.0), counts.get("no_shows", 0.0)
@@ -58,7 +48,7 @@ class Stays(msgspec.Struct, frozen=True, kw_only=True):
             delay_s=counts.get("delays", 0.0) / claims if claims else 0.0,
             no_show=missed / (claims + missed) if claims + missed >= FEWEST_TURNS else None,
             theta=_theta(counts),
-            spread=_spread(found),
+            noise=_noise(waits, squares),
         )
 
 
@@ -95,21 +85,8 @@ def _theta(counts: Mapping[str, float]) -> float | None:
     return min(MOST_THETA, gone / line) if gone >= FEWEST_GONE and line > 0 else None
 
 
-def _spread(ratios: Mapping[int, int]) -> tuple[float, float, float] | None:
-    if sum(ratios.values()) < FEWEST_RATIOS:
+def _noise(waits: float, squares: float) -> float | None:
+    if waits < FEWEST_WAITS:
         return None
-    # A few waits share their luck, so what is usual elsewhere counts beside them for a while.
-    ratios = {step: ratios.get(step, 0) + (step in USUAL) * EACH for step in {*ratios, *USUAL}}
-    p10, p50, p90 = (_quantile(ratios, share) for share in SHARES)
-    # The middle corrects what the formula gets wrong, not what an operator changed meanwhile.
-    middle = min(MOST_OFF, max(1 / MOST_OFF, p50))
-    return (min(p10, middle / NARROWEST), middle, max(p90, middle * NARROWEST))
-
-
-def _quantile(ratios: Mapping[int, int], share: float) -> float:
-    wanted, seen = share * sum(ratios.values()), 0
-    for step, people in sorted(ratios.items()):
-        if seen + people >= wanted > seen:
-            return math.exp(STEP * (step + (wanted - seen) / people))
-        seen += people
-    return 1.0
+    # Those who wait together share their luck, so what is usual elsewhere counts with them.
+    return math.sqrt((squares + USUAL_WAITS * USUAL_NOISE**2) / (waits + USUAL_WAITS))

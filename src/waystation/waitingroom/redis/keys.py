@@ -58,7 +58,7 @@ class RoomKeys(Keyspace, root=""):
     sessions_began = SortedSet("queue:<name>:sessions:began", "the same ids by the µs they began")
     stays = Hash("queue:<name>:stays", "how long people stay inside and in line, by age", ttl="7 d")
     promises = Hash("queue:<name>:promises", "the estimates of some in line", ttl="24 h")
-    ratios = Hash("queue:<name>:ratios", "how waits turned out, by their estimate", ttl="24 h")
+    ratios = Hash("queue:<name>:ratios", "how far waits were off what was expected", ttl="24 h")
 
     position = Hash("position:<position>", "one visitor in line", ttl="30 min")
     session = Hash("session:<position>", "one visitor inside", ttl="session length")

@@ -45,32 +45,27 @@ local function learn_time(stays, sessions_began, now, waiting)
 end
 
 --- Hold an estimate against how long its visitor waited.
---- uses  count format_int
--- How waits turned out by what the formula said is kept in steps of two hundredths; what is older
--- than ten minutes counts for less and less.
-local function keep_promise(line, id, waited_s, now)
+--- uses  count
+local function keep_promise(line, id, waited_s)
   local promised = redis.call('HGET', line.promises, id)
   if not promised then return end
   redis.call('HDEL', line.promises, id)
-  local p10, p50, p90, formula = string.match(promised, '^(.-):(.-):(.-):(.-)$')
-  p10, p50, p90, formula = tonumber(p10), tonumber(p50), tonumber(p90), tonumber(formula)
-  if not (p10 and p50 and p90 and formula) or formula <= 0 then return end
+  local told = {}
+  for each in string.gmatch(promised, '[^:]+') do told[#told + 1] = tonumber(each) end
+  local p10, p50, p90, formula, people = unpack(told)
+  if not people or formula <= 0 then return end
   count(line.stats, 'estimate_n', 1)
   -- A second either way is how exact the calls themselves are.
   if waited_s >= p10 - 1 and waited_s <= p90 + 1 then count(line.stats, 'estimate_in', 1) end
   count(line.stats, 'estimate_off', math.floor(100 * math.abs(p50 - waited_s) / math.max(1, waited_s) + 0.5))
   if waited_s < 5 then return end
-  local step = math.floor(math.log(waited_s / formula) / 0.02)
-  redis.call('HINCRBY', line.ratios, math.max(-60, math.min(60, step)), 1)
+  -- Chance evens out with the root of the people; what an operator changes must not count as chance.
+  local off = math.log(waited_s / formula) * math.sqrt(people)
+  local square = math.min(16, off * off)
+  local squares = redis.call('HINCRBYFLOAT', line.ratios, 'squares', string.format('%.6f', square))
+  local waits = redis.call('HINCRBY', line.ratios, 'waits', 1)
   redis.call('EXPIRE', line.ratios, 86400)
-  local many = redis.call('HINCRBY', line.ratios, 'all', 1)
-  if many < 200 then return end
-  -- Those who wait together share their luck, so many of them at once say little more than a few.
-  local since = tonumber(redis.call('HGET', line.ratios, 'since')) or 0
-  if many < 2000 and now - since < 600000000 then return end
-  local kept = redis.call('HGETALL', line.ratios)
-  for at = 1, #kept, 2 do
-    redis.call('HSET', line.ratios, kept[at], math.floor(kept[at + 1] / 2))
-  end
-  redis.call('HSET', line.ratios, 'since', format_int(now))
+  -- What is old counts for less and less.
+  if waits < 2000 then return end
+  redis.call('HSET', line.ratios, 'waits', math.floor(waits / 2), 'squares', string.format('%.6f', squares / 2))
 end

@@ -45,7 +45,7 @@ local function give_turns(room, set, line, turns, only)
         local score = tonumber(person[2])
         call(person[1], score, each)
         waits[#waits + 1] = math.max(0, room.now - math.max(score, tonumber(set[15]) or 0)) / 1000000
-        if promised then keep_promise(line, person[1], waits[#waits], room.now) end
+        if promised then keep_promise(line, person[1], waits[#waits]) end
       end
       for from = 1, #ids, 1000 do
         local page = { unpack(ids, from, math.min(from + 999, #ids)) }
