@@ -1,1 +1,1 @@
-"""What every line shares: how work is claimed, kept, settled, repeated and measured."""
+"""What all products share: how work is claimed, kept, settled, retried and measured."""

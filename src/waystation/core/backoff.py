@@ -1,4 +1,4 @@
-"""How long to wait before trying again."""
+"""Backoff: how long a failed job waits before its next attempt."""
 
 import math
 from enum import StrEnum

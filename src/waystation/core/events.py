@@ -1,6 +1,6 @@
-"""What happened to whom, and when: one form for every line.
+"""Events: what happened to whom, and when, in one form for every product.
 
-The lines of our own write the envelope into their streams as it is. BullMQ's stream keeps BullMQ's
+Our own products write the envelope into their streams as it is. BullMQ's stream keeps BullMQ's
 names, and `from_bullmq` reads them into the same form. Reading never raises: an entry that makes no
 sense becomes an event that says so, because dropping it would be a silent loss.
 """

@@ -1,4 +1,4 @@
-"""What is kept of an error that a handler raised: its reason, and its traceback."""
+"""Failures: the reason and the traceback that are kept of an error."""
 
 import traceback
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How an attempt at a piece of work ended."""
+"""Outcomes: how an attempt at a piece of work ended."""
 
 from typing import Any, TypeAlias
 

@@ -51,7 +51,8 @@ class Payload:
             data = _plain(given)
             self._converted(data)
         except (msgspec.ValidationError, TypeError, ValueError) as error:
-            raise InvalidInput(f"{self.name} cannot be called so: {message_of(error)}") from None
+            why = message_of(error)
+            raise InvalidInput(f"the arguments of {self.name} do not fit: {why}") from None
         return data
 
     def read(self, data: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Where BullMQ keeps everything."""
+"""The keys of a queue, under the names that BullMQ gives them."""
 
 from functools import cached_property
 from typing import Self

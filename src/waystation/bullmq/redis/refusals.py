@@ -1,4 +1,4 @@
-"""Why a script did not take a step, from the codes that BullMQ gives for it."""
+"""Refusals: why a script did not take a step, from the codes that BullMQ gives for it."""
 
 from waystation.core.errors import LeaseLost, NotFound, WaystationError, WrongState
 

@@ -1,4 +1,4 @@
-"""When a cron pattern is due next, so that Node and we name the same instants.
+"""Cron: when a pattern is due next, so that Node and we name the same instants.
 
 A pattern has five fields, or six with the seconds first. Where it names hours, wall time counts: in
 the spring night what falls into the gap runs later by the gap, in the autumn night what falls into

@@ -1,4 +1,4 @@
-"""What a check found, in a plain sentence."""
+"""The finding of a check, in a plain sentence."""
 
 from enum import StrEnum
 

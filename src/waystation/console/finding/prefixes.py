@@ -21,7 +21,7 @@ class Prefixes(msgspec.Struct, frozen=True):
         return keys.name if keys.prefix == self._first else keys.qualified
 
     def keys_of(self, shown: str) -> QueueKeys | None:
-        """The keys of what is called so; None when no queue can be."""
+        """The keys of the queue with this name; None when no queue can have it."""
         prefix, colon, name = shown.rpartition(":")
         prefix = prefix if colon else self._first
         # Whoever wrote the first prefix in front would have two names for one queue.

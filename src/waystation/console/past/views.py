@@ -1,4 +1,4 @@
-"""What the history tells, as the API gives it."""
+"""The history as the API shows it."""
 
 from datetime import datetime
 from typing import Any

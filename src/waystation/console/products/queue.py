@@ -1,4 +1,4 @@
-"""What the console asks of a queue."""
+"""The interface of a queue to the console, the same for every product."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol

@@ -1,4 +1,4 @@
-"""What may be searched for, and whether a job is that."""
+"""Search queries, and the jobs that they match."""
 
 import re
 from datetime import datetime

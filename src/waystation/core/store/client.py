@@ -1,4 +1,4 @@
-"""How whatever works on a store gets to it, and leaves it."""
+"""Clients of a store: how queues and workers connect to it, and leave it."""
 
 import asyncio
 from typing import Any, Self

@@ -1,4 +1,4 @@
-"""What the store's own errors mean to us."""
+"""Faults: the store's own errors, translated into ours."""
 
 import os
 import re

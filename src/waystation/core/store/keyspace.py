@@ -1,4 +1,4 @@
-"""Where everything is: keyspaces declared as tables.
+"""Keyspaces: the keys of a product, declared as a table.
 
 A line of a keyspace is the key's name, its type and its documentation; the reference page and the
 leak test read the same lines. `<part>` in a root or suffix stands for what an instance fills in.

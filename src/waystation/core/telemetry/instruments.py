@@ -1,4 +1,4 @@
-"""How an instrument is declared, and how its labels are kept few."""
+"""Instruments: how a metric is declared, and how its labels are kept few."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, Generic, TypeVar, overload

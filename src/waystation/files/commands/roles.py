@@ -1,4 +1,4 @@
-"""What a process of the files product does until it is asked to stop."""
+"""The roles of a files process: what each does until it is asked to stop."""
 
 import asyncio
 import contextlib

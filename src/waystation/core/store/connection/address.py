@@ -1,4 +1,4 @@
-"""Where the store is, read from a URL.
+"""The address of a store, read from a URL.
 
     redis://user:secret@host:6379/0              one server
     unix:///run/redis.sock?db=0                  one server on this machine
