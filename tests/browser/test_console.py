@@ -323,7 +323,7 @@ async def test_a_sign_in_with_a_key_leads_into_the_console(
         page = await built.page("overview", wait=False)
         await page.get_by_label("Key").fill("wrk_wrong")
         await page.get_by_role("button", name="Sign in").click()
-        await page.get_by_text("The key does not count").wait_for()
+        await page.get_by_text("The key is not valid").wait_for()
         assert await complaints(page) == []
         await picture(page, "console-sign-in")
         await page.get_by_label("Key").fill(key)

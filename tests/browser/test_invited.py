@@ -37,7 +37,7 @@ async def test_a_code_opens_the_line_and_a_wrong_one_is_told(street: Street, sch
     await page.fill("#code", "WRONG-CODE")
     await page.click("#join button")
     await page.wait_for_selector("#banner:not([hidden])")
-    assert "does not count" in await page.inner_text("#banner")
+    assert "is not valid" in await page.inner_text("#banner")
     await page.fill("#code", code.lower())
     await page.click("#join button")
     await shows(page, "waiting")

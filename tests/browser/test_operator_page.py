@@ -215,7 +215,7 @@ async def test_a_wrong_key_opens_nothing(street: Street) -> None:
     await page.goto(f"{street.url}/operate/{QUEUE}")
     await page.fill("#key", "wrk_guessed")
     await page.click("#login button")
-    await page.wait_for_selector("text=the key does not count")
+    await page.wait_for_selector("text=the key is not valid")
     assert await page.is_hidden("#board")
 
 
@@ -234,7 +234,7 @@ async def test_whoever_enrolled_is_asked_for_a_code(street: Street) -> None:
     assert await complaints(page) == []
     await page.fill("#code", "nonsense"[:7])
     await page.click("#login button")
-    await page.wait_for_selector("text=the code does not count")
+    await page.wait_for_selector("text=the code is not valid")
     step = street.house.context.clock.now_ms() // 1000 // STEP_S
     await page.fill("#code", code_at(secret, step))
     await page.click("#login button")

@@ -158,7 +158,7 @@ def test_a_missing_file_is_mentioned_and_the_defaults_count(run: Files) -> None:
     """T-16."""
     done = run("--config=missing.yaml", "config", "--show", REDIS_PASSWORD="hunter2")
     assert done.returncode == 0
-    assert "no file missing.yaml, the defaults count" in done.stderr
+    assert "there is no file missing.yaml; the defaults apply" in done.stderr
     assert "worker.count" in done.stdout
     assert "hunter2" not in done.stdout
     schema = run("--role=worker", "config", "--schema").stdout

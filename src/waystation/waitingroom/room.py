@@ -282,7 +282,7 @@ class Room(StoreClient):
         return token
 
     async def take_over(self, token: str, host: str) -> Passed | None:
-        """The session that was handed over with this token; None when it does not count here."""
+        """The session that was handed over with this token; None when it is not valid here."""
         return await scripts.take_over(
             await self._client(),
             self.store.keys.handed_over(digest(token)),

@@ -49,7 +49,7 @@ async def test_a_line_for_the_invited_asks_for_a_code_with_or_without_script(hou
     wrong = await person.http.post(f"/wait/{QUEUE}/join", data={"code": "WRONG", "plain": "1"})
     assert wrong.headers["location"].endswith("&plain=1&trouble=code")
     page = await person.get(wrong.headers["location"])
-    assert "does not count, or is used up" in page.text
+    assert "is not valid, or is used up" in page.text
     joined = await person.http.post(f"/wait/{QUEUE}/join", data={"code": code, "plain": "1"})
     page = await person.get(joined.headers["location"])
     assert 'data-status="waiting"' in page.text

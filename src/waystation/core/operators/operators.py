@@ -203,14 +203,14 @@ class Operators:
         if not await self.factors.accept(who.name, code):
             # Whoever is here has the key, so somebody should know.
             await self.note(who, "wrong-code", "", before=None, after=None)
-            raise _unknown(Code.CODE_INVALID, "the code does not count, or was shown before")
+            raise _unknown(Code.CODE_INVALID, "the code is not valid, or was used before")
 
     async def _owner(self, request: Request, key: str) -> Operator:
         self._wrong.require_left(request.address, _TOO_MANY)
         who = await self._find(digest_of(key[:256]))
         if who is None:
             self._wrong.count(request.address)
-            raise _unknown(Code.KEY_INVALID, "the key does not count")
+            raise _unknown(Code.KEY_INVALID, "the key is not valid")
         return who
 
     async def _find(self, at: str) -> Operator | None:

@@ -43,7 +43,7 @@ class Settings(msgspec.Struct, frozen=True):
     entries: Sequence[Entry] = ()
     """What was written, and where."""
     missing: Path | None = None
-    """The file that was asked for and does not exist, so that the defaults count."""
+    """The file that was asked for and does not exist, so that the defaults apply."""
 
     def __getitem__(self, kind: type[S]) -> S:
         return next(each for each in self._sections() if type(each) is kind)

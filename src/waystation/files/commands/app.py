@@ -89,7 +89,7 @@ def files(
     general = working.with_options(loaded(context), (), wait=wait)
     found = load_files(config)
     if found.missing:
-        typer.echo(f"waystation: no file {found.missing}, the defaults count", err=True)
+        typer.echo(f"waystation: there is no file {found.missing}; the defaults apply", err=True)
     composed.layout(found.settings)  # Keys that collide are refused before anything is touched.
     given = Given(found, general)
     context.obj = given

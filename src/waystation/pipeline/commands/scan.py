@@ -65,7 +65,7 @@ def scan(
     """
     found = load_files(config)
     if found.missing:
-        typer.echo(f"waystation: no file {found.missing}, the defaults count", err=True)
+        typer.echo(f"waystation: there is no file {found.missing}; the defaults apply", err=True)
     is_tree = Path(place).is_dir() and not listing
     with _url(context, found.settings) as url:
         rules = _rules(found.settings, url, place if is_tree else ".", queue, include, exclude)

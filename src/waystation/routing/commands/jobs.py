@@ -19,7 +19,7 @@ def coverage(
     ] = False,
     ignore: Annotated[
         list[Why] | None,
-        typer.Option(help="A reason that does not count: paused, limited, held or unmatched."),
+        typer.Option(help="A reason to ignore: paused, limited, held or unmatched."),
     ] = None,
 ) -> None:
     """Print the waiting jobs that no worker can be given now, and why.

@@ -26,7 +26,7 @@ async def onward(room: Room, place: Place, destination: str, *, host: str) -> st
 
 
 async def redeemed(rooms: Rooms, token: str, *, host: str) -> tuple[Room, RoomState, Passed] | None:
-    """The session that a token brings to this host; None when it does not count."""
+    """The session that a token brings to this host; None when it is not valid."""
     name, _, secret = token.rpartition(".")
     if len(token) > LONGEST or not is_name(name) or not secret.isalnum():
         return None

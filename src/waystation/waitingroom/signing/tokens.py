@@ -221,7 +221,7 @@ class Keyring:
         if claims.exp + leeway_s <= now_s:
             _refuse("it has expired")
         if max(claims.nbf, claims.iat) - leeway_s > now_s:
-            _refuse("it does not count yet")
+            _refuse("its time has not come")
         if claims.epoch < epoch:
             _refuse("every token of its time was revoked")
         return claims
@@ -277,4 +277,4 @@ def _object(raw: bytes) -> dict[str, Any]:
 
 
 def _refuse(why: str) -> NoReturn:
-    raise InvalidToken(f"the token does not count: {why}")
+    raise InvalidToken(f"the token is not valid: {why}")

@@ -42,7 +42,7 @@ def read(
         known.validate(claims)
     except (JoseError, ValueError, TypeError, KeyError) as error:
         why = type(error).__name__
-        raise SignInRefused(f"what the identity provider says does not count ({why})") from error
+        raise SignInRefused(f"what the identity provider says is not valid ({why})") from error
     # A token for several is only for us if we are the one that asked for it.
     if claims.get("azp", client_id if _is_for_one(claims["aud"]) else None) != client_id:
         raise SignInRefused("what the identity provider says is meant for another site")

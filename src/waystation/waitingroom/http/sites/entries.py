@@ -97,7 +97,7 @@ class Entries:
         return answer(begun_body(entered))
 
     async def redeem(self, token: str, host: str) -> Entered | None:
-        """The session that a token brings to a site's own host; None when it does not count."""
+        """The session that a token brings to a site's own host; None when it is not valid."""
         try:
             found = await redeemed(self._rooms, token, host=host)
         except NotFound:
@@ -119,7 +119,7 @@ class Entries:
         asked = await request.read(bodies.Redeem)
         entered = await self.redeem(asked.token, asked.host)
         if entered is None:
-            raise Problem(401, RoomCode.INVALID_TOKEN, "the token does not count here any more")
+            raise Problem(401, RoomCode.INVALID_TOKEN, "the token is not valid here any more")
         return answer(begun_body(entered))
 
     def endpoints(self) -> Iterator[Endpoint]:

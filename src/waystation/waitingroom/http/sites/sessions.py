@@ -97,12 +97,12 @@ class Sessions:
             name = audience_of(token)
             room, state = await self._rooms.visit(name)
         except NotFound:
-            raise InvalidToken("the token does not count: it is meant for another room") from None
+            raise InvalidToken("the token is not valid: it is meant for another room") from None
         claims = self._tokens.read_session(
             token, name, grace_s=whole_seconds(state.options.session_max)
         )
         if claims.epoch < state.epoch:
-            raise InvalidToken("the token does not count: every token of its time was revoked")
+            raise InvalidToken("the token is not valid: every token of its time was revoked")
         return Seat(room, state, claims)
 
     async def sign_again(self, seat: Seat, host: str, *, views: int) -> str:

@@ -49,7 +49,7 @@ class Invitations:
         if lane is None:
             self._wrong.count(request.address)
             # One answer for all: whoever guesses does not learn that a code was there.
-            raise Problem(403, Code.CODE_INVALID, "the code does not count, or is used up")
+            raise Problem(403, Code.CODE_INVALID, "the code is not valid, or is used up")
         return lane
 
     async def _invited(
