@@ -3,6 +3,7 @@
 import datetime as dt
 from pathlib import Path
 
+import duckdb
 import pytest
 from deltalake import (
     DeltaTable,
@@ -16,7 +17,7 @@ from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import PartWriter
 from waystation.pipeline.storage.schemas import schema_of
-from waystation.pipeline.tables import EVENTS, FAILURES
+from waystation.pipeline.tables import EVENTS, FAILURES, FIELD_VALUES, ITEMS, PAYLOADS, Table
 
 MONDAY, TUESDAY = dt.date(2026, 3, 2), dt.date(2026, 3, 3)
 
@@ -66,6 +67,35 @@ def test_the_number_of_files_stays_bounded_however_often_a_round_is_run(root: st
         compact_where_needed(root)
         assert files(root, MONDAY) <= compaction.MANY
     assert delta.last_batch(EVENTS.path(root), "bronze") == 11
+
+
+@pytest.mark.parametrize(
+    ("table", "column"), [(ITEMS, "subject"), (PAYLOADS, "subject"), (FIELD_VALUES, "value")]
+)
+def test_columns_by_which_rows_are_found_have_bloom_filters_before_and_after(
+    root: str, table: Table, column: str
+) -> None:
+    for batch in range(4):
+        rows = pa.Table.from_pylist(
+            [{column: f"{batch}-{n}", "date": MONDAY} for n in range(100)],
+            schema=schema_of(table.schema),
+        )
+        delta.save(rows, root, table, BatchId("silver", batch))
+    assert with_filters(table.path(root)) == {column: 4}
+    (freed,) = compact_where_needed(root)
+    assert (freed.before, freed.after) == (4, 1)
+    assert with_filters(table.path(root)) == {column: 1}
+
+
+def with_filters(path: str) -> dict[str, int]:
+    """The columns with bloom filters, and in how many row groups."""
+    files = DeltaTable(path).file_uris()
+    found = duckdb.execute(
+        "select path_in_schema, count(*) from parquet_metadata($1) "
+        "where bloom_filter_offset is not null group by all",
+        [files],
+    )
+    return dict(found.fetchall())
 
 
 def test_what_was_replaced_long_ago_is_deleted(root: str, monkeypatch: pytest.MonkeyPatch) -> None:

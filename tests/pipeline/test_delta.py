@@ -18,13 +18,24 @@ from waystation.pipeline import tables
 from waystation.pipeline.bronze.archive import ArchiveOptions, ArchiveStream
 from waystation.pipeline.bronze.sink import BronzeOptions, BronzeStream, TaskResult
 from waystation.pipeline.payloads.options import PayloadSettings
-from waystation.pipeline.storage import delta, notes, parts
+from waystation.pipeline.storage import delta, notes
 from waystation.pipeline.storage.arrow import pa, pq
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.delta_sink import DeltaWriter, SinkOptions, WrittenParts
 from waystation.pipeline.storage.parts import Part, PartWriter
 from waystation.pipeline.storage.schemas import schema_of
-from waystation.pipeline.tables import DAY, EVENTS, FIELDS, INSTANT, INT, TEXT, Column, Layer, Table
+from waystation.pipeline.tables import (
+    DAY,
+    EVENTS,
+    FIELDS,
+    INSTANT,
+    INT,
+    TEXT,
+    Column,
+    Layer,
+    Layout,
+    Table,
+)
 
 DATE = Column("date", DAY, "on which day")
 SIGHTINGS = Table(
@@ -348,11 +359,8 @@ def test_more_days_than_files_may_be_open_are_written_all_the_same(root: str) ->
     assert len(birds(root)) == 30
 
 
-def test_a_task_holds_few_rows_and_writes_the_rest_as_it_goes(
-    root: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(parts, "GROUP_ROWS", 10)
-    writer = PartWriter(SIGHTINGS.path(root), SIGHTINGS.schema, SIGHTINGS.partitions)
+def test_a_task_holds_few_rows_and_writes_the_rest_as_it_goes(root: str) -> None:
+    writer = PartWriter.of(root, msgspec.structs.replace(SIGHTINGS, layout=Layout(group_rows=10)))
     row: dict[str, Any] = {"bird": "owl", "count": 1, "at": None, "notes": [], "date": MONDAY}
     for _ in range(5):
         writer.write(pa.RecordBatch.from_pylist([row] * 10, schema=schema_of(SIGHTINGS.schema)))

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from waystation.pipeline.sources.streams import EventOptions
     from waystation.pipeline.spark.session import SessionOptions, register
     from waystation.pipeline.spark.startup import open_session
-    from waystation.pipeline.tables import Column, Layer, Table
+    from waystation.pipeline.tables import Column, Layer, Layout, Table
 
 __all__ = [
     "Action",
@@ -77,6 +77,7 @@ __all__ = [
     "JavaDied",
     "JavaMissing",
     "Layer",
+    "Layout",
     "PayloadSettings",
     "Progress",
     "QueueReport",
@@ -147,6 +148,6 @@ __getattr__ = names_of(
         "sources.streams": "EventOptions",
         "spark.session": "SessionOptions register",
         "spark.startup": "open_session",
-        "tables": "Column Layer Table",
+        "tables": "Column Layer Layout Table",
     },
 )

@@ -51,6 +51,20 @@ class Column(NamedTuple):
     meaning: str
 
 
+class Layout(msgspec.Struct, frozen=True, kw_only=True):
+    """How the files of a table are laid out, for those who look for few of its rows."""
+
+    looked_up: tuple[str, ...] = ()
+    """The columns by which single rows are found: they get bloom filters."""
+    group_rows: int = 131_072
+    """Rows of a row group, which is the least that is read of a file: few where rows are large."""
+    dictionary_bytes: int = 2**20
+    """Bytes of different values up to which a row group holds each of them once."""
+
+
+PLAIN = Layout()
+
+
 class Table(msgspec.Struct, frozen=True, kw_only=True):
     """The declaration of one table, which its writers, readers and reference page share."""
 
@@ -61,9 +75,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     """The columns that identify a row."""
     columns: tuple[Column, ...]
     partitions: tuple[str, ...] = ()
-    looked_up: tuple[str, ...] = ()
-    """The columns by which single rows are found: they get bloom filters, and old days are sorted
-    by them."""
+    layout: Layout = PLAIN
 
     def __post_init__(self) -> None:
         known = {column.name for column in self.columns}
@@ -157,7 +169,8 @@ PAYLOADS = Table(
     "it ended",
     key=("line", "queue", "subject", "read_at"),
     partitions=("date",),
-    looked_up=("subject",),
+    # The data of a job comes twice, and mostly in one row group.
+    layout=Layout(looked_up=("subject",), group_rows=16_384, dictionary_bytes=64 * 2**20),
     columns=(
         *_WHOSE,
         Column("subject", TEXT, "id of the job"),
@@ -193,7 +206,7 @@ FIELD_VALUES = Table(
     meaning="one row for each job and declared field, by which jobs are found",
     key=("line", "queue", "subject", "field"),
     partitions=("date",),
-    looked_up=("value",),
+    layout=Layout(looked_up=("value",)),
     columns=(
         *_WHOSE,
         Column("subject", TEXT, "id of the job"),
@@ -248,6 +261,7 @@ ITEMS = Table(
     # An id that is free again may be given to another job.
     key=("line", "queue", "subject", "added_at"),
     partitions=("date",),
+    layout=Layout(looked_up=("subject",)),
     columns=(
         *_WHOSE,
         Column("subject", TEXT, "id of the job or file"),

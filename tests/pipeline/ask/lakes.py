@@ -25,7 +25,7 @@ REASONS = ("TimeoutError: 30 s", "ValueError: bad order", None)
 def store(root: str, table: Table, rows: list[dict[str, Any]], batch: int) -> None:
     """Commit rows to a table as one batch."""
     path = table.path(root)
-    with PartWriter(path, table.schema, table.partitions) as writer:
+    with PartWriter.of(root, table) as writer:
         writer.write(pa.RecordBatch.from_pylist(rows, schema=schema_of(table.schema)))
     batch_id = BatchId("test", batch)
     delta.commit(path, table.schema, writer.parts, batch_id, partitions=table.partitions)

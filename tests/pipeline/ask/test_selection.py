@@ -10,15 +10,20 @@ import msgspec
 import pytest
 
 from tests.pipeline.ask import lakes
+from tests.support.patience import limit
 from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.pipeline.ask.engine import Engine
 from waystation.pipeline.ask.selection import Selection, jobs_sql, prepare
+from waystation.pipeline.history import History
+from waystation.pipeline.maintenance.compaction import compact
+from waystation.pipeline.tables import PAYLOADS
 
 Test: TypeAlias = Callable[[dict[str, Any]], Any]
 Also: TypeAlias = Callable[[str, Any, Test], None]
 
 QUESTIONS = 45
 JOBS = 400
+MANY_JOBS = 20_000
 
 
 @pytest.fixture(scope="module")
@@ -44,15 +49,71 @@ def found(root: str, selection: Selection) -> list[dict[str, Any]]:
 def test_random_questions_have_the_answers_of_a_full_search(
     root: str, jobs: list[dict[str, Any]]
 ) -> None:
-    dice = random.Random(23)
+    check_questions(root, jobs, QUESTIONS, random.Random(23))
+
+
+def test_they_have_the_same_answers_when_files_are_compacted(
+    jobs: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    place = str(tmp_path / "history")
+    lakes.keep(place, jobs, batches=5)
+    compact(History(no_spark, place))
+    check_questions(place, jobs, QUESTIONS, random.Random(24))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(limit(3600))
+def test_a_thousand_random_questions_have_the_answers_of_a_full_search(tmp_path: Path) -> None:
+    """Half of them when the files are as they were written, half when they are compacted."""
+    dice = random.Random(25)
+    place = str(tmp_path / "history")
+    jobs = [_awkward(dice, lakes.job(dice, number)) for number in range(MANY_JOBS)]
+    lakes.keep(place, jobs, batches=30)
+    check_questions(place, jobs, 500, dice)
+    compact(History(no_spark, place))
+    check_questions(place, jobs, 500, dice)
+
+
+def _awkward(dice: random.Random, job: dict[str, Any]) -> dict[str, Any]:
+    """The job with an id that is hard to find: used twice, long, or of other letters."""
+    number = int(job["subject"].rpartition("-")[2])
+    match dice.randrange(6):
+        case 0:
+            # Of two lives one ends before the other begins.
+            day = dt.timedelta(days=10 * (number % 2))
+            moved = {name: job[name] + day for name in ("added_at", "ended_at")}
+            return {**job, **moved, "subject": f"twice-{number // 2}"}
+        case 1:
+            return {**job, "subject": f"{'long' * dice.randrange(5, 40)}-{number}"}
+        case 2:
+            return {**job, "subject": f"{dice.choice('Üß𝄞')}'{number}"}
+        case _:
+            return job
+
+
+def no_spark() -> Any:
+    raise AssertionError("so few rows need no Spark")
+
+
+def check_questions(
+    root: str, jobs: list[dict[str, Any]], questions: int, dice: random.Random
+) -> None:
+    """Ask random questions, and search through all jobs for their answers."""
     sizes: set[int] = set()
-    for _ in range(QUESTIONS):
+    for _ in range(questions):
         selection, matches = question(dice, jobs)
-        wanted = sorted((each["queue"], each["subject"]) for each in jobs if matches(each))
+        wanted = sorted(_shown(job, job["data"]) for job in jobs if matches(job))
         rows = found(root, selection)
-        assert sorted((row["queue"], row["subject"]) for row in rows) == wanted, selection
+        data = [row["data"] and msgspec.json.decode(row["data"]) for row in rows]
+        assert sorted(map(_shown, rows, data)) == wanted, selection
         sizes.add(len(wanted))
     assert len(sizes) > 10, "the questions must have different answers"
+
+
+def _shown(job: dict[str, Any], data: Any) -> tuple[str, ...]:
+    """What a job is told from others by."""
+    kept = None if job.get("gone") else data
+    return job["queue"], job["subject"], str(job["added_at"]), job["state"], str(kept)
 
 
 def question(dice: random.Random, jobs: list[dict[str, Any]]) -> tuple[Selection, Test]:
@@ -166,19 +227,61 @@ def test_an_id_that_was_used_again_is_two_jobs_with_their_own_data(tmp_path: Pat
         "added_at": lakes.START + dt.timedelta(hours=2),
         "ended_at": lakes.START + dt.timedelta(hours=3),
     }
-    second["data"] = {"order": {"id": 99, "lines": []}}
+    second["data"] = {"order": {"id": 99, "lines": []}, "tenant": "other"}
     lakes.keep(place, [first, second], batches=1)
     rows = found(place, Selection(ids=["1"]))
     assert [msgspec.json.decode(row["data"])["order"]["id"] for row in rows] == [
         99,
         first["data"]["order"]["id"],
     ]
+    for selection in (Selection(fields={"tenant": "other"}), Selection(paths={"$.order.id": "99"})):
+        assert [row["added_at"] for row in found(place, selection)] == [second["added_at"]]
 
 
 def test_files_that_cannot_hold_the_id_are_not_opened(root: str) -> None:
     with Engine(root) as engine:
         prepare(engine, Selection(ids=["~beyond every id"]))
         assert engine.files == []
+
+
+def test_files_of_other_days_are_not_opened(tmp_path: Path) -> None:
+    place = str(tmp_path / "history")
+    dice = random.Random(2)
+    jobs = [lakes.job(dice, number) for number in range(60)]
+    for number, job in enumerate(jobs):
+        job["added_at"] = lakes.START + number % 6 * lakes.DAY
+        job["ended_at"] = job["added_at"] + dt.timedelta(hours=1)
+    lakes.keep(place, jobs, batches=2)
+    day = lakes.START + 3 * lakes.DAY
+    selection = Selection(paths={"$.vip": "true"}, since=day, until=day + dt.timedelta(hours=1))
+    with Engine(place) as engine:
+        prepare(engine, selection)
+        opened = {each.rpartition("date=")[2][:10] for each in engine.files}
+    # The day of an item may begin before that.
+    assert opened == {"2026-03-03", "2026-03-04"}
+
+
+def test_only_so_many_of_the_newest_are_looked_up(root: str, jobs: list[dict[str, Any]]) -> None:
+    selection = Selection(queue="mail")
+    with Engine(root, threads=1) as engine:
+        prepare(engine, selection, 3)
+        rows = engine.ask(jobs_sql(selection)).rows
+    added = sorted(job["added_at"] for job in jobs if job["queue"] == "mail")
+    assert [row[5] for row in rows] == added[:-4:-1]
+
+
+def test_data_that_is_no_json_hides_no_other_job(tmp_path: Path) -> None:
+    place = str(tmp_path / "history")
+    jobs: list[dict[str, Any]] = [
+        {**lakes.job(random.Random(n), n), "gone": False} for n in range(2)
+    ]
+    lakes.keep(place, jobs, batches=1)
+    odd = {"line": "bullmq", "queue": jobs[0]["queue"], "subject": jobs[0]["subject"]}
+    at = jobs[0]["ended_at"]
+    lakes.store(place, PAYLOADS, [{**odd, "read_at": at, "data": "{no", "date": at.date()}], 5)
+    number = str(jobs[1]["data"]["order"]["id"])
+    rows = found(place, Selection(paths={"$.order.id": number}))
+    assert jobs[1]["subject"] in [row["subject"] for row in rows]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ def find(root: str, query: Query, limit: int) -> list[PastJob]:
     """The jobs that fit, the newest first."""
     selection = selection_of(query)
     with Engine(root, threads=THREADS) as engine:
-        prepare(engine, selection)
+        prepare(engine, selection, limit)
         found = engine.ask(jobs_sql(selection), limit)
     return [_job(dict(zip(found.names, row, strict=True))) for row in found.rows]
 

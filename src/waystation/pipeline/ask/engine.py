@@ -150,6 +150,15 @@ class Engine:
         self._db.unregister("arriving")
         self._views.append(name)
 
+    def note(self, name: str, query: str) -> None:
+        """Answer a question of our own into a table, for those that follow."""
+        with _refused(self.views):
+            self._run(f"create or replace table {_name(name)} as {query}")
+
+    def view(self, name: str, query: str) -> None:
+        """Name a question of our own."""
+        self._run(f"create or replace view {_name(name)} as {query}")
+
     def lock(self) -> None:
         """From now on nothing but the files of the views can be read, and no setting changed."""
         if self._is_locked:
@@ -174,24 +183,11 @@ class Engine:
 
     def select(self, query: str, most: int | None = None) -> Answer:
         """Answer a question of our own."""
-        try:
+        with _refused(self.views):
             found: Any = self._db.sql(query)
             if most is not None:
                 found = found.limit(most)
             rows = found.to_arrow_table()
-        except duckdb.CatalogException as error:
-            message = _first_line(error)
-            if "Table with name" in message:
-                message = f"{message.split('!')[0]}. There are {', '.join(self.views)}."
-            raise InvalidInput(message) from None
-        except duckdb.OutOfMemoryException as error:
-            raise InvalidInput(f"{_first_line(error)}; --engine spark can answer it") from None
-        except duckdb.InterruptException:
-            raise InvalidInput(
-                "the answer took too long; ask about fewer days or one queue"
-            ) from None
-        except duckdb.Error as error:
-            raise InvalidInput(_first_line(error) + _hint(error)) from None
         columns = [rows.column(number).to_pylist() for number in range(rows.num_columns)]
         return Answer(list(rows.column_names), list(zip(*columns, strict=True)))
 
@@ -267,6 +263,24 @@ def _read(files: Sequence[str], columns: Mapping[str, str]) -> str:
 
 def _name(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
+
+
+@contextmanager
+def _refused(views: Sequence[str]) -> Generator[None]:
+    """Say what is wrong with a question that DuckDB does not answer."""
+    try:
+        yield
+    except duckdb.CatalogException as error:
+        message = _first_line(error)
+        if "Table with name" in message:
+            message = f"{message.split('!')[0]}. There are {', '.join(views)}."
+        raise InvalidInput(message) from None
+    except duckdb.OutOfMemoryException as error:
+        raise InvalidInput(f"{_first_line(error)}; --engine spark can answer it") from None
+    except duckdb.InterruptException:
+        raise InvalidInput("the answer took too long; ask about fewer days or one queue") from None
+    except duckdb.Error as error:
+        raise InvalidInput(_first_line(error) + _hint(error)) from None
 
 
 def _hint(error: Exception) -> str:

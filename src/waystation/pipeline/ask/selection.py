@@ -10,10 +10,25 @@ from waystation.pipeline.ask.active_files import Wanted
 from waystation.pipeline.ask.engine import Engine, literal, quoted
 from waystation.pipeline.payloads.paths import JsonPath
 from waystation.pipeline.silver.moves import STEPS
-from waystation.pipeline.tables import FIELD_VALUES, ITEMS, PAYLOADS, Table
+from waystation.pipeline.tables import FIELD_VALUES, ITEMS, PAYLOADS
 
 LATE = dt.timedelta(days=1)
 """How much earlier than `added_at` the day of a row may begin."""
+MOST_LISTED = 200
+"""Jobs that are named one by one where their rows are looked for."""
+
+# What is noted between two steps of a search.
+OWNERS = "jobs_with_these_values"
+CHOSEN = "chosen_items"
+MATCHING = "jobs_with_this_data"
+THEIR_PAYLOADS = "their_payloads"
+
+NEWEST_FIRST = "order by added_at desc nulls last"
+_BEGINNING = "timestamptz '1970-01-01'"
+_OF_THIS_LIFE = (
+    "i.line = p.line and i.queue = p.queue and i.subject = p.subject "
+    f"and p.read_at >= coalesce(i.added_at, {_BEGINNING}) and p.read_at <= i.last_told_at"
+)
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,18 +104,137 @@ _ITEMS = (
 )
 
 
-def prepare(engine: Engine, selection: Selection) -> None:
-    """Add the tables that the selection needs, without files that cannot hold its rows."""
-    engine.add_table(ITEMS, name="ended_items", wanted=_wanted(ITEMS, selection))
-    engine.add_table(PAYLOADS, wanted=_wanted(PAYLOADS, selection))
-    if selection.fields or FIELD_VALUES.name in selection.where:
-        engine.add_table(FIELD_VALUES, wanted=_wanted(FIELD_VALUES, selection))
+def prepare(engine: Engine, selection: Selection, most: int | None = None) -> None:
+    """Look up the items of the selection, or so many of the newest, and add what is known of them.
+
+    Step by step, because what one table says spares reading the next one.
+    """
+    if selection.fields:
+        _look_up_owners(engine, selection)
+    _look_up_items(engine, selection)
+    if most is not None and not (selection.paths or selection.where):
+        engine.note(CHOSEN, f"from {CHOSEN} {NEWEST_FIRST} limit {most}")
+    chosen = _chosen(engine)
+    engine.add_table(PAYLOADS, wanted=chosen.wanted)
+    engine.view(THEIR_PAYLOADS, chosen.payloads_sql)
+    if selection.paths:
+        _keep_matching(engine, selection)
+        engine.view(THEIR_PAYLOADS, _chosen(engine).payloads_sql)
+    if FIELD_VALUES.name in selection.where:
+        engine.add_table(FIELD_VALUES)
+
+
+def _look_up_owners(engine: Engine, selection: Selection) -> None:
+    """Note the jobs that have the values of the declared fields."""
+    values = list(selection.fields.values())
+    engine.add_table(
+        FIELD_VALUES, name="values_of_all", wanted=_wanted(selection, {"value": values})
+    )
+    pairs = [
+        f"(field = {quoted(field)} and value = {quoted(value)})"
+        for field, value in selection.fields.items()
+    ]
+    conditions = [
+        *_shared_conditions(selection),
+        _among("value", values),
+        f"({' or '.join(pairs)})",
+    ]
+    engine.note(
+        OWNERS,
+        f"select line, queue, subject, field, read_at from values_of_all where {_all(conditions)}",
+    )
+
+
+def _look_up_items(engine: Engine, selection: Selection) -> None:
+    """Note the rows of `items` that are wanted, but for conditions on their data."""
+    conditions = _item_conditions(selection)
+    texts: dict[str, Sequence[str]] = {}
+    if selection.ids:
+        texts["subject"] = selection.ids
+    if selection.fields:
+        conditions.append(
+            f"(line, queue, subject) in (select (line, queue, subject) from {OWNERS})"
+        )
+        owners = _subjects(engine, OWNERS)
+        if owners is not None:
+            texts["subject"] = owners
+            conditions.append(_among("subject", owners))
+    until = selection.until and _day(selection.until)
+    engine.add_table(ITEMS, name="ended_items", wanted=_wanted(selection, texts, until))
     engine.add_table(STEPS)
     engine.add_open_work()
+    columns = ", ".join((*_ITEMS, "last_told_at"))
+    engine.note(CHOSEN, f"select {columns} from items where {_all(conditions)}")
+    for field in selection.fields:
+        # The value belongs to the life of the job in which it was read.
+        engine.note(
+            CHOSEN,
+            f"select i.* from {CHOSEN} i semi join {OWNERS} p on {_OF_THIS_LIFE} "
+            f"and p.field = {quoted(field)}",
+        )
+
+
+class _Chosen(msgspec.Struct, frozen=True):
+    """What is known of the items that were noted, before their payloads are read."""
+
+    subjects: Sequence[str] | None
+    """Their ids; None when there are too many to name them."""
+    lives: Sequence[tuple[dt.datetime, dt.datetime]]
+    """When each of them was there; one that spans all of them when there are too many."""
+
+    @property
+    def wanted(self) -> Wanted:
+        """The files in which their payloads can be."""
+        if not self.lives:
+            return Wanted({"subject": ()})
+        texts = {} if self.subjects is None else {"subject": self.subjects}
+        since, until = min(born for born, _ in self.lives), max(ended for _, ended in self.lives)
+        return Wanted(texts, _day(since), _day(until))
+
+    @property
+    def payloads_sql(self) -> str:
+        """The query for their payloads, and perhaps for some others."""
+        spans = [
+            f"read_at between {literal(born)} and {literal(ended)}" for born, ended in self.lives
+        ]
+        conditions = [f"({' or '.join(spans) or 'false'})"]
+        if self.subjects is None:
+            conditions.append(
+                f"(line, queue, subject) in (select (line, queue, subject) from {CHOSEN})"
+            )
+        elif self.subjects:
+            conditions.append(_among("subject", self.subjects))
+        return f"select * from payloads where {_all(conditions)}"
+
+
+def _chosen(engine: Engine) -> _Chosen:
+    subjects = _subjects(engine, CHOSEN)
+    span = f"min(coalesce(added_at, {_BEGINNING})), max(last_told_at)"
+    query = f"select {span} from {CHOSEN}"
+    if subjects is not None:
+        query += " group by line, queue, subject"
+    lives = [(born, ended) for born, ended in engine.select(query).rows if ended is not None]
+    return _Chosen(subjects, lives)
+
+
+def _keep_matching(engine: Engine, selection: Selection) -> None:
+    """Forget the items of which no payload has the values that are wanted in the data."""
+    engine.note(
+        MATCHING,
+        f"select distinct line, queue, subject from {THEIR_PAYLOADS} "
+        f"where {_all(_path_conditions(selection))}",
+    )
+    engine.note(CHOSEN, f"from {CHOSEN} semi join {MATCHING} using (line, queue, subject)")
+
+
+def _subjects(engine: Engine, noted: str) -> Sequence[str] | None:
+    """The ids of the jobs that were noted; None when there are too many to name them."""
+    found = engine.select(f"select distinct subject from {noted} limit {MOST_LISTED + 1}").rows
+    return None if len(found) > MOST_LISTED else sorted(row[0] for row in found)
 
 
 def jobs_sql(selection: Selection, declared: Sequence[str] = ()) -> str:
-    """The query for the jobs of a selection, each with what it was."""
+    """The query for the jobs of a selection that was prepared, each with what it was."""
     newest = ", ".join(
         f'arg_max(p."{name}", p.read_at) filter (p."{name}" is not null) as "{name}"'
         for name in MERGED
@@ -110,22 +244,21 @@ def jobs_sql(selection: Selection, declared: Sequence[str] = ()) -> str:
     columns = "".join(f""", "fields"[{quoted(name)}] as "{name}\"""" for name in declared)
     # A row of `payloads` belongs to the life of the job in which it was read.
     found = f"""
-        with i as (select * from items where {_all(_item_conditions(selection))}),
-        p as (select * from payloads where {_all(_payload_conditions(selection))}),
-        found as (
+        with found as (
             select {items}, {newest},
                    case when count(p.read_at) = 0 then 'nothing was kept'
                         else arg_max(p.left_out, p.read_at) filter (p.left_out is not null)
                    end as left_out
-            from i left join p on i.line = p.line and i.queue = p.queue
-                 and i.subject = p.subject and p.read_at <= i.last_told_at
-                 and p.read_at >= coalesce(i.added_at, timestamptz '1970-01-01')
+            from {CHOSEN} i
+            left join {THEIR_PAYLOADS} p on {_OF_THIS_LIFE}
             group by {items}
         )
         select *{columns} from found"""
-    late = [f"data ->> {quoted(path)} = {quoted(value)}" for path, value in selection.paths.items()]
-    wheres = [*late, *([f"({selection.where}\n)"] if selection.where else [])]
-    return f"select * from ({found}) where {_all(wheres)} order by added_at desc nulls last"
+    wheres = [
+        *_path_conditions(selection),
+        *([f"({selection.where}\n)"] if selection.where else []),
+    ]
+    return f"select * from ({found}) where {_all(wheres)} {NEWEST_FIRST}"
 
 
 def _item_conditions(wanted: Selection) -> list[str]:
@@ -139,25 +272,18 @@ def _item_conditions(wanted: Selection) -> list[str]:
     if wanted.failure:
         conditions.append(f"fingerprint = {quoted(wanted.failure)}")
     if wanted.since:
-        day = (wanted.since - LATE).date()
+        day = _day(wanted.since - LATE)
         conditions += [f"date >= date '{day}'", f"added_at >= {literal(wanted.since)}"]
     if wanted.until:
         conditions += [f"added_at < {literal(wanted.until)}"]
-    for field, value in wanted.fields.items():
-        conditions.append(
-            "(line, queue, subject) in (select (line, queue, subject) from field_values "
-            f"where field = {quoted(field)} and value = {quoted(value)})"
-        )
     return conditions
 
 
-def _payload_conditions(wanted: Selection) -> list[str]:
-    conditions = _shared_conditions(wanted)
-    if wanted.since:
-        conditions.append(f"date >= date '{(wanted.since - LATE).date()}'")
-    if len(wanted.ids) != 1:
-        conditions.append("(line, queue, subject) in (select (line, queue, subject) from i)")
-    return conditions
+def _path_conditions(wanted: Selection) -> list[str]:
+    # What is no JSON has no values.
+    return [
+        f"try(data ->> {quoted(path)}) = {quoted(value)}" for path, value in wanted.paths.items()
+    ]
 
 
 def _shared_conditions(wanted: Selection) -> list[str]:
@@ -167,20 +293,24 @@ def _shared_conditions(wanted: Selection) -> list[str]:
     if wanted.queue:
         conditions.append(f"queue = {quoted(wanted.queue)}")
     if wanted.ids:
-        listed = ", ".join(map(quoted, wanted.ids))
-        conditions.append(f"subject in ({listed})")
+        conditions.append(_among("subject", wanted.ids))
     return conditions
 
 
-def _wanted(table: Table, chosen: Selection) -> Wanted:
-    texts: dict[str, Sequence[str]] = {}
-    if chosen.ids:
-        texts["subject"] = chosen.ids
+def _wanted(
+    chosen: Selection, texts: Mapping[str, Sequence[str]], until: dt.date | None = None
+) -> Wanted:
     if chosen.queue:
-        texts["queue"] = [chosen.queue]
-    if table is FIELD_VALUES and chosen.fields:
-        texts["value"] = list(chosen.fields.values())
-    return Wanted(texts, chosen.since and (chosen.since - LATE).date())
+        texts = {**texts, "queue": [chosen.queue]}
+    return Wanted(texts, chosen.since and _day(chosen.since - LATE), until)
+
+
+def _among(column: str, texts: Sequence[str]) -> str:
+    return f"{column} in ({', '.join(map(quoted, texts))})" if texts else "false"
+
+
+def _day(at: dt.datetime) -> dt.date:
+    return at.astimezone(dt.UTC).date()
 
 
 def _all(conditions: Sequence[str]) -> str:

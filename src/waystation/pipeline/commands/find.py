@@ -39,7 +39,7 @@ def find(
         raise InvalidInput("wanted an id or an option that chooses jobs, got neither")
     declared = list(pipeline_settings(context).payloads.fields)
     with asking(context, history) as engine:
-        prepare(engine, selection)
+        prepare(engine, selection, most)
         found = engine.ask(jobs_sql(selection, declared), most)
         root = engine.root
     jobs = [dict(zip(found.names, row, strict=True)) for row in found.rows]

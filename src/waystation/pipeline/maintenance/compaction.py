@@ -20,7 +20,6 @@ from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.storage import filesystems
 from waystation.pipeline.storage.arrow import fs, pa
-from waystation.pipeline.storage.parts import GROUP_ROWS
 from waystation.pipeline.tables import Layer, Table, every
 
 KEEP_H = 7 * 24
@@ -101,12 +100,14 @@ def _compact_partly(root: str, table: Table) -> Iterator[Compacted]:
 
 def _properties(table: Table) -> WriterProperties:
     """How files are written anew: columns by which single rows are found keep their filters."""
-    filters = BloomFilterProperties(True, fpp=0.01, ndv=GROUP_ROWS)
+    layout = table.layout
+    filters = BloomFilterProperties(True, fpp=0.01, ndv=layout.group_rows)
     return WriterProperties(
         compression="ZSTD",
-        max_row_group_size=GROUP_ROWS,
+        max_row_group_size=layout.group_rows,
+        dictionary_page_size_limit=layout.dictionary_bytes,
         column_properties={
-            name: ColumnProperties(bloom_filter_properties=filters) for name in table.looked_up
+            name: ColumnProperties(bloom_filter_properties=filters) for name in layout.looked_up
         },
     )
 

@@ -395,7 +395,7 @@ def save(rows: Frame, root: str, table: Table, batch: BatchId, *, replace: bool 
             return
         rows = few
     path = table.path(root)
-    with PartWriter(path, table.schema, table.partitions) as writer:
+    with PartWriter.of(root, table) as writer:
         for each in conform(rows, table.schema).to_batches():
             if each.num_rows:
                 writer.write(each)
@@ -408,6 +408,7 @@ def save_by_tasks(rows: DataFrame, root: str, table: Table, batch: BatchId, mode
         rows.write.format("waystation.delta")
         .option("path", table.path(root))
         .option("partitions", ",".join(table.partitions))
+        .option("lookedUp", ",".join(table.layout.looked_up))
         .option("application", batch.application)
         .option("batch", str(batch.batch))
         .mode(mode)

@@ -11,11 +11,12 @@ from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import Batch
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import Part, PartWriter
+from waystation.pipeline.tables import Layout
 
 NAME = "waystation.delta"
 
 
-class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
+class SinkOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Options of `waystation.delta`."""
 
     path: str
@@ -26,6 +27,8 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Number of the batch; a batch that was committed before adds nothing."""
     partitions: str = ""
     """Partition columns, separated by commas."""
+    looked_up: str = ""
+    """Columns by which single rows are found, which get bloom filters, separated by commas."""
 
     def __post_init__(self) -> None:
         at_least("batch", self.batch, 0)
@@ -62,7 +65,8 @@ class DeltaWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[Batch]) -> WriterCommitMessage:
         """Write a task's rows to files."""
         partitions = split_list(self._options.partitions)
-        with PartWriter(self._options.path, self._columns, partitions) as writer:
+        layout = Layout(looked_up=tuple(split_list(self._options.looked_up)))
+        with PartWriter(self._options.path, self._columns, partitions, layout) as writer:
             for batch in iterator:
                 writer.write(batch)
         return WrittenParts(writer.parts)

@@ -14,11 +14,10 @@ from waystation.pipeline.storage import statistics
 from waystation.pipeline.storage.arrow import Batch, fs, pa, pc, pq
 from waystation.pipeline.storage.filesystems import filesystem
 from waystation.pipeline.storage.schemas import schema_of
-from waystation.pipeline.tables import Table
+from waystation.pipeline.tables import PLAIN, Layout, Table
 
-GROUP_ROWS = 131_072
-"""Rows that a task buffers before it writes them."""
 GROUP_BYTES = 64 * 2**20
+"""Bytes of a row group, which a task buffers before it writes them."""
 MOST_OPEN = 16
 """Files that a task has open at once, one per partition."""
 
@@ -66,10 +65,10 @@ class PartWriter:
         path: str,
         columns: StructType,
         partitions: Sequence[str],
-        looked_up: Sequence[str] = (),
+        layout: Layout = PLAIN,
     ) -> None:
         self._files, self._root = filesystem(path)
-        self._looked_up = looked_up
+        self._layout = layout
         self._schema = schema_of(columns)
         self._by = list(partitions)
         self._open: dict[tuple[Any, ...], _Part] = {}
@@ -78,7 +77,7 @@ class PartWriter:
     @classmethod
     def of(cls, root: str, table: Table) -> Self:
         """A writer to a table of the history at `root`."""
-        return cls(table.path(root), table.schema, table.partitions, table.looked_up)
+        return cls(table.path(root), table.schema, table.partitions, table.layout)
 
     def write(self, batch: Batch) -> None:
         """Write rows; they are on disk when `close` has returned."""
@@ -90,7 +89,7 @@ class PartWriter:
                     self._files,
                     self._root,
                     dict(zip(self._by, values, strict=True)),
-                    self._looked_up,
+                    self._layout,
                 )
             self._open[values].write(rows)
 
@@ -147,11 +146,9 @@ def _by_value(rows: Batch, name: str) -> Iterator[tuple[Any, Batch]]:
 class _Part:
     """One file being written."""
 
-    def __init__(
-        self, files: Any, root: str, partition: Mapping[str, Any], looked_up: Sequence[str]
-    ) -> None:
+    def __init__(self, files: Any, root: str, partition: Mapping[str, Any], layout: Layout) -> None:
         self._files = files
-        self._looked_up = looked_up
+        self._layout = layout
         self._partition = {
             name: None if value is None else str(value) for name, value in partition.items()
         }
@@ -167,7 +164,7 @@ class _Part:
         self._held.append(rows)
         self._held_rows += rows.num_rows
         self._held_bytes += rows.nbytes
-        if self._held_rows >= GROUP_ROWS or self._held_bytes >= GROUP_BYTES:
+        if self._held_rows >= self._layout.group_rows or self._held_bytes >= GROUP_BYTES:
             self._flush()
 
     def close(self) -> Part:
@@ -193,12 +190,16 @@ class _Part:
                 self._files.create_dir(self._full.rpartition("/")[0], recursive=True)
             self._sink = self._files.open_output_stream(self._full)
             # Small files get a small filter: what is not there is known without reading rows.
-            many = min(GROUP_ROWS, max(1024, table.num_rows))
-            filters = {name: {"ndv": many, "fpp": 0.01} for name in self._looked_up} or None
+            many = min(self._layout.group_rows, max(1024, table.num_rows))
+            filters = {name: {"ndv": many, "fpp": 0.01} for name in self._layout.looked_up} or None
             self._writer = pq.ParquetWriter(
-                self._sink, table.schema, compression="zstd", bloom_filter_options=filters
+                self._sink,
+                table.schema,
+                compression="zstd",
+                bloom_filter_options=filters,
+                dictionary_pagesize_limit=self._layout.dictionary_bytes,
             )
-        self._writer.write_table(table)
+        self._writer.write_table(table, self._layout.group_rows)
         self._rows += table.num_rows
         self._held, self._held_rows, self._held_bytes = [], 0, 0
 
