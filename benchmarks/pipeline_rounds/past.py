@@ -1,6 +1,7 @@
 """A made-up past: events of a month, of jobs of which some fail and are tried again."""
 
 import datetime as dt
+from collections.abc import Iterator
 
 import duckdb
 
@@ -12,12 +13,13 @@ from waystation.pipeline.tables import EVENTS
 QUEUES = 8
 EVENTS_A_JOB = 5.2
 DAYS = 30
+JOBS_AT_ONCE = 200_000
 
 _TOLD = """
 with jobs as (
     select range as id, hash(range) % 100 as fate, 1 + hash(range + 7) % 900 as gap,
            {start} + range * {every} as born
-    from range({jobs})
+    from range({first}, {last})
 ), stories as (
     select *, case when fate < 70 then ['added', 'waiting', 'active', 'completed']
               else ['added', 'waiting', 'active', 'delayed', 'retry', 'waiting', 'active',
@@ -46,23 +48,26 @@ order by id, nth
 """
 
 
-def write(root: str, events: int) -> int:
-    """Leave about so many events of the last month in a history; returns how many exactly."""
+def write(root: str, events: int) -> Iterator[int]:
+    """Leave about so many events of the last month in a history, some days after the others.
+
+    Says how many each time.
+    """
     jobs = round(events / EVENTS_A_JOB)
-    if not jobs:
-        return 0
     start = dt.datetime.now(dt.UTC) - dt.timedelta(days=DAYS)
-    query = _TOLD.format(
-        jobs=jobs,
-        start=int(start.timestamp() * 1000),
-        every=(DAYS * 24 - 1) * 3_600_000 // jobs,
-        queues=QUEUES,
-    )
-    path = EVENTS.path(root)
-    with duckdb.connect() as db, PartWriter.of(root, EVENTS) as writer:
-        db.execute("set TimeZone = 'UTC'")
-        for batch in db.sql(query).to_arrow_reader(100_000):
-            writer.write(batch.select(EVENTS.names))
-    batch_id = BatchId("past", 0)
-    delta.commit(path, EVENTS.schema, writer.parts, batch_id, partitions=EVENTS.partitions)
-    return sum(part.rows for part in writer.parts)
+    for first in range(0, jobs, JOBS_AT_ONCE):
+        query = _TOLD.format(
+            first=first,
+            last=min(jobs, first + JOBS_AT_ONCE),
+            start=int(start.timestamp() * 1000),
+            every=(DAYS * 24 - 1) * 3_600_000 // jobs,
+            queues=QUEUES,
+        )
+        with duckdb.connect() as db, PartWriter.of(root, EVENTS) as writer:
+            db.execute("set TimeZone = 'UTC'")
+            for batch in db.sql(query).to_arrow_reader(100_000):
+                writer.write(batch.select(EVENTS.names))
+        batch = BatchId("past", first)
+        path, by = EVENTS.path(root), EVENTS.partitions
+        delta.commit(path, EVENTS.schema, writer.parts, batch, partitions=by)
+        yield sum(part.rows for part in writer.parts)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.pipeline.failure_corpora import CAUSED, CORPORA, DURING
 from waystation.core import fingerprints
-from waystation.pipeline.gold.failures import MOST_KINDS, OTHER, failures
+from waystation.pipeline.gold.failures import MOST_KINDS, OTHER, failures, kinds
 from waystation.pipeline.silver.failed_items import failing
 from waystation.pipeline.silver.fingerprints import with_fingerprints
 from waystation.pipeline.storage.arrow import pa
@@ -89,7 +89,7 @@ def test_twenty_thousand_different_errors_have_a_hundred_and_one_rows() -> None:
             "started_at": pa.array([0] * (many + 50), pa.timestamp("us", "UTC")),
         }
     )
-    rows = to_arrow(failures(failing(with_fingerprints(attempts)))).to_pylist()
+    rows = to_arrow(failures(kinds(failing(with_fingerprints(attempts))))).to_pylist()
     assert len(rows) == MOST_KINDS + 1
     assert sum(row["attempts"] for row in rows) == many + 50
     assert max(rows, key=lambda row: row["attempts"])["fingerprint"] == OTHER

@@ -21,7 +21,17 @@ from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.schemas import schema_of
-from waystation.pipeline.tables import EVENTS, FAILED_ITEMS, FAILURES, LEDGER, QUALITY, Table, every
+from waystation.pipeline.tables import (
+    ATTEMPTS,
+    EVENTS,
+    FAILED_ITEMS,
+    FAILURES,
+    ITEMS,
+    LEDGER,
+    QUALITY,
+    Table,
+    every,
+)
 
 # The checks are those of the hours of the last round.
 COMPARED = [table for table in (*every(), STEPS) if table is not QUALITY]
@@ -127,6 +137,7 @@ def test_a_round_cut_short_at_any_write_is_finished_by_the_next(
 
 
 HOUR_MS = 3_600_000
+DAY = dt.timedelta(days=1)
 START_MS = int(dt.datetime(2026, 3, 1, 10, tzinfo=dt.UTC).timestamp() * 1000)
 
 
@@ -183,6 +194,45 @@ def test_a_job_removed_without_an_event_is_not_forgotten_by_a_round_that_is_cut_
     run(history, options)
     assert rows_of(root, STEPS) == []
     assert _account(root) == (1, 0, 0, 0)
+
+
+def tell_of_day(store: Redis, day: int) -> None:
+    """Two jobs of one day, of which one fails and is tried again."""
+    for job, fails in ((f"{day}-a", False), (f"{day}-b", True)):
+        again: list[dict[str, str]] = [
+            {"event": "retry", "failedReason": f"TimeoutError: no answer to {day}"},
+            {"event": "active"},
+        ]
+        told = [{"event": "added"}, {"event": "active"}, *(again if fails else [])]
+        for entry in [*told, {"event": "completed"}]:
+            at_ms = START_MS + day * 24 * HOUR_MS
+            store.xadd("bull:mail:events", {**entry, "jobId": job}, id=f"{at_ms}-*")  # pyright: ignore[reportArgumentType]
+
+
+def test_a_round_reads_the_days_of_its_events_however_long_the_history_is(
+    root: str, store: Redis, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = History(no_spark, root)
+    options = RunOptions(events=EventOptions(url=redis_url))
+    for day in range(8):
+        tell_of_day(store, day)
+    run(history, options)
+    tell_of_day(store, 8)
+    read_files, seen = delta.read_files, set[tuple[str, str]]()
+
+    def noting(path: str, table: Table, names: list[str], **more: Any) -> Any:
+        if table.partitions:
+            seen.update((table.name, name.partition("/")[0]) for name in names)
+        return read_files(path, table, names, **more)
+
+    monkeypatch.setattr(delta, "read_files", noting)
+    result = run(history, options)
+    assert (result.events, result.failed_checks) == (8, ())
+    today = f"date={dt.datetime.fromtimestamp(START_MS / 1000, dt.UTC).date() + 8 * DAY}"
+    tables = (EVENTS, ATTEMPTS, ITEMS, FAILED_ITEMS)
+    assert seen == {(table.name, today) for table in tables}
+    (failure,) = delta.read_arrow(root, FAILURES, ("attempts", "subjects")).to_pylist()
+    assert failure == {"attempts": 9, "subjects": 9}
 
 
 def _account(root: str) -> tuple[int, ...]:

@@ -9,7 +9,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.pipeline import oracle, stories
 from tests.pipeline.stories import StoryEvent
-from waystation.pipeline.gold.failures import COLUMNS
 from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.rebuild import rebuild
 from waystation.pipeline.refresh import fold
@@ -41,8 +40,10 @@ def assert_same(history: History) -> None:
     assert collected(fresh.attempts()) == collected(tried)
     assert collected(fresh.items()) == collected(items)
     lives = attempts_fold.attempts(with_lives(steps(fresh.read(EVENTS))))
-    wanted = failing(lives).select(*COLUMNS)
-    assert collected(fresh.failed_items(COLUMNS)) == collected(wanted)
+    columns = ("line", "queue", "subject", "fingerprint", "reason", "first_at", "last_at")
+    columns = (*columns, "failed", "retried", "recovered")
+    wanted = failing(lives).select(*columns)
+    assert collected(fresh.failed_items(columns)) == collected(wanted)
 
 
 def collected(rows: DataFrame) -> list[str]:

@@ -24,7 +24,6 @@ from waystation.pipeline.storage.sessions import prepared
 from waystation.pipeline.storage.sql import Frame, conform
 from waystation.pipeline.tables import ATTEMPTS, EVENTS, FAILED_ITEMS, ITEMS, Table, every
 
-_LONG = dt.timedelta(days=36_500)
 SPARK_FROM = 1_000_000
 """Rows from which on a step is left to Spark; fewer are computed in this process."""
 
@@ -62,9 +61,16 @@ class History:
         """The same history, with nothing computed yet."""
         return History(self._spark, self.root, spark_from=self.spark_from)
 
-    def read(self, table: Table, *, days: Sequence[dt.date] | None = None) -> DataFrame:
+    def read(
+        self,
+        table: Table,
+        *,
+        days: Sequence[dt.date] | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> DataFrame:
         """One table as it is stored, or only some days of it; empty when it does not exist yet."""
-        return delta.read(self.spark, self.root, table, days=days)
+        rows = delta.read(self.spark, self.root, table, days=days)
+        return rows if columns is None else rows.select(*columns)
 
     def attempts(self, hours: Hours | None = None) -> DataFrame:
         """All attempts, running ones included; with `hours`, those started in these hours."""
@@ -75,18 +81,24 @@ class History:
             running = running.where(hours.contain(F.col("started_at")))
         return kept.unionByName(running)
 
-    def items(self, days: Sequence[dt.date] | None = None) -> DataFrame:
+    def items(
+        self, days: Sequence[dt.date] | None = None, columns: Sequence[str] = ITEMS.names
+    ) -> DataFrame:
         """All jobs and files, open ones included; with `days`, those added on these days."""
         kept = self.read(ITEMS, days=days)
         unfinished = self._open
         if days is not None:
             unfinished = unfinished.where(F.col("date").isin(list(days)))
-        return kept.unionByName(unfinished)
+        return kept.select(*columns).unionByName(unfinished.select(*columns))
 
     def failed_items(self, columns: Sequence[str]) -> DataFrame:
         """Some columns of each job or file, open ones too, and each kind of failure it had."""
         kept = self.read(FAILED_ITEMS).select(*columns)
-        return kept.unionByName(failing(self._running).select(*columns))
+        return kept.unionByName(self.failing().select(*columns))
+
+    def failing(self) -> DataFrame:
+        """Each job or file that has not ended, and each kind of failure it had."""
+        return failing(self._running)
 
     def events(self, hours: Hours | None = None) -> DataFrame:
         """All events; with `hours`, those that happened in these hours."""
@@ -148,9 +160,15 @@ class ArrowFrames:
     def __init__(self, root: str) -> None:
         self.root = root
 
-    def read(self, table: Table, *, days: Sequence[dt.date] | None = None) -> Frame:
+    def read(
+        self,
+        table: Table,
+        *,
+        days: Sequence[dt.date] | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Frame:
         """One table as it is stored, or only some days of it."""
-        return delta.read_arrow(self.root, table, table.names, days=days)
+        return delta.read_arrow(self.root, table, columns or table.names, days=days)
 
     def attempts(self, hours: Hours | None = None) -> Frame:
         """All attempts, running ones included; with `hours`, those started in these hours."""
@@ -160,20 +178,26 @@ class ArrowFrames:
         kept = self._in_hours(ATTEMPTS, "started_at", hours)
         return pa.concat_tables([kept, _within(running, "started_at", hours)])
 
-    def items(self, days: Sequence[dt.date] | None = None) -> Frame:
+    def items(
+        self, days: Sequence[dt.date] | None = None, columns: Sequence[str] = ITEMS.names
+    ) -> Frame:
         """All jobs and files, open ones included; with `days`, those added on these days."""
-        kept = self.read(ITEMS, days=days)
+        kept = delta.read_arrow(self.root, ITEMS, columns, days=days)
         unfinished = self._open
         if days is not None:
             mine = pc.is_in(unfinished["date"], pa.array(days, pa.date32()))
             unfinished = unfinished.filter(mine)
-        return pa.concat_tables([kept, unfinished])
+        return pa.concat_tables([kept, unfinished.select(columns)])
 
     def failed_items(self, columns: Sequence[str]) -> Frame:
         """Some columns of each job or file, open ones too, and each kind of failure it had."""
         kept = delta.read_arrow(self.root, FAILED_ITEMS, columns)
-        unfinished = conform(failing(self._running), FAILED_ITEMS.schema).select(columns)
+        unfinished = conform(self.failing(), FAILED_ITEMS.schema).select(columns)
         return pa.concat_tables([kept, unfinished])
+
+    def failing(self) -> Frame:
+        """Each job or file that has not ended, and each kind of failure it had."""
+        return failing(self._running)
 
     def events(self, hours: Hours | None = None) -> Frame:
         """All events; with `hours`, those that happened in these hours."""
@@ -193,7 +217,7 @@ class ArrowFrames:
         where = pc.field("line") == line
         if since is not None:
             later = where & (pc.field("at") > since)
-            within = ("at", since, since + _LONG)
+            within = ("at", since, None)
             return delta.read_arrow(self.root, EVENTS, EVENTS.names, later, within=within)
         if line not in self._of_line:
             self._of_line[line] = delta.read_arrow(

@@ -30,6 +30,11 @@ class Hours(msgspec.Struct, frozen=True):
         return sorted({hour.date() + step * day for hour in self.starts for step in (-1, 0, 1)})
 
     @property
+    def dates(self) -> list[dt.date]:
+        """The days of these hours."""
+        return sorted({hour.date() for hour in self.starts})
+
+    @property
     def bounds(self) -> tuple[dt.datetime, dt.datetime]:
         """The first instant of these hours, and the one after the last."""
         if not self.starts:

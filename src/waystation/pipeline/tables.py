@@ -28,7 +28,7 @@ FIELDS = "map<string,string>"
 COUNTS = "map<bigint,bigint>"
 
 
-VERSION = 4
+VERSION = 5
 """Version of all tables together, noted in every commit; raised when a table or a column is added,
 or a column is retired or given another type."""
 RETIRED = {"hourly": frozenset({"wait_sketch", "run_sketch"})}
@@ -310,6 +310,30 @@ FAILED_ITEMS = Table(
     ),
 )
 
+FAILURE_DAYS = Table(
+    name="failure_days",
+    layer=Layer.SILVER,
+    meaning="one row for each day and kind of failure of jobs or files that have ended, which "
+    "`failures` is added up from",
+    key=("line", "queue", "fingerprint", "day"),
+    columns=(
+        *_WHOSE,
+        Column("fingerprint", TEXT, "the same for failures with the same signature"),
+        Column("reason", TEXT, "error message of one of the attempts"),
+        Column("error_class", TEXT, "class of the error, where the message names it"),
+        Column("first_at", INSTANT, "first attempt that failed so"),
+        Column("last_at", INSTANT, "last attempt that failed so"),
+        Column("attempts", LONG, "attempts that failed so"),
+        Column("subjects", LONG, "jobs or files that failed so"),
+        Column("examples", TEXTS, "ids of a few of them"),
+        Column("retried", LONG, "attempts that were followed by another"),
+        Column("recovered", LONG, "of the subjects retried, those completed in the end"),
+        Column("tried", LONG, "subjects that were retried"),
+        Column("day", DAY, "day on which they were added, in UTC"),
+        Column("counted_from", TEXT, "stands for the files that `failed_items` had for the day"),
+    ),
+)
+
 WORKERS = Table(
     name="workers",
     layer=Layer.SILVER,
@@ -368,13 +392,27 @@ FAILURES = Table(
         Column("first_at", INSTANT, "first attempt that failed so"),
         Column("last_at", INSTANT, "last attempt that failed so"),
         Column("attempts", LONG, "attempts that failed so"),
-        Column("subjects", LONG, "jobs or files that failed so"),
+        Column("subjects", LONG, "jobs or files that failed so, in each of the ways they failed"),
         Column("per_hour", REAL, "attempts per hour between first and last"),
         Column("examples", TEXTS, "ids of a few of them"),
         Column("retried", LONG, "attempts that were followed by another"),
         Column("recovered", LONG, "of the subjects retried, those completed in the end"),
         Column("retry_helps", REAL, "share of the subjects retried that completed in the end"),
         Column("kinds", LONG, "signatures in this row: 1, or the number that `other` stands for"),
+    ),
+)
+
+SLOTS = Table(
+    name="slots",
+    layer=Layer.GOLD,
+    meaning="one row for each queue and ten seconds of the last day, which forecasts are made from",
+    key=("line", "queue", "hour", "slot"),
+    columns=(
+        *_WHOSE,
+        Column("hour", INSTANT, "start of the hour"),
+        Column("slot", LONG, "seconds since 1970, divided by ten"),
+        Column("came", LONG, "jobs added or put back"),
+        Column("ended", LONG, "jobs completed or failed for good"),
     ),
 )
 
@@ -452,8 +490,10 @@ _EVERY: Sequence[Table] = (
     ATTEMPTS,
     ITEMS,
     FAILED_ITEMS,
+    FAILURE_DAYS,
     WORKERS,
     HOURLY,
+    SLOTS,
     FAILURES,
     LEDGER,
     CAPACITY,

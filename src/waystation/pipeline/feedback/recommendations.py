@@ -4,8 +4,10 @@ Each is one small hash field that the queue reads, and that expires when it is n
 """
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+from deltalake import DeltaTable
 
 from waystation.core.line.forecasts import (
     MOST_LABELS,
@@ -20,7 +22,7 @@ from waystation.core.line.forecasts import (
 )
 from waystation.pipeline.feedback.recent_work import RecentWork, recent_work
 from waystation.pipeline.gold.failures import label
-from waystation.pipeline.gold.forecast import Slot, forecast, slots
+from waystation.pipeline.gold.forecast import SLOT_S, Slot, forecast, slots
 from waystation.pipeline.gold.histograms import added, percentile
 from waystation.pipeline.history import History, frames_of
 from waystation.pipeline.hours import Hours
@@ -29,14 +31,13 @@ from waystation.pipeline.simulation.advice import workers_wanted
 from waystation.pipeline.sources.store import Store
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, pc
-from waystation.pipeline.storage.sql import to_arrow
-from waystation.pipeline.tables import CAPACITY, EVENTS, FAILURES, HOURLY
+from waystation.pipeline.storage.sql import query, to_arrow
+from waystation.pipeline.tables import CAPACITY, EVENTS, FAILURES, HOURLY, SLOTS, Table
 
 HOURS = 24
 """Hours of history that recommendations are computed from."""
 FRESH_S = 15 * 60
 """Seconds that a recommendation is valid."""
-SLOT_S = 10
 LONGEST_LABEL = 120
 
 _LEVELS = ("line", "queue", "hour", "completed", "failed", "wait_histogram", "run_histogram")
@@ -60,6 +61,14 @@ _NEEDED = (
     "busiest_per_s",
     "service_mean_ms",
 )
+
+# Most queues have none, and need no forecast.
+_OF_BACKLOGS = """
+with behind as (
+    select line, queue from {slots} group by line, queue having sum(came) > sum(ended)
+)
+select line, queue, slot, came, ended from {slots} semi join behind using (line, queue)
+"""
 
 QueueKey = tuple[str, str]
 """Product and queue."""
@@ -89,8 +98,8 @@ def put(store: Store, pieces: Iterable[tuple[QueueKey, Recommendation]]) -> None
 
 def _slo(history: History, now: dt.datetime) -> Iterator[tuple[QueueKey, Recommendation]]:
     """Service levels of each queue, from the histograms of its hours."""
-    rows = delta.read_arrow(history.root, HOURLY, _LEVELS)
     since = now - dt.timedelta(hours=HOURS)
+    rows = _read_since(history, HOURLY, _LEVELS, since)
     found: dict[QueueKey, list[dict[str, Any]]] = {}
     for row in _since(rows, "hour", since, by="hour"):
         found.setdefault((row["line"], row["queue"]), []).append(row)
@@ -107,7 +116,7 @@ def _slo(history: History, now: dt.datetime) -> Iterator[tuple[QueueKey, Recomme
 
 
 def _drains(history: History, now: dt.datetime) -> Iterator[tuple[QueueKey, Recommendation]]:
-    for place, series in slot_series(history, now).items():
+    for place, series in backlogs(history, now).items():
         found = forecast(series, seconds=SLOT_S)
         if found is not None:
             yield (
@@ -123,21 +132,21 @@ def _drains(history: History, now: dt.datetime) -> Iterator[tuple[QueueKey, Reco
             )
 
 
-def slot_series(history: History, now: dt.datetime) -> Mapping[QueueKey, list[Slot]]:
-    """Arrivals and ends of each queue in the last hours, slot by slot without gaps."""
-    start = now - dt.timedelta(hours=HOURS)
-    hours = Hours(
-        tuple(
-            (start + dt.timedelta(hours=n)).replace(minute=0, second=0, microsecond=0)
-            for n in range(HOURS + 2)
-        )
-    )
-    path = EVENTS.path(history.root)
-    many = delta.count(path, days=hours.days, within=("at", *hours.bounds))
-    frames = frames_of(history, rows=many)
-    counted = to_arrow(slots(steps(frames.events(hours)), seconds=SLOT_S))
+def backlogs(history: History, now: dt.datetime) -> Mapping[QueueKey, list[Slot]]:
+    """Arrivals and ends in the last hours, slot by slot without gaps, of queues with a backlog."""
+    first = (now - dt.timedelta(hours=HOURS)).replace(minute=0, second=0, microsecond=0)
+    hours = Hours(tuple(first + dt.timedelta(hours=n) for n in range(HOURS + 2)))
+    if DeltaTable.is_deltatable(SLOTS.path(history.root)):
+        within = ("hour", *hours.bounds)
+        counted = delta.read_arrow(history.root, SLOTS, SLOTS.names, within=within)
+        counted = counted.filter(hours.arrow_filter(pc.field("hour")))
+    else:
+        path = EVENTS.path(history.root)
+        many = delta.count(path, days=hours.days, within=("at", *hours.bounds))
+        frames = frames_of(history, rows=many)
+        counted = to_arrow(slots(steps(frames.events(hours))))
     found: dict[QueueKey, dict[int, Slot]] = {}
-    for row in counted.to_pylist():
+    for row in query(_OF_BACKLOGS, slots=counted).to_pylist():
         mine = found.setdefault((row["line"], row["queue"]), {})
         mine[row["slot"]] = Slot(row["came"], row["ended"])
     return {
@@ -165,14 +174,14 @@ def _workers(history: History, now: dt.datetime) -> Iterator[tuple[QueueKey, Rec
     Where nothing ran in it, those for the busier of the present hour and the one before.
     """
     since = now - dt.timedelta(hours=2)
-    rows = delta.read_arrow(history.root, CAPACITY, _NEEDED)
+    rows = _read_since(history, CAPACITY, _NEEDED, since)
     busiest: dict[QueueKey, dict[str, Any]] = {}
     for row in _since(rows, "hour", since, by="hour"):
         place = (row["line"], row["queue"])
         most = busiest.get(place, row)["workers_needed"] or 0
         if row["workers_needed"] is not None and row["workers_needed"] >= most:
             busiest[place] = row
-    hours = delta.read_arrow(history.root, HOURLY, ("line", "queue", "hour", "wait_p95_ms"))
+    hours = _read_since(history, HOURLY, ("line", "queue", "hour", "wait_p95_ms"), since)
     waited = {
         (row["line"], row["queue"], row["hour"]): row["wait_p95_ms"]
         for row in _since(hours, "hour", since, by="hour")
@@ -192,6 +201,11 @@ def _workers(history: History, now: dt.datetime) -> Iterator[tuple[QueueKey, Rec
                 **_lifetime(now),
             ),
         )
+
+
+def _read_since(history: History, table: Table, columns: Sequence[str], since: dt.datetime) -> Any:
+    """Columns of a table by the hour; files with no later hour are not read."""
+    return delta.read_arrow(history.root, table, columns, within=("hour", since, None))
 
 
 def _since(rows: Any, column: str, since: dt.datetime, *, by: str) -> list[dict[str, Any]]:

@@ -23,6 +23,10 @@ LEAST_SLOTS = 10
 """Slots after which a guess can be compared with the part that is done."""
 
 
+SLOT_S = 10
+"""Seconds of a slot."""
+
+
 class Slot(NamedTuple):
     """Jobs that arrived and ended within some seconds."""
 
@@ -50,18 +54,19 @@ class Forecast(msgspec.Struct, frozen=True):
     band: Band
 
 
-_SLOTS = """
-select line, queue, cast(floor(unix_seconds(`at`) / <seconds>) as bigint) as slot,
-       cast(count_if(birth or again) as int) as came,
-       cast(count_if(event in ('completed', 'failed')) as int) as ended
-from {steps}
-group by line, queue, cast(floor(unix_seconds(`at`) / <seconds>) as bigint)
+_SLOTS = f"""
+select line, queue, date_trunc('hour', `at`) as `hour`,
+       cast(floor(unix_seconds(`at`) / {SLOT_S}) as bigint) as slot,
+       count_if(birth or again) as came,
+       count_if(event in ('completed', 'failed')) as ended
+from {{steps}}
+group by line, queue, date_trunc('hour', `at`), cast(floor(unix_seconds(`at`) / {SLOT_S}) as bigint)
 """
 
 
-def slots(steps: Frame, *, seconds: int) -> Frame:
-    """One row for each queue and slot of so many seconds: arrivals and ends."""
-    return query(_SLOTS.replace("<seconds>", str(seconds)), steps=steps)
+def slots(steps: Frame) -> Frame:
+    """One row for each queue and slot with events: arrivals and ends."""
+    return query(_SLOTS, steps=steps)
 
 
 def backlog(series: Sequence[Slot]) -> list[int]:
@@ -126,9 +131,11 @@ def calibrated(misses: Sequence[float]) -> Band | None:
 
 def forecast(series: Sequence[Slot], *, seconds: int, band: Band | None = None) -> Forecast | None:
     """The forecast for the present backlog; None when too little is known."""
-    band = band or calibrated(misses(series)) or calibrated(misses_so_far(series))
     likely = guess(series, len(series) - 1) if series else None
-    if band is None or likely is None:
+    if likely is None:
+        return None
+    band = band or calibrated(misses(series)) or calibrated(misses_so_far(series))
+    if band is None:
         return None
     likely_s = likely * seconds
     return Forecast(backlog(series)[-1], likely_s * band.low, likely_s, likely_s * band.high, band)

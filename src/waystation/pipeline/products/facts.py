@@ -11,7 +11,7 @@ from waystation.core.store.script import LuaScript
 from waystation.pipeline.hours import Hours
 from waystation.pipeline.storage.sql import Frame
 from waystation.pipeline.stream_names import StreamNames
-from waystation.pipeline.tables import Table
+from waystation.pipeline.tables import ITEMS, Table
 
 
 class FieldNames(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,20 +78,32 @@ class RowEncoder(Protocol):
 class HistoryFrames(Protocol):
     """The tables that others are computed from, with Spark or in this process."""
 
-    def read(self, table: Table, *, days: Sequence[dt.date] | None = None) -> Frame:
-        """One table as it is stored, or only some days of it."""
+    def read(
+        self,
+        table: Table,
+        *,
+        days: Sequence[dt.date] | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Frame:
+        """One table as it is stored, or only some days of it, or only some columns."""
         ...
 
     def attempts(self, hours: Hours | None = None) -> Frame:
         """All attempts; with `hours`, those started in these hours."""
         ...
 
-    def items(self, days: Sequence[dt.date] | None = None) -> Frame:
+    def items(
+        self, days: Sequence[dt.date] | None = None, columns: Sequence[str] = ITEMS.names
+    ) -> Frame:
         """All jobs and files; with `days`, those added on these days."""
         ...
 
     def failed_items(self, columns: Sequence[str]) -> Frame:
         """Some columns of each job or file, open ones too, and each kind of failure it had."""
+        ...
+
+    def failing(self) -> Frame:
+        """Each job or file that has not ended, and each kind of failure it had."""
         ...
 
     def events(self, hours: Hours | None = None) -> Frame:

@@ -20,6 +20,7 @@ from waystation.pipeline.tables import (
     CAPACITY,
     EVENTS,
     FAILED_ITEMS,
+    FAILURE_DAYS,
     FAILURES,
     HOURLY,
     ITEMS,
@@ -50,7 +51,9 @@ def _checks(counted: Mapping[str, int], answered: Mapping[str, int]) -> Iterator
     yield check(WORKERS, "attempts with a worker", "by_worker", answered["by_worker"])
     yield check(HOURLY, "attempts started", "taken", answered["started"])
     yield check(FAILED_ITEMS, "jobs that failed", "had_failed", counted["known_failed"])
-    yield check(FAILURES, "attempts that failed", "failed", answered["failed"])
+    yield check(FAILURE_DAYS, "attempts that failed", "failed", answered["failed_by_day"])
+    failed = counted["failing"] + answered["failed_ever"]
+    yield Check(FAILURES.name, "attempts that failed", failed, answered["failed"])
     yield check(LEDGER, "jobs added", "items", answered["acknowledged"])
     yield check(LEDGER, "jobs ended", "ended", answered["terminal"])
     yield check(CAPACITY, "one row for each hour with work", "busy", answered["busy"])
@@ -65,7 +68,9 @@ with counts as (
 ), tried as (
     select count(*) as attempts, count(worker) as by_worker from {{attempts}}
 ), failing as (
-    select coalesce(sum(failed), 0) as failed from {{failed}}
+    select coalesce(sum(failed), 0) as failing from {{failing}}
+), failed as (
+    select coalesce(sum(failed), 0) as failed from {{failed_items}}
 ), had_failed as (
     select count(*) as had_failed from {{items}} where {HAS_ENDED} and fingerprint is not null
 ), known_failed as (
@@ -83,9 +88,15 @@ with counts as (
 ), busy as (
     select count(*) as busy from work
 )
-select * from counts cross join moves cross join tried cross join failing cross join arrived
-              cross join had_failed cross join known_failed cross join busy
+select * from counts cross join moves cross join tried cross join failing cross join failed
+              cross join arrived cross join had_failed cross join known_failed cross join busy
 """
+
+
+_CHECKED = ("added_at", "date", "state", "fingerprint")
+"""Columns of an item that are looked at."""
+_FAILED = ("line", "queue", "subject", "last_told_at", "attempts", "failed")
+"""The same of an item that failed."""
 
 
 def _expected(frames: HistoryFrames, hours: Hours) -> dict[str, int]:
@@ -97,9 +108,9 @@ def _expected(frames: HistoryFrames, hours: Hours) -> dict[str, int]:
         events=events,
         steps=steps(events),
         attempts=frames.attempts(hours),
-        failed=frames.failed_items(("failed",)),
-        items=frames.items(hours.days),
-        failed_items=frames.read(FAILED_ITEMS, days=hours.days),
+        failing=frames.failing(),
+        items=frames.items(hours.dates, _CHECKED),
+        failed_items=frames.read(FAILED_ITEMS, days=hours.dates, columns=_FAILED),
         hours=pa.table({"start": starts}),
     )
     return {name: int(many) for name, many in to_arrow(counted).to_pylist()[0].items()}
@@ -109,6 +120,7 @@ def _found(root: str, hours: Hours) -> dict[str, int]:
     """Counts in the gold tables for the same hours; they are small and read with Arrow."""
     mine = hours.arrow_filter(pc.field("hour"))
     work = mine & (pc.field("line") != Line.WAITINGROOM.value)
+    days = pa.array(hours.dates, pa.date32())
 
     def total(table: Table, column: str, where: Any = None) -> int:
         return pc.sum(delta.read_arrow(root, table, (column,), where)[column]).as_py() or 0
@@ -117,6 +129,8 @@ def _found(root: str, hours: Hours) -> dict[str, int]:
         "by_worker": total(WORKERS, "attempts", mine),
         "started": total(HOURLY, "started", mine),
         "failed": total(FAILURES, "attempts"),
+        "failed_ever": total(FAILURE_DAYS, "attempts"),
+        "failed_by_day": total(FAILURE_DAYS, "attempts", pc.field("day").isin(days)),
         "acknowledged": total(LEDGER, "acknowledged", work),
         "terminal": total(LEDGER, "terminal", work),
         "busy": delta.read_arrow(root, CAPACITY, ("hour",), mine).num_rows,

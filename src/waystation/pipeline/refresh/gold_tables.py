@@ -4,7 +4,8 @@ A table by the hour is rewritten for the hours in which something happened; the 
 are rewritten as a whole. A refresh that runs twice changes nothing.
 """
 
-from collections.abc import Callable, Collection, Iterator
+import datetime as dt
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 
 import msgspec
@@ -16,7 +17,8 @@ from deltalake import (
 from waystation.core.events import Line
 from waystation.pipeline.bronze.reconciled_events import add_removals
 from waystation.pipeline.gold.capacity import DEFAULT_TARGET_MS, capacity
-from waystation.pipeline.gold.failures import COLUMNS, failures
+from waystation.pipeline.gold.failures import failures
+from waystation.pipeline.gold.forecast import slots
 from waystation.pipeline.gold.hourly import hourly
 from waystation.pipeline.gold.ledger import ARRIVAL, OF, ledger, unsettled
 from waystation.pipeline.history import History, frames_of
@@ -26,7 +28,7 @@ from waystation.pipeline.products.facts import HistoryFrames, ProductTable
 from waystation.pipeline.products.room_places import places
 from waystation.pipeline.products.waitingroom import VISITS
 from waystation.pipeline.progress import NoProgress, Progress
-from waystation.pipeline.refresh import stale_hours
+from waystation.pipeline.refresh import failure_days, recent_slots, stale_hours
 from waystation.pipeline.refresh.checks import quality
 from waystation.pipeline.refresh.missing import missing
 from waystation.pipeline.refresh.snapshot import Snapshot
@@ -48,6 +50,7 @@ from waystation.pipeline.tables import (
     ITEMS,
     LEDGER,
     QUALITY,
+    SLOTS,
     WORKERS,
     Table,
 )
@@ -65,6 +68,10 @@ class RefreshContext(msgspec.Struct, frozen=True):
     hours: Hours
     unsettled: Hours
     """The hours that the ledger is rewritten for."""
+    last_day: Hours
+    """The hours that slots are rewritten for."""
+    stale_failures: Mapping[dt.date, str | None]
+    """The days whose failures are counted again."""
     products: Collection[str]
     """The products that have events: in those hours, or ever."""
     snapshot: Snapshot | None = None
@@ -77,23 +84,28 @@ class RefreshContext(msgspec.Struct, frozen=True):
 
     def rows_in_hours(self) -> int:
         """Rows of events and attempts of the hours that have changed."""
-        root, days = self.history.root, self.hours.days
-        within = self.hours.bounds
-        return (
-            delta.count(EVENTS.path(root), days=days, within=("at", *within))
-            + delta.count(ATTEMPTS.path(root), days=days, within=("started_at", *within))
-            + self.open_steps
-        )
+        days, within = self.hours.days, ("started_at", *self.hours.bounds)
+        tried = delta.count(ATTEMPTS.path(self.history.root), days=days, within=within)
+        return self._events_in(self.hours) + tried + self.open_steps
 
-    def all_failed(self) -> int:
-        """Rows of all jobs and files that failed, one for each kind of failure."""
-        return delta.count(FAILED_ITEMS.path(self.history.root)) + self.open_steps
+    def events_in_slots(self) -> int:
+        """Rows of events of the hours that slots are rewritten for."""
+        return self._events_in(self.last_day)
+
+    def newly_failed(self) -> int:
+        """Rows of jobs and files that failed, of the days that are counted again."""
+        path = FAILED_ITEMS.path(self.history.root)
+        return delta.count(path, days=list(self.stale_failures)) + self.open_steps
 
     def accounted(self) -> int:
         """Rows that the ledger counts."""
-        items = delta.count(ITEMS.path(self.history.root), days=self.unsettled.days)
+        items = delta.count(ITEMS.path(self.history.root), days=self.unsettled.dates)
         rooms = self.events_of(Line.WAITINGROOM.value) if self.has_rooms else 0
         return items + rooms + self.open_steps
+
+    def _events_in(self, hours: Hours) -> int:
+        path = EVENTS.path(self.history.root)
+        return delta.count(path, days=hours.days, within=("at", *hours.bounds))
 
     def events_of(self, line: str) -> int:
         """Rows of events in files that have events of a product."""
@@ -113,6 +125,8 @@ class GoldTable(msgspec.Struct, frozen=True):
     size: Callable[[RefreshContext], int]
     product: str | None = None
     """The one product that has it; None: all of them."""
+    hours: Callable[[RefreshContext], Hours] = lambda context: context.hours
+    """The hours that it is rewritten for, if it has hours."""
 
     def computed(self, context: RefreshContext) -> Frame:
         """Its rows, from Spark or from this process."""
@@ -121,11 +135,19 @@ class GoldTable(msgspec.Struct, frozen=True):
 
 def every() -> Iterator[GoldTable]:
     """All tables, in the order in which they can be computed."""
-    in_hours, failed = RefreshContext.rows_in_hours, RefreshContext.all_failed
+    in_hours = RefreshContext.rows_in_hours
     yield GoldTable(WORKERS, lambda context, of: workers(of.attempts(context.hours)), in_hours)
     yield GoldTable(HOURLY, _hourly, in_hours)
-    yield GoldTable(FAILURES, lambda _, of: failures(of.failed_items(COLUMNS)), failed)
-    yield GoldTable(LEDGER, _ledger, RefreshContext.accounted)
+    yield GoldTable(
+        SLOTS,
+        lambda context, of: slots(steps(of.events(context.last_day))),
+        RefreshContext.events_in_slots,
+        hours=lambda context: context.last_day,
+    )
+    yield GoldTable(FAILURES, _failures, RefreshContext.newly_failed)
+    yield GoldTable(
+        LEDGER, _ledger, RefreshContext.accounted, hours=lambda context: context.unsettled
+    )
     yield GoldTable(CAPACITY, _capacity, in_hours)
     for product, each in tables_by_product():
         size = partial(_size_of_product, product)
@@ -134,7 +156,7 @@ def every() -> Iterator[GoldTable]:
     yield GoldTable(
         QUALITY,
         lambda context, of: quality(of, context.history.root, context.hours),
-        lambda context: context.rows_in_hours() + context.all_failed(),
+        lambda context: context.rows_in_hours() + context.newly_failed(),
     )
 
 
@@ -157,7 +179,14 @@ def refresh(
     hours = stale.hours
     products = _products_with_events(history, None if everything else hours)
     context = RefreshContext(
-        history, hours, _unsettled(history, hours), products, snapshot, target_ms
+        history=history,
+        hours=hours,
+        unsettled=_unsettled(history, hours),
+        last_day=recent_slots.stale(history.root, hours),
+        stale_failures=failure_days.stale_days(history.root),
+        products=products,
+        snapshot=snapshot,
+        target_ms=target_ms,
     )
     for done, each in enumerate(tables):
         progress.reach(done)
@@ -172,8 +201,8 @@ def refresh(
         if each.table is LEDGER and snapshot is not None:
             # First: an hour that the ledger has settled is not looked at again.
             add_removals(history.root, snapshot.removed, snapshot.at)
-        changed = context.unsettled if each.table is LEDGER else hours
-        _write_table(history.root, each.table, rows, changed)
+        _write_table(history.root, each.table, rows, each.hours(context))
+    recent_slots.drop_old(history.root)
     stale_hours.clear(history.root, stale)
     progress.reach(len(tables))
 
@@ -233,10 +262,16 @@ def _capacity(context: RefreshContext, frames: HistoryFrames) -> Frame:
     )
 
 
+def _failures(context: RefreshContext, frames: HistoryFrames) -> Frame:
+    of_ended = failure_days.counted(context.history.root, frames, context.stale_failures)
+    return failures(failure_days.with_open(of_ended, frames))
+
+
 def _ledger(context: RefreshContext, frames: HistoryFrames) -> Frame:
     hours = context.unsettled
     columns = ", ".join(f"`{name}`" for name in ACCOUNTED)
-    text, found = f"select {columns} from {{items}}", {"items": frames.items(hours.days)}
+    text = f"select {columns} from {{items}}"
+    found = {"items": frames.items(hours.dates, ACCOUNTED)}
     if context.has_rooms:
         text = f"{text} union all select {columns} from {{places}}"
         found["places"] = places(frames.events_of(Line.WAITINGROOM.value))

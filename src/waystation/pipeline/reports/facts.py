@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from waystation.pipeline.deploys import Deploy, deploys
-from waystation.pipeline.feedback.recommendations import SLOT_S, slot_series
-from waystation.pipeline.gold.forecast import Forecast, forecast
+from waystation.pipeline.feedback.recommendations import backlogs
+from waystation.pipeline.gold.forecast import SLOT_S, Forecast, forecast
 from waystation.pipeline.gold.histograms import added, percentile
 from waystation.pipeline.history import History, utc
 from waystation.pipeline.refresh.quality import Check, last_checks
@@ -130,7 +130,7 @@ def _queues(history: History, now: dt.datetime) -> list[QueueReport]:
     # Waiting rooms have no jobs, and a stream of many queues belongs to none of them.
     rows += [_idle(place) for place in sorted(ledgers.keys() - busy)]
     needed = _by_queue(reversed(_rows(history, CAPACITY, "hour", where=recent)))
-    series = slot_series(history, now)
+    series = backlogs(history, now)
     return [
         _facts(
             row,

@@ -229,7 +229,7 @@ def read_with_spark(
 
 
 Within: TypeAlias = tuple[str, Any, Any]
-"""A column, and the least and the greatest value that is wanted of it."""
+"""A column, and the least and the greatest value that is wanted of it; None: no bound."""
 
 
 def read_arrow(
@@ -245,12 +245,12 @@ def read_arrow(
     """Some columns of a table as an Arrow table, which for few rows is faster than a Spark job.
 
     `by` names the columns that `where` looks at, so that others need not be read. `within` only
-    spares reading files: it leaves out those that hold no such row.
+    spares reading files, and parts of them: it leaves out those that hold no such row.
     """
     path = table.path(root)
     found = _described(path, days, within)
     names: list[str] = [] if found is None else found["path"].to_pylist()
-    return read_files(path, table, names, columns=columns, where=where, by=by)
+    return read_files(path, table, names, columns=columns, where=where, by=by, within=within)
 
 
 def read_files(
@@ -261,6 +261,7 @@ def read_files(
     columns: Sequence[str] | None = None,
     where: Any = None,
     by: Sequence[str] | None = None,
+    within: Within | None = None,
 ) -> Any:
     """Files of a table as an Arrow table, with the partitions that their folders name.
 
@@ -280,15 +281,28 @@ def read_files(
         partitioning=dataset.partitioning(days, flavor="hive") if days.names else None,
         partition_base_dir=root,
     )
+    rough = _rough_filter(within)
     if where is None:
-        return parts.to_table(columns=columns)
+        return parts.to_table(columns=columns, filter=rough)
     # Not filtered by the dataset: it cannot compare texts with statistics that delta-rs has
     # written as another type of text.
     needed = dict.fromkeys((*columns, *(wanted.names if by is None else by)))
-    batches = parts.to_batches(columns=list(needed))
+    batches = parts.to_batches(columns=list(needed), filter=rough)
     found = (pa.Table.from_batches([each]).filter(where) for each in batches)
     kept = [each.select(columns) for each in found if each.num_rows]
     return pa.concat_tables(kept) if kept else wanted.empty_table().select(columns)
+
+
+def _rough_filter(within: Within | None) -> Any:
+    """The filter by which parts of files are left out; only instants can be compared."""
+    column, *bounds = within or ("",)
+    known = [each for each in bounds if each is not None]
+    if not known or not all(isinstance(each, dt.datetime) for each in known):
+        return None
+    field, (least, most) = pc.field(column), bounds
+    is_late = pc.scalar(True) if least is None else field >= least
+    is_early = pc.scalar(True) if most is None else field <= most
+    return field.is_null() | (is_late & is_early)
 
 
 def count(
@@ -373,11 +387,12 @@ def _described(path: str, days: Sequence[dt.date] | None, within: Within | None)
         found = found.filter(pc.is_in(found["partition.date"], pa.array(days, pa.date32())))
     if within is not None:
         column, least, most = within
-        for name, outside in ((f"min.{column}", pc.greater), (f"max.{column}", pc.less)):
-            if name in found.schema.names:
-                bound = pa.scalar(most if name.startswith("min") else least, found[name].type)
+        tests = ((f"min.{column}", most, pc.greater), (f"max.{column}", least, pc.less))
+        for name, bound, is_beyond in tests:
+            if bound is not None and name in found.schema.names:
+                limit = pa.scalar(bound, found[name].type)
                 # A file without the statistic may hold such rows.
-                beyond = pc.fill_null(outside(found[name], bound), False)
+                beyond = pc.fill_null(is_beyond(found[name], limit), False)
                 found = found.filter(pc.invert(beyond))
     return found
 

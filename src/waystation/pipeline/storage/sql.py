@@ -138,6 +138,8 @@ def _connected() -> duckdb.DuckDBPyConnection:
             }
         )
         database.execute("set TimeZone = 'UTC'; set preserve_insertion_order = false")
+        # A long query would write it to the terminal of whoever imports this.
+        database.execute("set enable_progress_bar = false")
         for macro in _MACROS:
             database.execute(f"create temp macro {macro}")
         _THREAD.database = database
