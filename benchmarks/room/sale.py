@@ -303,11 +303,12 @@ def picture(sale: Sale, changed: float) -> str:
     last = max(samples[-1].at_s / 60, 1.0)
     lines = [(each.at_s / 60, float(each.waiting)) for each in samples]
     inside = [(each.at_s / 60, float(each.inside + each.called)) for each in samples]
-    waits = sale.waits
+    longest = max((max(each[1:]) for each in sale.waits), default=1.0)
+    unit, per_minute = (" s", 60.0) if longest < 3 else (" min", 1.0)
+    waits = [(at, *(each * per_minute for each in shown)) for at, *shown in sale.waits]
     top, below = TOP + 16, TOP + 16 + HIGH + BETWEEN
     most = max(max(value for _, value in lines), 1.0)
-    longest = max((max(low, high, real) for _, low, high, real in waits), default=1.0)
-    upper, lower = _Panel(top, last, most), _Panel(below, last, longest)
+    upper, lower = _Panel(top, last, most), _Panel(below, last, longest * per_minute)
     band = [lower.at(at + 0.5, low) for at, low, _, _ in waits]
     band += [lower.at(at + 0.5, high) for at, _, high, _ in reversed(waits)]
     height = below + HIGH + 34
@@ -326,7 +327,7 @@ def picture(sale: Sale, changed: float) -> str:
                 below - 14,
                 [("#bcd7cf", "range shown first (p10 to p90)"), ("#0b5a4a", "wait as it was")],
             ),
-            *lower.grid(" min"),
+            *lower.grid(unit),
             f'<polygon fill="#bcd7cf" points="{" ".join(band)}"/>',
             lower.line([(at + 0.5, real) for at, _, _, real in waits], "#0b5a4a"),
             lower.mark(changed, ""),
