@@ -23,6 +23,7 @@ from waystation.pipeline.spark.session import register, share_url
 PROGRAM = re.compile(r"```python\n(.*?)```", re.DOTALL)
 VERSION = re.compile(r"\bSpark (\d+\.\d+)|apache/spark:(\d+\.\d+)")
 PAGES = sorted(tracked("docs/*.md"))
+STREAMS = (ROOT / "docs/how-to/redis-streams-in-spark.md").read_text()
 
 
 @pytest.fixture
@@ -40,8 +41,6 @@ def test_the_programs_of_the_page_about_data_sources_run(
 ) -> None:
     page = (ROOT / "docs/how-to/spark-data-sources.md").read_text()
     given: dict[str, Any] = {"spark": spark, "url": redis_url}
-    for key in ("orders", "clicks:7", "clicks:8", "other"):
-        store.xadd(key, {"page": "/home"})
     programs: list[str] = PROGRAM.findall(page)
     # The write is run again, and adds nothing.
     for program in [*programs, *(each for each in programs if ".write." in each)]:
@@ -50,8 +49,20 @@ def test_the_programs_of_the_page_about_data_sources_run(
     assert given["jobs"].select("data").distinct().count() == 1000
     found = given["receipt"](redis_url, "mail", "june")
     assert (found.rows, found.jobs) == (1000, 1000)
+
+
+@pytest.mark.usefixtures("lent")
+def test_the_programs_of_the_page_about_streams_run(spark: SparkSession, store: Redis) -> None:
+    given: dict[str, Any] = {"spark": spark}
+    for key in ("orders", "clicks:7", "clicks:8", "other"):
+        store.xadd(key, {"page": "/home"})
+    programs: list[str] = PROGRAM.findall(STREAMS)
+    # The write is run again, and appends nothing.
+    for program in [*programs, *(each for each in programs if ".write." in each)]:
+        exec(program, given)
     read = {(row["stream"], row["fields"]["page"]) for row in given["clicks"].collect()}
     assert read == {(key, "/home") for key in ("orders", "clicks:7", "clicks:8")}
+    assert store.xlen("totals") == 1000
 
 
 def test_the_pages_name_the_spark_that_is_installed() -> None:

@@ -6,9 +6,9 @@
 Reading gives one row for each job. Writing adds each `key` of a batch once: write a batch again
 after a failure, and only what is missing is added.
 """
-# ruff: noqa: N802, N803 (Spark calls them so)
+# ruff: noqa: N802 (Spark calls the methods so)
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -17,7 +17,6 @@ from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceReader,
     DataSourceStreamArrowWriter,
-    WriterCommitMessage,
 )
 from pyspark.sql.types import StructType
 
@@ -26,16 +25,10 @@ from waystation.core.events import Line
 from waystation.pipeline.options import at_least, parse, split_list
 from waystation.pipeline.products import product_named
 from waystation.pipeline.products.facts import RowEncoder
-from waystation.pipeline.sources.batch_writer import (
-    Added,
-    BatchWriter,
-    Receipt,
-    batch_keys,
-    receipt_of,
-)
+from waystation.pipeline.sources.batch_writer import BatchWriter, Receipt, batch_keys, receipt_of
 from waystation.pipeline.sources.jobs_reader import SCHEMA, JobsReader
+from waystation.pipeline.sources.row_writers import DataFrameWriter, QueryWriter, RowsWriter
 from waystation.pipeline.sources.store import URL_VARIABLE, Store, url_of
-from waystation.pipeline.storage.arrow import Batch
 
 NAME = "waystation.jobs"
 DAY_S = 86_400
@@ -120,11 +113,11 @@ class Jobs(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Add the rows of one DataFrame."""
-        return JobsWriter(_queue_writer(self.options, schema, overwrite))
+        return DataFrameWriter(_queue_writer(self.options, schema, overwrite))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         """Add the rows of a streaming query."""
-        return JobsStream(_queue_writer(self.options, schema, overwrite))
+        return QueryWriter(_queue_writer(self.options, schema, overwrite))
 
 
 def receipt(
@@ -135,30 +128,13 @@ def receipt(
     return receipt_of(Store(url).at(f"{home}:{queue}:"), queue, home, batch)
 
 
-class _TaskResult(WriterCommitMessage):
-    """The rows that one task has added."""
-
-    def __init__(self, added: Added) -> None:
-        self.added = added
-
-
-class _QueueWriter:
-    """Adds rows to one queue: the tasks' part and the driver's part."""
+class QueueWriter(RowsWriter):
+    """Adds rows to one queue."""
 
     def __init__(self, options: WriteOptions) -> None:
+        super().__init__(Store(url_of(options.url, options.url_env)), chunk=options.chunk)
         self._options = options
         self._prefix = options.prefix or product_named(options.line).prefix
-        self._store = Store(url_of(options.url, options.url_env))
-
-    def write(self, batches: Iterator[Batch]) -> _TaskResult:
-        """Add a task's rows."""
-        rows = (row for batch in batches for row in _rows(batch))
-        return _TaskResult(self._batch().add(self._client(), rows, chunk=self._options.chunk))
-
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Close the batch: all of its rows are added."""
-        rows = sum(each.added.rows for each in messages if isinstance(each, _TaskResult))
-        self._batch().close(self._client(), rows)
 
     def _batch(self) -> BatchWriter:
         options = self._options
@@ -174,35 +150,6 @@ class _QueueWriter:
         return self._store.at(f"{self._prefix}:{self._options.queue}:")
 
 
-class JobsWriter(DataSourceArrowWriter):
-    """Adds the rows of one batch."""
-
-    def __init__(self, writer: _QueueWriter) -> None:
-        self._writer = writer
-
-    def write(self, iterator: Iterator[Batch]) -> WriterCommitMessage:
-        """Add a task's rows."""
-        return self._writer.write(iterator)
-
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Close the batch."""
-        self._writer.commit(messages)
-
-
-class JobsStream(DataSourceStreamArrowWriter):
-    """Adds rows as they come; a streaming query is one batch that is never closed."""
-
-    def __init__(self, writer: _QueueWriter) -> None:
-        self._writer = writer
-
-    def write(self, iterator: Iterator[Batch]) -> WriterCommitMessage:
-        """Add a task's rows."""
-        return self._writer.write(iterator)
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Close nothing: a later micro-batch may hold the same keys."""
-
-
 def encoder_of(line: str, setup: str = "") -> RowEncoder:
     """The encoder of a product's jobs; refuses a product that rows cannot be written to."""
     encoder = product_named(line).encoder
@@ -211,7 +158,7 @@ def encoder_of(line: str, setup: str = "") -> RowEncoder:
     return encoder.with_setup(setup) if setup else encoder
 
 
-def _queue_writer(given: Mapping[str, str], schema: StructType, overwrite: bool) -> _QueueWriter:
+def _queue_writer(given: Mapping[str, str], schema: StructType, overwrite: bool) -> QueueWriter:
     options = parse(given, WriteOptions)
     if overwrite:
         raise InvalidOption("jobs are added to a queue, never replaced: use mode('append')")
@@ -222,11 +169,4 @@ def _queue_writer(given: Mapping[str, str], schema: StructType, overwrite: bool)
             f"wanted the column key and any of {', '.join(known)}; got {', '.join(schema.names)}"
             + (f" ({', '.join(unknown)} cannot be used)" if unknown else "")
         )
-    return _QueueWriter(options)
-
-
-def _rows(batch: Batch) -> Iterator[Mapping[str, Any]]:
-    names = batch.schema.names
-    columns = [column.to_pylist() for column in batch.columns]
-    for values in zip(*columns, strict=True):
-        yield dict(zip(names, values, strict=True))
+    return QueueWriter(options)
