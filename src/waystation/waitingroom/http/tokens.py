@@ -121,7 +121,7 @@ class Tokens:
         )
         # The grace is for expired tokens, not for those that are not valid yet.
         if max(claims.nbf, claims.iat) - LEEWAY_S > self.now_s():
-            raise InvalidToken("the token is not valid: it is not valid yet")
+            raise InvalidToken("the token is not valid: its time has not come yet")
         self._remember(token, claims)
         return claims
 

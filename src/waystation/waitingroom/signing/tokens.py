@@ -221,7 +221,7 @@ class Keyring:
         if claims.exp + leeway_s <= now_s:
             _refuse("it has expired")
         if max(claims.nbf, claims.iat) - leeway_s > now_s:
-            _refuse("its time has not come")
+            _refuse("its time has not come yet")
         if claims.epoch < epoch:
             _refuse("every token of its time was revoked")
         return claims
