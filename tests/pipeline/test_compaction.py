@@ -87,6 +87,20 @@ def test_columns_by_which_rows_are_found_have_bloom_filters_before_and_after(
     assert with_filters(table.path(root)) == {column: 1}
 
 
+def test_bloom_filters_stay_where_rows_are_deleted(root: str) -> None:
+    rows = pa.Table.from_pylist(
+        [{"subject": f"{n}", "date": MONDAY} for n in range(100)], schema=schema_of(ITEMS.schema)
+    )
+    delta.save(rows, root, ITEMS, BatchId("silver", 1))
+
+    delta.delete_rows(root, ITEMS, rows.slice(0, 10).select(["subject", "date"]))
+    assert with_filters(ITEMS.path(root)) == {"subject": 1}
+    assert delta.delete_where(root, ITEMS, "subject = '50'") == 1
+    assert with_filters(ITEMS.path(root)) == {"subject": 1}
+    left = delta.read_arrow(root, ITEMS, ("subject",))["subject"].to_pylist()
+    assert sorted(left, key=int) == [f"{n}" for n in range(10, 100) if n != 50]
+
+
 def with_filters(path: str) -> dict[str, int]:
     """The columns with bloom filters, and in how many row groups."""
     files = DeltaTable(path).file_uris()

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 import msgspec
-from deltalake import BloomFilterProperties, ColumnProperties, DeltaTable, WriterProperties
+from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
 from waystation.pipeline.history import History
@@ -18,7 +18,7 @@ from waystation.pipeline.products import product_tables
 from waystation.pipeline.progress import NoProgress, Progress
 from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.silver.moves import STEPS
-from waystation.pipeline.storage import filesystems
+from waystation.pipeline.storage import delta, filesystems
 from waystation.pipeline.storage.arrow import fs, pa
 from waystation.pipeline.tables import Layer, Table, every
 
@@ -73,7 +73,7 @@ def compact_where_needed(root: str) -> list[Compacted]:
 def _compact_whole(root: str, table: Table) -> Compacted:
     path = table.path(root)
     before = len(DeltaTable(path).file_uris())
-    DeltaTable(path).optimize.compact(writer_properties=_properties(table))
+    DeltaTable(path).optimize.compact(writer_properties=delta.writer_properties(table))
     # This also deletes files that killed tasks have left.
     removed = _vacuumed(path, table)
     return Compacted(table.name, before, len(DeltaTable(path).file_uris()), removed)
@@ -92,24 +92,10 @@ def _compact_partly(root: str, table: Table) -> Iterator[Compacted]:
         # A concurrent change of the same rows wins; the next round tries again.
         with suppress(CommitFailedError):
             DeltaTable(path).optimize.compact(
-                partition_filters=wanted, writer_properties=_properties(table)
+                partition_filters=wanted, writer_properties=delta.writer_properties(table)
             )
     removed = _vacuumed(path, table)
     yield Compacted(table.name, len(files), len(DeltaTable(path).file_uris()), removed)
-
-
-def _properties(table: Table) -> WriterProperties:
-    """How files are written anew: columns by which single rows are found keep their filters."""
-    layout = table.layout
-    filters = BloomFilterProperties(True, fpp=0.01, ndv=layout.group_rows)
-    return WriterProperties(
-        compression="ZSTD",
-        max_row_group_size=layout.group_rows,
-        dictionary_page_size_limit=layout.dictionary_bytes,
-        column_properties={
-            name: ColumnProperties(bloom_filter_properties=filters) for name in layout.looked_up
-        },
-    )
 
 
 def _is_rewritten(table: Table) -> bool:

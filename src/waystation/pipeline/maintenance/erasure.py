@@ -66,7 +66,7 @@ def retain(history: History, since: dt.date) -> dict[str, int]:
     """Delete rows older than a day; returns the rows deleted from each table."""
     fold(history)
     return {
-        table.name: _delete(history.root, table, predicate)
+        table.name: delta.delete_where(history.root, table, predicate)
         for table in tables_of(history.root)
         if (predicate := _older(table, since)) is not None
     }
@@ -81,7 +81,7 @@ def retain_payloads(root: str, since: dt.date) -> int:
     for table in (PAYLOADS, FIELD_VALUES):
         files = active_files(table.path(root))
         if any(each.date is not None and each.date < since for each in files):
-            gone += _delete(root, table, f"date < '{since.isoformat()}'")
+            gone += delta.delete_where(root, table, f"date < '{since.isoformat()}'")
     return gone
 
 
@@ -102,7 +102,9 @@ def _delete_subject(history: History, key: str) -> dict[str, int]:
         raise InvalidInput("wanted the id of a job, file or visitor, got nothing")
     fold(history)
     about = f"subject = {_quoted(key)}"
-    gone = {table.name: _delete(history.root, table, about) for table in _existing(history)}
+    gone = {
+        table.name: delta.delete_where(history.root, table, about) for table in _existing(history)
+    }
     _remove_lost_ids(history.root, [key])
     return gone
 
@@ -121,11 +123,11 @@ def _delete_mentioned(history: History, key: str) -> dict[str, int]:
     entries = found.where(F.col("subject").isNull()).select(*_ENTRY).collect()
     for predicate in _predicates(SUBJECT, subjects):
         for table in tables:
-            gone[table.name] += _delete(history.root, table, predicate)
+            gone[table.name] += delta.delete_where(history.root, table, predicate)
     for predicate in _predicates(_ENTRY, entries):
-        gone[EVENTS.name] += _delete(history.root, EVENTS, predicate)
+        gone[EVENTS.name] += delta.delete_where(history.root, EVENTS, predicate)
     if _exists(history.root, WORKERS):
-        gone[WORKERS.name] = _delete(history.root, WORKERS, f"worker = {_quoted(key)}")
+        gone[WORKERS.name] = delta.delete_where(history.root, WORKERS, f"worker = {_quoted(key)}")
     _remove_lost_ids(history.root, [key, *(row["subject"] for row in subjects)])
     return gone
 
@@ -241,12 +243,6 @@ def _existing(history: History) -> list[Table]:
 
 def _exists(root: str, table: Table) -> bool:
     return DeltaTable.is_deltatable(table.path(root))
-
-
-def _delete(root: str, table: Table, predicate: str) -> int:
-    """Delete rows; returns how many."""
-    metrics = DeltaTable(table.path(root)).delete(predicate)
-    return int(metrics.get("num_deleted_rows") or 0)
 
 
 def _older(table: Table, first: dt.date) -> str | None:

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import msgspec
-from deltalake import DeltaTable
 from pyspark.sql import DataFrame
 
 from waystation.pipeline.bronze import commits
@@ -270,17 +269,9 @@ def _touched(new: Frame, tried: Frame, back: Any) -> Hours:
 def _drop(root: str, table: Table, rows: Frame) -> None:
     """Delete rows that newer ones replace, or whose items are open again."""
     known_by = table.key if table is ATTEMPTS else _SAME
-    by = list(dict.fromkeys((*known_by, "date")))
-    keys = to_arrow(rows.select(by))
-    if not keys.num_rows:
-        return
-    same = " AND ".join(f"t.{name} = o.{name}" for name in by)
-    (
-        DeltaTable(table.path(root))
-        .merge(keys, predicate=same, source_alias="o", target_alias="t")
-        .when_matched_delete()
-        .execute()
-    )
+    keys = to_arrow(rows.select(list(dict.fromkeys((*known_by, "date")))))
+    if keys.num_rows:
+        delta.delete_rows(root, table, keys)
 
 
 @contextmanager

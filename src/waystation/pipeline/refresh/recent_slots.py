@@ -32,7 +32,7 @@ def drop_old(root: str) -> None:
         return
     first = _not_future(known.most) - _DAY
     if known.least < first - _DAY:
-        DeltaTable(SLOTS.path(root)).delete(f"hour < '{first.isoformat()}'")
+        delta.delete_where(root, SLOTS, f"hour < '{first.isoformat()}'")
 
 
 def _known(root: str) -> Summary:

@@ -12,7 +12,16 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import msgspec
-from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
+from deltalake import (
+    BloomFilterProperties,
+    ColumnProperties,
+    CommitProperties,
+    DeltaTable,
+    Field,
+    Schema,
+    Transaction,
+    WriterProperties,
+)
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction
 from pyspark.sql import DataFrame, SparkSession
@@ -428,6 +437,44 @@ def save_by_tasks(rows: DataFrame, root: str, table: Table, batch: BatchId, mode
         .option("batch", str(batch.batch))
         .mode(mode)
         .save()
+    )
+
+
+def delete_where(root: str, table: Table, predicate: str) -> int:
+    """Delete rows; returns how many."""
+    properties = writer_properties(table)
+    done = DeltaTable(table.path(root)).delete(predicate, writer_properties=properties)
+    return int(done.get("num_deleted_rows") or 0)
+
+
+def delete_rows(root: str, table: Table, keys: Any) -> None:
+    """Delete the rows that are equal to one of these in all the columns that these have."""
+    same = " AND ".join(f"kept.{name} = gone.{name}" for name in keys.column_names)
+    (
+        DeltaTable(table.path(root))
+        .merge(
+            keys,
+            predicate=same,
+            source_alias="gone",
+            target_alias="kept",
+            writer_properties=writer_properties(table),
+        )
+        .when_matched_delete()
+        .execute()
+    )
+
+
+def writer_properties(table: Table) -> WriterProperties:
+    """How delta-rs writes files anew: columns by which single rows are found keep their filters."""
+    layout = table.layout
+    filters = BloomFilterProperties(True, fpp=0.01, ndv=layout.group_rows)
+    return WriterProperties(
+        compression="ZSTD",
+        max_row_group_size=layout.group_rows,
+        dictionary_page_size_limit=layout.dictionary_bytes,
+        column_properties={
+            name: ColumnProperties(bloom_filter_properties=filters) for name in layout.looked_up
+        },
     )
 
 
