@@ -182,18 +182,12 @@ class ArrowFrames:
         self, days: Sequence[dt.date] | None = None, columns: Sequence[str] = ITEMS.names
     ) -> Frame:
         """All jobs and files, open ones included; with `days`, those added on these days."""
-        kept = delta.read_arrow(self.root, ITEMS, columns, days=days)
+        kept = self.read(ITEMS, days=days, columns=columns)
         unfinished = self._open
         if days is not None:
             mine = pc.is_in(unfinished["date"], pa.array(days, pa.date32()))
             unfinished = unfinished.filter(mine)
         return pa.concat_tables([kept, unfinished.select(columns)])
-
-    def failed_items(self, columns: Sequence[str]) -> Frame:
-        """Some columns of each job or file, open ones too, and each kind of failure it had."""
-        kept = delta.read_arrow(self.root, FAILED_ITEMS, columns)
-        unfinished = conform(self.failing(), FAILED_ITEMS.schema).select(columns)
-        return pa.concat_tables([kept, unfinished])
 
     def failing(self) -> Frame:
         """Each job or file that has not ended, and each kind of failure it had."""

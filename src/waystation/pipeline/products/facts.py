@@ -98,10 +98,6 @@ class HistoryFrames(Protocol):
         """All jobs and files; with `days`, those added on these days."""
         ...
 
-    def failed_items(self, columns: Sequence[str]) -> Frame:
-        """Some columns of each job or file, open ones too, and each kind of failure it had."""
-        ...
-
     def failing(self) -> Frame:
         """Each job or file that has not ended, and each kind of failure it had."""
         ...
