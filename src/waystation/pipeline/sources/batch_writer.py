@@ -15,12 +15,17 @@ from redis.exceptions import NoScriptError, RedisError
 from waystation.core.durations import instant
 from waystation.core.errors import InvalidInput, InvalidOption, WaystationError
 from waystation.core.store import faults
+from waystation.pipeline.options import at_least
 from waystation.pipeline.products.facts import RowEncoder
 from waystation.pipeline.sources.scripts import BatchKeys, add_once, close_batch
 from waystation.pipeline.sources.store import own_connection
 
 UNDER_WAY = 4
 """Calls that are sent before the reply to the first is awaited."""
+KEEP_S = 7 * 86_400
+"""Seconds that a batch is remembered, if nothing else is set."""
+_MOST_ROWS = 1000
+"""Rows in one call, during which the server does nothing else."""
 
 _BLANK = "local function add(KEYS, ARGV) return {} end"
 
@@ -35,6 +40,14 @@ class Added(NamedTuple):
     def plus(self, reply: Sequence[int]) -> "Added":
         """These counts and the reply to one call."""
         return Added(self.rows + reply[0] + reply[1], self.new + reply[0], self.known + reply[1])
+
+
+def check_limits(*, keep: int, chunk: int) -> None:
+    """Refuse a time that is too short to write a batch again in, and calls of too many rows."""
+    at_least("keep", keep, 60)
+    at_least("chunk", chunk, 1)
+    if chunk > _MOST_ROWS:
+        raise InvalidOption(f"chunk must be at most {_MOST_ROWS}, got {chunk}")
 
 
 class Receipt(NamedTuple):

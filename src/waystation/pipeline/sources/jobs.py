@@ -22,16 +22,22 @@ from pyspark.sql.types import StructType
 
 from waystation.core.errors import InvalidOption
 from waystation.core.events import Line
-from waystation.pipeline.options import at_least, parse, split_list
+from waystation.pipeline.options import parse, split_list
 from waystation.pipeline.products import product_named
 from waystation.pipeline.products.facts import RowEncoder
-from waystation.pipeline.sources.batch_writer import BatchWriter, Receipt, batch_keys, receipt_of
+from waystation.pipeline.sources.batch_writer import (
+    KEEP_S,
+    BatchWriter,
+    Receipt,
+    batch_keys,
+    check_limits,
+    receipt_of,
+)
 from waystation.pipeline.sources.jobs_reader import SCHEMA, JobsReader
 from waystation.pipeline.sources.row_writers import DataFrameWriter, QueryWriter, RowsWriter
 from waystation.pipeline.sources.store import URL_VARIABLE, Store, url_of
 
 NAME = "waystation.jobs"
-DAY_S = 86_400
 
 
 class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -71,14 +77,11 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Rows in one script call, at most 1000; the server does nothing else meanwhile."""
     setup: str = ""
     """Layout and options of the queue as JSON; only for `files`."""
-    keep: int = 7 * DAY_S
+    keep: int = KEEP_S
     """Seconds that a batch is remembered after the last write."""
 
     def __post_init__(self) -> None:
-        at_least("keep", self.keep, 60)
-        at_least("chunk", self.chunk, 1)
-        if self.chunk > 1000:
-            raise InvalidOption(f"chunk must be at most 1000, got {self.chunk}")
+        check_limits(keep=self.keep, chunk=self.chunk)
         encoder_of(self.line, self.setup)
         batch_keys(self.queue, self.prefix or "-", self.batch)
 

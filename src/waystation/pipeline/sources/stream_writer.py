@@ -9,7 +9,7 @@ from pyspark.sql.types import MapType, StringType, StructType
 
 from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.pipeline.options import at_least, parse
-from waystation.pipeline.sources.batch_writer import BatchWriter, batch_keys
+from waystation.pipeline.sources.batch_writer import KEEP_S, BatchWriter, batch_keys, check_limits
 from waystation.pipeline.sources.row_writers import RowsWriter
 from waystation.pipeline.sources.scripts import StreamKey, append
 from waystation.pipeline.sources.store import URL_VARIABLE, Store, url_of
@@ -17,7 +17,6 @@ from waystation.pipeline.sources.store import URL_VARIABLE, Store, url_of
 FIELDS = "fields"
 """The column that holds fields of any names."""
 MOST_FIELDS = 1000
-DAY_S = 86_400
 _NAME = "streams"
 _TEXTS = MapType(StringType(), StringType())
 _PLAIN = re.compile(r"[^{}\s\x00-\x1f\x7f]*(\{[^{}\s\x00-\x1f\x7f]+\}[^{}\s\x00-\x1f\x7f]*)?")
@@ -39,15 +38,12 @@ class StreamWriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="came
     """Entries that the stream is trimmed to, approximately; 0 means that it is not trimmed."""
     chunk: int = 200
     """Rows in one script call, at most 1000; the server does nothing else meanwhile."""
-    keep: int = 7 * DAY_S
+    keep: int = KEEP_S
     """Seconds that a batch is remembered after the last write."""
 
     def __post_init__(self) -> None:
-        at_least("keep", self.keep, 60)
+        check_limits(keep=self.keep, chunk=self.chunk)
         at_least("most", self.most, 0)
-        at_least("chunk", self.chunk, 1)
-        if self.chunk > 1000:
-            raise InvalidOption(f"chunk must be at most 1000, got {self.chunk}")
         if not self.stream or not _PLAIN.fullmatch(self.stream):
             raise InvalidOption(
                 "the key of a stream to write to must hold no space and no control character, and "
