@@ -40,14 +40,18 @@ FILES = 4_000
 class Driver:
     """A Spark driver in a process group of its own."""
 
-    def __init__(self, what: str, place: str, url: str, *, dies: str = "") -> None:
+    def __init__(
+        self, what: str, place: str, url: str, *, dies: str = "", python: str = sys.executable
+    ) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.pipeline.drill", what, place],
+            [python, "-m", "tests.pipeline.drill", what, place],
             cwd=PROJECT,
             env={
                 **os.environ,
                 URL: url,
                 DIES: dies,
+                "PYSPARK_PYTHON": python,
+                "PYSPARK_DRIVER_PYTHON": python,
                 "PYTHONPATH": os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")]),
             },
             stdout=subprocess.DEVNULL,

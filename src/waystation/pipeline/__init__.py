@@ -12,7 +12,7 @@ The declarations of all tables are in `waystation.pipeline.tables`. Names are im
 used, so that a program without Spark can still use `waystation.pipeline.spark.java`.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from waystation.core.lazy import names_of
 
@@ -116,7 +116,7 @@ __all__ = [
     "status",
 ]
 
-__getattr__ = names_of(
+_find = names_of(
     __name__,
     {
         "waystation.core.errors": (
@@ -151,3 +151,14 @@ __getattr__ = names_of(
         "tables": "Column Layer Layout Table",
     },
 )
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        return _find(name)
+    except ImportError:
+        # A Spark that is too old lacks what our sources are made of.
+        from waystation.pipeline.storage.spark_versions import require_installed
+
+        require_installed()
+        raise

@@ -7,7 +7,8 @@ from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
 from waystation.core.app import extras
-from waystation.core.errors import InvalidInput
+from waystation.core.errors import InvalidInput, SparkNotStarted
+from waystation.pipeline.storage.spark_versions import require_installed
 
 QUESTIONS = ("costs", "find", "queues", "sql", "status", "views")
 """Commands without Spark, each in a module of its name."""
@@ -31,7 +32,7 @@ class Pipeline(TyperGroup):
         """The names of all commands, or of those that need no Spark where it is not installed."""
         try:
             others = _spark_commands()
-        except InvalidInput:
+        except (InvalidInput, SparkNotStarted):
             others = {}
         return sorted({*QUESTIONS, *others})
 
@@ -64,6 +65,7 @@ def pipeline() -> None:
 
 
 def _spark_commands() -> dict[str, Any]:
+    require_installed()
     module = extras.load(
         "waystation.pipeline.commands.app", extra="spark", purpose="waystation pipeline"
     )

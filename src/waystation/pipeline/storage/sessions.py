@@ -6,6 +6,8 @@ from weakref import WeakKeyDictionary, WeakSet
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 
+from waystation.pipeline.storage.spark_versions import require_supported
+
 REQUIRED = {"spark.sql.session.timeZone": "UTC"}
 """Settings that the pipeline relies on."""
 
@@ -32,6 +34,7 @@ def prepared(spark: SparkSession, *sources: type[DataSource]) -> SparkSession:
 def register(spark: SparkSession, *sources: type[DataSource]) -> None:
     """Register sources with a session, also those that it knows already, and make it active in this
     thread."""
+    require_supported(spark.version)
     # Spark looks for a name in the session of the thread too, and refuses one that it finds there.
     _activate(spark)
     for source in sources:
