@@ -149,7 +149,7 @@ def differences(root: str, many: int, questions: int) -> int:
     asking = Questions(many)
     wrong = 0
     with duckdb.connect(config={"threads": 2}) as db:
-        db.execute("set TimeZone = 'UTC'")
+        db.execute("set TimeZone = 'UTC'; set enable_progress_bar = false")
         jobs.describe(db, 0, many, many)
         db.execute("create table every_job as from jobs")
         for _ in range(questions):

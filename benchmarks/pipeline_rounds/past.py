@@ -64,7 +64,7 @@ def write(root: str, events: int) -> Iterator[int]:
             queues=QUEUES,
         )
         with duckdb.connect() as db, PartWriter.of(root, EVENTS) as writer:
-            db.execute("set TimeZone = 'UTC'")
+            db.execute("set TimeZone = 'UTC'; set enable_progress_bar = false")
             for batch in db.sql(query).to_arrow_reader(100_000):
                 writer.write(batch.select(EVENTS.names))
         batch = BatchId("past", first)

@@ -35,6 +35,7 @@ from waystation.pipeline.sources.store import Store, url_of, url_option
 from waystation.pipeline.sources.streams import EventOptions, Streams
 from waystation.pipeline.spark.errors import translated
 from waystation.pipeline.storage import changes
+from waystation.pipeline.storage.opened import kept_open
 from waystation.pipeline.storage.places import missing_connector
 from waystation.pipeline.tables import EVENTS
 
@@ -84,12 +85,13 @@ def run(history: History, options: RunOptions, progress: Progress | None = None)
     progress = progress or NoProgress()
     began = time.monotonic()
     raise_stream_limits(options.events, keeps_payloads=options.payloads.keep)
-    snapshot = _snapshot(history, options, progress)
-    progress.begin("reading events")
-    intake = Intake(history.root, options.events, options.payloads)
-    stored = _store(history, options, intake, progress)
-    recommendations = _refresh(history, options, snapshot, progress)
-    return _result(history, stored, recommendations, began)
+    with kept_open():
+        snapshot = _snapshot(history, options, progress)
+        progress.begin("reading events")
+        intake = Intake(history.root, options.events, options.payloads)
+        stored = _store(history, options, intake, progress)
+        recommendations = _refresh(history, options, snapshot, progress)
+        return _result(history, stored, recommendations, began)
 
 
 @translated()
@@ -115,8 +117,10 @@ def follow(
             _wait_for(snapshot, history, reading, stop, progress)
             if stop.is_set():
                 break
-            recommendations = _refresh(history, options, snapshot, progress)
-            on_round(_result(history, reading.events - counted, recommendations, began))
+            with kept_open():
+                recommendations = _refresh(history, options, snapshot, progress)
+                result = _result(history, reading.events - counted, recommendations, began)
+            on_round(result)
             counted = reading.events
             stop.wait(max(0.0, seconds(options.refresh_every) - (time.monotonic() - began)))
         progress.begin("finishing the present batch")

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable
 
-from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
 from waystation.core.errors import CheckpointDamaged
@@ -24,6 +23,7 @@ from waystation.pipeline.sources.offsets import StreamRange
 from waystation.pipeline.sources.stream_ends import end_of
 from waystation.pipeline.sources.streams import EventOptions, Streams
 from waystation.pipeline.storage.delta import BatchId
+from waystation.pipeline.storage.opened import opened
 from waystation.pipeline.tables import EVENTS
 
 TRIES = 20
@@ -64,7 +64,7 @@ class Intake:
     def _round(self) -> int | None:
         """One round; None when another driver has committed the same number first."""
         path = EVENTS.path(self._root)
-        known = DeltaTable(path) if DeltaTable.is_deltatable(path) else None
+        known = opened(path)
         number = 1 if known is None else commits.number_of(known) + 1
         ranges = self.ranges()
         if not ranges:

@@ -19,7 +19,8 @@ from waystation.pipeline.progress import NoProgress, Progress
 from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.storage import delta, filesystems
-from waystation.pipeline.storage.arrow import fs, pa
+from waystation.pipeline.storage.arrow import fs
+from waystation.pipeline.storage.opened import files_of
 from waystation.pipeline.tables import Layer, Table, every
 
 KEEP_H = 7 * 24
@@ -81,7 +82,7 @@ def _compact_whole(root: str, table: Table) -> Compacted:
 
 def _compact_partly(root: str, table: Table) -> Iterator[Compacted]:
     path = table.path(root)
-    files = pa.table(DeltaTable(path).get_add_actions(flatten=True)).to_pylist()
+    files = files_of(path).to_pylist()
     small = Counter(each.get("partition.date") for each in files if each["size_bytes"] < SMALL)
     crowded = [day for day, many in small.items() if many > MANY]
     has_old_files = _is_rewritten(table) and _stored_files(path) > len(files) + MOST_OLD

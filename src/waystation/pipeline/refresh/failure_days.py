@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from deltalake import (
-    DeltaTable,
     write_deltalake,  # pyright: ignore[reportUnknownVariableType]
 )
 
@@ -17,6 +16,7 @@ from waystation.pipeline.gold.failures import kinds
 from waystation.pipeline.products.facts import HistoryFrames
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, pc
+from waystation.pipeline.storage.opened import files_of
 from waystation.pipeline.storage.sql import conform, to_arrow
 from waystation.pipeline.tables import FAILED_ITEMS, FAILURE_DAYS
 
@@ -42,9 +42,8 @@ def counted(root: str, frames: HistoryFrames, stale: Mapping[dt.date, str | None
     found = to_arrow(kinds(frames.read(FAILED_ITEMS, days=days), by_day=True))
     files = pa.array([stale[day] for day in found["day"].to_pylist()], pa.string())
     fresh = conform(found.append_column("counted_from", files), FAILURE_DAYS.schema)
-    path = FAILURE_DAYS.path(root)
-    delta.open_table(path, FAILURE_DAYS.schema)
-    _write(path, fresh, mode="overwrite", predicate=_of_days(days))
+    there = delta.open_table(FAILURE_DAYS.path(root), FAILURE_DAYS.schema)
+    _write(there, fresh, mode="overwrite", predicate=_of_days(days))
     is_stale = pc.is_in(known["day"], pa.array(days, pa.date32()))
     return pa.concat_tables([known.filter(pc.invert(is_stale)), fresh])
 
@@ -56,12 +55,10 @@ def with_open(of_ended: Any, frames: HistoryFrames) -> Any:
 
 
 def _files(root: str) -> dict[dt.date, str]:
-    path = FAILED_ITEMS.path(root)
-    if not DeltaTable.is_deltatable(path):
-        return {}
-    added: Any = DeltaTable(path).get_add_actions(flatten=True)
+    files = files_of(FAILED_ITEMS.path(root))
     found: dict[dt.date, list[str]] = {}
-    for file in pa.table(added).to_pylist():
+    rows: list[dict[str, Any]] = [] if files is None else files.to_pylist()
+    for file in rows:
         found.setdefault(file["partition.date"], []).append(file["path"])
     return {day: _name(paths) for day, paths in found.items()}
 

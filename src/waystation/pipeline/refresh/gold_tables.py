@@ -209,14 +209,13 @@ def refresh(
 
 def _write_table(root: str, table: Table, rows: Frame, hours: Hours) -> None:
     """Replace the rows of a table, or those of these hours where it has hours."""
-    path = table.path(root)
-    delta.open_table(path, table.schema, table.partitions)
+    there = delta.open_table(table.path(root), table.schema, table.partitions)
     found = conform(rows, table.schema)
     if "hour" not in table.key:
-        _write(path, found, mode="overwrite")
+        _write(there, found, mode="overwrite")
     elif hours:
         mine = found.filter(hours.arrow_filter(pc.field("hour")))
-        _write(path, mine, mode="overwrite", predicate=hours.delta_predicate("hour"))
+        _write(there, mine, mode="overwrite", predicate=hours.delta_predicate("hour"))
 
 
 def _nothing(table: Table) -> Frame:

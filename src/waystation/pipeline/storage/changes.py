@@ -9,11 +9,13 @@ from deltalake import DeltaTable
 from waystation.core.errors import HistoryCut
 from waystation.pipeline.storage import filesystems
 from waystation.pipeline.storage.arrow import pa
+from waystation.pipeline.storage.opened import opened
 
 
 def version(path: str) -> int | None:
     """The newest version of a table; None when there is no table."""
-    return DeltaTable(path).version() if DeltaTable.is_deltatable(path) else None
+    table = opened(path)
+    return None if table is None else table.version()
 
 
 class NewFile(NamedTuple):

@@ -32,6 +32,7 @@ from waystation.pipeline import tables
 from waystation.pipeline.storage.arrow import dataset, pa, pc, pq
 from waystation.pipeline.storage.filesystems import filesystem
 from waystation.pipeline.storage.notes import VERSION_NOTE, metadata, noted
+from waystation.pipeline.storage.opened import files_of, opened
 from waystation.pipeline.storage.parts import Part, PartWriter
 from waystation.pipeline.storage.places import is_remote, missing_connector
 from waystation.pipeline.storage.schemas import schema_of
@@ -40,6 +41,8 @@ from waystation.pipeline.tables import Layer, Table
 
 FEW = 100_000
 """Rows that this process writes sooner than tasks, which have to be started first."""
+COMMITS_TO_REPLAY = 20
+"""Most commits after a checkpoint: whoever opens a table reads each of them."""
 
 
 class BatchId(NamedTuple):
@@ -93,7 +96,11 @@ def open_table(path: str, columns: StructType, partitions: Sequence[str] = ()) -
         if not is_remote(path):
             Path(path).mkdir(parents=True, exist_ok=True)
         DeltaTable.create(
-            path, _delta_schema(columns), mode="ignore", partition_by=list(partitions) or None
+            path,
+            _delta_schema(columns),
+            mode="ignore",
+            partition_by=list(partitions) or None,
+            configuration={"delta.checkpointInterval": str(COMMITS_TO_REPLAY)},
         )
     table = DeltaTable(path)
     if lacking := _lacking(table, columns):
@@ -108,9 +115,8 @@ def discard(path: str, parts: Iterable[Part]) -> None:
     if not parts:
         return
     files, root = filesystem(path)
-    held: set[str] = set()
-    if DeltaTable.is_deltatable(path):
-        held = set(pa.table(DeltaTable(path).get_add_actions())["path"].to_pylist())
+    known = files_of(path)
+    held: set[str] = set() if known is None else set(known["path"].to_pylist())
     for part in parts:
         if part.path not in held:
             with suppress(FileNotFoundError):
@@ -206,9 +212,8 @@ def _shown(field: Field) -> str:
 
 def last_batch(path: str, application: str) -> int | None:
     """The last batch of an application that was committed to a table."""
-    if not DeltaTable.is_deltatable(path):
-        return None
-    return DeltaTable(path).transaction_version(application)
+    table = opened(path)
+    return None if table is None else table.transaction_version(application)
 
 
 def read(
@@ -338,13 +343,13 @@ class Summary(NamedTuple):
 
 def summary(path: str, *, counted: str, spanned: str) -> Summary:
     """Figures about a table from the statistics in its log; files without them are read."""
-    if not DeltaTable.is_deltatable(path):
+    files = files_of(path)
+    if files is None:
         return Summary()
-    opened: Any = DeltaTable(path)
     names = (f"null_count.{counted}", f"min.{spanned}", f"max.{spanned}", "num_records")
     rows = nulls = 0
     found: list[Any] = []
-    for file in pa.table(opened.get_add_actions(flatten=True)).to_pylist():
+    for file in files.to_pylist():
         if all(file.get(name) is not None for name in names):
             rows, nulls = rows + file["num_records"], nulls + file[names[0]]
             found += [file[names[1]], file[names[2]]]
@@ -387,10 +392,8 @@ def values(
 
 def _described(path: str, days: Sequence[dt.date] | None, within: Within | None) -> Any:
     """The files of a table that may hold wanted rows, with their statistics; None: no table."""
-    if not DeltaTable.is_deltatable(path):
-        return None
-    found = pa.table(DeltaTable(path).get_add_actions(flatten=True))
-    if not found.num_rows:
+    found = files_of(path)
+    if found is None or not found.num_rows:
         return found
     if days is not None:
         found = found.filter(pc.is_in(found["partition.date"], pa.array(days, pa.date32())))

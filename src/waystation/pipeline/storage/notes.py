@@ -7,6 +7,7 @@ import msgspec
 from deltalake import DeltaTable
 
 from waystation.pipeline import tables
+from waystation.pipeline.storage.opened import opened
 
 NOTES = "waystation"
 """The field of a commit that holds its notes."""
@@ -21,7 +22,8 @@ def metadata(notes: Mapping[str, Any]) -> dict[str, str]:
 
 def last_note(path: str, wanted: str) -> Any:
     """The newest note of this name in the commits of a table; None when there is none."""
-    return noted(DeltaTable(path), wanted) if DeltaTable.is_deltatable(path) else None
+    table = opened(path)
+    return None if table is None else noted(table, wanted)
 
 
 def noted(table: DeltaTable, wanted: str) -> Any:
