@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -168,6 +169,36 @@ async def test_a_slot_that_was_cancelled_from_outside_is_replaced(line: Line) ->
         slots[0].cancel()
         await asyncio.sleep(0.01)
         await until(line, [await line.add(attempts=1)], "completed")
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+async def test_a_slot_that_is_cancelled_while_it_settles_loses_nothing(
+    line: Line, calls: int
+) -> None:
+    """A handler may leave something behind that cancels the task it ran in, when it has ended."""
+    ids = [await line.add(attempts=1) for _ in range(8)]
+    notes = Notes()
+    begun: list[Any] = []
+    delays = itertools.cycle((None, 0.0001, 0.0003))
+
+    async def handle(work: Any) -> str:
+        begun.append(work)
+        task = asyncio.current_task()
+        assert task
+        loop = asyncio.get_running_loop()
+        # The slot waits for the store by then, or the answer is there already.
+        if delay := next(delays):
+            loop.call_later(delay, task.cancel)
+        else:
+            loop.call_soon(task.cancel)
+        return "done"
+
+    async with working(line, handle, notes, concurrency=1, calls=calls):
+        await until(line, ids, "completed")
+
+    assert sorted(notes.settled_ids) == sorted(ids)
+    assert not notes.refused_ids
+    assert len(begun) == len(ids)
 
 
 async def test_settled_is_told_for_the_failed_attempt(line: Line) -> None:

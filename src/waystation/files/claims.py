@@ -16,7 +16,7 @@ from waystation.core.breaker import BreakerOptions
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.durations import milliseconds, seconds
 from waystation.core.errors import LeaseLost, StoreError
-from waystation.core.line.lost_answers import LostAnswers
+from waystation.core.line.lost_answers import LOST, LostAnswers
 from waystation.core.line.server_time import script_time
 from waystation.core.line.wake_up import WakeUp
 from waystation.core.outcome import Done, Failed
@@ -127,7 +127,7 @@ class FileSource:
                 codes = settlement.codes[len(aside) :]
                 aside, found = [], [*found, *claims]
                 await self._sort(sent, codes, stored, refused)
-        except StoreError:
+        except LOST:
             self._reader.aside = aside + self._reader.aside
             self._held.difference_update(found)
             self._found = [each.raw for each in found] + self._found
@@ -183,7 +183,7 @@ class FileSource:
         self._under_way += 1
         try:
             settlement = await self._send(self._keys, self.worker, records, want, plan, picks)
-        except StoreError:
+        except LOST:
             # It may have fetched something whose answer never came.
             self._in_doubt = self._in_doubt or want > 0
             plan.release()

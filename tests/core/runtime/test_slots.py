@@ -24,7 +24,7 @@ async def test_what_is_done_before_it_is_interrupted_is_not_handed_back(batch: i
         handler_of(handle, concurrency=1, batch=batch),
         concurrency=1,
         timeout_s=None,
-        finished=lambda claim, outcome, took: ended.append(outcome),
+        finished=lambda claim, outcome, took, alone: ended.append(outcome),
     )
     claim = Claim(id="1", token="t", work="A1")
     slots.run([claim])

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import random
 import time
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
@@ -101,6 +102,178 @@ async def test_a_lone_job_is_filed_at_once() -> None:
                 await asyncio.sleep(0.001)
         assert source.entries["2"].state == "active"
         blocked.set()
+
+
+class Callers(Recorded):
+    """Remembers which task has filed what, and how many calls were under way at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.filed_by: list[asyncio.Task[Any] | None] = []
+        self.bug: Exception | None = None
+        self.let_file = asyncio.Event()
+        self.let_file.set()
+        self.most = self._under_way = 0
+
+    async def settle(self, settled: Sequence[Settled[Any]], *, claim: int) -> Reply[Any]:
+        if settled:
+            self.filed_by.append(asyncio.current_task())
+            if self.bug:
+                raise self.bug
+        self._under_way += 1
+        self.most = max(self.most, self._under_way)
+        try:
+            if settled:
+                await self.let_file.wait()
+            return await super().settle(settled, claim=claim)
+        finally:
+            self._under_way -= 1
+
+
+async def test_a_slot_beside_which_nothing_runs_files_its_outcome_itself() -> None:
+    source = Callers()
+    for _ in range(5):
+        source.add("work")
+    ran_in: list[asyncio.Task[Any] | None] = []
+
+    async def handle(work: Any) -> None:
+        await asyncio.sleep(0)
+        ran_in.append(asyncio.current_task())
+
+    async with working(source, handle, concurrency=1):
+        await until_all(source)
+
+    assert source.filed_by == ran_in
+    assert [settled for settled, _ in source.calls if settled] == [1] * 5
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+async def test_a_call_of_a_slot_that_fails_is_made_again(
+    monkeypatch: pytest.MonkeyPatch, calls: int
+) -> None:
+    pauses: list[int] = []
+
+    class Patience:
+        def pause_ms(self, tries: int, dice: object) -> int:
+            pauses.append(tries)
+            return 1
+
+    monkeypatch.setattr(worker_module, "_RETRY_BACKOFF", Patience())
+    source = Recorded()
+    for number in range(20):
+        source.add(number)
+    ran: list[int] = []
+
+    async def handle(number: int) -> None:
+        ran.append(number)
+        if number % 3 == 0:
+            source.trouble = [StoreUnreachable("gone") for _ in range(2)]
+
+    async with working(source, handle, concurrency=1, calls=calls):
+        await until_all(source)
+
+    assert ran == list(range(20))
+    assert pauses == [1, 2] * 7
+
+
+async def test_a_slot_that_is_cancelled_while_it_files_leaves_its_call_to_a_lane() -> None:
+    source = Callers()
+    first, second = source.add("first"), source.add("second")
+    waiting = asyncio.Event()
+
+    async def handle(work: Any) -> None:
+        task = asyncio.current_task()
+        assert task
+        if work == "first":
+            source.let_file.clear()
+            asyncio.get_running_loop().call_soon(task.cancel)
+            asyncio.get_running_loop().call_later(0.01, source.let_file.set)
+        else:
+            waiting.set()
+            await asyncio.Event().wait()
+
+    async with working(source, handle, concurrency=1) as worker, asyncio.timeout(LIMIT_S):
+        await waiting.wait()
+        # The slot that has taken the other's place can be stopped like any.
+        assert worker.cancel(second)
+        while source.entries[second].state != "failed":
+            await asyncio.sleep(0.001)
+
+    assert source.entries[first].state == "completed"
+    assert source.entries[first].attempts_made == 1
+
+
+async def test_a_worker_that_is_cancelled_while_a_slot_files_starts_nothing_more() -> None:
+    source = Callers()
+    source.let_file.clear()
+    for each in ("first", "second"):
+        source.add(each)
+    ran: list[Any] = []
+
+    async def handle(work: Any) -> None:
+        ran.append(work)
+
+    worker = Worker(source, handler_of(handle, concurrency=1))
+    running = asyncio.create_task(worker.run())
+    async with asyncio.timeout(LIMIT_S):
+        while not source.filed_by:
+            await asyncio.sleep(0.001)
+        running.cancel()
+        source.let_file.set()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    assert ran == ["first"]
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+async def test_no_more_calls_are_under_way_than_there_may_be(calls: int) -> None:
+    source = Callers()
+    for _ in range(300):
+        source.add("work")
+
+    async def handle(work: Any) -> None:
+        if random.random() < 0.5:
+            await asyncio.sleep(0)
+
+    async with working(source, handle, concurrency=7, batch_limit=3, calls=calls):
+        await until_all(source)
+
+    assert source.most <= calls
+
+
+async def test_what_ends_in_one_turn_is_filed_in_one_call() -> None:
+    source = Recorded()
+    for _ in range(10):
+        source.add("work")
+    begun: list[Any] = []
+    ended = asyncio.Event()
+
+    async def handle(work: Any) -> None:
+        begun.append(work)
+        await ended.wait()
+
+    async with working(source, handle, concurrency=10):
+        async with asyncio.timeout(LIMIT_S):
+            while len(begun) < 10:
+                await asyncio.sleep(0.001)
+        ended.set()
+        await until_all(source)
+
+    assert [settled for settled, _ in source.calls if settled] == [10]
+
+
+async def test_a_mistake_in_a_source_ends_the_worker_whoever_has_called_it() -> None:
+    source = Callers()
+    source.bug = ZeroDivisionError("a mistake")
+    source.add("work")
+
+    worker = Worker(source, handler_of(no_op, concurrency=1))
+    async with asyncio.timeout(LIMIT_S):
+        with pytest.raises(ZeroDivisionError, match="a mistake"):
+            await worker.run()
+
+    assert len(source.filed_by) == 1
 
 
 async def test_a_source_that_cannot_be_reached_is_asked_again_and_nothing_is_lost() -> None:

@@ -4,16 +4,22 @@ Such a call may have claimed jobs. They are ours, and nobody works on them: left
 stall, and a job that stalls too often is given up. So every call has a lease token of its own, by
 which the next call finds what a lost one has claimed.
 
+A call that was cancelled is such a one as well: the store does not know that nobody listens.
+
 It may have stored outcomes, too. They are sent again as they were, and one that is refused then
 has perhaps been stored by the first call, which the product can see from what is stored.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
 from waystation.core import identity
 from waystation.core.errors import StoreError, StoreUnreachable
 from waystation.core.runtime.claim import Claim, Settled
+
+LOST = StoreError, asyncio.CancelledError
+"""What a call raises of which nobody knows whether it took effect."""
 
 W = TypeVar("W")
 R = TypeVar("R")
@@ -55,7 +61,7 @@ class LostAnswers(Generic[W, R]):
         self.tokens.clear()
         try:
             return await look(tokens)
-        except StoreError:
+        except LOST:
             self.tokens.update(tokens)
             raise
 
@@ -72,7 +78,7 @@ class _Calling:
         return self._token
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if self._want and isinstance(error, StoreUnreachable):
+        if self._want and isinstance(error, StoreUnreachable | asyncio.CancelledError):
             self._lost.add(self._token)
 
 
@@ -89,7 +95,7 @@ class _Settling(Generic[W, R]):
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         in_doubt = self._answers.in_doubt
-        if isinstance(error, StoreError):
+        if isinstance(error, LOST):
             self._answers.tokens.update(self._tokens)
             for each in self._sent:
                 in_doubt.setdefault(each[0].claim, each)

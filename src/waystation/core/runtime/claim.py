@@ -74,8 +74,8 @@ Extend: TypeAlias = Callable[[Sequence[Claim[Any]]], Awaitable[Sequence[Claim[An
 class Source(Protocol[W]):
     """Where work comes from; three of the four lines are one.
 
-    Calls may be under way two at a time, and a call that raises `StoreUnreachable` is made again
-    with the same outcomes, so an outcome filed twice must be refused the second time.
+    Calls may be under way two at a time, and a call that raises `StoreUnreachable` or is cancelled
+    is made again with the same outcomes, so an outcome filed twice must be refused the second time.
     """
 
     async def settle(self, settled: Sequence[Settled[W]], *, claim: int) -> Reply[W]:

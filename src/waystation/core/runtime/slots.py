@@ -43,8 +43,15 @@ class Slots(Generic[W]):
         *,
         concurrency: int,
         timeout_s: float | None,
-        finished: Callable[[Claim[W], Outcome | None, float], None],
+        finished: Callable[
+            [Claim[W], Outcome | None, float, bool], Coroutine[Any, Any, None] | None
+        ],
     ) -> None:
+        """`finished` is told of what has ended, with its outcome and the seconds that it took.
+
+        Last, whether a slot that has nothing to do now says so, as have all the others: that slot
+        awaits what it gets.
+        """
         self._handler = handler
         self._concurrency = concurrency
         self._timeout_s = timeout_s
@@ -58,16 +65,16 @@ class Slots(Generic[W]):
         self._surplus = 0
         self._closing = False
 
-    def run(self, claims: Sequence[Claim[W]]) -> None:
-        """Start these as soon as there is a slot for them."""
+    def run(self, claims: Sequence[Claim[W]], *, wake: int = 1) -> None:
+        """Start these as soon as there is a slot for them; 0 wakes none, where a slot asks."""
         self._ready.extend(claims)
-        self._wake(1)
+        self._wake(wake)
 
     def stop(self, claim: Claim[W], outcome: Outcome | None) -> bool:
         """End one piece of work with this outcome; None means that nobody wants to know."""
         if claim in self._ready:
             self._ready.remove(claim)
-            self._finished(claim, outcome, 0.0)
+            self._finished(claim, outcome, 0.0, False)
             return True
         if claim not in self._running:
             return False
@@ -89,7 +96,7 @@ class Slots(Generic[W]):
     def give_back_ready(self) -> None:
         """Hand back what has not begun, the newest first, so that the oldest is next in line."""
         while self._ready:
-            self._finished(self._ready.pop(), Returned(), 0.0)
+            self._finished(self._ready.pop(), Returned(), 0.0, False)
 
     def resize(self, concurrency: int) -> None:
         """Have so many slots from now on; those that are too many end when they are free."""
@@ -138,7 +145,7 @@ class Slots(Generic[W]):
         for claim in left:
             del self._running[claim]
             lost = Failed(WorkError("the slot that ran the handler has ended"))
-            self._finished(claim, self._verdicts.pop(claim, lost), 0.0)
+            self._finished(claim, self._verdicts.pop(claim, lost), 0.0, False)
         self._wake(len(self._ready))
 
     def _suspended(self) -> None:
@@ -184,7 +191,9 @@ class Slots(Generic[W]):
         if self._verdicts and claim in self._verdicts:
             outcome = self._judged(claim, outcome, task)
         del self._running[claim]
-        self._finished(claim, outcome, took)
+        alone = not (self._ready or self._running or task.cancelling())
+        if (call := self._finished(claim, outcome, took, alone)) is not None:
+            await call
         if task.cancelling():
             await go_on(task)
 
@@ -203,7 +212,7 @@ class Slots(Generic[W]):
         ]
         for claim, outcome in zip(claims, judged, strict=True):
             del self._running[claim]
-            self._finished(claim, outcome, took)
+            self._finished(claim, outcome, took, False)
         if task.cancelling():
             await go_on(task)
 
