@@ -22,6 +22,7 @@ PAYLOAD_LIMIT = 10 * 2**20
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
+_U = ord("u")
 _FORGOTTEN = re.compile(r"\b(?:coroutine|Future|Task) is unsupported$")
 
 
@@ -129,8 +130,8 @@ def _written(value: object) -> bytes:
     try:
         raw = _encode(value)
         # The encoder writes NaN and the infinities as null, so only output with a null needs a
-        # look.
-        if b"null" in raw and value is not None:
+        # look. Most have no "u", and to look for a byte costs a tenth of looking for a word.
+        if _U in raw and raw.find(b"null") >= 0 and value is not None:
             _refuse_unwritable_numbers(value)
     except (UnicodeEncodeError, InvalidInput):
         raise
