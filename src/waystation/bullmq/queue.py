@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Any, ClassVar, Literal, TypeAlias, Unpack, cast
 
 from msgspec import UNSET
@@ -439,26 +440,35 @@ class Queue(QueueClient):
         self, store: Store, batches: Iterable[list[Packed]], sent: list[Added]
     ) -> None:
         # Each batch waits for the reply to the last: accepted after one that was refused, it would
-        # be ahead of it once that is sent again. Meanwhile the reply before is read.
+        # be ahead of it once that is sent again. Meanwhile the reply before is read, and the next
+        # batch is packed, so that the store waits for neither.
         last: list[Packed] = []
         under_way: asyncio.Task[list[Any]] | None = None
         for batch in batches:
-            ids = await under_way if under_way else []
-            under_way = asyncio.create_task(self._request(store, batch))
-            await asyncio.sleep(0)
+            request = self._prepared(store, batch)
+            ids = await self._signed(store, under_way) if under_way else []
+            under_way = asyncio.create_task(request())
             sent += self._as_added(store, last, ids)
             last = batch
         if under_way:
-            sent += self._as_added(store, last, await under_way)
+            sent += self._as_added(store, last, await self._signed(store, under_way))
 
     async def _request(self, store: Store, packed: list[Packed]) -> list[Any]:
-        ids = await scripts.add(
+        return await self._signed(store, self._prepared(store, packed)())
+
+    def _prepared(
+        self, store: Store, packed: list[Packed]
+    ) -> Callable[[], Coroutine[Any, Any, list[Any]]]:
+        return scripts.add.prepare(
             store.durable,
             self._keys,
             base=self._keys.base,
             now=SERVER_TIME,
-            jobs=[part for job in packed for part in job],
+            jobs=list(chain.from_iterable(packed)),
         )
+
+    async def _signed(self, store: Store, request: Awaitable[list[Any]]) -> list[Any]:
+        ids = await request
         if not self._is_signed:
             # Not when it is opened: whoever only reads a queue must not make one.
             self._is_signed = await sign(store.hot, self._keys)

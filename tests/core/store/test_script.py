@@ -251,6 +251,19 @@ async def test_a_door_takes_the_hot_path_too(redis_url: str, written: Written) -
             await fail.fail(store.hot, fail.keys)
 
 
+@pytest.mark.parametrize("way", ["hot", "redis"])
+async def test_a_prepared_step_is_taken_when_it_is_called(
+    redis_url: str, written: Written, way: str
+) -> None:
+    doors = written({"push": PUSH}, args="value: str")
+    async with await connect(redis_url) as store:
+        client = getattr(store, way)
+        steps = [doors.push.prepare(client, doors.keys, value=value) for value in "abc"]
+        await store.redis.script_flush()
+        assert [await step() for step in reversed(steps)] == [1, 2, 3]
+        assert await store.redis.lrange(doors.keys.wait, 0, -1) == [b"a", b"b", b"c"]
+
+
 async def test_a_door_finds_its_node_in_a_cluster(written: Written) -> None:
     doors = written({"push": PUSH}, args="value: str")
     with embedded.cluster_node() as node:

@@ -54,6 +54,16 @@ class Pipe:
             line = await self._ready()
         return await line.call(args)
 
+    def packed(self, *args: Any) -> "Callable[[], asyncio.Future[Any] | None]":
+        """Pack one command; calling the result sends it, or gives None where it has to wait."""
+        command = _packed(args)
+
+        def send() -> "asyncio.Future[Any] | None":
+            line = self._line
+            return None if line is None or line.lost or line.full else line.send(command)
+
+        return send
+
     async def in_a_row(self, *commands: tuple[Any, ...]) -> list[Any]:
         """Send commands behind each other on one connection; errors are among the answers."""
         line = await self._ready()
@@ -143,17 +153,20 @@ class _Line(asyncio.Protocol):
 
     def call(self, args: tuple[Any, ...]) -> asyncio.Future[Any]:
         """Put a command on its way; its answer comes through the future."""
+        return self.send(_packed(args))
+
+    def send(self, packed: bytes) -> asyncio.Future[Any]:
+        """Put a packed command on its way."""
         answer: asyncio.Future[Any] = self._loop.create_future()
         if self.lost:
             answer.set_exception(StoreUnreachable(_LOST))
             return answer
-        packed = cast(bytes, hiredis.pack_command(args))
         if self._gathering:
             self._unsent.append(packed)
         else:
             if self._waiting:
                 self._gathering = True
-                self._loop.call_soon(self._send)
+                self._loop.call_soon(self._send_rest)
             self._transport.write(packed)
         self._waiting.append((answer, self._loop.time()))
         if self._alarm is None:
@@ -201,7 +214,7 @@ class _Line(asyncio.Protocol):
         if not self._gone.done():
             self._gone.set_result(None)
 
-    def _send(self) -> None:
+    def _send_rest(self) -> None:
         self._gathering = False
         unsent, self._unsent = self._unsent, []
         if unsent and not self.lost:
@@ -228,6 +241,10 @@ class _Line(asyncio.Protocol):
             answer, _ = self._waiting.popleft()
             if not answer.done():
                 answer.set_exception(StoreUnreachable(sentence))
+
+
+def _packed(args: tuple[Any, ...]) -> bytes:
+    return cast(bytes, hiredis.pack_command(args))
 
 
 def _taken_over(connection: AbstractConnection) -> asyncio.StreamWriter:

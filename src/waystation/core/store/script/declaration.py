@@ -109,11 +109,34 @@ class LuaScript(Generic[P, R]):
         """Take the step."""
         return self._call(args, *cast("tuple[Any, ...]", given))
 
-    async def _call(self, args: Mapping[str, Any], client: Client, keys: Any = None) -> R:
+    def prepare(self, *given: P.args, **args: P.kwargs) -> Callable[[], Coroutine[Any, Any, R]]:
+        """Pack the step now; calling the result sends it at once, and awaiting that gets the reply.
+
+        Where the client cannot do that, it is sent when it is awaited.
+        """
+        return self._prepared(args, *cast("tuple[Any, ...]", given))
+
+    def _prepared(
+        self, args: Mapping[str, Any], client: Client, keys: Any = None
+    ) -> Callable[[], Coroutine[Any, Any, R]]:
         count, slots = self._slots(keys, args)
+        pack = getattr(client, "packed", None)
+        send = pack("EVALSHA", self.sha, count, *slots) if pack else None
+        return lambda: self._call(args, client, keys, (count, slots, send() if send else None))
+
+    async def _call(
+        self,
+        args: Mapping[str, Any],
+        client: Client,
+        keys: Any = None,
+        prepared: tuple[int, list[Any], Awaitable[Any] | None] | None = None,
+    ) -> R:
+        count, slots, under_way = prepared or (*self._slots(keys, args), None)
         try:
             try:
-                answer = await client.execute_command("EVALSHA", self.sha, count, *slots)
+                if under_way is None:
+                    under_way = client.execute_command("EVALSHA", self.sha, count, *slots)
+                answer = await under_way
             except NoScriptError:
                 # Nothing has run; EVAL sends the text, runs it and leaves it there for next time.
                 answer = await client.execute_command("EVAL", self.source, count, *slots)
