@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from waystation.pipeline.feedback.recommendations import write_recommendations
 from waystation.pipeline.feedback.wait_models import write_models
 from waystation.pipeline.gold.capacity import DEFAULT_TARGET_MS
 from waystation.pipeline.history import History
+from waystation.pipeline.lineage.opening import Lineage, opened
 from waystation.pipeline.maintenance.compaction import compact_where_needed
 from waystation.pipeline.maintenance.erasure import first_day_kept, retain_payloads
 from waystation.pipeline.payloads.followed import mark_followed
@@ -56,6 +57,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the keys of files; None means the default ones."""
     write_back: bool = True
     """Whether recommendations are written to the queues."""
+    lineage: str = ""
+    """URL of an OpenLineage server, or a file, that gets events about each round; empty: none."""
     batch_every: Duration = 5.0
     """Time between two batches of events, for `follow`."""
     refresh_every: Duration = 30.0
@@ -84,9 +87,10 @@ def run(history: History, options: RunOptions, progress: Progress | None = None)
     """Store all events that the streams hold now, and refresh silver and gold."""
     progress = progress or NoProgress()
     began = time.monotonic()
-    raise_stream_limits(options.events, keeps_payloads=options.payloads.keep)
-    with kept_open():
+    with kept_open(), _lineage(history, options) as lineage, lineage.round() as told:
+        raise_stream_limits(options.events, keeps_payloads=options.payloads.keep)
         snapshot = _snapshot(history, options, progress)
+        told.reads(snapshot.ends)
         progress.begin("reading events")
         intake = Intake(history.root, options.events, options.payloads)
         stored = _store(history, options, intake, progress)
@@ -107,19 +111,20 @@ def follow(
     Reading does not wait for refreshes, because entries that are read late may be trimmed by then.
     """
     progress = progress or NoProgress()
-    raise_stream_limits(options.events, keeps_payloads=options.payloads.keep)
-    reading = _reading(history, options)
     counted = 0
-    with _stopped(reading):
+    with _lineage(history, options) as lineage, _following(history, options) as reading:
         while not stop.is_set() and reading.is_running():
             began = time.monotonic()
-            snapshot = _snapshot(history, options, progress)
-            _wait_for(snapshot, history, reading, stop, progress)
-            if stop.is_set():
-                break
-            with kept_open():
-                recommendations = _refresh(history, options, snapshot, progress)
-                result = _result(history, reading.events - counted, recommendations, began)
+            with lineage.round() as told:
+                snapshot = _snapshot(history, options, progress)
+                told.reads(snapshot.ends)
+                _wait_for(snapshot, history, reading, stop, progress)
+                if stop.is_set():
+                    told.was_stopped()
+                    break
+                with kept_open():
+                    recommendations = _refresh(history, options, snapshot, progress)
+                    result = _result(history, reading.events - counted, recommendations, began)
             on_round(result)
             counted = reading.events
             stop.wait(max(0.0, seconds(options.refresh_every) - (time.monotonic() - began)))
@@ -139,6 +144,20 @@ def _store(history: History, options: RunOptions, intake: Intake, progress: Prog
             reading.wait(1)
     intake.mark(ranges)
     return reading.events
+
+
+def _lineage(history: History, options: RunOptions) -> AbstractContextManager[Lineage]:
+    url = url_of(options.events.url, options.events.url_env)
+    return opened(options.lineage, root=history.root, url=url)
+
+
+@contextmanager
+def _following(history: History, options: RunOptions) -> Generator[Ingest | IntakeLoop]:
+    """Store events batch after batch, until the block ends."""
+    raise_stream_limits(options.events, keeps_payloads=options.payloads.keep)
+    reading = _reading(history, options)
+    with _stopped(reading):
+        yield reading
 
 
 def _reading(history: History, options: RunOptions) -> Ingest | IntakeLoop:

@@ -47,17 +47,42 @@ def _records(action: dict[str, Any]) -> int:
     return stats.get("numRecords", 0)
 
 
+class Written(NamedTuple):
+    """What was written to a table."""
+
+    rows: int
+    size: int
+    """Bytes of the files."""
+    files: int
+
+
+def written(path: str, *, after: int | None, until: int) -> Written:
+    """What was written after one version and up to another; rewritten old rows do not count."""
+    added = [
+        action["add"]
+        for number in range(0 if after is None else after + 1, until + 1)
+        for action in _actions(path, number)
+        if "add" in action and action["add"].get("dataChange", True)
+    ]
+    return Written(sum(map(_records, added)), sum(each["size"] for each in added), len(added))
+
+
 def _new_rows(path: str, number: int) -> Iterator[dict[str, Any]]:
+    actions = _actions(path, number)
+    # Commits that add rows carry a transaction; commits that only rewrite files do not.
+    if any("txn" in action for action in actions):
+        yield from (action["add"] for action in actions if "add" in action)
+
+
+def _actions(path: str, number: int) -> list[dict[str, Any]]:
+    """The actions of one commit."""
     files, root = filesystems.filesystem(path)
     name = f"{root}/_delta_log/{number:020}.json"
     try:
         with files.open_input_stream(name) as log:
-            actions = [msgspec.json.decode(line) for line in log.read().splitlines() if line]
+            return [msgspec.json.decode(line) for line in log.read().splitlines() if line]
     except FileNotFoundError:
         raise HistoryCut(
             f"the Delta log of version {number} of {path} is gone, so new events cannot be found; "
             "run `waystation pipeline rebuild`"
         ) from None
-    # Commits that add rows carry a transaction; commits that only rewrite files do not.
-    if any("txn" in action for action in actions):
-        yield from (action["add"] for action in actions if "add" in action)

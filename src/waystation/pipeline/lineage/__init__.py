@@ -1,0 +1,1 @@
+"""Lineage: OpenLineage events that say which streams a round has read and which tables it wrote."""
