@@ -1,6 +1,6 @@
 """The pipeline: streams into tables and rows into a queue, beside what one process can do."""
 
-from benchmarks.pipeline import enqueue, events
+from benchmarks.pipeline import enqueue, events, payloads
 from benchmarks.report import Report
 from waystation.core.store import embedded
 from waystation.pipeline.spark.session import SessionOptions
@@ -12,6 +12,10 @@ def run() -> list[Report]:
     spark = start_session(SessionOptions(master="local[2]", conf={"spark.log.level": "OFF"}))
     try:
         with embedded.ephemeral() as server:
-            return [*events.reports(spark, server.url), enqueue.report(spark, server.url)]
+            return [
+                *events.reports(spark, server.url),
+                payloads.report(spark, server.url),
+                enqueue.report(spark, server.url),
+            ]
     finally:
         spark.stop()

@@ -17,7 +17,7 @@ from waystation.pipeline.ask.engine import Engine
 from waystation.pipeline.ask.selection import Selection, jobs_sql, prepare
 from waystation.pipeline.bronze import ingest
 from waystation.pipeline.bronze.intake import Intake
-from waystation.pipeline.payloads.capture import GONE
+from waystation.pipeline.bronze.payload_columns import GONE
 from waystation.pipeline.payloads.followed import mark_followed
 from waystation.pipeline.payloads.options import Action, PayloadSettings, Rule
 from waystation.pipeline.payloads.rules import Sealer

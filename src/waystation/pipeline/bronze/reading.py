@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from waystation.core.events import Line
 from waystation.core.store import faults
-from waystation.pipeline.payloads.capture import Capture, NoCapture
+from waystation.pipeline.bronze.capture import Capture, NoCapture
 from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.payloads.rules import Rules
 from waystation.pipeline.sources import redis_streams
@@ -16,9 +16,7 @@ from waystation.pipeline.sources.columns import SCHEMA
 from waystation.pipeline.sources.offsets import EventStream, StreamRange
 from waystation.pipeline.sources.store import Store
 from waystation.pipeline.sources.streams import EventOptions
-from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.storage.parts import Part, PartWriter
-from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.tables import EVENTS, FIELD_VALUES, PAYLOADS, Table
 
 WRITTEN = (EVENTS, PAYLOADS, FIELD_VALUES)
@@ -78,7 +76,7 @@ def _capture(
 
 
 def _read(batches: Iterable[Any]) -> Iterator[Any]:
-    """The batches; what goes wrong in reading them is the store's fault, a full disk is not."""
+    """What is read; what goes wrong in reading it is the store's fault, a full disk is not."""
     each = iter(batches)
     while True:
         with faults.translated():
@@ -89,8 +87,7 @@ def _read(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def _write(capture: Capture | NoCapture, jobs: PartWriter, values: PartWriter) -> None:
-    with faults.translated():
-        taken = capture.take()
-    for table, writer, rows in zip((PAYLOADS, FIELD_VALUES), (jobs, values), taken, strict=True):
-        if rows:
-            writer.write(pa.RecordBatch.from_pylist(rows, schema=schema_of(table.schema)))
+    for taken in _read(capture.take()):
+        jobs.write(taken.payloads)
+        if taken.values.num_rows:
+            values.write(taken.values)
