@@ -119,24 +119,18 @@ class LuaScript(Generic[P, R]):
     def _prepared(
         self, args: Mapping[str, Any], client: Client, keys: Any = None
     ) -> Callable[[], Coroutine[Any, Any, R]]:
-        count, slots = self._slots(keys, args)
         pack = getattr(client, "packed", None)
-        send = pack("EVALSHA", self.sha, count, *slots) if pack else None
-        return lambda: self._call(args, client, keys, (count, slots, send() if send else None))
+        if pack is None:
+            return lambda: self._call(args, client, keys)
+        count, slots = self._slots(keys, args)
+        send = pack("EVALSHA", self.sha, count, *slots)
+        return lambda: self._call(args, _SentAhead(client, send()), keys)
 
-    async def _call(
-        self,
-        args: Mapping[str, Any],
-        client: Client,
-        keys: Any = None,
-        prepared: tuple[int, list[Any], Awaitable[Any] | None] | None = None,
-    ) -> R:
-        count, slots, under_way = prepared or (*self._slots(keys, args), None)
+    async def _call(self, args: Mapping[str, Any], client: Client, keys: Any = None) -> R:
+        count, slots = self._slots(keys, args)
         try:
             try:
-                if under_way is None:
-                    under_way = client.execute_command("EVALSHA", self.sha, count, *slots)
-                answer = await under_way
+                answer = await client.execute_command("EVALSHA", self.sha, count, *slots)
             except NoScriptError:
                 # Nothing has run; EVAL sends the text, runs it and leaves it there for next time.
                 answer = await client.execute_command("EVAL", self.source, count, *slots)
@@ -210,6 +204,21 @@ class LuaScript(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<script {self.script.where}>"
+
+
+class _SentAhead:
+    """A client whose first command is on its way already, if there is an answer to wait for."""
+
+    __slots__ = ("_answer", "_client")
+
+    def __init__(self, client: Client, answer: Awaitable[Any] | None) -> None:
+        self._client = client
+        self._answer = answer
+
+    def execute_command(self, *args: Any) -> Awaitable[Any]:
+        """Give the answer to the first command, and send any other."""
+        answer, self._answer = self._answer, None
+        return self._client.execute_command(*args) if answer is None else answer
 
 
 def _several(
