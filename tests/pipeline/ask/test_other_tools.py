@@ -98,7 +98,7 @@ def test_nothing_but_such_a_database_is_replaced(home: Path) -> None:
 @pytest.mark.usefixtures("home")
 def test_polars_scans_a_table() -> None:
     wanted = Counter((job["queue"], job["name"]) for job in JOBS if job["state"] == "completed")
-    rows = ran("polars")["done"].rows(named=True)
+    rows = ran("scan_delta")["done"].rows(named=True)
     assert {(row["queue"], row["name"]): row["jobs"] for row in rows} == wanted
 
 

@@ -10,7 +10,7 @@ from waystation.core.app import extras
 from waystation.core.errors import InvalidInput, SparkNotStarted
 from waystation.pipeline.storage.spark_versions import require_installed
 
-QUESTIONS = ("costs", "find", "queues", "sql", "status", "views")
+QUESTIONS = ("costs", "find", "iceberg", "queues", "sql", "status", "views")
 """Commands without Spark, each in a module of its name."""
 EXAMPLES = """\b
 Examples:
@@ -21,6 +21,7 @@ Examples:
   waystation pipeline costs --by tenant --since 30d
   waystation pipeline queues --as-of 2026-03-01T14:00
   waystation pipeline views history.duckdb
+  waystation pipeline iceberg
   waystation pipeline scan /data --exclude '**/*.tmp'
 """
 
