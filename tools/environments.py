@@ -9,8 +9,9 @@ has nothing to do.
 import fcntl
 import hashlib
 import re
+import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tools.bootstrap import TOOLS
@@ -37,6 +38,22 @@ def python_with_ours(name: str, *packages: str) -> Path:
     return _ready(name, [*packages, *OURS], pins)
 
 
+def packages_for_ours(name: str, *packages: str) -> Path:
+    """A folder with packages that this project's own Python finds when it is on PYTHONPATH.
+
+    All others have the versions that the project pins.
+    """
+    folder, pins = TOOLS / name, _pins()
+    wanted = _digest(sys.version, *packages, *pins)
+
+    def install(limits: Path) -> None:
+        into = ["--quiet", "--python", sys.executable, "--target", folder, "--constraints", limits]
+        run([UV, "pip", "install", *into, *packages], why=f"installing {' '.join(packages)}")
+
+    _make(folder, wanted, pins, install)
+    return folder
+
+
 def main() -> int:
     """Make the environment named on the command line, and print its Python."""
     try:
@@ -52,23 +69,34 @@ def main() -> int:
 
 def _ready(name: str, packages: Sequence[str], pins: Sequence[str]) -> Path:
     folder = TOOLS / name
-    python, stamp = folder / "bin" / "python", folder / "ready"
+    python = folder / "bin" / "python"
     wanted = _digest(sys.version, *packages, *pins, (ROOT / "pyproject.toml").read_text())
-    TOOLS.mkdir(exist_ok=True)
-    with (TOOLS / f"{name}.lock").open("w") as alone:
-        fcntl.flock(alone, fcntl.LOCK_EX)
-        if stamp.exists() and stamp.read_text() == wanted:
-            return python
-        if not UV.exists():
-            raise Unready("uv is not here; `make test` brings it")
-        say(f"Making the environment {name} ...")
-        run([UV, "venv", "--clear", "--python", sys.executable, folder], why="making it")
-        limits = folder / "pins.txt"
-        limits.write_text("\n".join(pins))
+
+    def install(limits: Path) -> None:
+        run([UV, "venv", "--python", sys.executable, "--allow-existing", folder], why="making it")
         into = ["--quiet", "--python", python, "--constraints", limits]
         run([UV, "pip", "install", *into, *packages], why=f"installing {' '.join(packages)}")
-        stamp.write_text(wanted)
+
+    _make(folder, wanted, pins, install)
     return python
+
+
+def _make(folder: Path, wanted: str, pins: Sequence[str], install: Callable[[Path], None]) -> None:
+    """Fill a folder anew, unless its stamp says that it holds what is wanted."""
+    stamp, limits = folder / "ready", folder / "pins.txt"
+    TOOLS.mkdir(exist_ok=True)
+    with (TOOLS / f"{folder.name}.lock").open("w") as alone:
+        fcntl.flock(alone, fcntl.LOCK_EX)
+        if stamp.exists() and stamp.read_text() == wanted:
+            return
+        if not UV.exists():
+            raise Unready("uv is not here; `make test` brings it")
+        say(f"Making the environment {folder.name} ...")
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        limits.write_text("\n".join(pins))
+        install(limits)
+        stamp.write_text(wanted)
 
 
 def _pins() -> "list[str]":

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import pyspark
@@ -15,7 +14,7 @@ from tests.pipeline.conftest import JAVA
 from tests.pipeline.drill import PROJECT, URL, Driver
 from tests.pipeline.raw_streams import tell
 from tests.pipeline.test_cluster import stored_entries
-from tests.pipeline.whole_program import JOBS
+from tests.pipeline.whole_program import EXPECTED, JOBS
 from tools.environments import python_with_ours
 from waystation.core.errors import SparkNotStarted
 from waystation.pipeline.storage.spark_versions import require_supported
@@ -66,19 +65,7 @@ def test_sources_history_and_questions_work(
 
     assert found.pop("version") == version
     assert store.llen("bull:mail:wait") == JOBS
-    assert found == expected(), found
-
-
-def expected() -> Mapping[str, object]:
-    """What the whole program finds, whatever it runs on."""
-    return {
-        **dict.fromkeys(("jobs", "events", "streamed", "items"), JOBS),
-        # Each job reports that it was added, and that it waits; the second run finds nothing new.
-        "stored": [2 * JOBS, 0],
-        "failed": [],
-        # The sources leave the settings of a program alone; a history needs its own.
-        "zones": ["Asia/Tokyo", "UTC"],
-    }
+    assert found == EXPECTED
 
 
 @pytest.mark.long

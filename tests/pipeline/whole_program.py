@@ -1,7 +1,7 @@
 """A program that uses every part of the pipeline, for a Spark that is not the tests' own.
 
-`python -m tests.pipeline.whole_program URL ROOT FOLDER` prints what it found as JSON; with
-SPARK_REMOTE in its environment it is a client of that server.
+`python -m tests.pipeline.whole_program URL ROOT FOLDER [REMOTE]` prints what it found as JSON; with
+REMOTE it is a client of that Spark Connect server.
 """
 
 import json
@@ -14,22 +14,21 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tests.pipeline.conftest import SMALL
 from waystation import pipeline
 from waystation.pipeline.bronze.ingest import Ingest
+from waystation.pipeline.spark.java import java_home
 
 JOBS = 300
 ZONE = "spark.sql.session.timeZone"
 
 
-def own_session() -> SparkSession:
+def session(remote: str) -> SparkSession:
     """A session as any program starts one: ours is only what `register` adds."""
-    # Only a Spark of this machine needs them.
-    from tests.pipeline.conftest import SMALL
-    from waystation.pipeline.spark.java import java_home
-
-    os.environ.setdefault("JAVA_HOME", str(java_home()))
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     builder: SparkSession.Builder = SparkSession.builder
+    if remote:
+        return builder.remote(remote).getOrCreate()
+    os.environ.setdefault("JAVA_HOME", str(java_home()))
     builder = builder.master("local[2]").config("spark.sql.shuffle.partitions", "2")
     for name, value in {**SMALL.conf, "spark.ui.enabled": "false"}.items():
         builder = builder.config(name, value)
@@ -72,7 +71,7 @@ def _follow(spark: SparkSession, folder: Path) -> StreamingQuery:
 
 
 def keep_history(spark: SparkSession, url: str, root: str) -> dict[str, Any]:
-    """Store the events twice, every step left to Spark, and ask about them."""
+    """Store the events twice, every step left to Spark where it can, and ask about them."""
     history = pipeline.History(spark, root, spark_from=0)
     options = pipeline.RunOptions(events=pipeline.EventOptions(url=url))
     ran = [pipeline.run(history, options) for _ in range(2)]
@@ -83,12 +82,13 @@ def keep_history(spark: SparkSession, url: str, root: str) -> dict[str, Any]:
         "stored": [each.events for each in ran],
         "failed": [check for each in ran for check in each.failed_checks],
         "items": waiting["n"],
+        "attempts": asked.attempts().count(),
+        "failures": asked.failed_items(["subject"]).count(),
     }
 
 
-def main(url: str, root: str, folder: str) -> None:
-    remote = os.environ.get("SPARK_REMOTE")
-    spark = SparkSession.builder.remote(remote).getOrCreate() if remote else own_session()
+def main(url: str, root: str, folder: str, remote: str = "") -> None:
+    spark = session(remote)
     spark.conf.set(ZONE, "Asia/Tokyo")
     pipeline.register(spark)
     found: dict[str, Any] = {"version": spark.version, "zones": [spark.conf.get(ZONE)]}
@@ -97,6 +97,19 @@ def main(url: str, root: str, folder: str) -> None:
     found["zones"].append(spark.conf.get(ZONE))
     spark.stop()
     print(json.dumps(found))
+
+
+EXPECTED: dict[str, Any] = {
+    **dict.fromkeys(("jobs", "events", "streamed", "items"), JOBS),
+    "attempts": 0,
+    "failures": 0,
+    # Each job reports that it was added, and that it waits; the second run finds nothing new.
+    "stored": [2 * JOBS, 0],
+    "failed": [],
+    # The sources leave the settings of a program alone; a history needs its own.
+    "zones": ["Asia/Tokyo", "UTC"],
+}
+"""What it finds, whatever it runs on, besides the version."""
 
 
 if __name__ == "__main__":

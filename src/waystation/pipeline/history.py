@@ -20,7 +20,7 @@ from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.storage.delta_sink import DeltaSink
 from waystation.pipeline.storage.places import checked_root, missing_connector
-from waystation.pipeline.storage.sessions import prepared
+from waystation.pipeline.storage.sessions import is_connected, prepared
 from waystation.pipeline.storage.sql import Frame, conform
 from waystation.pipeline.tables import ATTEMPTS, EVENTS, FAILED_ITEMS, ITEMS, Table, every
 
@@ -55,7 +55,8 @@ class History:
 
     @cached_property
     def _started(self) -> SparkSession:
-        return self._spark if isinstance(self._spark, SparkSession) else self._spark()
+        # A session of Spark Connect is of another class, so it is known by what it is not.
+        return self._spark() if callable(self._spark) else self._spark
 
     def fresh(self) -> "History":
         """The same history, with nothing computed yet."""
@@ -75,7 +76,7 @@ class History:
     def attempts(self, hours: Hours | None = None) -> DataFrame:
         """All attempts, running ones included; with `hours`, those started in these hours."""
         kept = self.read(ATTEMPTS, days=None if hours is None else hours.days)
-        running = attempts_fold.rows(self._running)
+        running = self._unfinished(ATTEMPTS)
         if hours is not None:
             kept = kept.where(hours.contain(F.col("started_at")))
             running = running.where(hours.contain(F.col("started_at")))
@@ -86,7 +87,7 @@ class History:
     ) -> DataFrame:
         """All jobs and files, open ones included; with `days`, those added on these days."""
         kept = self.read(ITEMS, days=days)
-        unfinished = self._open
+        unfinished = self._unfinished(ITEMS)
         if days is not None:
             unfinished = unfinished.where(F.col("date").isin(list(days)))
         return kept.select(*columns).unionByName(unfinished.select(*columns))
@@ -98,7 +99,7 @@ class History:
 
     def failing(self) -> DataFrame:
         """Each job or file that has not ended, and each kind of failure it had."""
-        return failing(self._running)
+        return self._unfinished(FAILED_ITEMS)
 
     def events(self, hours: Hours | None = None) -> DataFrame:
         """All events; with `hours`, those that happened in these hours."""
@@ -127,6 +128,15 @@ class History:
             rows.createOrReplaceTempView(name)
         return sorted(views)
 
+    def _unfinished(self, table: Table) -> DataFrame:
+        """Open work as rows of `attempts`, `items` or `failed_items`."""
+        if is_connected(self.spark):
+            # The messages of Spark Connect cannot hold expressions as deep as those of a fold.
+            return self.spark.createDataFrame(self._here.unfinished(table), table.schema)
+        if table is ITEMS:
+            return self._open
+        return attempts_fold.rows(self._running) if table is ATTEMPTS else failing(self._running)
+
     @cached_property
     def _running(self) -> DataFrame:
         """The attempts of open work."""
@@ -145,12 +155,22 @@ class History:
         return rows.localCheckpoint() if of.inputFiles() else self.spark.emptyDataFrame(rows.schema)
 
 
+def is_left_to_spark(history: History) -> bool:
+    """Whether Spark can do the steps of a run.
+
+    It must read the tables itself. Through Spark Connect it cannot: what a fold computes is deeper
+    than a message may be, and a server has the environment that it was started with.
+    """
+    return missing_connector(history.root) is None and not is_connected(history.spark)
+
+
 def frames_of(history: History, *, rows: int) -> HistoryFrames:
     """The tables of a history for a step with so many rows: in this process, or with Spark.
 
-    Where Spark cannot read the tables itself, all steps are computed in this process.
+    Where Spark cannot read the tables itself, all steps are computed in this process, and through
+    Spark Connect, too.
     """
-    is_here = rows < history.spark_from or missing_connector(history.root) is not None
+    is_here = rows < history.spark_from or not is_left_to_spark(history)
     return history._here if is_here else history  # pyright: ignore[reportPrivateUsage]
 
 
@@ -172,7 +192,7 @@ class ArrowFrames:
 
     def attempts(self, hours: Hours | None = None) -> Frame:
         """All attempts, running ones included; with `hours`, those started in these hours."""
-        running = conform(self._running, ATTEMPTS.schema)
+        running = self.unfinished(ATTEMPTS)
         if hours is None:
             return pa.concat_tables([self.read(ATTEMPTS), running])
         kept = self._in_hours(ATTEMPTS, "started_at", hours)
@@ -192,6 +212,13 @@ class ArrowFrames:
     def failing(self) -> Frame:
         """Each job or file that has not ended, and each kind of failure it had."""
         return failing(self._running)
+
+    def unfinished(self, table: Table) -> Frame:
+        """Open work as rows of `attempts`, `items` or `failed_items`."""
+        if table is ITEMS:
+            return self._open
+        rows = self._running if table is ATTEMPTS else self.failing()
+        return conform(rows, table.schema)
 
     def events(self, hours: Hours | None = None) -> Frame:
         """All events; with `hours`, those that happened in these hours."""

@@ -18,7 +18,7 @@ from waystation.pipeline.bronze.intake import Intake, IntakeLoop
 from waystation.pipeline.feedback.recommendations import write_recommendations
 from waystation.pipeline.feedback.wait_models import write_models
 from waystation.pipeline.gold.capacity import DEFAULT_TARGET_MS
-from waystation.pipeline.history import History
+from waystation.pipeline.history import History, is_left_to_spark
 from waystation.pipeline.lineage.opening import Lineage, opened
 from waystation.pipeline.maintenance.compaction import compact_where_needed
 from waystation.pipeline.maintenance.erasure import first_day_kept, retain_payloads
@@ -135,7 +135,8 @@ def follow(
 def _store(history: History, options: RunOptions, intake: Intake, progress: Progress) -> int:
     """Store what the streams hold now: in this process, or with Spark; returns how many events."""
     ranges = [] if missing_connector(history.root) else intake.ranges()
-    if sum(span.size for span in ranges) < history.spark_from or not ranges:
+    few = sum(span.size for span in ranges) < history.spark_from
+    if few or not ranges or not is_left_to_spark(history):
         return intake.store()
     reading = _with_spark(history, options)
     with _stopped(reading):
@@ -163,7 +164,7 @@ def _following(history: History, options: RunOptions) -> Generator[Ingest | Inta
 def _reading(history: History, options: RunOptions) -> Ingest | IntakeLoop:
     """Start to store events batch after batch."""
     every = seconds(options.batch_every)
-    if missing_connector(history.root) or history.spark_from:
+    if history.spark_from or not is_left_to_spark(history):
         intake = Intake(history.root, options.events, options.payloads)
         round_of = partial(_store, history, options, progress=NoProgress())
         return IntakeLoop(intake, every=every, round_of=round_of)

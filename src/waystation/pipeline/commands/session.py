@@ -37,10 +37,13 @@ def _options(
     settings = loaded(context)[PipelineSettings]
     if master and session.is_submitted():
         raise InvalidOption("Spark is running already: give --master to spark-submit instead")
+    chosen = master or settings.master
+    # The server of a session decides such things itself.
+    quiet = {} if chosen.startswith(session.CONNECT) else QUIET
     return session.SessionOptions(
-        master=master or settings.master,
+        master=chosen,
         driver_memory=settings.driver_memory,
-        conf={**QUIET, **settings.spark, **dict(map(_setting, conf or ()))},
+        conf={**quiet, **settings.spark, **dict(map(_setting, conf or ()))},
     )
 
 

@@ -5,15 +5,19 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import typer
+from pyspark.sql import DataFrame, SparkSession
 
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.ask.answers import Answer
-from waystation.pipeline.commands.prefixes import prefixes
+from waystation.pipeline.ask.live import live_jobs
+from waystation.pipeline.commands.prefixes import bullmq_prefix, prefixes
 from waystation.pipeline.commands.session import kept_history
 from waystation.pipeline.commands.store import store_url
 from waystation.pipeline.history import History
 from waystation.pipeline.refresh.snapshot import current_jobs
+from waystation.pipeline.sources.store import Store
 from waystation.pipeline.sources.streams import EventOptions
+from waystation.pipeline.storage.sessions import is_connected
 
 Place: TypeAlias = tuple[str | None, str | None, Sequence[str] | None]
 """Master, history and settings of Spark, as a command was given them."""
@@ -28,10 +32,16 @@ def ask_spark(context: typer.Context, query: str, *, live: bool, most: int, at: 
     ):
         tables = kept.create_views()
         if live:
-            present = EventOptions(url=url, prefix=prefixes(context))
-            current_jobs(kept.spark, present).createOrReplaceTempView("jobs")
+            _present_jobs(context, kept.spark, url).createOrReplaceTempView("jobs")
             tables.append("jobs")
         return Answer(*_query(kept, query, most, tables))
+
+
+def _present_jobs(context: typer.Context, spark: SparkSession, url: str) -> DataFrame:
+    if is_connected(spark):
+        # Read here: the server need not know the store, and its logs do not show the URL.
+        return spark.createDataFrame(live_jobs(Store(url), bullmq_prefix(context)))
+    return current_jobs(spark, EventOptions(url=url, prefix=prefixes(context)))
 
 
 def _query(kept: History, query: str, most: int, tables: list[str]) -> tuple[list[str], list[Any]]:

@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
-from waystation.core.errors import InvalidInput
+from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.core.events import Line
 from waystation.core.store import faults
 from waystation.files.directory.scan import Skip, root_of
@@ -29,6 +29,7 @@ from waystation.pipeline.progress import NoProgress, Progress
 from waystation.pipeline.sources import jobs
 from waystation.pipeline.sources.batch_writer import Receipt, batch_keys
 from waystation.pipeline.sources.store import Store, url_option
+from waystation.pipeline.storage.sessions import is_connected
 
 QUEUE = "files"
 TASKS_A_CORE = 4
@@ -62,6 +63,7 @@ def scan_tree(
     spark: SparkSession, rules: ScanRules, progress: Progress | None = None
 ) -> ScanResult:
     """Add every new file of a directory to the queue; all executors must see the directory."""
+    _require_own_java(spark)
     progress = progress or NoProgress()
     # The tasks may run in another directory.
     scan = msgspec.structs.replace(rules.producer.scan, scan_dir=root_of(rules.producer.scan))
@@ -82,11 +84,17 @@ def scan_listing(
     spark: SparkSession, path: str, rules: ScanRules, progress: Progress | None = None
 ) -> ScanResult:
     """Add every new file of a listing (path, size, mtime as CSV or Parquet) to the queue."""
+    _require_own_java(spark)
     progress = progress or NoProgress()
     progress.begin("reading the listing")
     frame = _read(spark, path)
     rows = frame.rdd.mapPartitions(partial(listing.in_listing, rules))
     return _add_files(spark, rules, rows, progress)
+
+
+def _require_own_java(spark: SparkSession) -> None:
+    if is_connected(spark):
+        raise InvalidOption("a scan wants a Spark master, got a session of Spark Connect")
 
 
 def _add_files(spark: SparkSession, rules: ScanRules, rows: Any, progress: Progress) -> ScanResult:

@@ -51,7 +51,10 @@ def url_option(spark: "SparkSession", url: str, url_env: str = URL_VARIABLE) -> 
     """The URL as an option of our data sources; nothing when the session already shares it."""
     if not url:
         return {"urlEnv": url_env}
-    return {} if spark.sparkContext.environment.get(URL_VARIABLE) == url else {"url": url}
+    # A session of Spark Connect has none: its server has the environment it was started with.
+    context = getattr(spark, "sparkContext", None)
+    is_shared = context is not None and context.environment.get(URL_VARIABLE) == url
+    return {} if is_shared else {"url": url}
 
 
 class Store:

@@ -2,15 +2,17 @@
 
 import os
 import re
+import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 import pyspark
 from pyspark.sql import SparkSession
 
-from waystation.core.errors import InvalidOption
+from waystation.core.errors import InvalidOption, SparkNotStarted
 from waystation.pipeline.bronze.archive import Archive
 from waystation.pipeline.bronze.sink import BronzeSink
 from waystation.pipeline.sources.any_streams import RedisStreams
@@ -20,9 +22,13 @@ from waystation.pipeline.sources.store import URL_VARIABLE
 from waystation.pipeline.spark.java import java_home
 from waystation.pipeline.storage import sessions
 from waystation.pipeline.storage.delta_sink import DeltaSink
-from waystation.pipeline.storage.sessions import REQUIRED, prepared
+from waystation.pipeline.storage.sessions import REQUIRED, is_connected, prepared
 
 MASTER = "local[*]"
+CONNECT = "sc://"
+"""How the URL of a Spark Connect server begins."""
+_CONNECT_PORT = 15002
+_CONNECT_S = 30.0
 _SOURCES = (Events, Jobs, RedisStreams, Archive, BronzeSink, DeltaSink)
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _DAEMON = "spark.python.daemon.module"
@@ -33,7 +39,8 @@ class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of a Spark session."""
 
     master: str = MASTER
-    """Spark master, such as `local[4]` or `spark://host:7077`."""
+    """Spark master, such as `local[4]` or `spark://host:7077`, or the URL of a Spark Connect
+    server, `sc://host:15002`."""
     name: str = "waystation"
     """Name of the application."""
     driver_memory: str = ""
@@ -87,6 +94,8 @@ _ON_THIS_MACHINE = {
 def build_session(options: SessionOptions | None = None) -> SparkSession:
     """Start Spark, or use the active session, and register our data sources."""
     options = options or SessionOptions()
+    if options.master.startswith(CONNECT):
+        return _connected(options)
     _prepare_environment(local=options.master.startswith("local"))
     builder: SparkSession.Builder = SparkSession.builder
     if is_submitted():
@@ -101,6 +110,34 @@ def build_session(options: SessionOptions | None = None) -> SparkSession:
         cores = spark.sparkContext.defaultParallelism
         spark.conf.set(_PARTITIONS, str(options.shuffle_partitions or 2 * cores))
     return prepared(spark, *_SOURCES)
+
+
+def _connected(options: SessionOptions) -> SparkSession:
+    """A session of a Spark Connect server, whose own settings and environment count."""
+    _require_answer(options.master)
+    try:
+        builder = SparkSession.builder.remote(options.master)
+        for name, value in options.conf.items():
+            builder = builder.config(name, value)
+        spark = builder.getOrCreate()
+    except ImportError as error:
+        raise SparkNotStarted(
+            f"Spark Connect needs more packages, `pip install 'pyspark[connect]'`: {error}"
+        ) from error
+    return prepared(spark, *_SOURCES)
+
+
+def _require_answer(remote: str) -> None:
+    """Refuse a server that nobody can reach; Spark itself would try for minutes, without a word."""
+    place = urlsplit(remote)
+    # What follows host and port may hold a token.
+    shown = f"{CONNECT}{place.hostname}:{place.port or _CONNECT_PORT}"
+    try:
+        socket.create_connection(
+            (place.hostname or "", place.port or _CONNECT_PORT), timeout=_CONNECT_S
+        ).close()
+    except OSError as error:
+        raise SparkNotStarted(f"no Spark Connect server answers at {shown}: {error}") from error
 
 
 def is_submitted() -> bool:
@@ -126,8 +163,11 @@ def register(spark: SparkSession) -> None:
 def share_url(spark: SparkSession, url: str) -> None:
     """Put the store's URL in the environment of Spark's Python processes.
 
-    A URL may hold a password, and options appear in query plans and logs.
+    A URL may hold a password, and options appear in query plans and logs. A Spark Connect server
+    has the environment that it was started with.
     """
+    if is_connected(spark):
+        return
     if spark.sparkContext.environment.get(URL_VARIABLE) != url:
         spark.sparkContext.environment[URL_VARIABLE] = url
         # Sources use the environment they were registered with.

@@ -7,11 +7,13 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from waystation.core.errors import SparkNotStarted
 from waystation.pipeline.spark.errors import java_exit_code
 from waystation.pipeline.spark.session import SessionOptions, build_session
+from waystation.pipeline.storage.sessions import is_connected
 
 
 @contextmanager
@@ -41,7 +43,7 @@ def start_session(options: SessionOptions) -> SparkSession:
             # Java inherits this file as its standard error.
             os.dup2(log.fileno(), 2)
             return _quiet(build_session(options))
-        except RuntimeError as error:
+        except (RuntimeError, PySparkException) as error:
             log.seek(0)
             lines = log.read()[-2000:].decode(errors="replace").strip()
             raise SparkNotStarted(f"Spark did not start: {error}; {lines}") from error
@@ -52,6 +54,8 @@ def start_session(options: SessionOptions) -> SparkSession:
 
 def _quiet(session: SparkSession) -> SparkSession:
     """Keep Spark from writing a traceback when Java has died; `translated` reports that."""
+    if is_connected(session):
+        return session
     server: Any = getattr(session.sparkContext, "_accumulatorServer", None)
     if server is not None:
         server.handle_error = _ignore

@@ -15,6 +15,11 @@ _PREPARED: WeakSet[SparkSession] = WeakSet()
 _REGISTERED: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
 
 
+def is_connected(spark: object) -> bool:
+    """Whether a session is a client of a Spark Connect server: it has no Java of its own."""
+    return not isinstance(spark, SparkSession)
+
+
 def prepared(spark: SparkSession, *sources: type[DataSource]) -> SparkSession:
     """The same session with the settings in `REQUIRED` and these sources, active in this thread."""
     # A program may have registered sources before, which leaves its settings alone.
