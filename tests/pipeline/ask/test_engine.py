@@ -1,5 +1,6 @@
 """Questions that DuckDB answers over the tables of a history."""
 
+import datetime as dt
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,8 +21,9 @@ from waystation.pipeline.products import product_tables
 from waystation.pipeline.refresh import fold
 from waystation.pipeline.sources.store import Store
 from waystation.pipeline.storage import delta
+from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.storage.delta import BatchId
-from waystation.pipeline.tables import EVENTS, ITEMS
+from waystation.pipeline.tables import DAY, EVENTS, ITEMS, TEXT, Column, Layer, Table
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +140,16 @@ def test_columns_that_a_newer_version_has_added_are_null_in_older_files(
         found = engine.ask("select colour, sizes, subject from ended_items").rows
         assert found
         assert {row[:2] for row in found} == {(None, None)}
+
+
+def test_a_day_may_be_a_column_of_a_table_that_has_no_folders_for_days(root: str) -> None:
+    day, columns = dt.date(2026, 3, 1), (Column("queue", TEXT, ""), Column("date", DAY, ""))
+    dated = Table(name="dated", layer=Layer.GOLD, meaning="", key=("queue",), columns=columns)
+    rows = pa.table({"queue": ["mail"], "date": [day]})
+    delta.save(rows, root, dated, BatchId("test", 1))
+    with Engine(root, threads=1) as engine:
+        engine.add_tables([dated], named={"dated"})
+        assert engine.ask("select queue, date from dated").rows == [("mail", day)]
 
 
 def test_files_of_a_table_that_were_replaced_are_not_read(filled: History, root: str) -> None:

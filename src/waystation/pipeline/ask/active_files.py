@@ -72,6 +72,11 @@ class Contents(msgspec.Struct, frozen=True):
         """Names and types of the columns, as DuckDB writes them."""
         return {each.name: _kind(_json(each)) for each in self.table.schema().fields}
 
+    @property
+    def partitions(self) -> Sequence[str]:
+        """The columns whose values are in the names of folders."""
+        return self.table.metadata().partition_columns
+
 
 def contents(path: str) -> Contents | None:
     """The newest version of a table, whose log is read once; None when there is no table."""

@@ -125,7 +125,8 @@ class Engine:
             self._db.register(arriving, remote_files(found.table, files, wanted))
             self._add_view(name, columns, _name(arriving))
         else:
-            self._add_view(name, columns, _read([each.path for each in files], columns))
+            folders = {each: columns[each] for each in found.partitions}
+            self._add_view(name, columns, _read([each.path for each in files], folders))
 
     def _add_view(self, name: str, columns: Mapping[str, str], source: str) -> None:
         """Make a source a view with these columns, or nothing; those that it lacks are null."""
@@ -249,15 +250,16 @@ def literal(instant: dt.datetime) -> str:
     return f"timestamptz '{instant.astimezone(dt.UTC).isoformat()}'"
 
 
-def _read(files: Sequence[str], columns: Mapping[str, str]) -> str:
-    """The call that reads Parquet files; empty for none."""
+def _read(files: Sequence[str], partitions: Mapping[str, str]) -> str:
+    """The call that reads Parquet files, and columns from the names of folders; empty for none."""
     if not files:
         return ""
-    days = ", hive_types = {'date': date}" if "date" in columns else ""
+    kinds = ", ".join(f"{quoted(name)}: {kind}" for name, kind in partitions.items())
+    folders = f", hive_types = {{{kinds}}}" if kinds else ""
     return (
         # Files of older versions lack columns that were added later.
         f"read_parquet([{', '.join(map(quoted, files))}], union_by_name = true, "
-        f"hive_partitioning = {bool(days)}{days})"
+        f"hive_partitioning = {bool(folders)}{folders})"
     )
 
 
