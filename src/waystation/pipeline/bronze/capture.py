@@ -66,7 +66,12 @@ class Capture:
 
     def entries(self, page: list[RawEntry]) -> list[RawEntry]:
         """Note the jobs of a page; the same page with what the rules leave of it."""
-        left_behind = [number for number, entry in enumerate(page) if self._note(*entry) == _KEPT]
+        left_behind = [
+            number
+            for number, (entry_id, pairs) in enumerate(page)
+            # Half of the entries say nothing about when a job should be read.
+            if (pairs[1] in _NOTED or pairs[0] != b"event") and self._note(entry_id, pairs) == _KEPT
+        ]
         if left_behind:
             # What they carry goes to `payloads`, after the rules.
             page = list(page)

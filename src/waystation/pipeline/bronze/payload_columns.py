@@ -173,14 +173,16 @@ class PayloadColumns:
 
     def _documents(self, name: str, raw: Values, left_out: dict[int, str]) -> "_Documents":
         """Documents after the rules; one that is too large is left out."""
-        sizes = pc.binary_length(pa.array(raw, pa.binary())).cast(pa.int64())
+        column = pa.array(raw, pa.binary())
+        sizes = pc.binary_length(column).cast(pa.int64())
         if large := _where(pc.greater(sizes, self._limit)):
             raw = list(raw)
             for index in large:
                 whole, raw[index] = raw[index] or b"", None
                 digest = hashlib.sha256(whole).hexdigest()
                 left_out[index] = f"{name} has {len(whole)} bytes, sha256 {digest}"
-        texts = _texts(raw)
+            column = pa.array(raw, pa.binary())
+        texts = _as_texts(column)
         if self._rules.is_empty:
             return _Documents(texts, sizes, raw)
         changed: list[str | None] = []
@@ -246,11 +248,15 @@ def _batch(columns: Mapping[str, Array], schema: Any) -> Batch:
 
 
 def _texts(values: Values) -> Array:
-    column = pa.array(values, pa.binary())
+    return _as_texts(pa.array(values, pa.binary()))
+
+
+def _as_texts(column: Array) -> Array:
     try:
         return column.cast(pa.string())
     except Invalid:
-        return pa.array([None if each is None else _text(each) for each in values], pa.string())
+        texts = [None if each is None else _text(each) for each in column.to_pylist()]
+        return pa.array(texts, pa.string())
 
 
 def _text(raw: bytes) -> str:
