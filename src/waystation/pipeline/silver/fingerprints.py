@@ -5,6 +5,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
 
 from waystation.core import fingerprints as core
 from waystation.core.fingerprints import (
@@ -21,6 +22,7 @@ from waystation.core.fingerprints import (
     WRAPPED,
 )
 from waystation.pipeline.storage.arrow import pa, pc
+from waystation.pipeline.storage.sessions import is_connected
 from waystation.pipeline.storage.sql import Frame
 
 
@@ -28,6 +30,10 @@ def with_fingerprints(rows: Frame) -> Frame:
     """Rows with `error_class` and `fingerprint` of their `reason`."""
     if isinstance(rows, DataFrame):
         reason = F.col("reason")
+        if is_connected(rows.sparkSession):
+            # The messages of Spark Connect cannot hold expressions as deep as ours.
+            named = {"error_class": core.error_class, "fingerprint": core.fingerprint}
+            return rows.withColumns({name: _by_python(of)(reason) for name, of in named.items()})
         return rows.withColumns(
             {"error_class": error_class(reason), "fingerprint": fingerprint(reason)}
         )
@@ -39,6 +45,16 @@ def with_signature(rows: Frame) -> Frame:
     if isinstance(rows, DataFrame):
         return rows.withColumn("signature", signature(F.col("reason")))
     return _with(rows, signature=core.signature)
+
+
+def _by_python(of: Callable[[str], str | None]) -> Any:
+    """A function of Spark's that Python computes."""
+
+    def value(reason: str | None) -> str | None:
+        return None if reason is None else of(reason)
+
+    # The name of a type would be sent to the server, which a declared pipeline refuses.
+    return F.udf(value, StringType())
 
 
 def _with(rows: Any, **columns: Callable[[str], str | None]) -> Any:
