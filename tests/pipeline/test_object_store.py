@@ -10,24 +10,30 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
+from deltalake import DeltaTable
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
 from redis import Redis
 
 from tests.pipeline.drill import PROJECT
-from tests.pipeline.object_store import PLACE, object_store
+from tests.pipeline.object_store import KEY, PLACE, SECRET, object_store
 from tests.pipeline.raw_streams import tell
 from tests.support.patience import limit
+from waystation.pipeline.bronze import ingest
 from waystation.pipeline.bronze.intake import Intake
-from waystation.pipeline.history import History
+from waystation.pipeline.history import History, frames_of
 from waystation.pipeline.reports.facts import report
 from waystation.pipeline.runner import RunOptions, run
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta, places
 from waystation.pipeline.tables import EVENTS, GAPS
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
+
+STATE = ("subject", "state")
 
 
 @pytest.fixture
@@ -48,8 +54,7 @@ def test_a_history_lies_in_an_object_store_and_spark_is_not_needed(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     options = RunOptions(events=EventOptions(url=redis_url))
-    # However many rows there are: Spark has no connector here.
-    history = History(no_spark, bucket.replace("s3://", "s3a:/"), spark_from=1)
+    history = History(no_spark, bucket.replace("s3://", "s3a:/"))
     for number in range(2):
         for event in ("added", "waiting", "active", "completed"):
             store.xadd("bull:mail:events", {"event": event, "jobId": str(number)})
@@ -59,6 +64,51 @@ def test_a_history_lies_in_an_object_store_and_spark_is_not_needed(
     assert report(history).verdict.startswith("All jobs are accounted for")
     assert "hadoop-aws" in places.way(bucket)
     assert not list(tmp_path.glob("s3*"))
+
+
+def test_tasks_of_spark_read_and_write_an_object_store_that_it_has_no_connector_for(
+    spark: SparkSession, bucket: str, store: Redis, redis_url: str
+) -> None:
+    options = RunOptions(events=EventOptions(url=redis_url), write_back=False)
+    for number in range(2):
+        for event in ("added", "waiting", "active", "completed"):
+            store.xadd("bull:mail:events", {"event": event, "jobId": str(number)})
+        for event in ("added", "waiting", "active"):
+            store.xadd("bull:mail:events", {"event": event, "jobId": f"open-{number}"})
+        result = run(History(spark, bucket, spark_from=0), options)
+        assert (result.events, result.failed_checks) == (7, ())
+    history = History(spark, bucket, spark_from=0)
+    here = frames_of(History(no_spark, bucket), rows=0)
+    assert {tuple(row) for row in history.items(columns=STATE).collect()} == {
+        tuple(row.values()) for row in here.items(columns=STATE).to_pylist()
+    }
+    assert history.items().where("ended_at is null").count() > 0
+    assert history.attempts().count() == here.attempts().num_rows == 4
+    # The day is in the names of folders alone.
+    assert history.read(EVENTS).where("date <> to_date(told_at) or date is null").count() == 0
+
+
+def test_the_keys_of_an_object_store_are_nowhere_but_in_the_environment(
+    spark: SparkSession,
+    bucket: str,
+    store: Redis,
+    redis_url: str,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    tell(store, 30)
+    ingest.start(History(spark, bucket).spark, bucket, url=redis_url).finish()
+    rows = History(spark, bucket).read(EVENTS).where("queue = 'mail'")
+    assert rows.count() == 30
+    rows.explain("formatted")
+    rows.explain(True)
+    with pytest.raises(AnalysisException) as failed:
+        rows.select("nothing").collect()
+    table: Any = DeltaTable(EVENTS.path(bucket))
+    settings = [*spark.sparkContext.getConf().getAll(), *spark.conf.getAll.items()]
+    described = (settings, rows, failed.value, table.metadata(), table.history())
+    shown = "".join([*capfd.readouterr(), *map(str, described)])
+    assert "waystation.parts" in shown
+    assert [name for name in (SECRET, KEY) if name in shown] == []
 
 
 def test_drivers_that_are_killed_and_two_at_a_time_store_every_event_once(

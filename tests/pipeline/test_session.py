@@ -113,6 +113,17 @@ def test_a_place_that_nobody_can_reach_is_refused() -> None:
         checked_root("dbfs:/mnt/history")
 
 
+def test_a_place_with_a_key_in_it_is_refused_and_not_shown() -> None:
+    with pytest.raises(InvalidOption, match="must be in the environment") as refused:
+        checked_root("s3://AKIA:hidden@lake/history")
+    assert "hidden" not in str(refused.value)
+    for place in (
+        "abfss://lake@account.dfs.core.windows.net/history",
+        "hdfs://me@name:8020/history",
+    ):
+        assert checked_root(place) == place
+
+
 def test_a_url_that_was_lent_is_no_option(spark: SparkSession) -> None:
     url = "redis://:secret@127.0.0.1:1"
     before = spark.sparkContext.environment.get(URL_VARIABLE)

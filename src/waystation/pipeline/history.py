@@ -19,8 +19,8 @@ from waystation.pipeline.silver.steps import with_lives
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.storage.delta_sink import DeltaSink
-from waystation.pipeline.storage.places import checked_root, missing_connector
-from waystation.pipeline.storage.sessions import is_connected, prepared
+from waystation.pipeline.storage.places import checked_root, credentials, is_remote
+from waystation.pipeline.storage.sessions import is_connected, prepared, share
 from waystation.pipeline.storage.sql import Frame, conform
 from waystation.pipeline.tables import ATTEMPTS, EVENTS, FAILED_ITEMS, ITEMS, Table, every
 
@@ -51,6 +51,8 @@ class History:
     @property
     def spark(self) -> SparkSession:
         """The Spark session, started when it is first needed, ready for the thread that asks."""
+        if is_remote(self.root) and not is_connected(self._started):
+            share(self._started, credentials())
         return prepared(self._started, DeltaSink)
 
     @cached_property
@@ -70,8 +72,7 @@ class History:
         columns: Sequence[str] | None = None,
     ) -> DataFrame:
         """One table as it is stored, or only some days of it; empty when it does not exist yet."""
-        rows = delta.read(self.spark, self.root, table, days=days)
-        return rows if columns is None else rows.select(*columns)
+        return delta.read(self.spark, self.root, table, days=days, columns=columns)
 
     def attempts(self, hours: Hours | None = None) -> DataFrame:
         """All attempts, running ones included; with `hours`, those started in these hours."""
@@ -86,15 +87,15 @@ class History:
         self, days: Sequence[dt.date] | None = None, columns: Sequence[str] = ITEMS.names
     ) -> DataFrame:
         """All jobs and files, open ones included; with `days`, those added on these days."""
-        kept = self.read(ITEMS, days=days)
+        kept = self.read(ITEMS, days=days, columns=columns)
         unfinished = self._unfinished(ITEMS)
         if days is not None:
             unfinished = unfinished.where(F.col("date").isin(list(days)))
-        return kept.select(*columns).unionByName(unfinished.select(*columns))
+        return kept.unionByName(unfinished.select(*columns))
 
     def failed_items(self, columns: Sequence[str]) -> DataFrame:
         """Some columns of each job or file, open ones too, and each kind of failure it had."""
-        kept = self.read(FAILED_ITEMS).select(*columns)
+        kept = self.read(FAILED_ITEMS, columns=columns)
         return kept.unionByName(self.failing().select(*columns))
 
     def failing(self) -> DataFrame:
@@ -109,7 +110,7 @@ class History:
 
     def ended_items(self, subjects: Sequence[str], columns: Sequence[str]) -> DataFrame:
         """Some columns of the items that have ended: at least those with these ids."""
-        return self.read(ITEMS).select(*columns)
+        return self.read(ITEMS, columns=columns)
 
     def events_about(self, subjects: Sequence[str], since: dt.date) -> DataFrame:
         """The events since a day: at least those about these ids."""
@@ -140,35 +141,43 @@ class History:
     @cached_property
     def _running(self) -> DataFrame:
         """The attempts of open work."""
-        steps = self.read(STEPS)
-        return self._computed_once(attempts_fold.attempts(with_lives(steps)), of=steps)
+        return self._computed_once(attempts_fold.attempts(with_lives(self._steps)))
 
     @cached_property
     def _open(self) -> DataFrame:
         """The jobs and files that have not ended."""
-        steps = self.read(STEPS)
-        rows = items_fold.rows(items_fold.items(with_lives(steps), self._running))
-        return self._computed_once(rows, of=steps)
+        rows = items_fold.rows(items_fold.items(with_lives(self._steps), self._running))
+        return self._computed_once(rows)
 
-    def _computed_once(self, rows: DataFrame, *, of: DataFrame) -> DataFrame:
-        """Rows that many queries start from: computed once, and planned once."""
-        return rows.localCheckpoint() if of.inputFiles() else self.spark.emptyDataFrame(rows.schema)
+    @cached_property
+    def _step_files(self) -> list[str]:
+        return delta.file_names(self.root, STEPS)
+
+    @property
+    def _steps(self) -> DataFrame:
+        """The steps of open work."""
+        place = STEPS.path(self.root)
+        return delta.read_with_spark(self.spark, place, STEPS, self._step_files)
+
+    def _computed_once(self, rows: DataFrame) -> DataFrame:
+        """Rows about open work that many queries start from: computed once, and planned once."""
+        has_any = bool(self._step_files)
+        return rows.localCheckpoint() if has_any else self.spark.emptyDataFrame(rows.schema)
 
 
 def is_left_to_spark(history: History) -> bool:
     """Whether Spark can do the steps of a run.
 
-    It must read the tables itself. Through Spark Connect it cannot: what a fold computes is deeper
-    than a message may be, and a server has the environment that it was started with.
+    Through Spark Connect it cannot: what a fold computes is deeper than a message may be, and a
+    server has the environment that it was started with.
     """
-    return missing_connector(history.root) is None and not is_connected(history.spark)
+    return not is_connected(history.spark)
 
 
 def frames_of(history: History, *, rows: int) -> HistoryFrames:
     """The tables of a history for a step with so many rows: in this process, or with Spark.
 
-    Where Spark cannot read the tables itself, all steps are computed in this process, and through
-    Spark Connect, too.
+    Through Spark Connect all steps are computed in this process.
     """
     is_here = rows < history.spark_from or not is_left_to_spark(history)
     return history._here if is_here else history  # pyright: ignore[reportPrivateUsage]

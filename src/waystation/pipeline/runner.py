@@ -37,7 +37,6 @@ from waystation.pipeline.sources.streams import EventOptions, Streams
 from waystation.pipeline.spark.errors import translated
 from waystation.pipeline.storage import changes
 from waystation.pipeline.storage.opened import kept_open
-from waystation.pipeline.storage.places import missing_connector
 from waystation.pipeline.tables import EVENTS
 
 STREAM_LIMIT = 100_000
@@ -134,7 +133,7 @@ def follow(
 
 def _store(history: History, options: RunOptions, intake: Intake, progress: Progress) -> int:
     """Store what the streams hold now: in this process, or with Spark; returns how many events."""
-    ranges = [] if missing_connector(history.root) else intake.ranges()
+    ranges = intake.ranges()
     few = sum(span.size for span in ranges) < history.spark_from
     if few or not ranges or not is_left_to_spark(history):
         return intake.store()

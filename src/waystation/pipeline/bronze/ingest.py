@@ -4,7 +4,9 @@ Each micro-batch is one commit per table that carries its number, and the commit
 the offsets reached. So the tables know where to continue, and the checkpoint may be deleted.
 """
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -127,7 +129,7 @@ def _query(
         reached=offsets.from_json(noted) if noted else {},
     )
     trigger: dict[str, Any] = {"availableNow": True} if every is None else {"processingTime": every}
-    return (
+    query = (
         prepared(spark)
         .readStream.format(archive.NAME)
         .options(**{"starting": _starting(noted), "root": root, **options})
@@ -143,6 +145,9 @@ def _query(
         .trigger(**trigger)
         .start()
     )
+    if is_remote(root):
+        weakref.finalize(query, shutil.rmtree, folder, ignore_errors=True)
+    return query
 
 
 def _starting(noted: Any) -> str:

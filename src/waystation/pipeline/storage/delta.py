@@ -29,13 +29,16 @@ from pyspark.sql.types import StructType
 
 from waystation.core.errors import WrongSchema
 from waystation.pipeline import tables
-from waystation.pipeline.storage.arrow import dataset, pa, pc, pq
+from waystation.pipeline.storage.arrow import pa, pc, pq
+from waystation.pipeline.storage.datasets import dataset_of
 from waystation.pipeline.storage.filesystems import filesystem
 from waystation.pipeline.storage.notes import VERSION_NOTE, metadata, noted
 from waystation.pipeline.storage.opened import files_of, opened
 from waystation.pipeline.storage.parts import Part, PartWriter
+from waystation.pipeline.storage.parts_source import Parts
 from waystation.pipeline.storage.places import is_remote, missing_connector
 from waystation.pipeline.storage.schemas import schema_of
+from waystation.pipeline.storage.sessions import prepared
 from waystation.pipeline.storage.sql import Frame, conform, to_arrow
 from waystation.pipeline.tables import Layer, Table
 
@@ -217,29 +220,57 @@ def last_batch(path: str, application: str) -> int | None:
 
 
 def read(
-    spark: SparkSession, root: str, table: Table, *, days: Sequence[dt.date] | None = None
+    spark: SparkSession,
+    root: str,
+    table: Table,
+    *,
+    days: Sequence[dt.date] | None = None,
+    columns: Sequence[str] | None = None,
 ) -> DataFrame:
     """A table of the history at `root`; empty when it does not exist yet.
 
     With `days`, only files of these partitions are read.
     """
-    path = table.path(root)
-    found = _described(path, days, None)
-    names: list[str] = [] if found is None else found["path"].to_pylist()
-    return read_with_spark(spark, path, table, names)
+    names = file_names(root, table, days=days)
+    return read_with_spark(spark, table.path(root), table, names, columns=columns)
+
+
+def file_names(root: str, table: Table, *, days: Sequence[dt.date] | None = None) -> list[str]:
+    """Names of a table's files, within its place; with `days`, of those of these partitions."""
+    found = _described(table.path(root), days, None)
+    return [] if found is None else found["path"].to_pylist()
 
 
 def read_with_spark(
-    spark: SparkSession, path: str, table: Table, names: Sequence[str]
+    spark: SparkSession,
+    path: str,
+    table: Table,
+    names: Sequence[str],
+    *,
+    columns: Sequence[str] | None = None,
 ) -> DataFrame:
-    """Files of a table as a DataFrame."""
+    """Files of a table, or some columns of them, as a DataFrame."""
+    wanted = table.schema
+    if columns is not None:
+        wanted = StructType([wanted[name] for name in columns])
     if not names:
         # Known to be empty, so that Spark plans nothing for it.
-        return spark.emptyDataFrame(table.schema)
-    if missing_connector(path) is not None:
-        return spark.createDataFrame(read_files(path, table, names))
-    files = [f"{path}/{name}" for name in names]
-    return spark.read.schema(table.schema).option("basePath", path).parquet(*files)
+        return spark.emptyDataFrame(wanted)
+    if missing_connector(path) is None:
+        paths = [f"{path}/{name}" for name in names]
+        rows = spark.read.schema(table.schema).option("basePath", path).parquet(*paths)
+        return rows if columns is None else rows.select(*columns)
+    # Its tasks read with Arrow what Spark itself has no connector for.
+    partitions = [name for name in table.partitions if name in wanted.names]
+    return (
+        prepared(spark, Parts)
+        .read.format(Parts.name())
+        .schema(wanted)
+        .option("table", path)
+        .option("files", msgspec.json.encode(names).decode())
+        .option("partitions", ",".join(partitions))
+        .load()
+    )
 
 
 Within: TypeAlias = tuple[str, Any, Any]
@@ -277,24 +308,12 @@ def read_files(
     by: Sequence[str] | None = None,
     within: Within | None = None,
 ) -> Any:
-    """Files of a table as an Arrow table, with the partitions that their folders name.
-
-    A column that a file of an older version lacks is null.
-    """
+    """Files of a table as an Arrow table."""
     wanted = schema_of(table.schema)
     columns = list(wanted.names if columns is None else columns)
     if not names:
         return wanted.empty_table().select(columns)
-    files, root = filesystem(path)
-    days = pa.schema([wanted.field(name) for name in table.partitions])
-    parts = dataset.dataset(
-        [f"{root}/{name}" for name in names],
-        schema=wanted,
-        format="parquet",
-        filesystem=files,
-        partitioning=dataset.partitioning(days, flavor="hive") if days.names else None,
-        partition_base_dir=root,
-    )
+    parts = dataset_of(path, wanted, names, table.partitions)
     rough = _rough_filter(within)
     if where is None:
         return parts.to_table(columns=columns, filter=rough)

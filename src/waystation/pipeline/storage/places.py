@@ -1,7 +1,7 @@
 """Places of tables: a directory, or a URL of an object store or of HDFS.
 
-delta-rs commits, Arrow reads and writes: both reach every place from here without a jar. Spark's
-own reader needs a connector for a place that is no directory.
+delta-rs commits, Arrow reads and writes: both reach every place without a jar. Spark's own reader
+needs a connector for a place that is no directory; without one, its tasks read with Arrow, too.
 """
 
 import importlib.util
@@ -20,6 +20,8 @@ _CONNECTORS = {
     "hdfs": "hadoop-client-api",
 }
 """Schemes of places, and the jar that Spark reads each with."""
+_VARIABLES = ("AWS_", "GOOGLE_", "AZURE_")
+"""Beginnings of the variables by which object stores and their keys are found."""
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 
 
@@ -37,6 +39,11 @@ def checked_root(path: str) -> str:
     if scheme not in _CONNECTORS:
         raise InvalidOption(
             f"a history must be a directory, or a URL with {', '.join(_CONNECTORS)}; got {path}"
+        )
+    if ":" in rest.strip("/").partition("/")[0].rpartition("@")[0]:
+        # Not shown: places appear in plans and logs, and this one holds a key.
+        raise InvalidOption(
+            f"the keys of {scheme}:// must be in the environment, not in the URL of a history"
         )
     return f"{scheme}://{rest.strip('/')}"
 
@@ -61,9 +68,14 @@ def way(path: str) -> str:
     if lacking is None:
         return "Spark reads the tables itself"
     return (
-        f"Spark has no {lacking} to read {urlsplit(path).scheme}:// with, so the tables are read "
-        "and written with Arrow and delta-rs, and computed in this process"
+        f"Spark has no {lacking} to read {urlsplit(path).scheme}:// with, so its tasks read the "
+        "tables with Arrow"
     )
+
+
+def credentials() -> dict[str, str]:
+    """The variables by which Arrow and delta-rs find object stores and their keys."""
+    return {name: value for name, value in os.environ.items() if name.startswith(_VARIABLES)}
 
 
 def _jars() -> Iterator[Path]:

@@ -1,5 +1,6 @@
 """Sessions of Spark made ready for the pipeline, whoever started them."""
 
+from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -34,6 +35,18 @@ def prepared(spark: SparkSession, *sources: type[DataSource]) -> SparkSession:
     elif active is not spark:
         _activate(spark)
     return spark
+
+
+def share(spark: SparkSession, variables: Mapping[str, str]) -> None:
+    """Give variables to the Python processes of a session's sources, in their environment alone.
+
+    Settings and options appear in plans, logs and Spark's pages.
+    """
+    environment = spark.sparkContext.environment
+    if any(environment.get(name) != value for name, value in variables.items()):
+        environment.update(variables)
+        # Sources use the environment that they were registered with.
+        _registered(spark).clear()
 
 
 def register(spark: SparkSession, *sources: type[DataSource]) -> None:
