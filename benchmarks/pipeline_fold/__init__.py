@@ -57,7 +57,7 @@ def _in_turn(folder: str) -> Measured:
     beside: list[duck.Folded] = []
     with PeakMemory() as memory:
         for _ in range(TIMES):
-            spark_s.append(_fold(spark, files, ours))
+            spark_s.append(fold(spark, files, ours))
             beside.append(apart(duck.fold, files, theirs))
     wrong = apart(duck.differences, ours, theirs)
     assert wrong == 0, f"Spark and DuckDB differ in {wrong:,} rows"
@@ -71,7 +71,8 @@ def _in_turn(folder: str) -> Measured:
     )
 
 
-def _fold(spark: SparkSession, files: str, out: str) -> float:
+def fold(spark: SparkSession, files: str, out: str) -> float:
+    """Fold the events of files into attempts and hourly; the seconds it took."""
     began = time.perf_counter()
     moves = steps(spark.read.schema(EVENTS.schema).parquet(files))
     tried = rows(attempts(with_lives(moves)))

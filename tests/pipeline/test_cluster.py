@@ -7,9 +7,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 import pyspark
@@ -19,9 +20,11 @@ from redis import Redis
 
 from tests.pipeline.conftest import JAVA, SMALL
 from tests.pipeline.drill import command_line, descendants
+from tests.pipeline.object_store import PLACE, SECRET, object_store
 from tests.pipeline.raw_streams import tell
 from tests.support.patience import limit
 from tests.support.ports import free_port
+from waystation.pipeline.bronze import commits
 from waystation.pipeline.spark.java import java_home
 from waystation.pipeline.tables import EVENTS
 
@@ -89,8 +92,10 @@ class Cluster:
             "-Dspark.deploy.recoveryMode=FILESYSTEM "
             f"-Dspark.deploy.recoveryDirectory={self._folder / 'recovery'}"
         )
+        # The keys of an object store come from the driver.
+        known = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
         environment = {
-            **os.environ,
+            **known,
             "JAVA_HOME": str(java_home()),
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
@@ -216,11 +221,15 @@ def test_spark_submit_chooses_the_master(
 
 
 class Producer(threading.Thread):
-    """Adds events to three queues until it is stopped, and knows all of them."""
+    """Adds events to three queues until it is stopped, and knows all of them.
 
-    def __init__(self, url: str) -> None:
+    It begins with many, if it is told to.
+    """
+
+    def __init__(self, url: str, *, many: int = 0) -> None:
         super().__init__(daemon=True)
         self._url = url
+        self._many = many
         self._stopped = threading.Event()
         self.entries: list[tuple[str, str]] = []
 
@@ -228,8 +237,9 @@ class Producer(threading.Thread):
         queues = ("mail", "post", "bills")
         with Redis.from_url(self._url, protocol=2) as store:
             while not self._stopped.wait(0.1):
+                some = 200 if len(self.entries) < self._many else 20
                 for queue in queues:
-                    added = tell(store, 20, queue=queue)
+                    added = tell(store, some, queue=queue)
                     self.entries += ((f"bull:{queue}:events", entry) for entry in added)
 
     def stop(self) -> None:
@@ -240,9 +250,17 @@ class Producer(threading.Thread):
 class Pipeline:
     """The command that follows the streams on a cluster, started again when it has died."""
 
-    def __init__(self, master: str, url: str, root: str, log: Path) -> None:
+    def __init__(
+        self,
+        master: str,
+        url: str,
+        root: str,
+        log: Path,
+        conf: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._words = ["--master", master, "--history", root, "--every", "1"]
-        self._url, self._log, self.starts = url, log, 0
+        self.root, self.log, self.starts = root, log, 0
+        self._url, self._conf = url, conf
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -269,7 +287,8 @@ class Pipeline:
         return self._start("--once", "--master", "local[2]", *self._words[2:4]).wait()
 
     def _start(self, *words: str) -> subprocess.Popen[bytes]:
-        conf = {**ON_LOOPBACK, "spark.cores.max": "2", "spark.executor.memory": "512m"}
+        sizes = {"spark.cores.max": "2", "spark.executor.memory": "512m"}
+        conf = {**ON_LOOPBACK, **sizes, **self._conf}
         options = [f"--conf={name}={value}" for name, value in conf.items()]
         environment = {
             **os.environ,
@@ -279,7 +298,7 @@ class Pipeline:
             # However few the events are, the executors have to read and store them.
             "WAYSTATION_PIPELINE__SPARK_FROM": "0",
         }
-        with self._log.open("ab") as out:
+        with self.log.open("ab") as out:
             return subprocess.Popen(
                 [sys.executable, "-m", "waystation", "pipeline", "run", *words, *options],
                 stdout=out,
@@ -298,37 +317,27 @@ def stored_entries(root: str) -> list[tuple[str, str]]:
     return [(row["stream"], row["entry_id"]) for row in rows if row["stream"].startswith("bull:")]
 
 
-@pytest.mark.long
-@pytest.mark.timeout(3600)
-def test_every_event_is_stored_once_whatever_dies_in_the_cluster(
-    cluster: Cluster, redis_url: str, root: str, tmp_path: Path
-) -> None:
-    log, producer = tmp_path / "pipeline.log", Producer(redis_url)
-    pipeline = Pipeline(cluster.address, redis_url, root, log)
-
-    def restart(name: str) -> None:
-        cluster.kill(name)
-        cluster.start(name)
-
-    deaths: list[Callable[[], None]] = [
-        cluster.kill_an_executor,
-        lambda: restart("worker-0"),
-        lambda: restart("master"),
-        pipeline.kill,
-        cluster.kill_an_executor,
-        lambda: restart("worker-1"),
-    ]
+def outlive(cluster: Cluster, pipeline: Pipeline, producer: Producer, deaths: list[str]) -> str:
+    """Kill one after the other while events arrive; each event is one row of the table."""
+    root, log = pipeline.root, pipeline.log
     producer.start()
     with pipeline:
 
         def is_beyond(count: int) -> bool:
             # Whoever operates it restarts a driver that has died.
             pipeline.keep_alive()
-            return len(stored_entries(root)) > count
+            reached = commits.offsets_in(root).values()
+            return sum(offset.added or 0 for offset in reached) > count
 
         until(lambda: is_beyond(0), lambda: read(log)[-5000:])
-        for die in deaths:
-            die()
+        for victim in deaths:
+            if victim == "driver":
+                pipeline.kill()
+            elif victim == "executor":
+                cluster.kill_an_executor()
+            else:
+                cluster.kill(victim)
+                cluster.start(victim)
             added = len(producer.entries)
             until(lambda added=added: is_beyond(added), lambda: read(log)[-5000:])
         producer.stop()
@@ -336,4 +345,42 @@ def test_every_event_is_stored_once_whatever_dies_in_the_cluster(
     stored = stored_entries(root)
     assert len(stored) == len(set(stored))
     assert set(stored) == set(producer.entries)
-    print(f"{len(stored)} events, {len(deaths)} deaths, {pipeline.starts} starts of the driver")
+    return f"{len(stored):,} events, {len(deaths)} deaths, {pipeline.starts} starts of the driver"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_every_event_is_stored_once_whatever_dies_in_the_cluster(
+    cluster: Cluster, redis_url: str, root: str, tmp_path: Path
+) -> None:
+    pipeline = Pipeline(cluster.address, redis_url, root, tmp_path / "pipeline.log")
+    deaths = ["executor", "worker-0", "master", "driver", "executor", "worker-1"]
+    print(outlive(cluster, pipeline, Producer(redis_url), deaths))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+def test_every_event_is_stored_once_in_an_object_store_though_ten_die(
+    cluster: Cluster, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Whatever Spark's pages show is in its event log.
+    events, log = tmp_path / "events", tmp_path / "pipeline.log"
+    events.mkdir()
+    conf = {
+        "spark.log.level": "INFO",
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": events.as_uri(),
+        "spark.eventLog.compress": "false",
+    }
+    with object_store(tmp_path) as variables:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        pipeline = Pipeline(cluster.address, redis_url, PLACE, log, conf)
+        deaths = ["executor", "worker-0", "master", "driver", "executor", "worker-1", "driver"]
+        deaths += ["executor", "master", "driver"]
+        many = 1_000_000 if os.environ.get("WAYSTATION_FULL") else 0
+        print(outlive(cluster, pipeline, Producer(redis_url, many=many), deaths))
+    written = [each for each in tmp_path.rglob("*") if each.is_file()]
+    plans = [read(each) for each in events.rglob("events_*") if each.is_file()]
+    assert any("waystation.parts" in each for each in plans)
+    assert [each.name for each in written if SECRET.encode() in each.read_bytes()] == []
