@@ -10,9 +10,12 @@ import pytest
 from redis import Redis
 
 from tests.pipeline import stories
+from tests.pipeline.events_of_all import told_by_all
 from tests.pipeline.test_engines import rows_of
 from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.rebuild import rebuild
+from waystation.pipeline.products import product_tables
+from waystation.pipeline.products.waitingroom import VISITS
 from waystation.pipeline.refresh import fold, gold_tables, quality
 from waystation.pipeline.runner import RunOptions, run
 from waystation.pipeline.silver.moves import STEPS
@@ -29,12 +32,13 @@ from waystation.pipeline.tables import (
     ITEMS,
     LEDGER,
     QUALITY,
+    SLOTS,
     Table,
     every,
 )
 
 # The checks are those of the hours of the last round.
-COMPARED = [table for table in (*every(), STEPS) if table is not QUALITY]
+COMPARED = [table for table in (*every(), STEPS, *product_tables()) if table is not QUALITY]
 
 
 def no_spark() -> Any:
@@ -49,6 +53,18 @@ def told(dice: random.Random, jobs: int) -> list[dict[str, Any]]:
             row["at"] -= dt.timedelta(minutes=dice.randrange(1, 90))
         row["fields"] = list(row["fields"].items())
     return rows
+
+
+def told_by_products(dice: random.Random) -> list[dict[str, Any]]:
+    """Events of the other products over some days, of which some happened days before."""
+    rows = told_by_all(dice.randrange(1_000_000))
+    for row in rows:
+        row["told_at"] = stories.START + (row["told_at"] - stories.START) * 40
+        row["at"] = row["told_at"]
+        row["date"] = row["told_at"].date()
+        if dice.random() < 0.05:
+            row["at"] -= dt.timedelta(hours=dice.randrange(1, 90))
+    return sorted(rows, key=lambda row: (row["told_at"], row["seq"]))
 
 
 def in_parts(dice: random.Random, rows: list[dict[str, Any]], parts: int) -> Iterator[list[Any]]:
@@ -91,6 +107,39 @@ def test_rounds_over_parts_of_the_streams_give_the_tables_of_a_rebuild(
     found = tables_at(root)
     assert found[FAILURES.name]
     assert len(found[FAILED_ITEMS.name]) > 5
+    rebuild(history)
+    assert found == tables_at(root)
+
+
+@pytest.mark.parametrize("seed", [3])
+def test_rounds_over_the_events_of_every_product_give_the_tables_of_a_rebuild(
+    root: str, seed: int
+) -> None:
+    dice = random.Random(seed)
+    history = History(no_spark, root)
+    rows = [*told(dice, 40), *told_by_products(dice)]
+    for batch, part in enumerate(in_parts(dice, rows, 5)):
+        keep(root, part, batch)
+        fold.fold(history)
+        gold_tables.refresh(history.fresh())
+        assert [str(each) for each in quality.last_checks(root) if not each.passed] == []
+    found = tables_at(root)
+    rebuild(history)
+    again = tables_at(root)
+    # A rebuild makes the slots of the last day only.
+    assert {name for name in found if found[name] != again[name]} <= {SLOTS.name}
+
+
+def test_a_round_that_has_only_visitors_counts_them(root: str) -> None:
+    history = History(no_spark, root)
+    visitors = [row for row in told_by_all() if row["line"] == "waitingroom"]
+    for batch, rows in enumerate((visitors[:200], visitors[200:])):
+        keep(root, rows, batch)
+        fold.fold(history)
+        gold_tables.refresh(history.fresh())
+    found = tables_at(root)
+    assert len(found[VISITS.name]) == 120
+    assert found[LEDGER.name]
     rebuild(history)
     assert found == tables_at(root)
 

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from pyspark.sql import DataFrame
 
+from waystation.core.events import Line
 from waystation.pipeline.bronze import commits
 from waystation.pipeline.gold.ledger import ARRIVAL
 from waystation.pipeline.history import History, frames_of
@@ -27,7 +28,7 @@ from waystation.pipeline.silver.steps import SUBJECT, steps, with_lives
 from waystation.pipeline.storage import changes, delta
 from waystation.pipeline.storage.arrow import pc
 from waystation.pipeline.storage.delta import BatchId
-from waystation.pipeline.storage.sql import Frame, query, to_arrow
+from waystation.pipeline.storage.sql import Frame, query, quoted, to_arrow
 from waystation.pipeline.tables import ATTEMPTS, EVENTS, FAILED_ITEMS, ITEMS, Table
 
 APPLICATION = "silver"
@@ -138,10 +139,11 @@ with again as (
 select * from {{tried}} semi join again {_using(*LIFE)}
 """
 
-# The hours of the new steps, and of every attempt that they may have ended.
-_TOUCHED = """
+# The hours of the new steps, of every attempt that they may have ended, and of what visitors did.
+_TOUCHED = f"""
 select distinct unix_seconds(date_trunc('hour', `at`)) as start
-from (select `at` from {new} union all select started_at as `at` from {tried})
+from (select `at` from {{new}} union all select started_at as `at` from {{tried}}
+      union all select `at` from {{events}} where line = {quoted(Line.WAITINGROOM.value)})
 """
 
 # The hours in which the items taken back were added: the ledger has counted them as ended.
@@ -200,10 +202,10 @@ def _fold_up_to(history: History, before: int | None, newest: int) -> Folded:
     else:
         events = delta.read_files(place, EVENTS, names)
     with _persisted(steps(events)) as new:
-        return _fold(frames, history.root, new, batch)
+        return _fold(frames, history.root, events, new, batch)
 
 
-def _fold(frames: HistoryFrames, root: str, new: Frame, batch: BatchId) -> Folded:
+def _fold(frames: HistoryFrames, root: str, events: Frame, new: Frame, batch: BatchId) -> Folded:
     carried = frames.read(STEPS)
     back = _taken_back(frames, new, carried)
     before = [carried] if back is None else [carried, _steps_again(frames, back, new)]
@@ -212,7 +214,7 @@ def _fold(frames: HistoryFrames, root: str, new: Frame, batch: BatchId) -> Folde
         _persisted(attempts_fold.attempts(all_steps)) as tried,
         _persisted(items_fold.items(all_steps, tried)) as items,
     ):
-        hours = _touched(new, tried, back)
+        hours = _touched(events, new, tried, back)
         # Recorded first: after an interruption the gold tables are still refreshed.
         stale_hours.record(root, batch.batch, hours)
         ended, waiting = query(_ENDED, items=items), query(_WAITING, items=items)
@@ -259,8 +261,9 @@ def _joined(*parts: Frame) -> Frame:
     return query(text, **{f"part{n}": part for n, part in enumerate(parts)})
 
 
-def _touched(new: Frame, tried: Frame, back: Any) -> Hours:
-    starts = set(to_arrow(query(_TOUCHED, new=new, tried=tried))["start"].to_pylist())
+def _touched(events: Frame, new: Frame, tried: Frame, back: Any) -> Hours:
+    found = query(_TOUCHED, events=events, new=new, tried=tried)
+    starts = set(to_arrow(found)["start"].to_pylist())
     if back is not None:
         starts |= set(to_arrow(query(_ARRIVALS, back=back))["start"].to_pylist())
     return Hours(tuple(dt.datetime.fromtimestamp(each, dt.UTC) for each in sorted(starts)))

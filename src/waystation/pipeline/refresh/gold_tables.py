@@ -125,8 +125,8 @@ class GoldTable(msgspec.Struct, frozen=True):
     size: Callable[[RefreshContext], int]
     product: str | None = None
     """The one product that has it; None: all of them."""
-    hours: Callable[[RefreshContext], Hours] = lambda context: context.hours
-    """The hours that it is rewritten for, if it has hours."""
+    hours: Callable[[RefreshContext], Hours | None] = lambda context: context.hours
+    """The hours that it is rewritten for, if it has hours; None: all of them."""
 
     def computed(self, context: RefreshContext) -> Frame:
         """Its rows, from Spark or from this process."""
@@ -151,7 +151,8 @@ def every() -> Iterator[GoldTable]:
     yield GoldTable(CAPACITY, _capacity, in_hours)
     for product, each in tables_by_product():
         size = partial(_size_of_product, product)
-        yield GoldTable(each.table, partial(_of_product, each), size, product)
+        rows = partial(_of_product, each)
+        yield GoldTable(each.table, rows, size, product, hours=lambda _: None)
     # The last one checks all others.
     yield GoldTable(
         QUALITY,
@@ -207,11 +208,11 @@ def refresh(
     progress.reach(len(tables))
 
 
-def _write_table(root: str, table: Table, rows: Frame, hours: Hours) -> None:
+def _write_table(root: str, table: Table, rows: Frame, hours: Hours | None) -> None:
     """Replace the rows of a table, or those of these hours where it has hours."""
     there = delta.open_table(table.path(root), table.schema, table.partitions)
     found = conform(rows, table.schema)
-    if "hour" not in table.key:
+    if hours is None or "hour" not in table.key:
         _write(there, found, mode="overwrite")
     elif hours:
         mine = found.filter(hours.arrow_filter(pc.field("hour")))
