@@ -14,10 +14,10 @@ from tests.support.patience import limit
 from waystation import bullmq
 from waystation.bullmq import FlowNode, FlowProducer, NewJob, Queue, Schedule
 from waystation.bullmq.redis.keys import QueueKeys
+from waystation.bullmq.redis.prefixes import Prefixes
 from waystation.cli.places import places_of
 from waystation.cli.root import run
 from waystation.cli.sections import SECTIONS
-from waystation.console.finding.prefixes import Prefixes
 from waystation.console.settings import prefixes_of
 from waystation.console.why import why
 from waystation.core.settings.load import Settings, load

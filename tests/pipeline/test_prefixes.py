@@ -27,7 +27,7 @@ def test_a_prefix_counts_for_all_products_or_for_those_that_are_named(redis_url:
         "bullmq={shop}, routing=edge": ["{shop}", "edge", "jobqueue", "queue"],
     }.items():
         options = EventOptions(url=redis_url, prefix=given)
-        assert [options.prefix_of(line) for line in lines] == wanted
+        assert [options.prefixes_of(line) for line in lines] == [(each,) for each in wanted]
     with pytest.raises(InvalidOption, match="line must be one of"):
         EventOptions(prefix="bulmq=shop")
 

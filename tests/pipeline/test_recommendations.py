@@ -12,6 +12,7 @@ from waystation.pipeline.feedback.recommendations import write_recommendations
 from waystation.pipeline.history import History
 from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.sources.store import Store
+from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.tables import ATTEMPTS, CAPACITY, HOURLY
 
 HOUR = (dt.datetime.now(dt.UTC) + dt.timedelta(hours=6)).replace(minute=0, second=0, microsecond=0)
@@ -62,7 +63,9 @@ def test_a_new_hour_does_not_forget_the_one_before(
     lakes.store(root, HOURLY, hours, 0)
 
     now = HOUR + an_hour + dt.timedelta(minutes=1)
-    write_recommendations(History(_no_spark, root), Store(redis_url), now)
+    write_recommendations(
+        History(_no_spark, root), Store(redis_url), now, EventOptions(url=redis_url)
+    )
     text: Any = store.hget(key_of(DesiredWorkers, "mail"), "bullmq")
     found = read(text, DesiredWorkers, now_ms=int(now.timestamp() * 1000))
     assert found is not None
@@ -81,7 +84,9 @@ def test_workers_are_advised_for_what_came_lately_and_for_what_waits_now(
 
     def advised(batch: int, *waiting: dict[str, Any]) -> int:
         lakes.store(root, STEPS, list(waiting), batch)
-        write_recommendations(History(_no_spark, root), Store(redis_url), now)
+        write_recommendations(
+            History(_no_spark, root), Store(redis_url), now, EventOptions(url=redis_url)
+        )
         text: Any = store.hget(key_of(DesiredWorkers, "mail"), "bullmq")
         found = read(text, DesiredWorkers, now_ms=int(now.timestamp() * 1000))
         assert found is not None

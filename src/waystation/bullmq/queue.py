@@ -250,8 +250,9 @@ class Queue(QueueClient):
 
         `waystation pipeline run` computes it; values that are not fresh are None.
         """
-        client, _ = await self._connect_queue()
-        return await forecasts.forecast(client, self.name, line=Line.BULLMQ)
+        client, keys = await self._connect_queue()
+        prefix = "" if keys.prefix == PREFIX else keys.prefix
+        return await forecasts.forecast(client, self.name, line=Line.BULLMQ, prefix=prefix)
 
     async def metrics(
         self, kind: MetricsKind, offset: int = 0, limit: int | None = None

@@ -6,12 +6,14 @@ from typing import Annotated
 import msgspec
 import typer
 
+from waystation.bullmq.redis.keys import PREFIX
 from waystation.core.app.commands import AsJson, on_store
 from waystation.core.app.loading import loaded
 from waystation.core.errors import InvalidOption
 from waystation.core.events import Line
 from waystation.core.line import forecasts
 from waystation.core.line.forecasts import DesiredWorkers, Forecast
+from waystation.pipeline.commands.prefixes import bullmq_prefixes
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -26,8 +28,10 @@ def forecast(
     """Print a queue's recent waits, when it will be empty, and how many workers it needs."""
     if line not in set(Line):
         raise InvalidOption(f"line must be one of {', '.join(Line)}, got {line!r}")
+    name, prefix = _place(context, queue) if line == Line.BULLMQ else (queue, "")
     found = on_store(
-        loaded(context), lambda store: forecasts.forecast(store.redis, queue, line=line)
+        loaded(context),
+        lambda store: forecasts.forecast(store.redis, name, line=line, prefix=prefix),
     )
     if as_json:
         typer.echo(msgspec.json.encode(found).decode())
@@ -39,6 +43,12 @@ def forecast(
         typer.echo(
             f"there is no recent history of {line}/{queue}: `waystation pipeline run` makes it"
         )
+
+
+def _place(context: typer.Context, queue: str) -> tuple[str, str]:
+    """Name of a queue of BullMQ, and the prefix of its keys unless that is the default one."""
+    keys = bullmq_prefixes(context).required(queue)
+    return keys.name, "" if keys.prefix == PREFIX else keys.prefix
 
 
 def sentences_of(forecast: Forecast) -> Iterator[str]:

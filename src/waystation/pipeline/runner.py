@@ -190,12 +190,12 @@ def raise_stream_limits(
     streams = Streams(events)
     short = 0
     for stream in streams.now():
-        facts, prefix = product_named(stream.line), events.prefix_of(stream.line)
+        facts, place = product_named(stream.line), events.place_of(stream.line, stream.queue)
         if keeps_payloads and stream.line == Line.BULLMQ.value:
-            mark_followed(streams.store.at(stream.key), prefix, stream.queue)
+            mark_followed(streams.store.at(stream.key), *place)
         if facts.stream_limit is None:
             continue
-        key, field = facts.stream_limit(prefix, stream.queue)
+        key, field = facts.stream_limit(*place)
         client: Any = streams.store.at(key)
         present = client.hget(key, field) if field else client.get(key)
         if int(present or 0) < limit:
@@ -226,7 +226,7 @@ def _refresh(history: History, options: RunOptions, snapshot: Snapshot, progress
         return 0
     progress.begin("writing recommendations")
     store = Store(url_of(options.events.url, options.events.url_env))
-    written = write_recommendations(fresh, store, snapshot.at)
+    written = write_recommendations(fresh, store, snapshot.at, options.events)
     return written + write_models(fresh, store, snapshot.at)
 
 

@@ -22,6 +22,8 @@ class PipelineSettings(Section, frozen=True, kw_only=True):
     """Heap of Spark's driver, such as `4g`; else what `spark-defaults.conf` says, else `1g`."""
     lineage: str = ""
     """URL of an OpenLineage server, or a file, that gets events about each round; empty: none."""
+    prefixes: tuple[str, ...] = ()
+    """Prefixes of BullMQ that are followed besides `bullmq.prefix`; queues are `PREFIX:NAME`."""
     payloads: PayloadSettings = PayloadSettings()
     spark: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     """Any of Spark's own settings, such as `{spark.executor.memory: 4g}`."""

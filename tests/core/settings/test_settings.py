@@ -69,6 +69,9 @@ def test_one_setting_can_be_read_without_its_section(file: Path) -> None:
     assert text_of(key, file, environ={"WAYSTATION_BULLMQ__PREFIX": "{till}"}) == "{till}"
     assert text_of(("bullmq", "worker"), file, environ={}) is None
     assert text_of(key, file.with_name("none.yaml"), environ={}) is None
+    file.write_text("bullmq:\n  prefix: [bull, trial]")
+    with pytest.raises(InvalidSetting, match=r"bullmq.prefix \(.*:2\) wants text, got a list"):
+        text_of(key, file, environ={})
 
 
 def test_an_empty_variable_sets_nothing(file: Path) -> None:
@@ -118,8 +121,8 @@ def test_a_section_left_empty_means_its_defaults(file: Path) -> None:
         ("\nlease: 3s", "lease (FILE:2) is not a setting; did you mean worker.lease?"),
         (
             "pipeline: {zzz: 1}",
-            "pipeline.zzz (FILE:1) is not a setting; "
-            "pipeline has history, master, spark_from, driver_memory, lineage, payloads, spark",
+            "pipeline.zzz (FILE:1) is not a setting; pipeline has "
+            "history, master, spark_from, driver_memory, lineage, prefixes, payloads, spark",
         ),
         (
             "worker: {concurrency: many}",

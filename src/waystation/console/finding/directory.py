@@ -4,8 +4,8 @@ import asyncio
 import time
 
 from waystation.bullmq.redis.keys import QueueKeys
+from waystation.bullmq.redis.prefixes import Prefixes
 from waystation.bullmq.redis.scanning import queue_names
-from waystation.console.finding.prefixes import Prefixes
 from waystation.console.options import ConsoleOptions
 from waystation.console.products.bullmq import BullmqQueue
 from waystation.console.products.bullmq_workers import Connections

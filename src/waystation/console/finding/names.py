@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from waystation.bullmq.redis.keys import PREFIX, QueueKeys
+from waystation.bullmq.redis.prefixes import Prefixes
 from waystation.bullmq.redis.scanning import queue_names
 from waystation.console.finding.places import Places, QueueName
-from waystation.console.finding.prefixes import Prefixes
 from waystation.core.errors import WaystationError
 from waystation.core.events import Line
 from waystation.core.store import faults

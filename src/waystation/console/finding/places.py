@@ -2,7 +2,7 @@
 
 import msgspec
 
-from waystation.console.finding.prefixes import Prefixes
+from waystation.bullmq.redis.prefixes import Prefixes
 from waystation.core.events import Line
 from waystation.files import Layout
 from waystation.routing.redis.keys import NAMESPACE

@@ -9,9 +9,9 @@ from waystation.bullmq.changing import STATES_OF, Change, change
 from waystation.bullmq.job import queue_of
 from waystation.bullmq.payloads.notes import note_on
 from waystation.bullmq.redis.keys import QueueKeys
+from waystation.bullmq.redis.prefixes import Prefixes
 from waystation.bullmq.states import STATES, State
 from waystation.console.actions.kinds import LONGEST_ID, Act
-from waystation.console.finding.prefixes import Prefixes
 from waystation.console.products import scheduling
 from waystation.console.products.bullmq_workers import Connections, workers_of
 from waystation.console.products.memory import measured

@@ -96,13 +96,18 @@ def load(
 def text_of(
     key: Key, file: Path | None = None, *, environ: Mapping[str, str] = os.environ
 ) -> str | None:
-    """The text of one setting, read without its section; None where nothing sets it."""
+    """The text of one setting, read without its section; None where nothing sets it.
+
+    Refuses a list, which its section would refuse.
+    """
     entries = [
         *(read_file(file or file_of(environ) or Path(FILE)) or ()),
         *read_environment(environ),
     ]
-    found = [each.value for each in entries if each.key == key]
-    return found[-1] if found and isinstance(found[-1], str) else None
+    found = [each for each in entries if each.key == key]
+    if found and isinstance(found[-1].value, list):
+        raise InvalidSetting(f"{'.'.join(key)} ({found[-1].origin}) wants text, got a list")
+    return found[-1].value if found and isinstance(found[-1].value, str) else None
 
 
 def checked(

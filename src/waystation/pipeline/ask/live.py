@@ -5,7 +5,8 @@ from typing import Any
 
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 
-from waystation.bullmq.redis.keys import PREFIX, QueueKeys
+from waystation.bullmq.redis.keys import QueueKeys
+from waystation.bullmq.redis.prefixes import Prefixes
 from waystation.core.events import Line
 from waystation.core.store import faults
 from waystation.pipeline.bullmq_jobs import FIELDS, NUMBERS, STATES
@@ -14,6 +15,9 @@ from waystation.pipeline.sources.store import Store
 pa: Any = pyarrow
 
 PAGE = 1000
+DEFAULT = Prefixes()
+NOT_FOLLOWED = "not followed"
+"""Said of a job under a prefix that the settings do not name any more."""
 _KEY = ("line", "queue", "state", "subject")
 SCHEMA = pa.schema(
     [
@@ -24,35 +28,27 @@ SCHEMA = pa.schema(
 )
 
 
-def live_jobs(store: Store, prefix: str = PREFIX) -> Any:
+def live_jobs(store: Store, prefixes: Prefixes = DEFAULT) -> Any:
     """One row for each job in any state; one that moves meanwhile may come twice or not at all."""
     with faults.translated():
         pages = [
             pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
-            for queue in queue_names(store, prefix)
+            for keys in _queues(store, prefixes)
             for state in STATES
-            for rows in _pages(store, QueueKeys(queue, prefix=prefix), state)
+            for rows in _pages(store, keys, prefixes.shown(keys), state)
         ]
     return pa.Table.from_batches(pages, schema=SCHEMA)
 
 
-def queue_names(store: Store, prefix: str = PREFIX) -> list[str]:
-    """The queues that have events."""
-    client: Any = store.client
-    head, tail = f"{prefix}:", ":events"
-    found = {
-        key.decode("utf-8", "replace")[len(head) : -len(tail)]
-        for key in client.scan_iter(match=f"{head}*{tail}", count=1000, _type="stream")
-    }
-    # A colon in between would make it some other key.
-    return sorted(name for name in found if name and ":" not in name)
-
-
-def states_of(store: Store, subjects: Sequence[tuple[str, str]], prefix: str = PREFIX) -> list[str]:
+def states_of(
+    store: Store, subjects: Sequence[tuple[str, str]], prefixes: Prefixes = DEFAULT
+) -> list[str]:
     """The states that jobs are in now, given their queues and ids; '' for one that is gone."""
     found: list[str] = []
     for queue, subject in subjects:
-        keys = QueueKeys(queue, prefix=prefix)
+        if (keys := prefixes.keys_of(queue)) is None:
+            found.append(NOT_FOLLOWED)
+            continue
         asking = store.at(keys.wait).pipeline(transaction=False)
         for state, kind in STATES.items():
             key = f"{keys.base}{state}"
@@ -64,7 +60,21 @@ def states_of(store: Store, subjects: Sequence[tuple[str, str]], prefix: str = P
     return found
 
 
-def _pages(store: Store, keys: QueueKeys, state: str) -> Iterator[list[dict[str, Any]]]:
+def _queues(store: Store, prefixes: Prefixes) -> Iterator[QueueKeys]:
+    """The queues that have events."""
+    client: Any = store.client
+    for prefix in prefixes.every:
+        head, tail = f"{prefix}:", ":events"
+        found = {
+            key.decode("utf-8", "replace")[len(head) : -len(tail)]
+            for key in client.scan_iter(match=f"{head}*{tail}", count=1000, _type="stream")
+        }
+        # A colon in between would make it some other key.
+        for name in sorted(name for name in found if name and ":" not in name):
+            yield QueueKeys(name, prefix=prefix)
+
+
+def _pages(store: Store, keys: QueueKeys, queue: str, state: str) -> Iterator[list[dict[str, Any]]]:
     key = f"{keys.base}{state}"
     client: Any = store.at(key)
     range_of = client.lrange if STATES[state] == "list" else client.zrange
@@ -77,9 +87,7 @@ def _pages(store: Store, keys: QueueKeys, state: str) -> Iterator[list[dict[str,
         for each in named:
             asking.hmget(f"{keys.base}{each}", list(FIELDS.values()))
         hashes = asking.execute()
-        yield [
-            _row(keys.name, state, each, values) for each, values in zip(named, hashes, strict=True)
-        ]
+        yield [_row(queue, state, each, values) for each, values in zip(named, hashes, strict=True)]
 
 
 def _row(queue: str, state: str, subject: str, values: Sequence[bytes | None]) -> dict[str, Any]:

@@ -8,7 +8,6 @@ is missing.
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
-from waystation.bullmq.redis.keys import QueueKeys
 from waystation.core.events import EventName
 from waystation.pipeline.bronze.job_hashes import HashReader
 from waystation.pipeline.bronze.payload_columns import (
@@ -56,9 +55,9 @@ class Capture:
     """Reads the jobs of one BullMQ queue as their events go by."""
 
     def __init__(
-        self, client: Any, queue: str, prefix: str, settings: PayloadSettings, rules: Rules
+        self, reader: HashReader, queue: str, settings: PayloadSettings, rules: Rules
     ) -> None:
-        self._reader = HashReader(client, QueueKeys(queue, prefix=prefix).base.encode())
+        self._reader = reader
         self._rules = rules.of(queue)
         self._columns = PayloadColumns(queue, settings, self._rules)
         self._waiting: dict[bytes, Seen] = {}

@@ -81,11 +81,11 @@ class Intake:
         for span in ranges if self._payloads.keep else ():
             stream = span.stream
             if stream.line == Line.BULLMQ.value:
-                prefix = self._options.prefix_of(stream.line)
+                place = self._options.place_of(stream.line, stream.queue)
                 reached_ms = offsets.id_order(span.until.id)[0]
                 with faults.translated():
                     client = self._streams.store.at(stream.key)
-                    mark_followed(client, prefix, stream.queue, reached_ms=reached_ms)
+                    mark_followed(client, *place, reached_ms=reached_ms)
 
     def ranges(self) -> list[StreamRange]:
         """The ranges of streams that are not stored yet."""

@@ -6,9 +6,11 @@ The files are invisible until they are committed together.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from waystation.bullmq.redis.keys import QueueKeys
 from waystation.core.events import Line
 from waystation.core.store import faults
 from waystation.pipeline.bronze.capture import Capture, NoCapture
+from waystation.pipeline.bronze.job_hashes import HashReader
 from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.payloads.rules import Rules
 from waystation.pipeline.sources import redis_streams
@@ -71,8 +73,9 @@ def _capture(
 ) -> Capture | NoCapture:
     if not payloads.keep or stream.line != Line.BULLMQ.value:
         return NoCapture()
-    prefix = options.prefix_of(stream.line)
-    return Capture(client, stream.queue, prefix, payloads, Rules(payloads))
+    prefix, name = options.place_of(stream.line, stream.queue)
+    reader = HashReader(client, QueueKeys(name, prefix=prefix).base.encode())
+    return Capture(reader, stream.queue, payloads, Rules(payloads))
 
 
 def _read(batches: Iterable[Any]) -> Iterator[Any]:

@@ -62,14 +62,14 @@ def _add_deploys(root: str, jobs: list[dict[str, Any]]) -> None:
 def _add_present_state(context: typer.Context, jobs: list[dict[str, Any]]) -> None:
     # The client of the store is imported only when there are jobs to ask about.
     from waystation.pipeline.ask.live import states_of
-    from waystation.pipeline.commands.prefixes import bullmq_prefix
+    from waystation.pipeline.commands.prefixes import bullmq_prefixes
     from waystation.pipeline.commands.store import store_url
     from waystation.pipeline.sources.store import Store
 
     mine = [each for each in jobs if each["line"] == "bullmq"]
     with store_url(context) as url:
         asked = [(each["queue"], each["subject"]) for each in mine]
-        states = states_of(Store(url), asked, bullmq_prefix(context))
+        states = states_of(Store(url), asked, bullmq_prefixes(context))
     for job, state in zip(mine, states, strict=True):
         job["now"] = state or "gone"
 

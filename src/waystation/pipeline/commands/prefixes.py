@@ -3,12 +3,15 @@
 import typer
 
 from waystation.bullmq.redis.keys import PREFIX
+from waystation.bullmq.redis.prefixes import Prefixes, check_several
 from waystation.core.app import invocation
+from waystation.core.errors import InvalidOption, InvalidSetting
 from waystation.core.events import Line
 from waystation.core.settings.load import text_of
+from waystation.pipeline.commands.place import pipeline_settings
 
-_SETTINGS = {
-    Line.BULLMQ.value: ("bullmq", "prefix"),
+_BULLMQ = ("bullmq", "prefix")
+_OTHERS = {
     Line.ROUTING.value: ("routing", "namespace"),
     Line.FILES.value: ("files", "namespace"),
 }
@@ -18,10 +21,18 @@ def prefixes(context: typer.Context) -> str:
     """The prefixes that the settings name, as the option `prefix` of `waystation.events`."""
     # Read without their sections, which import workers: that takes longer than many an answer.
     file = invocation.of(context).config
-    named = {line: text_of(key, file) for line, key in _SETTINGS.items()}
-    return ",".join(f"{line}={prefix}" for line, prefix in named.items() if prefix)
+    named = [(Line.BULLMQ.value, each) for each in bullmq_prefixes(context).every]
+    named += [(line, text_of(key, file) or "") for line, key in _OTHERS.items()]
+    return ",".join(f"{line}={prefix}" for line, prefix in named if prefix)
 
 
-def bullmq_prefix(context: typer.Context) -> str:
-    """The prefix of BullMQ's keys."""
-    return text_of(_SETTINGS[Line.BULLMQ.value], invocation.of(context).config) or PREFIX
+def bullmq_prefixes(context: typer.Context) -> Prefixes:
+    """The prefixes of BullMQ's keys: that of the workers, then the others that are followed."""
+    first = text_of(_BULLMQ, invocation.of(context).config) or PREFIX
+    every = (first, *pipeline_settings(context).prefixes)
+    if len(every) > 1:
+        try:
+            check_several(every)
+        except InvalidOption as error:
+            raise InvalidSetting(f"pipeline.prefixes and bullmq.prefix: {error}") from None
+    return Prefixes(every)

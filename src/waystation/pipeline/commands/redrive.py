@@ -7,12 +7,13 @@ import msgspec
 import typer
 
 from waystation.bullmq.redis.keys import PREFIX
+from waystation.bullmq.redis.prefixes import Prefixes
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.ask.selection import Selection
 from waystation.pipeline.commands.asking import asking
 from waystation.pipeline.commands.options import HISTORY
 from waystation.pipeline.commands.place import pipeline_settings
-from waystation.pipeline.commands.prefixes import bullmq_prefix
+from waystation.pipeline.commands.prefixes import bullmq_prefixes
 from waystation.pipeline.commands.selecting import selecting
 from waystation.pipeline.commands.store import store_url
 from waystation.pipeline.payloads.rules import Sealer
@@ -75,11 +76,12 @@ def redrive(
 
     Works when the queues have forgotten them. Adds each job once, however often it is started.
     """
-    prefix = bullmq_prefix(context)
-    if sandbox and (sandbox in (prefix, PREFIX) or not sandbox.replace("-", "").isalnum()):
+    prefixes = bullmq_prefixes(context)
+    taken = {*prefixes.every, PREFIX}
+    if sandbox and (sandbox in taken or not sandbox.replace("-", "").isalnum()):
         raise InvalidInput(
-            f"the sandbox must be a prefix of letters, digits and hyphens other than {prefix}, "
-            f"got {sandbox!r}"
+            "the sandbox must be a prefix of letters, digits and hyphens other than "
+            f"{', '.join(prefixes.every)}, got {sandbox!r}"
         )
     payloads = pipeline_settings(context).payloads
     with asking(context, history) as engine:
@@ -91,6 +93,8 @@ def redrive(
             declared=list(payloads.fields),
             most=(most or TRIED) if sandbox else most,
         )
+    for queue in {to or each.queue for each in planned.jobs}:
+        prefixes.required(queue)
     _print_plan(planned, to)
     if not go:
         typer.echo("nothing was added; --go adds them")
@@ -100,9 +104,9 @@ def redrive(
     options = RedriveOptions(canary=canary, cap=cap, tolerate=tolerate, patience=patience, to=to)
     with store_url(context) as url:
         if sandbox:
-            _try(Store(url), planned, options, sandbox)
+            _try(Store(url), sandboxed(planned, prefixes, to), options, sandbox)
             return
-        driver = Redrive(Store(url), planned, options, prefix=prefix, tell=_tell)
+        driver = Redrive(Store(url), planned, options, prefixes=prefixes, tell=_tell)
         if driver.is_closed():
             raise InvalidInput(
                 f"the redrive {planned.name} has added all its jobs; "
@@ -113,12 +117,12 @@ def redrive(
 
 def _try(store: Store, planned: Plan, options: RedriveOptions, sandbox: str) -> None:
     """Run the jobs where nobody else looks, and say what became of them."""
-    queues = " ".join(sorted({options.to or each.queue for each in planned.jobs}))
+    queues = " ".join(sorted({each.queue for each in planned.jobs}))
     _tell(f"waiting for workers of `waystation bullmq --prefix {sandbox}` on {queues}")
     # All of them are tried, however many fail.
     all_of_them = len(planned.jobs)
-    trial = msgspec.structs.replace(options, canary=0, tolerate=all_of_them)
-    outcome = Redrive(store, sandboxed(planned), trial, prefix=sandbox, tell=_tell).run()
+    trial = msgspec.structs.replace(options, canary=0, tolerate=all_of_them, to="")
+    outcome = Redrive(store, planned, trial, prefixes=Prefixes((sandbox,)), tell=_tell).run()
     failed = outcome.failed > options.tolerate and not outcome.stopped
     why = f"{outcome.failed} failed again in the sandbox" if failed else outcome.stopped
     _finish(outcome._replace(stopped=why))

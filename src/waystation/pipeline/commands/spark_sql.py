@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.ask.answers import Answer
 from waystation.pipeline.ask.live import live_jobs
-from waystation.pipeline.commands.prefixes import bullmq_prefix, prefixes
+from waystation.pipeline.commands.prefixes import bullmq_prefixes, prefixes
 from waystation.pipeline.commands.session import kept_history
 from waystation.pipeline.commands.store import store_url
 from waystation.pipeline.history import History
@@ -40,7 +40,7 @@ def ask_spark(context: typer.Context, query: str, *, live: bool, most: int, at: 
 def _present_jobs(context: typer.Context, spark: SparkSession, url: str) -> DataFrame:
     if is_connected(spark):
         # Read here: the server need not know the store, and its logs do not show the URL.
-        return spark.createDataFrame(live_jobs(Store(url), bullmq_prefix(context)))
+        return spark.createDataFrame(live_jobs(Store(url), bullmq_prefixes(context)))
     return current_jobs(spark, EventOptions(url=url, prefix=prefixes(context)))
 
 

@@ -81,12 +81,12 @@ def _is_catalog(word: str) -> bool:
 def _add_live_jobs(context: typer.Context, engine: Engine) -> None:
     # The client of the store is imported only for questions about it.
     from waystation.pipeline.ask.live import live_jobs
-    from waystation.pipeline.commands.prefixes import bullmq_prefix
+    from waystation.pipeline.commands.prefixes import bullmq_prefixes
     from waystation.pipeline.commands.store import store_url
     from waystation.pipeline.sources.store import Store
 
     with store_url(context) as url:
-        engine.add_rows("jobs", live_jobs(Store(url), bullmq_prefix(context)))
+        engine.add_rows("jobs", live_jobs(Store(url), bullmq_prefixes(context)))
 
 
 def _product_tables() -> list[Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 
+from waystation.core.events import Line
 from waystation.core.line.forecasts import (
     MOST_LABELS,
     DesiredWorkers,
@@ -17,6 +18,7 @@ from waystation.core.line.forecasts import (
     FailureLabels,
     Recommendation,
     Slo,
+    field_of,
     key_of,
     written,
 )
@@ -29,9 +31,11 @@ from waystation.pipeline.hours import Hours
 from waystation.pipeline.silver.steps import steps
 from waystation.pipeline.simulation.advice import workers_wanted
 from waystation.pipeline.sources.store import Store
+from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.storage.sql import query, to_arrow
+from waystation.pipeline.stream_names import streams_of
 from waystation.pipeline.tables import CAPACITY, EVENTS, FAILURES, HOURLY, SLOTS, Table
 
 HOURS = 24
@@ -74,7 +78,9 @@ QueueKey = tuple[str, str]
 """Product and queue."""
 
 
-def write_recommendations(history: History, store: Store, now: dt.datetime) -> int:
+def write_recommendations(
+    history: History, store: Store, now: dt.datetime, options: EventOptions
+) -> int:
     """Compute recommendations and write them to the queues; returns how many."""
     pieces = [
         *_slo(history, now),
@@ -82,16 +88,22 @@ def write_recommendations(history: History, store: Store, now: dt.datetime) -> i
         *_labels(history, now),
         *_workers(history, now),
     ]
-    put(store, pieces)
-    return len(pieces)
+    # What is not followed any more may still have had an event lately.
+    followed = [(place, piece) for place, piece in pieces if options.knows(*place)]
+    put(store, followed, options)
+    return len(followed)
 
 
-def put(store: Store, pieces: Iterable[tuple[QueueKey, Recommendation]]) -> None:
+def put(
+    store: Store, pieces: Iterable[tuple[QueueKey, Recommendation]], options: EventOptions
+) -> None:
     """Write recommendations; writing the same again changes nothing."""
     for (line, queue), piece in pieces:
-        key = key_of(type(piece), queue)
+        prefix, name = options.place_of(line, queue)
+        of_bullmq = line == Line.BULLMQ.value and prefix != streams_of(line).prefix
+        key = key_of(type(piece), name)
         pipe = store.at(key).pipeline(transaction=True)
-        pipe.hset(key, line, written(piece).decode())
+        pipe.hset(key, field_of(line, prefix if of_bullmq else ""), written(piece).decode())
         pipe.pexpireat(key, piece.until)
         pipe.execute()
 

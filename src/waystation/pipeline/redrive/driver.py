@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from waystation.bullmq.redis.keys import PREFIX, QueueKeys
+from waystation.bullmq.redis.keys import QueueKeys
+from waystation.bullmq.redis.prefixes import Prefixes
 from waystation.core.errors import InvalidOption
 from waystation.core.store import faults
 from waystation.pipeline.products.bullmq import BullmqEncoder
@@ -21,6 +22,7 @@ from waystation.pipeline.sources.store import Store
 
 KEEP_MS = 7 * 86_400_000
 """Milliseconds that a redrive which is not finished is remembered."""
+DEFAULT = Prefixes()
 CHUNK = 200
 """Jobs that are added or looked at in one round trip."""
 
@@ -82,13 +84,13 @@ class Redrive:
         plan: Plan,
         options: RedriveOptions,
         *,
-        prefix: str = PREFIX,
+        prefixes: Prefixes = DEFAULT,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._store = store
         self._plan = plan
         self._options = options
-        self._prefix = prefix
+        self._keys = {each: prefixes.required(each) for each in set(map(self._queue, plan.jobs))}
         self._tell = tell
         self._states: dict[str, str] = {}
         """Ids that were added: '' while open, else completed or failed."""
@@ -136,7 +138,7 @@ class Redrive:
     def is_closed(self) -> bool:
         """Whether a redrive of this name has added all its jobs before."""
         for queue in {self._queue(each) for each in self._plan.jobs}:
-            receipt = receipt_of(self._client(queue), queue, self._prefix, self._plan.name)
+            receipt = receipt_of(self._client(queue), *self._place(queue), self._plan.name)
             if receipt is None or receipt.closed_at is None:
                 return False
         return bool(self._plan.jobs)
@@ -145,7 +147,7 @@ class Redrive:
         """Find out what earlier starts have added."""
         with faults.translated():
             for queue, jobs in self._by_queue(self._plan.jobs):
-                done = batch_keys(queue, self._prefix, self._plan.name).done
+                done = batch_keys(*self._place(queue), self._plan.name).done
                 client: Any = self._client(queue)
                 for some in _chunks(jobs):
                     known = client.smismember(done, [each.key for each in some])
@@ -177,7 +179,7 @@ class Redrive:
         unfinished = self._open
         with faults.translated():
             for queue, jobs in self._by_queue([e for e in self._plan.jobs if e.id in unfinished]):
-                keys = QueueKeys(queue, prefix=self._prefix)
+                keys = self._keys[queue]
                 client: Any = self._client(queue)
                 for some in _chunks(jobs):
                     asking = client.pipeline(transaction=False)
@@ -222,7 +224,7 @@ class Redrive:
         )
 
     def _writer(self, queue: str) -> BatchWriter:
-        return BatchWriter(_Encoder(), queue, self._prefix, self._plan.name, keep_ms=KEEP_MS)
+        return BatchWriter(_Encoder(), *self._place(queue), self._plan.name, keep_ms=KEEP_MS)
 
     def _by_queue(self, jobs: Sequence[Planned]) -> Iterator[tuple[str, list[Planned]]]:
         for queue, mine in groupby(sorted(jobs, key=self._queue), key=self._queue):
@@ -232,7 +234,12 @@ class Redrive:
         return self._options.to or job.queue
 
     def _client(self, queue: str) -> Any:
-        return self._store.at(QueueKeys(queue, prefix=self._prefix).meta)
+        return self._store.at(self._keys[queue].meta)
+
+    def _place(self, queue: str) -> tuple[str, str]:
+        """Name and prefix of a queue."""
+        keys = self._keys[queue]
+        return keys.name, keys.prefix
 
 
 def _chunks(items: Sequence[Any], size: int = CHUNK) -> Iterator[Sequence[Any]]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from waystation.bullmq.redis.prefixes import Prefixes
 from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.core.events import Line
 from waystation.pipeline.ask.engine import Engine
@@ -96,16 +97,26 @@ def plan(
     return Plan(name=name, jobs=jobs, impossible=dict(impossible))
 
 
-def sandboxed(plan: Plan) -> Plan:
-    """The same jobs for a trial: each is tried once, and stays when it has ended."""
-    return msgspec.structs.replace(plan, jobs=[_tried_once(each) for each in plan.jobs])
+def sandboxed(plan: Plan, prefixes: Prefixes, to: str = "") -> Plan:
+    """The same jobs for a trial: each is tried once, and stays when it has ended.
+
+    In the sandbox queues have their own names, whatever prefix they are under.
+    """
+    names = {each: _own_name(to or each, prefixes) for each in {job.queue for job in plan.jobs}}
+    jobs = [_tried_once(each, names[each.queue]) for each in plan.jobs]
+    return msgspec.structs.replace(plan, jobs=jobs)
 
 
-def _tried_once(job: Planned) -> Planned:
+def _own_name(queue: str, prefixes: Prefixes) -> str:
+    place = prefixes.place_of(queue)
+    return place[1] if place else queue
+
+
+def _tried_once(job: Planned, queue: str) -> Planned:
     given = msgspec.json.decode(job.options, type=dict[str, Any])
     kept = {key: value for key, value in given.items() if key != "removeOnComplete"}
     options = msgspec.json.encode({**kept, "attempts": 1}).decode()
-    return msgspec.structs.replace(job, options=options)
+    return msgspec.structs.replace(job, queue=queue, options=options)
 
 
 def _planned(row: Mapping[str, Any], name: str, sealer: Sealer) -> Planned | str:

@@ -103,8 +103,7 @@ def _have_data(snapshot: Snapshot, page: Sequence[Subject]) -> list[bool]:
 
 def _is_listed(snapshot: Snapshot, who: Subject) -> bool:
     """Whether a state lists it after all: a job that moves within a sorted set may be skipped."""
-    line, queue, subject = who
-    facts, prefix = _facts_of(snapshot, line)
+    facts, prefix, queue, subject = _place_of(snapshot, who)
     assert facts.state_key is not None  # noqa: S101 (silent lines have states)
     for state in facts.states:
         key = facts.state_key(prefix, queue, state.name)
@@ -116,11 +115,11 @@ def _is_listed(snapshot: Snapshot, who: Subject) -> bool:
 
 
 def _item_key(snapshot: Snapshot, who: Subject) -> str:
-    line, queue, subject = who
-    facts, prefix = _facts_of(snapshot, line)
+    facts, prefix, queue, subject = _place_of(snapshot, who)
     assert facts.item_key is not None  # noqa: S101 (silent lines have items)
     return facts.item_key(prefix, queue, subject)
 
 
-def _facts_of(snapshot: Snapshot, line: str) -> tuple[ProductFacts, str]:
-    return product_named(line), snapshot.options.prefix_of(line)
+def _place_of(snapshot: Snapshot, who: Subject) -> tuple[ProductFacts, str, str, str]:
+    line, queue, subject = who
+    return product_named(line), *snapshot.options.place_of(line, queue), subject

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from waystation.core.store import faults
 from waystation.core.store.keyspace import Keyspace, String
@@ -63,9 +64,13 @@ class Snapshot(msgspec.Struct, frozen=True):
     def covers(self, line: str, queue: str) -> bool:
         """Whether a queue belongs to the products and queues of this snapshot."""
         names = split_list(self.options.queues)
-        return line in split_list(self.options.lines) and (
-            product_named(line).has_one_stream
-            or any(fnmatch.fnmatchcase(queue, name) for name in names)
+        return (
+            line in split_list(self.options.lines)
+            and self.options.knows(line, queue)
+            and (
+                product_named(line).has_one_stream
+                or any(fnmatch.fnmatchcase(queue, name) for name in names)
+            )
         )
 
 
@@ -98,12 +103,13 @@ def take_snapshot(
 
 def current_jobs(spark: SparkSession, options: EventOptions) -> DataFrame:
     """The jobs that are in the queues now, one row for each."""
-    queues: dict[str, set[str]] = {}
+    queues: dict[tuple[str, str], set[str]] = {}
     for each in Streams(options).now():
-        queues.setdefault(each.line, set()).add(each.queue)
+        prefix, name = options.place_of(each.line, each.queue)
+        queues.setdefault((each.line, prefix), set()).add(name)
     parts = [
-        _jobs_of(spark, options, line, names)
-        for line, names in sorted(queues.items())
+        _jobs_of(spark, options, line, prefix, names)
+        for (line, prefix), names in sorted(queues.items())
         if product_named(line).state_key is not None and product_named(line).item_key is not None
     ]
     return reduce(DataFrame.unionByName, parts, spark.createDataFrame([], SCHEMA))
@@ -125,20 +131,21 @@ def _open_ids(
     """The ids in all queues, page by page."""
     for line, queue, stream in streams:
         facts = product_named(line)
-        prefix = options.prefix_of(line)
+        place = options.place_of(line, queue)
         if (find := others.get(line) or facts.open_ids) is not None:
-            subjects = find(store.at(stream), prefix, queue)
+            subjects = find(store.at(stream), *place)
             while page := list(islice(subjects, PAGE)):
                 yield _page(line, queue, page, [True] * len(page))
         elif facts.state_key is not None:
             for state in facts.states:
                 if state.name not in facts.ended_states:
-                    yield from _in_state(store, facts, prefix, queue, state)
+                    for ids, whole in _in_state(store, facts, *place, state):
+                        yield _page(line, queue, ids, whole)
 
 
 def _in_state(
     store: Store, facts: ProductFacts, prefix: str, queue: str, state: State
-) -> Iterator[Any]:
+) -> Iterator[tuple[list[str], list[bool]]]:
     """The ids in one state, and whether the job of each is there."""
     assert facts.state_key is not None and facts.item_key is not None  # noqa: S101, PT018
     key = facts.state_key(prefix, queue, state.name)
@@ -152,7 +159,7 @@ def _in_state(
         asking = client.pipeline(transaction=False)
         for each in ids:
             asking.exists(facts.item_key(prefix, queue, each))
-        yield _page(facts.line.value, queue, ids, [bool(each) for each in asking.execute()])
+        yield ids, [bool(each) for each in asking.execute()]
 
 
 def _without_data(seen: Any) -> frozenset[Subject]:
@@ -179,11 +186,16 @@ def _intact_since(store: Store, otherwise: dt.datetime) -> dt.datetime:
     return dt.datetime.fromisoformat(pipe.execute()[-1].decode())
 
 
-def _jobs_of(spark: SparkSession, options: EventOptions, line: str, queues: set[str]) -> DataFrame:
+def _jobs_of(
+    spark: SparkSession, options: EventOptions, line: str, prefix: str, queues: set[str]
+) -> DataFrame:
     asked = {
         **url_option(spark, options.url, options.url_env),
         "line": line,
-        "prefix": options.prefix_of(line),
+        "prefix": prefix,
         "queues": ",".join(sorted(queues)),
     }
-    return spark.read.format(jobs.NAME).options(**asked).load()
+    found = spark.read.format(jobs.NAME).options(**asked).load()
+    # What every name under this prefix begins with in the tables.
+    begins = options.name_of(line, prefix, "")
+    return found.withColumn("queue", F.concat(F.lit(begins), "queue")) if begins else found

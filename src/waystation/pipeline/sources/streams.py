@@ -1,13 +1,17 @@
 """Event streams that options select."""
 
+import fnmatch
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any, cast
 
 import msgspec
 
+from waystation.bullmq.redis.prefixes import Prefixes, check_several
 from waystation.core.errors import InvalidOption
+from waystation.core.events import Line
 from waystation.pipeline.options import at_least, split_list
 from waystation.pipeline.sources.offsets import EventStream
 from waystation.pipeline.sources.store import URL_VARIABLE, Store, url_of
@@ -59,23 +63,72 @@ class EventOptions(StreamOptions, frozen=True, kw_only=True, rename="camel"):
     """
     prefix: str = ""
     """Key prefix of all products, or of some: `bullmq=shop,routing=edge`. Those that are not named
-    have their default."""
+    have their default. `bullmq` may have several: `bullmq=bull,bullmq=trial`; queues under the
+    first keep their names, others are called `trial:mail`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for line in (*split_list(self.lines), *self._prefixes):
+        lines = split_list(self.lines)
+        for line in (*lines, *_prefixes_in(self.prefix)):
             streams_of(line)
+        _, *others = self.prefixes_of(Line.BULLMQ.value)
+        for line in lines:
+            # Of these two only the order of the products would say whose stream a key is.
+            if line != Line.BULLMQ.value and self.prefixes_of(line)[0] in others:
+                raise InvalidOption(f"prefix {self.prefixes_of(line)[0]!r} is that of {line}")
+        if Line.BULLMQ.value in lines:
+            for queue in split_list(self.queues):
+                if ":" in queue and not _is_pattern(queue):
+                    self.place_of(Line.BULLMQ.value, queue)
 
-    def prefix_of(self, line: str) -> str:
-        """The key prefix of a product."""
-        for_all = "" if "=" in self.prefix else self.prefix
-        return for_all or self._prefixes.get(line) or streams_of(line).prefix
+    def prefixes_of(self, line: str) -> tuple[str, ...]:
+        """The key prefixes of a product; only BullMQ can have more than one."""
+        return _prefixes_in(self.prefix).get(line) or (streams_of(line).prefix,)
 
-    @property
-    def _prefixes(self) -> dict[str, str]:
-        """The prefixes that are given for one product each."""
-        pairs = (each.partition("=") for each in split_list(self.prefix))
-        return {line: prefix for line, found, prefix in pairs if found}
+    def place_of(self, line: str, queue: str) -> tuple[str, str]:
+        """Key prefix and own name of a queue that is called so in the tables."""
+        if line != Line.BULLMQ.value:
+            return self.prefixes_of(line)[0], queue
+        prefixes = Prefixes(self.prefixes_of(line))
+        if (place := prefixes.place_of(queue)) is None:
+            raise prefixes.refusal(queue)
+        return place
+
+    def knows(self, line: str, queue: str) -> bool:
+        """Whether a queue of the tables is under a prefix of these options."""
+        return line != Line.BULLMQ.value or (
+            Prefixes(self.prefixes_of(line)).place_of(queue) is not None
+        )
+
+    def name_of(self, line: str, prefix: str, queue: str) -> str:
+        """What a queue under a prefix is called in the tables."""
+        if line != Line.BULLMQ.value:
+            return queue
+        return Prefixes(self.prefixes_of(line)).name_of(prefix, queue)
+
+
+@cache
+def _prefixes_in(text: str) -> Mapping[str, tuple[str, ...]]:
+    """The prefixes of each product, as the option `prefix` gives them."""
+    parts = split_list(text)
+    if len(parts) == 1 and "=" not in text:
+        return dict.fromkeys(STREAM_NAMES, (parts[0],))
+    named: dict[str, tuple[str, ...]] = {}
+    for each in parts:
+        line, equals, prefix = each.partition("=")
+        if not equals:
+            raise InvalidOption(
+                "prefix must be one, or name the product of each as in "
+                f"bullmq=bull,bullmq=trial; got {text!r}"
+            )
+        if prefix:
+            named[line] = (*named.get(line, ()), prefix)
+    for line, prefixes in named.items():
+        if len(prefixes) > 1 and line != Line.BULLMQ.value:
+            raise InvalidOption(f"only bullmq can have several prefixes, got {text!r}")
+        if len(prefixes) > 1:
+            check_several(prefixes)
+    return named
 
 
 class AnyStreamOptions(StreamOptions, frozen=True, kw_only=True, rename="camel"):
@@ -150,35 +203,41 @@ class Streams(Selected):
 
     def _look(self) -> Iterator[EventStream]:
         wanted = split_list(self._options.queues)
+        patterns = [each for each in wanted if _is_pattern(each)]
         for line in split_list(self._options.lines):
             names = streams_of(line)
-            prefix = self._options.prefix_of(line)
-            patterns = [each for each in wanted if _is_pattern(each)]
+            first, *others = self._options.prefixes_of(line)
             if names.has_one_stream:
-                yield EventStream(line, ALL_QUEUES, names.key(prefix, ALL_QUEUES))
+                yield EventStream(line, ALL_QUEUES, names.key(first, ALL_QUEUES))
                 continue
             yield from (
-                EventStream(line, queue, names.key(prefix, queue))
+                EventStream(line, queue, names.key(*self._options.place_of(line, queue)))
                 for queue in wanted
                 if not _is_pattern(queue)
             )
             for pattern in patterns:
-                yield from self._matching(names.key(prefix, pattern))
+                yield from self._matching(names.key(first, pattern))
+            for prefix in others if patterns else ():
+                for found in self._matching(names.key(prefix, "*")):
+                    if any(fnmatch.fnmatchcase(found.queue, each) for each in patterns):
+                        yield found
 
     def _parsed(self, stream: str) -> EventStream | None:
         for line in split_list(self._options.lines):
             names = streams_of(line)
-            whole = names.key(self._options.prefix_of(line), "\0")
-            if names.has_one_stream:
-                if stream == whole:
-                    return EventStream(line, ALL_QUEUES, stream)
-                continue
-            before, after = whole.split("\0")
-            if stream.startswith(before) and stream.endswith(after):
-                queue = stream[len(before) : len(stream) - len(after)]
-                # A colon in between would make it some other key.
-                if queue and ":" not in queue:
-                    return EventStream(line, queue, stream)
+            for prefix in self._options.prefixes_of(line):
+                whole = names.key(prefix, "\0")
+                if names.has_one_stream:
+                    if stream == whole:
+                        return EventStream(line, ALL_QUEUES, stream)
+                    continue
+                before, after = whole.split("\0")
+                if stream.startswith(before) and stream.endswith(after):
+                    queue = stream[len(before) : len(stream) - len(after)]
+                    # A colon in between would make it some other key.
+                    if queue and ":" not in queue:
+                        name = self._options.name_of(line, prefix, queue)
+                        return EventStream(line, name, stream)
         return None
 
 
