@@ -11,6 +11,7 @@ import msgspec
 
 from waystation.core.durations import Duration, milliseconds, seconds
 from waystation.core.events import Line
+from waystation.core.store import faults
 from waystation.files.options import Layout
 from waystation.pipeline.bronze import commits, ingest
 from waystation.pipeline.bronze.ingest import Ingest
@@ -187,7 +188,11 @@ def raise_stream_limits(
 
     A driver that restarts takes half a minute, and the events of that time must still be there.
     """
-    streams = Streams(events)
+    with faults.translated():
+        return _raise_limits(Streams(events), events, limit, keeps_payloads)
+
+
+def _raise_limits(streams: Streams, events: EventOptions, limit: int, keeps_payloads: bool) -> int:
     short = 0
     for stream in streams.now():
         facts, place = product_named(stream.line), events.place_of(stream.line, stream.queue)

@@ -22,6 +22,7 @@ from waystation.core.line.forecasts import (
     key_of,
     written,
 )
+from waystation.core.store import faults
 from waystation.pipeline.feedback.recent_work import RecentWork, recent_work
 from waystation.pipeline.gold.failures import label
 from waystation.pipeline.gold.forecast import SLOT_S, Slot, forecast, slots
@@ -105,7 +106,8 @@ def put(
         pipe = store.at(key).pipeline(transaction=True)
         pipe.hset(key, field_of(line, prefix if of_bullmq else ""), written(piece).decode())
         pipe.pexpireat(key, piece.until)
-        pipe.execute()
+        with faults.translated():
+            pipe.execute()
 
 
 def _slo(history: History, now: dt.datetime) -> Iterator[tuple[QueueKey, Recommendation]]:

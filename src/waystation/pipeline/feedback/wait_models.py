@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from waystation.core.events import Line
+from waystation.core.store import faults
 from waystation.pipeline.history import History, frames_of
 from waystation.pipeline.products.waitingroom import sessions, spreads, visits
 from waystation.pipeline.sources.store import Store
@@ -75,7 +76,8 @@ def write(store: Store, queue: str, model: Model, now: dt.datetime) -> None:
     for field, value in model.to_fields(trained_at=int(now.timestamp())).items():
         pipe.hset(key, field, value)
     pipe.pexpire(key, STALE_MS)
-    pipe.execute()
+    with faults.translated():
+        pipe.execute()
 
 
 def _model(overall: Any, lines: Iterable[Any], now: dt.datetime) -> Model:
