@@ -93,12 +93,14 @@ select line, queue, hour, coalesce(added, 0) as added, coalesce(started, 0) as s
 from counts full join times using (line, queue, hour)
 """
 
+UNKNOWN = ("error_class", "fingerprint")
+"""Columns that only Spark finds: RE2 cannot look around, as their patterns do."""
 _EXACT = {
-    "attempts": [name for name in ATTEMPTS.names if name not in ("error_class", "fingerprint")],
+    "attempts": [name for name in ATTEMPTS.names if name not in UNKNOWN],
     "hourly": HOURLY.names[: HOURLY.names.index("wait_p50_ms")],
 }
 """What must be equal: all but the percentiles, which both guess, each in its own way, and the
-classes and fingerprints of errors, which only Spark finds: RE2 cannot look around, as they do."""
+columns that only Spark finds."""
 
 
 class Folded(msgspec.Struct, frozen=True):
