@@ -15,7 +15,8 @@ from tests.pipeline.test_engines import rows_of
 from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.rebuild import rebuild
 from waystation.pipeline.products import product_tables
-from waystation.pipeline.products.waitingroom import VISITS
+from waystation.pipeline.products.room_places import PLACES
+from waystation.pipeline.products.waitingroom import SESSIONS, VISITS
 from waystation.pipeline.refresh import fold, gold_tables, quality
 from waystation.pipeline.runner import RunOptions, run
 from waystation.pipeline.silver.moves import STEPS
@@ -89,6 +90,12 @@ def keep(root: str, rows: list[dict[str, Any]], batch: int) -> None:
     delta.save(events, root, EVENTS, BatchId("bronze-test", batch))
 
 
+def refresh(history: History) -> None:
+    """What a round does after it has stored events."""
+    fold.fold(history)
+    gold_tables.refresh(history.fresh())
+
+
 def tables_at(root: str) -> dict[str, list[Any]]:
     return {table.name: rows_of(root, table) for table in COMPARED}
 
@@ -101,8 +108,7 @@ def test_rounds_over_parts_of_the_streams_give_the_tables_of_a_rebuild(
     history = History(no_spark, root)
     for batch, rows in enumerate(in_parts(dice, told(dice, 120), 4)):
         keep(root, rows, batch)
-        fold.fold(history)
-        gold_tables.refresh(history.fresh())
+        refresh(history)
         assert [str(each) for each in quality.last_checks(root) if not each.passed] == []
     found = tables_at(root)
     assert found[FAILURES.name]
@@ -120,8 +126,7 @@ def test_rounds_over_the_events_of_every_product_give_the_tables_of_a_rebuild(
     rows = [*told(dice, 40), *told_by_products(dice)]
     for batch, part in enumerate(in_parts(dice, rows, 5)):
         keep(root, part, batch)
-        fold.fold(history)
-        gold_tables.refresh(history.fresh())
+        refresh(history)
         assert [str(each) for each in quality.last_checks(root) if not each.passed] == []
     found = tables_at(root)
     rebuild(history)
@@ -135,8 +140,7 @@ def test_a_round_that_has_only_visitors_counts_them(root: str) -> None:
     visitors = [row for row in told_by_all() if row["line"] == "waitingroom"]
     for batch, rows in enumerate((visitors[:200], visitors[200:])):
         keep(root, rows, batch)
-        fold.fold(history)
-        gold_tables.refresh(history.fresh())
+        refresh(history)
     found = tables_at(root)
     assert len(found[VISITS.name]) == 120
     assert found[LEDGER.name]
@@ -178,11 +182,45 @@ def test_a_round_cut_short_at_any_write_is_finished_by_the_next(
     assert cuts == 7
     # More has come before anybody refreshes.
     keep(root, third, 2)
-    fold.fold(history)
-    gold_tables.refresh(history.fresh())
+    refresh(history)
     found = tables_at(root)
     rebuild(history)
     assert found == tables_at(root)
+
+
+def test_a_round_of_visitors_killed_after_any_commit_is_finished_by_the_next(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dice = random.Random(8)
+    history = History(no_spark, root)
+    visitors = [row for row in told_by_products(dice) if row["line"] == "waitingroom"]
+    first, second, third = in_parts(dice, visitors, 3)
+    keep(root, first, 0)
+    refresh(history)
+    keep(root, second, 1)
+    replace_days, killed = delta.replace_days, list[str]()
+
+    def killed_after(root: str, table: Table, *more: Any) -> None:
+        replace_days(root, table, *more)
+        killed.append(table.name)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(delta, "replace_days", killed_after)
+        for _ in (PLACES, VISITS, SESSIONS):
+            with pytest.raises(KeyboardInterrupt):
+                refresh(history)
+        # All three are stored, so that there is nothing left to be killed after.
+        refresh(history)
+    assert killed == [PLACES.name, VISITS.name, SESSIONS.name]
+    found = tables_at(root)
+    keep(root, third, 2)
+    refresh(history)
+    assert found != tables_at(root)
+    found = tables_at(root)
+    rebuild(history)
+    again = tables_at(root)
+    assert {name for name in found if found[name] != again[name]} <= {SLOTS.name}
 
 
 HOUR_MS = 3_600_000

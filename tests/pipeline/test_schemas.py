@@ -10,12 +10,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.pipeline.events_of_all import told_by_all
+from tests.pipeline.test_engines import rows_of
 from waystation.core.errors import WrongSchema
 from waystation.pipeline import tables
 from waystation.pipeline.ask.engine import Engine
 from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.rebuild import rebuild
 from waystation.pipeline.products import product_tables
+from waystation.pipeline.products.waitingroom import VISITS
 from waystation.pipeline.refresh import gold_tables
 from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.silver.moves import STEPS
@@ -88,3 +90,20 @@ def test_a_history_of_an_older_version_is_read_refused_with_the_truth_and_built_
     assert (
         "wait_sketch" not in delta.open_table(HOURLY.path(root), HOURLY.schema).schema().to_json()
     )
+
+
+def test_visits_of_an_older_version_are_replaced_and_then_brought_up_to_date(root: str) -> None:
+    columns = tuple(each for each in VISITS.columns if each.name != "date")
+    old = msgspec.structs.replace(VISITS, columns=columns, partitions=())
+    rows = pa.Table.from_pylist([{"queue": "sale", "visitor": "v0"}], schema=schema_of(old.schema))
+    delta.save(rows, root, old, BatchId("gold", 0))
+    history = History(no_spark, root)
+    visitors = [row for row in told_by_all() if row["line"] == "waitingroom"]
+    for number, part in enumerate((visitors[:300], visitors[300:])):
+        events = pa.Table.from_pylist(part, schema=schema_of(EVENTS.schema))
+        delta.save(events, root, EVENTS, BatchId("bronze-test", number))
+        fold(history)
+        gold_tables.refresh(history.fresh())
+    found = rows_of(root, VISITS)
+    rebuild(history.fresh())
+    assert found == rows_of(root, VISITS)

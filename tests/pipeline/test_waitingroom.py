@@ -19,7 +19,7 @@ from waystation.core.store.connection import connect
 from waystation.pipeline.feedback import wait_models
 from waystation.pipeline.gold.ledger import ledger
 from waystation.pipeline.products import product_named
-from waystation.pipeline.products.room_places import places
+from waystation.pipeline.products.room_places import accounts, places
 from waystation.pipeline.products.waitingroom import (
     ABANDONMENT,
     ETA_CALIBRATION,
@@ -71,7 +71,7 @@ async def test_a_visit_is_one_row_from_joining_to_its_end(
         events = stories.frame(spark, await told(hands.redis, hands.keys.events))
         names = {place.id: name for name, place in hands.places.items()}
 
-    found = visits(events)
+    found = visits(places(events))
     rows = {names[row["visitor"]]: row for row in found.collect()}
 
     assert found.columns == VISITS.names
@@ -86,7 +86,7 @@ async def test_a_visit_is_one_row_from_joining_to_its_end(
     assert rows["leaves"]["waited_s"] == 30
     assert rows["buys"]["waited_s"] == 0
     assert rows["waits"]["waited_s"] is None
-    (seat,) = sessions(events).collect()
+    (seat,) = sessions(places(events)).collect()
     assert set(seat.asDict()) == set(SESSIONS.names)
     assert (seat["held_s"], seat["ending"]) == (120, "completed")
 
@@ -106,11 +106,11 @@ async def test_having_left_and_taken_that_back_is_no_end_of_a_visit(
         events = stories.frame(spark, await told(hands.redis, hands.keys.events))
         names = {place.id: name for name, place in hands.places.items()}
 
-    rows = {names[row["visitor"]]: row for row in visits(events).collect()}
+    rows = {names[row["visitor"]]: row for row in visits(places(events)).collect()}
     waits, leaves = rows["waits"], rows["leaves again"]
     assert (waits["outcome"], waits["gone_at"], waits["recovered"]) == ("waiting", None, 0)
     assert (leaves["outcome"], leaves["waited_s"]) == ("left", 15)
-    (lost,) = (row for row in places(events).collect() if row["state"] == "waiting")
+    (lost,) = (row for row in accounts(places(events)).collect() if row["state"] == "waiting")
     assert names[lost["subject"]] == "waits"
 
 
@@ -127,22 +127,24 @@ async def test_whoever_an_operator_removed_is_neither_waiting_nor_lost(
         events = stories.frame(spark, await told(hands.redis, hands.keys.events))
         names = {place.id: name for name, place in hands.places.items()}
 
-    ended = {names[row["subject"]]: row["state"] for row in places(events).collect()}
+    ended = {names[row["subject"]]: row["state"] for row in accounts(places(events)).collect()}
     assert ended == {"called": "removed", "waiting": "removed", "stays": "waiting"}
-    (row,) = ledger(places(events), spark.createDataFrame([], GAPS.schema), None).collect()
+    (row,) = ledger(
+        accounts(places(events)), spark.createDataFrame([], GAPS.schema), None
+    ).collect()
     assert (row["acknowledged"], row["terminal"], row["removed"]) == (3, 0, 2)
-    rows = {names[row["visitor"]]: row for row in visits(events).collect()}
+    rows = {names[row["visitor"]]: row for row in visits(places(events)).collect()}
     assert {name: row["outcome"] for name, row in rows.items()} == ended
     assert (rows["called"]["waited_s"], rows["waiting"]["waited_s"]) == (0, 30)
     # Nobody of them gave up.
-    assert abandonment(visits(events)).agg(F.sum("gone")).collect()[0][0] in (0, None)
+    assert abandonment(visits(places(events))).agg(F.sum("gone")).collect()[0][0] in (0, None)
 
 
 async def test_the_funnel_counts_every_step_once(spark: SparkSession, redis_url: str) -> None:
     async with an_evening(redis_url) as hands:
         events = stories.frame(spark, await told(hands.redis, hands.keys.events))
 
-    found = funnel(events, visits(events))
+    found = funnel(events, visits(places(events)))
 
     assert found.columns == FUNNEL.names
     total = found.agg(*(F.sum(name).alias(name) for name in FUNNEL.names[3:])).collect()[0]
@@ -182,7 +184,7 @@ async def test_what_spark_has_learnt_makes_better_estimates_of_visits_it_has_not
     # Long enough that the held-out visits are dozens of waits one after the other.
     crowd = Crowd(visitors=12_000, hours=4.0, patience_s=300)
     evening = await simulated(spark, crowd)
-    every = visits(evening.events)
+    every = visits(places(evening.events))
     ends: Any = every.agg(F.min("joined_at"), F.max("joined_at")).collect()[0]
     half: dt.datetime = ends[0] + (ends[1] - ends[0]) / 2
 
@@ -214,7 +216,7 @@ async def test_what_spark_has_learnt_makes_better_estimates_of_visits_it_has_not
     assert 0.75 <= by_length.covered <= 0.85
     assert by_length.off < one_pair.off
 
-    taught = eta_calibration(visits(seen)).orderBy("ahead_from").collect()
+    taught = eta_calibration(visits(places(seen))).orderBy("ahead_from").collect()
     for row, point in zip(taught, model.points, strict=True):
         enough = row["visits"] >= FEWEST_VISITS
         assert point.people == row["people"]
@@ -264,7 +266,8 @@ def test_too_few_visits_teach_nothing(spark: SparkSession) -> None:
 def test_the_line_says_where_its_stream_is() -> None:
     facts = product_named("waitingroom")
     assert facts.streams.key("queue", "{tickets}") == "queue:{tickets}:events"
-    assert [each.table.name for each in facts.tables] == [
+    assert [each.table.name for each in (*facts.folded, *facts.by_day, *facts.tables)] == [
+        "places",
         "visits",
         "sessions",
         "funnel",

@@ -108,9 +108,11 @@ class History:
             return self.read(EVENTS)
         return self.read(EVENTS, days=hours.days).where(hours.contain(F.col("at")))
 
-    def ended_items(self, subjects: Sequence[str], columns: Sequence[str]) -> DataFrame:
-        """Some columns of the items that have ended: at least those with these ids."""
-        return self.read(ITEMS, columns=columns)
+    def rows_about(
+        self, table: Table, subjects: Sequence[str], columns: Sequence[str]
+    ) -> DataFrame:
+        """Some columns of a table as it is stored: at least the rows about these ids."""
+        return self.read(table, columns=columns)
 
     def events_about(self, subjects: Sequence[str], since: dt.date) -> DataFrame:
         """The events since a day: at least those about these ids."""
@@ -233,9 +235,9 @@ class ArrowFrames:
         """All events; with `hours`, those that happened in these hours."""
         return self.read(EVENTS) if hours is None else self._in_hours(EVENTS, "at", hours)
 
-    def ended_items(self, subjects: Sequence[str], columns: Sequence[str]) -> Frame:
-        """Some columns of the items that have ended, with these ids."""
-        return delta.read_arrow(self.root, ITEMS, columns, _among(subjects), by=("subject",))
+    def rows_about(self, table: Table, subjects: Sequence[str], columns: Sequence[str]) -> Frame:
+        """Some columns of the rows of a table about these ids, as it is stored."""
+        return delta.read_arrow(self.root, table, columns, _among(subjects), by=("subject",))
 
     def events_about(self, subjects: Sequence[str], since: dt.date) -> Frame:
         """The events since a day about these ids."""

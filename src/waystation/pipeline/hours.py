@@ -62,6 +62,16 @@ class Hours(msgspec.Struct, frozen=True):
         first, after = self.bounds
         return (instant >= first) & (instant < after)
 
+    def delta_range(self, column: str) -> str:
+        """delta-rs predicate: an instant lies in one of these hours."""
+        hour, spans = dt.timedelta(hours=1), [(each, each) for each in self.starts]
+        if len(spans) > MOST_LISTED:
+            spans = [(min(self.starts), max(self.starts))]
+        return " OR ".join(
+            f"({column} >= '{first.isoformat()}' AND {column} < '{(last + hour).isoformat()}')"
+            for first, last in spans
+        )
+
     def delta_predicate(self, column: str) -> str:
         """delta-rs predicate: the start of an hour is one of these."""
         if len(self.starts) <= MOST_LISTED:

@@ -10,6 +10,7 @@ import msgspec
 from waystation.core.events import Line
 from waystation.core.store import faults
 from waystation.pipeline.history import History, frames_of
+from waystation.pipeline.products.room_places import places
 from waystation.pipeline.products.waitingroom import sessions, spreads, visits
 from waystation.pipeline.sources.store import Store
 from waystation.pipeline.storage import delta
@@ -57,8 +58,9 @@ def write_models(history: History, store: Store, now: dt.datetime) -> int:
 
 def models(events: Frame, now: dt.datetime) -> Iterator[tuple[str, Model]]:
     """The model of each room, within hard bounds."""
-    visited = visits(events)
-    every = query(_MODELS, spreads=spreads(visited), visits=visited, sessions=sessions(events))
+    joined = places(events)
+    visited = visits(joined)
+    every = query(_MODELS, spreads=spreads(visited), visits=visited, sessions=sessions(joined))
     rows = sorted(
         to_arrow(every).to_pylist(), key=lambda row: (row["queue"], row["ahead_from"] or 0)
     )

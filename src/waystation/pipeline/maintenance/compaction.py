@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
 from waystation.pipeline.history import History
-from waystation.pipeline.products import product_tables
+from waystation.pipeline.products import day_tables, folded_tables, product_tables
 from waystation.pipeline.progress import NoProgress, Progress
 from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.silver.moves import STEPS
@@ -100,13 +100,15 @@ def _compact_partly(root: str, table: Table) -> Iterator[Compacted]:
 
 
 def _is_rewritten(table: Table) -> bool:
-    return table.layer is not Layer.BRONZE and not table.partitions
+    by_day = [each.table for each in (*folded_tables(), *day_tables())]
+    return table.layer is not Layer.BRONZE and (not table.partitions or table in by_day)
 
 
 def _stored_files(path: str) -> int:
     files, root = filesystems.filesystem(path)
-    found = files.get_file_info(fs.FileSelector(root))
-    return sum(each.path.endswith(".parquet") for each in found)
+    found = files.get_file_info(fs.FileSelector(root, recursive=True))
+    # The log has checkpoints of the same type.
+    return sum(each.path.endswith(".parquet") and "/_delta_log/" not in each.path for each in found)
 
 
 def _vacuumed(path: str, table: Table) -> int:

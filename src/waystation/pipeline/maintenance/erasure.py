@@ -22,6 +22,7 @@ from waystation.pipeline.bronze.commits import WRITER_NOTE
 from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.compaction import tables_of
 from waystation.pipeline.maintenance.rebuild import refresh_all
+from waystation.pipeline.products import folded_tables
 from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.silver.steps import SUBJECT
@@ -237,7 +238,8 @@ def _equals(columns: Sequence[str], row: Sequence[str]) -> str:
 
 
 def _existing(history: History) -> list[Table]:
-    tables = (EVENTS, PAYLOADS, FIELD_VALUES, ATTEMPTS, ITEMS, FAILED_ITEMS, STEPS)
+    shared = (EVENTS, PAYLOADS, FIELD_VALUES, ATTEMPTS, ITEMS, FAILED_ITEMS, STEPS)
+    tables = (*shared, *(each.table for each in folded_tables()))
     return [table for table in tables if _exists(history.root, table)]
 
 
@@ -248,8 +250,8 @@ def _exists(root: str, table: Table) -> bool:
 def _older(table: Table, first: dt.date) -> str | None:
     if "date" in table.partitions:
         return f"date < '{first.isoformat()}'"
-    instant = {"hour": "hour", GAPS.name: "before_at", STEPS.name: "told_at"}
-    column = instant.get("hour" if "hour" in table.key else table.name)
+    by_time = next((name for name in ("hour", "minute") if name in table.key), None)
+    column = by_time or {GAPS.name: "before_at", STEPS.name: "told_at"}.get(table.name)
     return None if column is None else f"{column} < '{first.isoformat()}T00:00:00+00:00'"
 
 

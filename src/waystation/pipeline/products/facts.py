@@ -11,7 +11,7 @@ from waystation.core.store.script import LuaScript
 from waystation.pipeline.hours import Hours
 from waystation.pipeline.storage.sql import Frame
 from waystation.pipeline.stream_names import StreamNames
-from waystation.pipeline.tables import ITEMS, Table
+from waystation.pipeline.tables import EVENTS, ITEMS, Table
 
 
 class FieldNames(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,8 +106,8 @@ class HistoryFrames(Protocol):
         """All events; with `hours`, those that happened in these hours."""
         ...
 
-    def ended_items(self, subjects: Sequence[str], columns: Sequence[str]) -> Frame:
-        """Some columns of the items that have ended: at least those with these ids."""
+    def rows_about(self, table: Table, subjects: Sequence[str], columns: Sequence[str]) -> Frame:
+        """Some columns of a table as it is stored: at least the rows about these ids."""
         ...
 
     def events_about(self, subjects: Sequence[str], since: dt.date) -> Frame:
@@ -119,11 +119,36 @@ class HistoryFrames(Protocol):
         ...
 
 
-class ProductTable(msgspec.Struct, frozen=True):
-    """A table that only one product has, computed from the tables that all products share."""
+class FoldedTable(msgspec.Struct, frozen=True):
+    """A table with one row for each subject of a product, to which every fold adds new events."""
 
     table: Table
-    rows: Callable[[HistoryFrames], Frame]
+    line: Line
+    told: Callable[[Frame], Frame]
+    """Events as rows of the table, which need not be different subjects."""
+    merged: Callable[[Frame], Frame]
+    """Rows of the table as one for each subject."""
+    accounts: Callable[[Frame], Frame]
+    """Its rows as the ledger counts them."""
+
+
+class DayTable(msgspec.Struct, frozen=True):
+    """A table that is computed day by day from another one of the product."""
+
+    table: Table
+    source: Table
+    rows: Callable[[Frame], Frame]
+
+
+class ProductTable(msgspec.Struct, frozen=True):
+    """A table that only one product has, computed from other tables."""
+
+    table: Table
+    rows: Callable[[HistoryFrames, Hours], Frame]
+    reads: Table = EVENTS
+    """The table that most of what it is computed from is in."""
+    by_hours: bool = False
+    """Whether it is computed for the hours in which something happened; else for all."""
 
 
 OpenIds: TypeAlias = Callable[[Any, str, str], Iterator[str]]
@@ -144,8 +169,12 @@ class ProductFacts(msgspec.Struct, frozen=True, kw_only=True):
     item_fields: Mapping[str, str] = {}
     """Columns of a job, and the fields of its hash that they are read from."""
     encoder: RowEncoder | None = None
+    folded: tuple[FoldedTable, ...] = ()
+    """Tables with a row for each of its subjects."""
+    by_day: tuple[DayTable, ...] = ()
+    """Tables that are computed from these."""
     tables: tuple[ProductTable, ...] = ()
-    """Tables that only this product has."""
+    """Other tables that only this product has."""
     stream_limit: Callable[[str, str], tuple[str, str]] | None = None
     """Hash and field with the most entries of a queue's stream, from prefix and queue; without a
     field the key holds the number itself."""

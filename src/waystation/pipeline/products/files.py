@@ -16,6 +16,7 @@ from waystation.files.directory.scan import Found
 from waystation.files.options import Layout, QueueOptions
 from waystation.files.redis import scripts
 from waystation.files.redis.keys import FileKeys
+from waystation.pipeline.hours import Hours
 from waystation.pipeline.products.facts import (
     HistoryFrames,
     ProductFacts,
@@ -167,7 +168,7 @@ def by_kind(waiting: Frame, items: Frame) -> Frame:
     return query(_BY_KIND, waiting=waiting, items=items)
 
 
-def _rows(history: HistoryFrames) -> Frame:
+def _rows(history: HistoryFrames, _: Hours) -> Frame:
     line = Line.FILES.value
     waiting = query(
         f"select * from {{events}} where event = '{EventName.WAITING.value}'",

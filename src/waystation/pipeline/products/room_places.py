@@ -1,10 +1,21 @@
-"""Places in a waiting room as the ledger counts them."""
+"""Places in a waiting room: what the events of each add up to, and how the ledger counts it."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from waystation.core.events import Line
 from waystation.pipeline.storage.sql import Frame, query, texts
+from waystation.pipeline.tables import (
+    DAY,
+    INSTANT,
+    INT,
+    LONG,
+    REAL,
+    TEXT,
+    Column,
+    Layer,
+    Table,
+)
 from waystation.waitingroom.redis.keys import RoomKeys
 
 ENDS = ("left", "expired", "completed", "cancelled")
@@ -13,29 +24,152 @@ REMOVED = "removed"
 """The event after which an operator has taken the place away."""
 
 
-_PLACES = f"""
-with folded as (
+PLACES = Table(
+    name="places",
+    layer=Layer.SILVER,
+    meaning="one row for each place in a waiting room: what its events add up to, which visits, "
+    "sessions and the ledger are computed from",
+    key=("line", "queue", "subject"),
+    partitions=("date",),
+    columns=(
+        Column("line", TEXT, "product: waitingroom"),
+        Column("queue", TEXT, "the room"),
+        Column("subject", TEXT, "id of the place"),
+        Column("lane", INT, "lane that was joined"),
+        Column("network", TEXT, "digest of the network address"),
+        Column("joined_at", INSTANT, "when the visitor joined; null when that event is missing"),
+        Column("seq_joined", LONG, "position in the order of joining"),
+        Column("ahead", LONG, "people ahead on joining"),
+        Column("rate", REAL, "people of the lane admitted per second on joining"),
+        Column("model", TEXT, "version of the model that estimated the wait"),
+        Column("called_at", INSTANT, "first admission"),
+        Column("seq_called", LONG, "position in the order of joining at that admission"),
+        Column("claimed_at", INSTANT, "when the visitor first entered"),
+        Column("left_at", INSTANT, "when the visitor last left"),
+        Column("removed_at", INSTANT, "when an operator last removed the visitor"),
+        Column("silent_at", INSTANT, "when the place first expired without a heartbeat"),
+        Column("ended_at", INSTANT, "when a session first ended"),
+        Column("recovered", LONG, "missed admissions that were recovered"),
+        Column("times_left", LONG, "times that the visitor left and did not take it back"),
+        Column("times_missed", LONG, "admissions that were missed"),
+        Column("session_lane", INT, "lane of the session"),
+        Column("views", LONG, "page views, where the events have them"),
+        Column("ending", TEXT, "completed, cancelled or expired"),
+        Column("last_event", TEXT, "last event other than a refusal"),
+        Column("last_told_at", INSTANT, "`told_at` of this event"),
+        Column("last_seq", LONG, "its position among the entries of one millisecond"),
+        Column("first_at", INSTANT, "first event"),
+        Column("date", DAY, "day of `joined_at`, or of its first event, in UTC"),
+    ),
+)
+
+JOINS = "event in ('waiting', 'delayed')"
+IS_SILENT = "(event = 'expired' and fields['reason'] = 'silent')"
+_ENDS_A_SESSION = """(event in ('completed', 'cancelled')
+        or (event = 'expired' and fields['reason'] = 'session'))"""
+_TAKES_BACK = "(event = 'recovered' and coalesce(fields['reason'], '') = 'left')"
+
+# One row for each event.
+_TOLD = f"""
+select line, queue, subject,
+       case when {JOINS} then try_cast(fields['lane'] as int) end as lane,
+       case when {JOINS} then fields['network'] end as network,
+       case when {JOINS} then `at` end as joined_at,
+       case when {JOINS} then try_cast(fields['seq'] as bigint) end as seq_joined,
+       case when {JOINS} then try_cast(fields['ahead'] as bigint) end as ahead,
+       case when {JOINS} then try_cast(fields['rate'] as double) end as rate,
+       case when {JOINS} then fields['model'] end as model,
+       case when event = 'admitted' then `at` end as called_at,
+       case when event = 'admitted' then try_cast(fields['seq'] as bigint) end as seq_called,
+       case when event = 'claimed' then `at` end as claimed_at,
+       case when event = 'left' then `at` end as left_at,
+       case when event = '{REMOVED}' then `at` end as removed_at,
+       case when {IS_SILENT} then `at` end as silent_at,
+       case when {_ENDS_A_SESSION} then `at` end as ended_at,
+       case when event = 'recovered' and not {_TAKES_BACK} then 1 else 0 end as recovered,
+       case when event = 'left' then 1 when {_TAKES_BACK} then -1 else 0 end as times_left,
+       case when event = 'missed' then 1 else 0 end as times_missed,
+       case when event = 'claimed' then try_cast(fields['lane'] as int) end as session_lane,
+       try_cast(fields['views'] as bigint) as views,
+       case when {_ENDS_A_SESSION} then event end as ending,
+       case when event <> 'refused' then event end as last_event,
+       case when event <> 'refused' then told_at end as last_told_at,
+       case when event <> 'refused' then seq end as last_seq,
+       `at` as first_at
+from {{events}}
+where line = '{Line.WAITINGROOM.value}' and subject is not null
+"""
+
+# A lottery may have changed the order between joining and admission, so the first admission counts.
+_MERGED = """
+with ordered as (
+    select *,
+           case when last_told_at is not null then struct(last_told_at, last_seq) end as turn
+    from {rows}
+), added_up as (
     select line, queue, subject,
-           min(case when event in ('waiting', 'delayed') then `at` end) as added_at,
-           max_by(event, struct(told_at, seq)) as last_event,
-           max(told_at) as last_told_at,
-           min(`date`) as `date`
-    from {{events}}
-    where line = '{Line.WAITINGROOM.value}' and subject is not null and event <> 'refused'
+           max(lane) as lane,
+           max(network) as network,
+           min(joined_at) as joined_at,
+           max(seq_joined) as seq_joined,
+           max(ahead) as ahead,
+           max(rate) as rate,
+           max(model) as model,
+           min(called_at) as called_at,
+           min_by(struct(cast(seq_called as bigint)), called_at) as first_call,
+           min(claimed_at) as claimed_at,
+           max(left_at) as left_at,
+           max(removed_at) as removed_at,
+           min(silent_at) as silent_at,
+           min(ended_at) as ended_at,
+           cast(sum(recovered) as bigint) as recovered,
+           cast(sum(times_left) as bigint) as times_left,
+           cast(sum(times_missed) as bigint) as times_missed,
+           max(session_lane) as session_lane,
+           max(views) as views,
+           max(ending) as ending,
+           max_by(last_event, turn) as last_event,
+           max(last_told_at) as last_told_at,
+           max_by(last_seq, turn) as last_seq,
+           min(first_at) as first_at
+    from ordered
     group by line, queue, subject
 )
-select line, queue, subject, added_at, last_told_at, `date`,
-       case when last_event in {texts(ENDS)} then 'completed'
+select *, first_call.col1 as seq_called, to_date(coalesce(joined_at, first_at)) as `date`
+from added_up
+"""
+
+_STATE = f"""case when last_event in {texts(ENDS)} then 'completed'
             when last_event = '{REMOVED}' then 'removed'
-            else 'waiting' end as state,
+            else 'waiting' end"""
+
+_ACCOUNTS = f"""
+select line, queue, subject, joined_at as added_at, last_told_at, `date`,
+       {_STATE} as state,
        cast(0 as int) as duplicates
-from folded
+from {{places}}
+where last_event is not null
 """
 
 
+def told(events: Frame) -> Frame:
+    """Events of visitors as rows of `places`, one for each event."""
+    return query(_TOLD, events=events)
+
+
+def merged(rows: Frame) -> Frame:
+    """Rows of `places` as one for each place."""
+    return query(_MERGED, rows=rows)
+
+
 def places(events: Frame) -> Frame:
-    """One row for each place in a waiting room, open or ended."""
-    return query(_PLACES, events=events)
+    """The rows of `places`, from all events."""
+    return merged(told(events))
+
+
+def accounts(places: Frame) -> Frame:
+    """One row for each place in a waiting room, open or ended, as the ledger counts it."""
+    return query(_ACCOUNTS, places=places)
 
 
 def open_ids(client: Any, _prefix: str, queue: str) -> Iterator[str]:

@@ -273,7 +273,9 @@ FACTS = ProductFacts(
     encoder=RoutingEncoder(),
     stream_limit=lambda prefix, _: (RoutingKeys(prefix).events_cap, ""),
     tables=(
-        ProductTable(ROUTES, lambda history: routes(history.events_of(Line.ROUTING.value))),
-        ProductTable(CRON_SLOTS, lambda history: cron_slots(history.events_of(Line.ROUTING.value))),
+        ProductTable(ROUTES, lambda history, _: routes(history.events_of(Line.ROUTING.value))),
+        ProductTable(
+            CRON_SLOTS, lambda history, _: cron_slots(history.events_of(Line.ROUTING.value))
+        ),
     ),
 )

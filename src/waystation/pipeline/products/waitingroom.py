@@ -3,22 +3,33 @@
 import math
 
 from waystation.core.events import Line
-from waystation.pipeline.products.facts import HistoryFrames, ProductFacts, ProductTable, State
-from waystation.pipeline.products.room_places import REMOVED, open_ids
-from waystation.pipeline.storage.sql import Frame, query
+from waystation.pipeline.hours import Hours
+from waystation.pipeline.products import room_places
+from waystation.pipeline.products.facts import (
+    DayTable,
+    FoldedTable,
+    HistoryFrames,
+    ProductFacts,
+    ProductTable,
+    State,
+)
+from waystation.pipeline.products.room_places import IS_SILENT, JOINS, PLACES, REMOVED, open_ids
+from waystation.pipeline.storage.sql import Frame, query, to_arrow
 from waystation.pipeline.stream_names import streams_of
-from waystation.pipeline.tables import INSTANT, INT, LONG, REAL, TEXT, Column, Layer, Table
+from waystation.pipeline.tables import DAY, INSTANT, INT, LONG, REAL, TEXT, Column, Layer, Table
 from waystation.waitingroom.estimates.model import STEP
 from waystation.waitingroom.redis.keys import RoomKeys
 
 _ROOM = Column("queue", TEXT, "the room")
 _LANE = Column("lane", INT, "0 normal, 1 elevated, 2 VIP, 3 premium")
+_DATE = Column("date", DAY, "day on which the visitor joined, in UTC")
 
 VISITS = Table(
     name="visits",
     layer=Layer.SILVER,
     meaning="one row for each place in a waiting room, from joining to its outcome",
     key=("queue", "visitor"),
+    partitions=("date",),
     columns=(
         _ROOM,
         Column("visitor", TEXT, "id of the place"),
@@ -41,6 +52,7 @@ VISITS = Table(
             TEXT,
             "completed, inside, removed, left, expired, missed, called or waiting",
         ),
+        _DATE,
     ),
 )
 
@@ -49,6 +61,7 @@ SESSIONS = Table(
     layer=Layer.SILVER,
     meaning="one row for each session: how long a seat was held",
     key=("queue", "session"),
+    partitions=("date",),
     columns=(
         _ROOM,
         Column("session", TEXT, "its id"),
@@ -58,6 +71,7 @@ SESSIONS = Table(
         Column("held_s", REAL, "seconds that the seat was held"),
         Column("views", LONG, "page views, where the event has them"),
         Column("ending", TEXT, "completed, cancelled or expired"),
+        _DATE,
     ),
 )
 
@@ -133,76 +147,37 @@ FAIRNESS = Table(
 )
 
 
-_ENDS_A_SESSION = """(event in ('completed', 'cancelled')
-        or (event = 'expired' and fields['reason'] = 'session'))"""
-_JOINS = "event in ('waiting', 'delayed')"
-_TAKES_BACK = "(event = 'recovered' and coalesce(fields['reason'], '') = 'left')"
-_IS_SILENT = "(event = 'expired' and fields['reason'] = 'silent')"
-
-# A lottery may have changed the order between joining and admission, so the first admission counts.
 _VISITS = f"""
-with ours as (
-    select * from {{events}} where line = '{Line.WAITINGROOM.value}' and subject is not null
-), folded as (
-    select queue, subject as visitor,
-           max(case when {_JOINS} then try_cast(fields['lane'] as int) end) as lane,
-           max(case when {_JOINS} then fields['network'] end) as network,
-           min(case when {_JOINS} then `at` end) as joined_at,
-           min_by(struct(try_cast(fields['seq'] as bigint)),
-                  case when event = 'admitted' then `at` end) as seq_admitted,
-           max(case when {_JOINS} then try_cast(fields['seq'] as bigint) end) as seq_joined,
-           max(case when {_JOINS} then try_cast(fields['ahead'] as bigint) end) as ahead,
-           max(case when {_JOINS} then try_cast(fields['rate'] as double) end) as rate,
-           max(case when {_JOINS} then fields['model'] end) as model,
-           min(case when event = 'admitted' then `at` end) as called_at,
-           min(case when event = 'claimed' then `at` end) as claimed_at,
-           max(case when event = 'left' then `at` end) as left_at,
-           max(case when event = '{REMOVED}' then `at` end) as removed_at,
-           min(case when {_IS_SILENT} then `at` end) as silent_at,
-           min(case when {_ENDS_A_SESSION} then `at` end) as ended_at,
-           count_if(event = 'recovered' and not {_TAKES_BACK}) as recovered,
-           count_if(event = 'left') - count_if({_TAKES_BACK}) as times_left,
-           count_if(event = 'missed') as times_missed
-    from ours
-    group by queue, subject
-), visited as (
+with visited as (
     select *,
            coalesce(removed_at, case when times_left > 0 then left_at else silent_at end) as gone_at
-    from folded
+    from {{places}}
+    where joined_at is not null
 )
-select queue, visitor, lane, network, joined_at,
-       coalesce(seq_admitted.col1, seq_joined) as seq,
+select queue, subject as visitor, lane, network, joined_at,
+       coalesce(seq_called, seq_joined) as seq,
        ahead, rate, model, called_at,
        unix_micros(called_at) as call_order,
        claimed_at, gone_at, ended_at, recovered,
        (unix_millis(coalesce(called_at, gone_at)) - unix_millis(joined_at)) / 1000e0 as waited_s,
        case when ended_at is not null then 'completed'
             when claimed_at is not null then 'inside'
-            when removed_at is not null then 'removed'
+            when removed_at is not null then '{REMOVED}'
             when times_left > 0 then 'left'
             when gone_at is not null then 'expired'
             when times_missed > 0 then 'missed'
             when called_at is not null then 'called'
-            else 'waiting' end as outcome
+            else 'waiting' end as outcome,
+       `date`
 from visited
-where joined_at is not null
 """
 
-_SESSIONS = f"""
-with folded as (
-    select queue, subject as session,
-           max(case when event = 'claimed' then try_cast(fields['lane'] as int) end) as lane,
-           min(case when event = 'claimed' then `at` end) as started_at,
-           min(case when {_ENDS_A_SESSION} then `at` end) as ended_at,
-           max(try_cast(fields['views'] as bigint)) as views,
-           max(case when {_ENDS_A_SESSION} then event end) as ending
-    from {{events}}
-    where line = '{Line.WAITINGROOM.value}'
-    group by queue, subject
-)
-select *, (unix_millis(ended_at) - unix_millis(started_at)) / 1000e0 as held_s
-from folded
-where started_at is not null
+_SESSIONS = """
+select queue, subject as session, session_lane as lane, claimed_at as started_at, ended_at,
+       (unix_millis(ended_at) - unix_millis(claimed_at)) / 1000e0 as held_s,
+       views, ending, `date`
+from {places}
+where claimed_at is not null
 """
 
 _FUNNEL = f"""
@@ -218,17 +193,27 @@ with ours as (
     from ours
 )
 select queue, lane, `minute`,
-       count_if({_JOINS}) as arrived,
+       count_if({JOINS}) as arrived,
        count_if(event = 'refused') as refused,
        count_if(event = 'admitted') as called,
        count_if(event = 'claimed') as claimed,
        count_if(event = 'missed') as missed,
        count_if(event = 'left') as `left`,
-       count_if({_IS_SILENT}) as expired,
+       count_if({IS_SILENT}) as expired,
        count_if(event = 'completed') as completed
 from placed
 group by queue, lane, `minute`
 """
+
+
+_OURS = f"""
+select * from {{events}} where line = '{Line.WAITINGROOM.value}' and subject is not null
+"""
+_LANES = ("queue", "subject", "lane")
+_WAITS = ("queue", "ahead", "rate", "called_at", "gone_at", "waited_s", "outcome")
+"""Columns of a visit that tell how long it was estimated to wait, and how long it did."""
+_CALLS = ("queue", "lane", "seq", "called_at", "call_order", "waited_s")
+"""Columns of a visit that tell in which order it was admitted."""
 
 
 def _power(value: str, base: int) -> str:
@@ -320,14 +305,14 @@ from hourly
 """
 
 
-def visits(events: Frame) -> Frame:
-    """One row for each visit, folded from its events."""
-    return query(_VISITS, events=events)
+def visits(places: Frame) -> Frame:
+    """One row for each visit."""
+    return query(_VISITS, places=places)
 
 
-def sessions(events: Frame) -> Frame:
-    """One row for each session, folded from its events."""
-    return query(_SESSIONS, events=events)
+def sessions(places: Frame) -> Frame:
+    """One row for each session."""
+    return query(_SESSIONS, places=places)
 
 
 def funnel(events: Frame, visits: Frame) -> Frame:
@@ -360,8 +345,13 @@ def fairness(visits: Frame) -> Frame:
     return query(_FAIRNESS, visits=visits)
 
 
-def _events_of(history: HistoryFrames) -> Frame:
-    return history.events_of(Line.WAITINGROOM.value)
+def _funnel(history: HistoryFrames, hours: Hours) -> Frame:
+    # A place is joined before anything else happens to it, so its lane does not change later.
+    ours = query(_OURS, events=history.events(hours))
+    subjects = to_arrow(query("select distinct subject from {events}", events=ours))
+    known = history.rows_about(PLACES, subjects["subject"].to_pylist(), _LANES)
+    lanes = query("select queue, subject as visitor, lane from {places}", places=known)
+    return funnel(ours, lanes)
 
 
 FACTS = ProductFacts(
@@ -372,13 +362,29 @@ FACTS = ProductFacts(
     ended_states=(),
     open_ids=open_ids,
     stream_limit=lambda _, queue: (RoomKeys(queue).meta, "events_cap"),
+    folded=(
+        FoldedTable(
+            PLACES, Line.WAITINGROOM, room_places.told, room_places.merged, room_places.accounts
+        ),
+    ),
+    by_day=(DayTable(VISITS, PLACES, visits), DayTable(SESSIONS, PLACES, sessions)),
     tables=(
-        ProductTable(VISITS, lambda history: visits(_events_of(history))),
-        ProductTable(SESSIONS, lambda history: sessions(_events_of(history))),
-        # These are computed from the visits that were just written.
-        ProductTable(FUNNEL, lambda history: funnel(_events_of(history), history.read(VISITS))),
-        ProductTable(ABANDONMENT, lambda history: abandonment(history.read(VISITS))),
-        ProductTable(ETA_CALIBRATION, lambda history: eta_calibration(history.read(VISITS))),
-        ProductTable(FAIRNESS, lambda history: fairness(history.read(VISITS))),
+        ProductTable(FUNNEL, _funnel, by_hours=True),
+        # A percentile of all visits is not made of those of days.
+        ProductTable(
+            ABANDONMENT,
+            lambda history, _: abandonment(history.read(VISITS, columns=_WAITS)),
+            reads=VISITS,
+        ),
+        ProductTable(
+            ETA_CALIBRATION,
+            lambda history, _: eta_calibration(history.read(VISITS, columns=_WAITS)),
+            reads=VISITS,
+        ),
+        ProductTable(
+            FAIRNESS,
+            lambda history, _: fairness(history.read(VISITS, columns=_CALLS)),
+            reads=VISITS,
+        ),
     ),
 )

@@ -17,8 +17,10 @@ from waystation.pipeline.bronze import commits
 from waystation.pipeline.gold.ledger import ARRIVAL
 from waystation.pipeline.history import History, frames_of
 from waystation.pipeline.hours import Hours
+from waystation.pipeline.products import folded_tables
 from waystation.pipeline.products.facts import HistoryFrames
 from waystation.pipeline.refresh import stale_hours
+from waystation.pipeline.refresh.subjects import fold_subjects
 from waystation.pipeline.silver import attempts as attempts_fold
 from waystation.pipeline.silver import items as items_fold
 from waystation.pipeline.silver.failed_items import failed_items
@@ -171,6 +173,13 @@ def fold(history: History) -> Folded | None:
         return None
     # Gaps and payloads that go with these events.
     commits.complete(history.root)
+    folded = _fold_jobs(history, newest)
+    for each in folded_tables():
+        fold_subjects(history, each, newest)
+    return folded
+
+
+def _fold_jobs(history: History, newest: int) -> Folded | None:
     before, begun = folded_version(history), _begun(history)
     if begun is not None and (before is None or begun > before):
         # An interrupted fold must be finished as it was begun: part of it is stored already.
@@ -242,7 +251,7 @@ def _taken_back(frames: HistoryFrames, new: Frame, carried: Frame) -> Any:
     returned = to_arrow(query(_RETURNED, new=new, carried=carried))
     if not returned.num_rows:
         return None
-    known = frames.ended_items(returned["subject"].to_pylist(), _KNOWN)
+    known = frames.rows_about(ITEMS, returned["subject"].to_pylist(), _KNOWN)
     back = to_arrow(query(_BACK, items=known, returned=returned))
     return back if back.num_rows else None
 

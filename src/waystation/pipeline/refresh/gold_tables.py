@@ -6,7 +6,6 @@ are rewritten as a whole. A refresh that runs twice changes nothing.
 
 import datetime as dt
 from collections.abc import Callable, Collection, Iterator, Mapping
-from functools import partial
 
 import msgspec
 from deltalake import (
@@ -14,7 +13,6 @@ from deltalake import (
     write_deltalake,  # pyright: ignore[reportUnknownVariableType]
 )
 
-from waystation.core.events import Line
 from waystation.pipeline.bronze.reconciled_events import add_removals
 from waystation.pipeline.gold.capacity import DEFAULT_TARGET_MS, capacity
 from waystation.pipeline.gold.failures import failures
@@ -23,13 +21,13 @@ from waystation.pipeline.gold.hourly import hourly
 from waystation.pipeline.gold.ledger import ARRIVAL, OF, ledger, unsettled
 from waystation.pipeline.history import History, frames_of
 from waystation.pipeline.hours import Hours
-from waystation.pipeline.products import tables_by_product
+from waystation.pipeline.products import day_tables, tables_by_product
 from waystation.pipeline.products.facts import HistoryFrames, ProductTable
-from waystation.pipeline.products.room_places import places
-from waystation.pipeline.products.waitingroom import VISITS
+from waystation.pipeline.products.room_places import PLACES, accounts
 from waystation.pipeline.progress import NoProgress, Progress
 from waystation.pipeline.refresh import failure_days, recent_slots, stale_hours
 from waystation.pipeline.refresh.checks import quality
+from waystation.pipeline.refresh.day_tables import refresh_days
 from waystation.pipeline.refresh.missing import missing
 from waystation.pipeline.refresh.snapshot import Snapshot
 from waystation.pipeline.silver.attempts import workers
@@ -99,9 +97,9 @@ class RefreshContext(msgspec.Struct, frozen=True):
 
     def accounted(self) -> int:
         """Rows that the ledger counts."""
-        items = delta.count(ITEMS.path(self.history.root), days=self.unsettled.dates)
-        rooms = self.events_of(Line.WAITINGROOM.value) if self.has_rooms else 0
-        return items + rooms + self.open_steps
+        tables, days = (ITEMS, PLACES), self.unsettled.dates
+        known = (delta.count(table.path(self.history.root), days=days) for table in tables)
+        return sum(known) + self.open_steps
 
     def _events_in(self, hours: Hours) -> int:
         path = EVENTS.path(self.history.root)
@@ -110,11 +108,6 @@ class RefreshContext(msgspec.Struct, frozen=True):
     def events_of(self, line: str) -> int:
         """Rows of events in files that have events of a product."""
         return delta.count(EVENTS.path(self.history.root), within=("line", line, line))
-
-    @property
-    def has_rooms(self) -> bool:
-        """Whether there are waiting rooms; without one there is no need to read all events."""
-        return Line.WAITINGROOM.value in self.products or _is_there(self.history, VISITS)
 
 
 class GoldTable(msgspec.Struct, frozen=True):
@@ -150,9 +143,7 @@ def every() -> Iterator[GoldTable]:
     )
     yield GoldTable(CAPACITY, _capacity, in_hours)
     for product, each in tables_by_product():
-        size = partial(_size_of_product, product)
-        rows = partial(_of_product, each)
-        yield GoldTable(each.table, rows, size, product, hours=lambda _: None)
+        yield _of_product(product, each)
     # The last one checks all others.
     yield GoldTable(
         QUALITY,
@@ -189,6 +180,8 @@ def refresh(
         snapshot=snapshot,
         target_ms=target_ms,
     )
+    for each in day_tables():
+        refresh_days(history, each, everything=everything)
     for done, each in enumerate(tables):
         progress.reach(done)
         is_silent = each.product is not None and each.product not in products
@@ -212,8 +205,10 @@ def _write_table(root: str, table: Table, rows: Frame, hours: Hours | None) -> N
     """Replace the rows of a table, or those of these hours where it has hours."""
     there = delta.open_table(table.path(root), table.schema, table.partitions)
     found = conform(rows, table.schema)
-    if hours is None or "hour" not in table.key:
+    if hours is None or not {"hour", "minute"} & set(table.key):
         _write(there, found, mode="overwrite")
+    elif hours and "minute" in table.key:
+        _write(there, found, mode="overwrite", predicate=hours.delta_range("minute"))
     elif hours:
         mine = found.filter(hours.arrow_filter(pc.field("hour")))
         _write(there, mine, mode="overwrite", predicate=hours.delta_predicate("hour"))
@@ -235,12 +230,21 @@ def _products_with_events(history: History, hours: Hours | None) -> set[str]:
     )
 
 
-def _of_product(table: ProductTable, _: RefreshContext, frames: HistoryFrames) -> Frame:
-    return table.rows(frames)
+def _of_product(product: str, each: ProductTable) -> GoldTable:
+    def rows(context: RefreshContext, frames: HistoryFrames) -> Frame:
+        return each.rows(frames, context.hours)
 
+    def size(context: RefreshContext) -> int:
+        if each.by_hours:
+            return context.rows_in_hours()
+        if each.reads is EVENTS:
+            return context.events_of(product) + context.open_steps
+        return delta.count(each.reads.path(context.history.root))
 
-def _size_of_product(product: str, context: RefreshContext) -> int:
-    return context.events_of(product) + context.open_steps
+    def hours(context: RefreshContext) -> Hours | None:
+        return context.hours if each.by_hours else None
+
+    return GoldTable(each.table, rows, size, product, hours)
 
 
 def _hourly(context: RefreshContext, frames: HistoryFrames) -> Frame:
@@ -270,15 +274,12 @@ def _failures(context: RefreshContext, frames: HistoryFrames) -> Frame:
 def _ledger(context: RefreshContext, frames: HistoryFrames) -> Frame:
     hours = context.unsettled
     columns = ", ".join(f"`{name}`" for name in ACCOUNTED)
-    text = f"select {columns} from {{items}}"
-    found = {"items": frames.items(hours.dates, ACCOUNTED)}
-    if context.has_rooms:
-        text = f"{text} union all select {columns} from {{places}}"
-        found["places"] = places(frames.events_of(Line.WAITINGROOM.value))
+    text = f"select {columns} from {{items}} union all select {columns} from {{places}}"
     starts = pa.table({"start": pa.array(hours.starts, pa.timestamp("us", tz="UTC"))})
     mine = query(
         f"select * from ({text}) where {ARRIVAL} in (select start from {{hours}})",
-        **found,
+        items=frames.items(hours.dates, ACCOUNTED),
+        places=accounts(frames.read(PLACES, days=hours.dates)),
         hours=starts,
     )
     gaps = query(

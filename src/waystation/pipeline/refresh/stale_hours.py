@@ -21,10 +21,10 @@ class StaleHours(NamedTuple):
     """The files that record them."""
 
 
-def record(root: str, version: int, hours: Hours) -> None:
-    """Record hours that a fold changes."""
+def record(root: str, version: int, hours: Hours, *, of: str = "") -> None:
+    """Record hours that a fold changes, or the fold of one table."""
     files, folder = _folder(root)
-    note = f"{folder}/{version:020}{_NOTE}"
+    note = f"{folder}/{version:020}{of}{_NOTE}"
     # Renamed into place, so that nobody reads half a file; an object appears as a whole.
     is_object = is_remote(root)
     fresh = note if is_object else note.replace(_NOTE, ".new")

@@ -1,5 +1,6 @@
 """Changes of a Delta table: the files with new rows since a version."""
 
+import datetime as dt
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -65,6 +66,22 @@ def written(path: str, *, after: int | None, until: int) -> Written:
         if "add" in action and action["add"].get("dataChange", True)
     ]
     return Written(sum(map(_records, added)), sum(each["size"] for each in added), len(added))
+
+
+def changed_days(path: str, *, after: int | None, until: int) -> list[dt.date] | None:
+    """The days whose rows have changed after one version and up to another; None: all may have."""
+    if after is None:
+        return None
+    days: set[str] = set()
+    try:
+        for number in range(after + 1, until + 1):
+            for action in _actions(path, number):
+                change: dict[str, Any] = action.get("add") or action.get("remove") or {}
+                if change.get("dataChange"):
+                    days.add(change["partitionValues"]["date"])
+    except HistoryCut:
+        return None
+    return sorted(map(dt.date.fromisoformat, days))
 
 
 def _new_rows(path: str, number: int) -> Iterator[dict[str, Any]]:

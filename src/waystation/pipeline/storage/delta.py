@@ -21,6 +21,7 @@ from deltalake import (
     Schema,
     Transaction,
     WriterProperties,
+    write_deltalake,  # pyright: ignore[reportUnknownVariableType]
 )
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction
@@ -44,6 +45,7 @@ from waystation.pipeline.tables import Layer, Table
 
 FEW = 100_000
 """Rows that this process writes sooner than tasks, which have to be started first."""
+_write: Callable[..., None] = write_deltalake
 COMMITS_TO_REPLAY = 20
 """Most commits after a checkpoint: whoever opens a table reads each of them."""
 
@@ -428,6 +430,14 @@ def _described(path: str, days: Sequence[dt.date] | None, within: Within | None)
     return found
 
 
+def names_without(path: str, column: str, value: Any) -> set[str]:
+    """The files of a table that do not hold a value, as their statistics say."""
+    every, some = _described(path, None, None), _described(path, None, (column, value, value))
+    if every is None:
+        return set()
+    return set(every["path"].to_pylist()) - set(some["path"].to_pylist())
+
+
 def save(rows: Frame, root: str, table: Table, batch: BatchId, *, replace: bool = False) -> None:
     """Append rows to a table of the history, or replace it by them, once for each batch.
 
@@ -446,6 +456,24 @@ def save(rows: Frame, root: str, table: Table, batch: BatchId, *, replace: bool 
             if each.num_rows:
                 writer.write(each)
     commit(path, table.schema, writer.parts, batch, partitions=table.partitions, replace=replace)
+
+
+def replace_days(
+    root: str, table: Table, rows: Frame, days: Sequence[dt.date] | None, batch: BatchId
+) -> None:
+    """Replace the rows of these days, or all rows, and note the batch, in one commit."""
+    named = ", ".join(f"'{day.isoformat()}'" for day in days or ())
+    _write(
+        open_table(table.path(root), table.schema, table.partitions),
+        conform(rows, table.schema),
+        mode="overwrite",
+        predicate=None if days is None else f"date in ({named})",
+        writer_properties=writer_properties(table),
+        commit_properties=CommitProperties(
+            app_transactions=[Transaction(batch.application, batch.batch)],
+            custom_metadata=metadata({}),
+        ),
+    )
 
 
 def save_by_tasks(rows: DataFrame, root: str, table: Table, batch: BatchId, mode: str) -> None:
