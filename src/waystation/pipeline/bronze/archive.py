@@ -73,6 +73,8 @@ class Archive(DataSource):
 class ArchiveStream(EventsStream):
     """Follows the streams and writes their entries to files."""
 
+    joins_reports = True
+
     def __init__(self, options: ArchiveOptions, payloads: PayloadSettings) -> None:
         super().__init__(options)
         self._events = options

@@ -4,15 +4,22 @@ Every commit of events takes the next number of the intake. So two drivers that 
 entries cannot both commit them, whoever they are.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from deltalake import DeltaTable
 
 from waystation.core.errors import CheckpointDamaged
-from waystation.pipeline.sources import offsets
-from waystation.pipeline.sources.offsets import BEGINNING, OFFSETS_NOTE, Offset, id_order
+from waystation.pipeline.sources import offsets, redis_streams
+from waystation.pipeline.sources.offsets import (
+    BEGINNING,
+    OFFSETS_NOTE,
+    EventStream,
+    Offset,
+    StreamRange,
+    id_order,
+)
 from waystation.pipeline.storage import delta, notes
 from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.storage.delta import BatchId
@@ -43,6 +50,7 @@ def store(
     entries of the same streams meanwhile.
     """
     complete(root)
+    reports = joined(reports)
     others = {table: list(files) for table, files in parts.items() if table is not EVENTS}
     others[GAPS] = _gap_parts(root, reports)
     notes: dict[str, Any] = {OFFSETS_NOTE: _reached(root, reports), WRITER_NOTE: batch.application}
@@ -72,6 +80,43 @@ def store(
         else:
             discard(root, others)
     return is_stored
+
+
+def joined(reports: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """One report on each range, also where several tasks have read pieces of it."""
+    ranges: list[list[Mapping[str, Any]]] = []
+    for piece in sorted(reports, key=_place):
+        if ranges and _follows(piece, ranges[-1][-1]):
+            ranges[-1].append(piece)
+        else:
+            ranges.append([piece])
+    return [_whole(pieces) for pieces in ranges]
+
+
+def _place(report: Mapping[str, Any]) -> tuple[str, tuple[int, int]]:
+    return report["stream"], id_order(report["_range"]["after"])
+
+
+def _follows(piece: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    is_same = piece["stream"] == before["stream"]
+    return is_same and piece["_range"]["after"] == before["_range"]["until"]
+
+
+def _whole(pieces: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The report on a range from those on its pieces."""
+    one, *others = accounts = [each["_range"] for each in pieces]
+    if not others:
+        return pieces[0]
+    stream = EventStream(*(pieces[0][name] for name in ("line", "queue", "stream")))
+    # Where it is cut, no more entries are counted than at its beginning.
+    span = StreamRange(
+        stream,
+        Offset(one["after"], one["added"]),
+        Offset(others[-1]["until"], others[-1]["added"]),
+    )
+    first = next((each["first"] for each in accounts if each["first"]), None)
+    account = redis_streams.account_of(span, sum(each["read"] for each in accounts), first)
+    return {**pieces[0], "_range": account}
 
 
 def complete(root: str) -> None:

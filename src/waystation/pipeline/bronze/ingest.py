@@ -133,6 +133,7 @@ def _query(
         prepared(spark)
         .readStream.format(archive.NAME)
         .options(**{"starting": _starting(noted), "root": root, **options})
+        .option("tasks", _tasks(spark, options))
         .load()
         .observe(
             _KEPT, F.sum(F.when(F.col("table") == EVENTS.name, F.col("part.rows"))).alias("events")
@@ -153,6 +154,12 @@ def _query(
 def _starting(noted: Any) -> str:
     """The offsets in the tables, as the option `starting` of `waystation.events`."""
     return "earliest" if noted is None else msgspec.json.encode(noted).decode()
+
+
+def _tasks(spark: SparkSession, options: dict[str, str]) -> str:
+    """The option `tasks`: by default one for each core of the executors that are there."""
+    given = options.get("tasks", "0")
+    return str(spark.sparkContext.defaultParallelism) if given == "0" else given
 
 
 def _folder(root: str) -> str:

@@ -13,6 +13,8 @@ import msgspec
 from waystation.core.errors import Malformed
 
 BEGINNING = "0-0"
+LAST_SEQ = 2**64 - 1
+"""The greatest second number of an entry id."""
 OFFSETS_NOTE = "places"
 """The note in a commit with the offsets reached; its text is part of existing tables."""
 
@@ -46,10 +48,14 @@ class StreamRange(NamedTuple):
     stream: EventStream
     after: Offset
     until: Offset
+    guess: int | None = None
+    """Entries that a piece of a range may have: nobody has counted them."""
 
     @property
     def size(self) -> int:
         """Entries added in the range; 1 where the server does not count them."""
+        if self.guess is not None:
+            return self.guess
         if self.after.added is None or self.until.added is None:
             return 1
         return max(0, self.until.added - self.after.added)

@@ -72,12 +72,13 @@ def rows_of(
         first = first or entries[0][0].decode()
         read += len(entries)
         yield form.batch(span.stream, entries)
-    account = _account(span, read, first)
+    account = account_of(span, read, first)
     if accounts or account["lost"] != 0:
         yield form.report(span.stream, account)
 
 
-def _account(span: StreamRange, read: int, first: str | None) -> dict[str, Any]:
+def account_of(span: StreamRange, read: int, first: str | None) -> dict[str, Any]:
+    """What a report says about a range of which so many entries were read."""
     after, until = span.after, span.until
     counted = after.added is not None and until.added is not None
     expected = (until.added or 0) - (after.added or 0) if counted else None

@@ -22,9 +22,15 @@ from waystation.pipeline.sources import offsets, redis_streams
 from waystation.pipeline.sources.offsets import EventStream, Offset, StreamRange
 from waystation.pipeline.sources.partitions import LEAST_ROWS_A_TASK, StreamPartition, rows
 from waystation.pipeline.sources.redis_streams import RowForm
+from waystation.pipeline.sources.store import Store
 from waystation.pipeline.sources.stream_ends import end_of
+from waystation.pipeline.sources.stream_pieces import pieces
 from waystation.pipeline.sources.streams import Selected, StreamOptions
 from waystation.pipeline.storage.arrow import Batch
+
+PIECES_A_SHARE = 8
+"""Pieces that a task's share of a stream is cut into: they are of equal time, not of equal size, so
+each task reads some from everywhere."""
 
 
 class StreamsReader(DataSourceReader):
@@ -45,7 +51,8 @@ class StreamsReader(DataSourceReader):
             each: end_of(self._streams.store.at(each.key), each.key) for each in self._streams.now()
         }
         ranges = [StreamRange(each, Offset(), end) for each, end in ends.items() if end is not None]
-        return _partitions(ranges, self._options) or [StreamPartition(())]
+        shared = _partitions(ranges, self._options, self._streams.store)
+        return shared or [StreamPartition(())]
 
     def read(self, partition: InputPartition) -> Iterator[Batch]:
         """The rows of one task, without reports on ranges."""
@@ -56,6 +63,9 @@ class StreamsReader(DataSourceReader):
 
 class StreamsFollower(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Follows streams from offset to offset."""
+
+    joins_reports = False
+    """Whether those who take the rows join the reports on pieces of one range."""
 
     def __init__(self, options: StreamOptions, streams: Selected, form: RowForm) -> None:
         self._options = options
@@ -99,7 +109,8 @@ class StreamsFollower(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The ranges of one batch, shared among tasks."""
         until = offsets.from_json(end)
         ranges = offsets.between(offsets.from_json(start), until, self._streams.known(until))
-        return _partitions(ranges, self._options)
+        store = self._streams.store if self.joins_reports else None
+        return _partitions(ranges, self._options, store)
 
     def read(self, partition: InputPartition) -> Iterator[Batch]:
         """The rows of one task."""
@@ -139,9 +150,20 @@ class StreamsFollower(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return nearer
 
 
-def _partitions(ranges: Sequence[StreamRange], options: StreamOptions) -> list[InputPartition]:
+def _partitions(
+    ranges: Sequence[StreamRange], options: StreamOptions, store: Store | None
+) -> list[InputPartition]:
+    """Ranges shared among tasks; with a store, those larger than a task's share are cut."""
     tasks = options.tasks or os.cpu_count() or 1
-    shares = offsets.balanced(ranges, tasks=tasks, least=LEAST_ROWS_A_TASK)
+    share = max(LEAST_ROWS_A_TASK, -(-sum(each.size for each in ranges) // tasks))
+    parts: list[StreamRange] = []
+    for each in ranges:
+        if store is None or each.size <= share:
+            parts.append(each)
+        else:
+            many = PIECES_A_SHARE * -(-each.size // share)
+            parts += pieces(store.at(each.stream.key), each, many=many)
+    shares = offsets.balanced(parts, tasks=tasks, least=LEAST_ROWS_A_TASK)
     return [StreamPartition(share) for share in shares]
 
 

@@ -30,7 +30,9 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     per_trigger: int = 0
     """Most entries in one batch; 0 means no limit."""
     tasks: int = 0
-    """Most tasks that read at once; 0 means one per processor."""
+    """Most tasks that read at once; 0 means one per processor of the driver's machine. A stream
+    with more entries than a task's share, and than 20,000, is read by several tasks when it is read
+    once; one that is followed is read by one task, in its order."""
     page: int = 1000
     """Entries in one reply of the server."""
     trim: bool = False
