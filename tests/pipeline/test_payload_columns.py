@@ -202,6 +202,24 @@ def test_jobs_of_all_sizes_are_read_page_by_page(
     assert values == {subject: subject for subject in wanted}
 
 
+def test_what_a_removed_job_has_left_counts_though_its_id_is_used_again_meanwhile(
+    store: Redis, redis_url: str, tmp_path: Path
+) -> None:
+    for number in range(3):
+        left = {"name": "send", "opts": "{}", "data": str(number)}
+        store.xadd(STREAM, {"event": "kept", "jobId": str(number), **left})
+        store.xadd(STREAM, {"event": "completed", "jobId": str(number), "returnvalue": "1"})
+    # The event of this one is in another range, or in the piece of another task.
+    store.hset("bull:mail:1", mapping={"name": "other", "opts": "{}", "data": '"another job"'})
+    Intake(str(tmp_path), EventOptions(url=redis_url), PayloadSettings()).store()
+    found = sorted(stored(tmp_path), key=lambda row: row["subject"])
+    assert [(row["name"], row["data"], row["result"]) for row in found] == [
+        ("send", "0", "1"),
+        ("send", "1", "1"),
+        ("send", "2", "1"),
+    ]
+
+
 def test_an_id_that_is_used_again_has_a_row_for_each_job(
     store: Redis, redis_url: str, tmp_path: Path
 ) -> None:

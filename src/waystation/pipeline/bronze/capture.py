@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 from waystation.core.events import EventName
-from waystation.pipeline.bronze.job_hashes import HashReader
+from waystation.pipeline.bronze.job_hashes import BATCH_JOBS, HashReader
 from waystation.pipeline.bronze.payload_columns import (
     NOTHING,
     Batches,
@@ -85,13 +85,16 @@ class Capture:
 
     def take(self) -> Iterator[Batches]:
         """Read the jobs noted so far, some at a time."""
-        waiting, self._waiting = self._waiting, {}
-        replaced, self._replaced = self._replaced, []
-        if replaced:
-            subjects, seen = zip(*replaced, strict=True)
+        noted, self._waiting = self._waiting, {}
+        gone, self._replaced = self._replaced, []
+        # Whatever is under the id of a job that has left what it was is another job.
+        gone += [(subject, seen) for subject, seen in noted.items() if seen.kept]
+        for first in range(0, len(gone), BATCH_JOBS):
+            subjects, seen = zip(*gone[first : first + BATCH_JOBS], strict=True)
             jobs = ReadJobs()
-            jobs.extend(subjects, seen, [NOTHING] * len(replaced))
+            jobs.extend(subjects, seen, [NOTHING] * len(subjects))
             yield self._columns.batches(jobs)
+        waiting = {subject: seen for subject, seen in noted.items() if not seen.kept}
         for jobs in self._reader.read(waiting):
             yield self._columns.batches(jobs)
 
