@@ -130,7 +130,8 @@ def test_an_enqueue_whose_drivers_were_killed_adds_each_key_once(
     kills = 5 if IS_FULL else 1
     dice = random.Random(7)
     for nth in range(kills):
-        enough = ROWS * (nth + dice.random()) / (kills + 1)
+        # In the first half: a driver that is left much less may have finished when it is killed.
+        enough = ROWS * (nth + dice.random()) / (kills + 1) / 2
         with Driver("enqueue", "june", redis_url) as driver:
             driver.wait_for(lambda enough=enough: store.llen("bull:bulk:wait") > enough)
     assert 0 < store.llen("bull:bulk:wait") < ROWS
