@@ -300,7 +300,9 @@ with called as (
     from called
     group by queue, lane, `hour`
 )
-select *, called / sum(called) over (partition by queue, `hour`) as share
+select queue, lane, `hour`, called, overtaken,
+       called / sum(called) over (partition by queue, `hour`) as share,
+       wait_mean_s, wait_p90_s
 from hourly
 """
 
