@@ -29,6 +29,7 @@ from waystation.bullmq.redis.commands import Logs, ask, page_of, read_logs, sign
 from waystation.bullmq.redis.ends import remove_job, retry_finished
 from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.redis.packing import JobLike, NewJob, Packed, Packer
+from waystation.bullmq.redis.prefixes import unless_default
 from waystation.bullmq.redis.queue_scripts import Sweep
 from waystation.bullmq.schedulers import Schedulers
 from waystation.bullmq.scheduling.schedule import RepeatStrategy
@@ -251,7 +252,7 @@ class Queue(QueueClient):
         `waystation pipeline run` computes it; values that are not fresh are None.
         """
         client, keys = await self._connect_queue()
-        prefix = "" if keys.prefix == PREFIX else keys.prefix
+        prefix = unless_default(keys.prefix)
         return await forecasts.forecast(client, self.name, line=Line.BULLMQ, prefix=prefix)
 
     async def metrics(

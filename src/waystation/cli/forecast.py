@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from waystation.bullmq.redis.keys import PREFIX
+from waystation.bullmq.redis.prefixes import unless_default
 from waystation.core.app.commands import AsJson, on_store
 from waystation.core.app.loading import loaded
 from waystation.core.errors import InvalidOption
@@ -48,7 +48,7 @@ def forecast(
 def _place(context: typer.Context, queue: str) -> tuple[str, str]:
     """Name of a queue of BullMQ, and the prefix of its keys unless that is the default one."""
     keys = bullmq_prefixes(context).required(queue)
-    return keys.name, "" if keys.prefix == PREFIX else keys.prefix
+    return keys.name, unless_default(keys.prefix)
 
 
 def sentences_of(forecast: Forecast) -> Iterator[str]:

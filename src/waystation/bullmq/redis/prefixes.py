@@ -59,6 +59,11 @@ class Prefixes(msgspec.Struct, frozen=True):
         return self.every[0] if self.every else ""
 
 
+def unless_default(prefix: str) -> str:
+    """A prefix as recommendations name it: empty for the default one."""
+    return "" if prefix == PREFIX else prefix
+
+
 def check_several(prefixes: tuple[str, ...]) -> None:
     """Refuse prefixes whose keys, or whose queues, could not be told apart."""
     for each in prefixes:

@@ -9,6 +9,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 
+from waystation.bullmq.redis.prefixes import unless_default
 from waystation.core.events import Line
 from waystation.core.line.forecasts import (
     MOST_LABELS,
@@ -36,7 +37,6 @@ from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.storage.sql import query, to_arrow
-from waystation.pipeline.stream_names import streams_of
 from waystation.pipeline.tables import CAPACITY, EVENTS, FAILURES, HOURLY, SLOTS, Table
 
 HOURS = 24
@@ -101,10 +101,10 @@ def put(
     """Write recommendations; writing the same again changes nothing."""
     for (line, queue), piece in pieces:
         prefix, name = options.place_of(line, queue)
-        of_bullmq = line == Line.BULLMQ.value and prefix != streams_of(line).prefix
+        named = unless_default(prefix) if line == Line.BULLMQ.value else ""
         key = key_of(type(piece), name)
         pipe = store.at(key).pipeline(transaction=True)
-        pipe.hset(key, field_of(line, prefix if of_bullmq else ""), written(piece).decode())
+        pipe.hset(key, field_of(line, named), written(piece).decode())
         pipe.pexpireat(key, piece.until)
         with faults.translated():
             pipe.execute()
