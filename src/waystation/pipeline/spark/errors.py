@@ -1,5 +1,6 @@
 """Errors of Spark and its Java, translated to ours."""
 
+import logging
 import re
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from deltalake.exceptions import DeltaError
 from py4j.protocol import (  # pyright: ignore[reportMissingTypeStubs]
     Py4JError,
     Py4JJavaError,
+    Py4JNetworkError,
 )
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
@@ -36,6 +38,18 @@ _FREE_SPACE = (
     "is still in the streams until they are trimmed. Free some space and start again: it continues "
     "where it stopped, with nothing lost and nothing twice"
 )
+
+
+def report_lost_connections_once() -> None:
+    """Keep a lost connection to Java out of the log, where py4j writes each with its traceback.
+
+    It raises an error as well, which is translated and reported in a sentence.
+    """
+    logging.getLogger().addFilter(_is_no_lost_connection)
+
+
+def _is_no_lost_connection(record: logging.LogRecord) -> bool:
+    return record.exc_info is None or not isinstance(record.exc_info[1], Py4JNetworkError)
 
 
 @contextmanager

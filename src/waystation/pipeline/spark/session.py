@@ -19,6 +19,7 @@ from waystation.pipeline.sources.any_streams import RedisStreams
 from waystation.pipeline.sources.events import Events
 from waystation.pipeline.sources.jobs import Jobs
 from waystation.pipeline.sources.store import URL_VARIABLE
+from waystation.pipeline.spark.errors import report_lost_connections_once
 from waystation.pipeline.spark.java import java_home
 from waystation.pipeline.storage import sessions
 from waystation.pipeline.storage.delta_sink import DeltaSink
@@ -97,6 +98,7 @@ def build_session(options: SessionOptions | None = None) -> SparkSession:
     if options.master.startswith(CONNECT):
         return _connected(options)
     _prepare_environment(local=options.master.startswith("local"))
+    report_lost_connections_once()
     builder: SparkSession.Builder = SparkSession.builder
     if is_submitted():
         settings = {_DAEMON: PREFERRED[_DAEMON], **options.conf, **REQUIRED}
