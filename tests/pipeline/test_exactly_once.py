@@ -144,7 +144,7 @@ def test_an_enqueue_whose_drivers_were_killed_adds_each_key_once(
 
 
 def test_an_enqueue_killed_at_any_word_with_the_store_adds_each_key_once(redis_url: str) -> None:
-    keys, chunk = (20_000, 1_000) if IS_FULL else (24, 4)
+    keys, chunk = (2_000, 100) if IS_FULL else (24, 4)
     done = subprocess.run(
         [sys.executable, "-m", "tests.pipeline.kill_points", str(keys), str(chunk)],
         cwd=PROJECT,
