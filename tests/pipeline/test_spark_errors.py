@@ -1,9 +1,16 @@
 """What Spark's tasks complain about reaches people as one sentence."""
 
+import socket
 import subprocess
+from threading import Thread
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from py4j.java_gateway import (  # pyright: ignore[reportMissingTypeStubs]
+    GatewayParameters,
+    JavaGateway,
+)
 from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -11,7 +18,7 @@ from pyspark.sql import functions as F
 
 from waystation.core.app.failures import exit_code
 from waystation.core.errors import HeapExhausted, JavaDied, SparkFailed, StoreUnreachable
-from waystation.pipeline.spark.errors import translated
+from waystation.pipeline.spark.errors import report_lost_connections_once, translated
 
 
 def test_an_error_of_ours_comes_through_as_it_was_raised(spark: SparkSession) -> None:
@@ -76,3 +83,23 @@ def test_a_java_that_has_died_is_told_with_what_to_do(
 def test_an_error_that_has_nothing_to_do_with_java_is_left_alone(spark: SparkSession) -> None:
     with pytest.raises(PermissionError), translated():
         raise PermissionError("not yours")
+
+
+def test_a_connection_to_java_that_is_lost_raises_and_logs_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    report_lost_connections_once()
+    with socket.create_server(("127.0.0.1", 0)) as java:
+        Thread(target=_hang_up, args=(java,), daemon=True).start()
+        gateway: Any = JavaGateway(gateway_parameters=GatewayParameters(port=java.getsockname()[1]))
+        with pytest.raises(Py4JError):
+            gateway.jvm.System.currentTimeMillis()
+    assert caplog.records == []
+
+
+def _hang_up(server: socket.socket) -> None:
+    """Take what is sent, and answer nothing."""
+    while server.fileno() >= 0:
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(1000)
