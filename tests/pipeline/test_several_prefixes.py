@@ -138,7 +138,11 @@ def test_each_queue_has_its_own_jobs_from_the_run_to_the_redrive(
     assert "2 added, 2 completed" in told
     assert worker.ran == {1: 1, 11: 1}
 
-    said("pipeline", "forget", "1")
+    refused = said("pipeline", "forget", "1", code=2)
+    assert "1 is in several queues: mail, trial:mail. Say which with --queue" in refused
+    said("pipeline", "forget", "1", "--queue", "trial:mail")
+    assert [row["queue"] for row in rows(said("pipeline", "find", "1", "--json"))] == ["mail"]
+    said("pipeline", "forget", "1", "--queue", "*")
     assert "no such job" in said("pipeline", "find", "1", code=1)
 
 

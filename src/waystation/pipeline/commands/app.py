@@ -179,6 +179,9 @@ def retain(
 def forget(
     context: typer.Context,
     key: Annotated[str, typer.Argument(help="The id of a job, file or visitor.")],
+    queue: Annotated[
+        str, typer.Option(help="Queue, needed when several have this id; '*' for all of them.")
+    ] = "",
     mentioned: Annotated[
         bool,
         typer.Option(
@@ -195,7 +198,7 @@ def forget(
     """
     with kept_history(context, master, history, conf) as kept, watching() as watch:
         watch.begin("erasing")
-        gone = erasure.forget(kept, key, mentioned=mentioned)
+        gone = erasure.forget(kept, key, queue=queue, mentioned=mentioned)
     _print_deleted(gone)
 
 

@@ -19,13 +19,13 @@ from pyspark.sql import functions as F
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.ask.active_files import active_files
 from waystation.pipeline.bronze.commits import WRITER_NOTE
-from waystation.pipeline.history import History
+from waystation.pipeline.history import ArrowFrames, History
 from waystation.pipeline.maintenance.compaction import tables_of
 from waystation.pipeline.maintenance.rebuild import refresh_all
 from waystation.pipeline.products import folded_tables
 from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.silver.moves import STEPS
-from waystation.pipeline.silver.steps import SUBJECT
+from waystation.pipeline.silver.steps import SUBJECT, Subject
 from waystation.pipeline.sources.offsets import OFFSETS_NOTE
 from waystation.pipeline.storage import delta, filesystems
 from waystation.pipeline.storage.arrow import fs, pa
@@ -53,6 +53,10 @@ AT_ONCE = 200
 ORPHAN_H = 1
 """Hours after which a file in no commit counts as left by a killed task."""
 
+EVERY_QUEUE = "*"
+"""Stands for all queues that have an id."""
+
+_WHOSE = ("line", "queue")
 _ENTRY = ("stream", "entry_id")
 
 
@@ -86,51 +90,82 @@ def retain_payloads(root: str, since: dt.date) -> int:
     return gone
 
 
-def forget(history: History, key: str, *, mentioned: bool = False) -> dict[str, int]:
+def forget(
+    history: History, key: str, *, queue: str = "", mentioned: bool = False
+) -> dict[str, int]:
     """Delete every row about one job, file or visitor, and every trace in files and logs.
 
-    With `mentioned`, `key` is a name, an address or a number: events that contain it as a whole
-    word select the jobs, files and visitors. Returns the rows deleted from each table.
+    An id that several queues have needs the queue, or `EVERY_QUEUE`. With `mentioned`, `key` is a
+    name, an address or a number: events that contain it as a whole word select the jobs, files and
+    visitors, of one queue or of all. Returns the rows deleted from each table.
     """
-    gone = _delete_mentioned(history, key) if mentioned else _delete_subject(history, key)
+    delete = _delete_mentioned if mentioned else _delete_subject
+    gone = delete(history, key, queue)
     refresh_all(history)
     _purge(history, tables_of(history.root))
     return gone
 
 
-def _delete_subject(history: History, key: str) -> dict[str, int]:
+def _delete_subject(history: History, key: str, queue: str) -> dict[str, int]:
     if not key:
         raise InvalidInput("wanted the id of a job, file or visitor, got nothing")
     fold(history)
-    about = f"subject = {_quoted(key)}"
-    gone = {
-        table.name: delta.delete_where(history.root, table, about) for table in _existing(history)
-    }
-    _remove_lost_ids(history.root, [key])
-    return gone
+    queues = _queues_with(history, key)
+    if len(queues) > 1 and not queue:
+        named = ", ".join(sorted(name for _, name in queues))
+        raise InvalidInput(
+            f"{key} is in several queues: {named}. Say which with --queue, or all with "
+            f"--queue '{EVERY_QUEUE}'"
+        )
+    return _delete_subjects(history, [(*each, key) for each in queues if _is_of(each[1], queue)])
 
 
-def _delete_mentioned(history: History, key: str) -> dict[str, int]:
+def _delete_mentioned(history: History, key: str, queue: str) -> dict[str, int]:
     if len(key) < SHORTEST:
         raise InvalidInput(f"wanted at least {SHORTEST} characters to search for, got {key!r}")
     fold(history)
     found = history.events().where(_mentions(key))
+    kept = history.read(PAYLOADS).where(_holds(key))
+    named = found.where(F.col("subject").isNotNull()).select(*SUBJECT)
+    rows = named.union(kept.select(*SUBJECT)).distinct().collect()
+    subjects = [(row["line"], row["queue"], row["subject"]) for row in rows]
+    subjects += [each for each in _lost(history.root) if each[-1] == key]
+    gone = _delete_subjects(history, [each for each in subjects if _is_of(each[1], queue)])
+    # Events of a queue as a whole have no subject.
+    entries = found.where(F.col("subject").isNull()).select("queue", *_ENTRY).collect()
+    mine = [each[1:] for each in entries if _is_of(each[0], queue)]
+    for predicate in _predicates(_ENTRY, mine):
+        gone[EVENTS.name] += delta.delete_where(history.root, EVENTS, predicate)
+    if _exists(history.root, WORKERS):
+        worker = f"worker = {_quoted(key)}"
+        if queue not in ("", EVERY_QUEUE):
+            worker += f" AND queue = {_quoted(queue)}"
+        gone[WORKERS.name] = delta.delete_where(history.root, WORKERS, worker)
+    return gone
+
+
+def _delete_subjects(history: History, subjects: Sequence[Subject]) -> dict[str, int]:
     tables = _existing(history)
     gone = dict.fromkeys((table.name for table in tables), 0)
-    with_key = history.read(PAYLOADS).where(_holds(key)).select(*SUBJECT)
-    named = found.where(F.col("subject").isNotNull()).select(*SUBJECT)
-    subjects = named.union(with_key).distinct().collect()
-    # Events of a queue as a whole have no subject.
-    entries = found.where(F.col("subject").isNull()).select(*_ENTRY).collect()
     for predicate in _predicates(SUBJECT, subjects):
         for table in tables:
             gone[table.name] += delta.delete_where(history.root, table, predicate)
-    for predicate in _predicates(_ENTRY, entries):
-        gone[EVENTS.name] += delta.delete_where(history.root, EVENTS, predicate)
-    if _exists(history.root, WORKERS):
-        gone[WORKERS.name] = delta.delete_where(history.root, WORKERS, f"worker = {_quoted(key)}")
-    _remove_lost_ids(history.root, [key, *(row["subject"] for row in subjects)])
+    _remove_lost_ids(history.root, subjects)
     return gone
+
+
+def _queues_with(history: History, key: str) -> set[tuple[str, str]]:
+    """Product and name of the queues that have something with this id."""
+    frames = ArrowFrames(history.root)
+    found = {(line, queue) for line, queue, subject in _lost(history.root) if subject == key}
+    for table in _existing(history):
+        rows = frames.rows_about(table, [key], _WHOSE)
+        found |= set(zip(*(rows[name].to_pylist() for name in _WHOSE), strict=True))
+    return found
+
+
+def _is_of(name: str, queue: str) -> bool:
+    return queue in ("", EVERY_QUEUE, name)
 
 
 def _purge(history: History, tables: Sequence[Table]) -> None:
@@ -146,14 +181,19 @@ def _purge(history: History, tables: Sequence[Table]) -> None:
         _cut_log(path, before=version)
 
 
-def _remove_lost_ids(root: str, subjects: Sequence[str]) -> None:
+def _lost(root: str) -> set[Subject]:
+    """What the ledger names as lost."""
+    rows = delta.read_arrow(root, LEDGER, (*_WHOSE, "lost_ids")).to_pylist()
+    return {(row["line"], row["queue"], each) for row in rows for each in row["lost_ids"] or ()}
+
+
+def _remove_lost_ids(root: str, subjects: Sequence[Subject]) -> None:
     """Remove ids from the ledger; its counts stay."""
-    lists = delta.read_arrow(root, LEDGER, ("lost_ids",))["lost_ids"].to_pylist()
-    named = {each for ids in lists for each in ids or ()}
-    for subject in map(_quoted, named.intersection(subjects)):
+    for line, queue, subject in _lost(root).intersection(subjects):
+        named = _quoted(subject)
         DeltaTable(LEDGER.path(root)).update(
-            updates={"lost_ids": f"array_remove_all(lost_ids, {subject})"},
-            predicate=f"array_has(lost_ids, {subject})",
+            updates={"lost_ids": f"array_remove_all(lost_ids, {named})"},
+            predicate=f"{_equals(_WHOSE, (line, queue))} AND array_has(lost_ids, {named})",
         )
 
 
