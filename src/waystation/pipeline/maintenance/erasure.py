@@ -110,14 +110,14 @@ def _delete_subject(history: History, key: str, queue: str) -> dict[str, int]:
     if not key:
         raise InvalidInput("wanted the id of a job, file or visitor, got nothing")
     fold(history)
-    queues = _queues_with(history, key)
-    if len(queues) > 1 and not queue:
-        named = ", ".join(sorted(name for _, name in queues))
+    found = _queues_with(history, key)
+    named = sorted(name for _, name in found if name)
+    if len(named) > 1 and not queue:
         raise InvalidInput(
-            f"{key} is in several queues: {named}. Say which with --queue, or all with "
+            f"{key} is in several queues: {', '.join(named)}. Say which with --queue, or all with "
             f"--queue '{EVERY_QUEUE}'"
         )
-    return _delete_subjects(history, [(*each, key) for each in queues if _is_of(each[1], queue)])
+    return _delete_subjects(history, [(*each, key) for each in found if _is_of(each[1], queue)])
 
 
 def _delete_mentioned(history: History, key: str, queue: str) -> dict[str, int]:
@@ -165,7 +165,8 @@ def _queues_with(history: History, key: str) -> set[tuple[str, str]]:
 
 
 def _is_of(name: str, queue: str) -> bool:
-    return queue in ("", EVERY_QUEUE, name)
+    # Some events of routing have no queue.
+    return not name or queue in ("", EVERY_QUEUE, name)
 
 
 def _purge(history: History, tables: Sequence[Table]) -> None:
