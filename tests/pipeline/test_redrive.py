@@ -1,5 +1,6 @@
 """Jobs of the history are added to their queues again: once each, and not while they fail."""
 
+import datetime as dt
 import os
 import random
 import signal
@@ -154,7 +155,7 @@ def test_a_driver_that_is_killed_again_and_again_adds_every_job_once(
     store: Redis, redis_url: str, place: str
 ) -> None:
     command = [sys.executable, "-m", "waystation", "redrive", "--failure", "f1", "--go"]
-    command += ["--canary", "3", "--cap", "20", "--as", "kills"]
+    command += ["--canary", "3", "--cap", "20", "--since", "3650d"]
     environment = {
         **os.environ,
         "WAYSTATION_STORE__URL": redis_url,
@@ -236,6 +237,9 @@ def test_jobs_whose_data_is_not_whole_are_counted_and_left(tmp_path: Path) -> No
 def test_a_redrive_has_one_name_and_a_name_one_form(place: str) -> None:
     assert name_of(FAILED) == name_of(Selection(queue="mail", failure="f1"))
     assert name_of(FAILED) != name_of(FAILED, "other")
+    # "24h ago" is another instant when a driver that was killed is started again.
+    ago = dt.datetime.now(dt.UTC) - dt.timedelta(days=1)
+    assert name_of(msgspec.structs.replace(FAILED, since=ago)) == name_of(FAILED)
     for name in ("", "a:b", "a" * 41):
         with pytest.raises(InvalidOption, match="name must be"):
             planned(place, name=name)

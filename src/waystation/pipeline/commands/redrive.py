@@ -109,8 +109,8 @@ def redrive(
         driver = Redrive(Store(url), planned, options, prefixes=prefixes, tell=_tell)
         if driver.is_closed():
             raise InvalidInput(
-                f"the redrive {planned.name} has added all its jobs; "
-                "another name adds them again: --as NAME"
+                f"the redrive {planned.name} has added all its jobs. --as NAME starts another, "
+                "which adds every selected job, those that were added before as well"
             )
         _finish(driver.run())
 

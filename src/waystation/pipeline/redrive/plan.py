@@ -60,8 +60,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def name_of(selection: Selection, to: str = "") -> str:
-    """The name of a redrive that was given none: the same for the same selection."""
-    raw = msgspec.json.encode([selection, to])
+    """The name of a redrive that was given none: the same for the same selection.
+
+    Whatever times it selects: 24 hours ago is another instant at every start.
+    """
+    timeless = msgspec.structs.replace(selection, since=None, until=None)
+    raw = msgspec.json.encode([timeless, to])
     return hashlib.sha256(raw).hexdigest()[:12]
 
 
