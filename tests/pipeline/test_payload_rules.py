@@ -128,7 +128,7 @@ def planted(dice: random.Random, secret: str, depth: int) -> Any:
     ("given", "complaint"),
     [
         ({"rules": [{"action": "drop"}]}, "either a path or a pattern"),
-        ({"rules": [{"action": "drop", "pattern": "("}]}, "is no pattern"),
+        ({"rules": [{"action": "drop", "pattern": "("}]}, "pattern must be a regular expression"),
         ({"rules": [{"action": "keep", "pattern": "a"}]}, "keep needs a path"),
         ({"rules": [{"action": "hash", "path": "$.a"}]}, "keys must be set"),
         ({"keys": "short=YQ=="}, "16, 24 or 32 bytes"),

@@ -114,12 +114,20 @@ def rows(section: type[Section], above: Key = ()) -> Iterator[Row]:
 
 
 def section_at(top: type[Section], key: Key) -> type[Section] | None:
-    """The section with this key; None when there is none."""
+    """The section with this key, which may be an item of a list; None when there is none."""
     section: type[Section] | None = top
+    items: type[Section] | None = None
     for name in key:
         found = _fields(section).get(name) if section else None
-        section = found.section if found else None
+        section = found.section if found else items
+        items = _item(found.kind) if found else None
     return section
+
+
+def _item(kind: Any) -> type[Section] | None:
+    """What the items of a list are, if they have keys of their own."""
+    inner = get_args(kind)[0] if get_origin(kind) in (list, tuple, Sequence) else None
+    return inner if is_struct(inner) else None
 
 
 def settings(section: type[Section]) -> Sequence[Setting]:

@@ -89,8 +89,8 @@ def build(
         else:
             try:
                 given[setting.field] = _setting(setting, written[name], at)
-            except Wrong as wrong:
-                problems.append(wrong)
+            except (Wrong, Unknown, Refused) as problem:
+                problems.append(problem)
     if len(problems) > before:
         return None
     try:

@@ -10,8 +10,9 @@ import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from waystation.core.errors import HistoryError, InvalidInput
+from waystation.core.errors import InvalidInput
 from waystation.pipeline.storage.places import is_remote
+from waystation.pipeline.storage.unreadable import unreadable
 
 pa: Any = pyarrow
 
@@ -89,10 +90,7 @@ def contents(path: str) -> Contents | None:
     except TableNotFoundError:
         return None
     except (DeltaError, OSError) as error:
-        if not is_remote(path):
-            raise
-        reason = str(error).strip().splitlines()[0]
-        raise HistoryError(f"the history at {path} cannot be read: {reason}") from error
+        raise unreadable(error, path) from error
     files = [
         ActiveFile(
             path=f"{path}/{each['path']}",

@@ -21,6 +21,7 @@ from waystation.pipeline.ask.active_files import EVERYTHING, Wanted, contents, d
 from waystation.pipeline.ask.answers import Answer
 from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.storage.places import is_remote
+from waystation.pipeline.storage.unreadable import unreadable
 from waystation.pipeline.tables import ATTEMPTS, EVENTS, ITEMS, Table, every
 
 MACROS = (
@@ -184,7 +185,7 @@ class Engine:
 
     def select(self, query: str, most: int | None = None) -> Answer:
         """Answer a question of our own."""
-        with _refused(self.views):
+        with _refused(self.views), _readable():
             found: Any = self._db.sql(query)
             if most is not None:
                 found = found.limit(most)
@@ -237,7 +238,8 @@ class Engine:
             watching.join()
 
     def _run(self, statement: str) -> None:
-        self._db.execute(statement)
+        with _readable():
+            self._db.execute(statement)
 
 
 def quoted(text: str) -> str:
@@ -265,6 +267,19 @@ def _read(files: Sequence[str], partitions: Mapping[str, str]) -> str:
 
 def _name(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
+
+
+@contextmanager
+def _readable() -> Generator[None]:
+    """Say what is wrong with files that DuckDB cannot read."""
+    try:
+        yield
+    except duckdb.IOException as error:
+        raise unreadable(error) from None
+    except duckdb.InvalidInputException as error:
+        if "magic bytes" not in str(error):
+            raise
+        raise unreadable(error) from None
 
 
 @contextmanager

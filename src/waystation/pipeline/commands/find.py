@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from waystation.core.errors import InvalidInput
+from waystation.pipeline.ask.active_files import contents
 from waystation.pipeline.ask.answers import Answer
 from waystation.pipeline.ask.selection import Selection, jobs_sql, prepare
 from waystation.pipeline.commands.asking import asking
@@ -13,6 +14,7 @@ from waystation.pipeline.commands.place import pipeline_settings
 from waystation.pipeline.commands.printing import json_line, print_answer
 from waystation.pipeline.commands.selecting import selecting
 from waystation.pipeline.deploys import deploys, last_before
+from waystation.pipeline.tables import EVENTS, ITEMS
 
 SHOWN = ("queue", "subject", "name", "state", "added_at", "attempts", "reason", "data")
 WIDEST = 60
@@ -48,6 +50,8 @@ def find(
         _add_present_state(context, jobs)
     _print(jobs, as_json=as_json)
     if not jobs:
+        has_any = any(contents(table.path(root)) for table in (EVENTS, ITEMS))
+        typer.echo("no such job in the history" if has_any else f"no history at {root}", err=True)
         raise typer.Exit(1)
 
 
@@ -86,8 +90,6 @@ def _print(jobs: list[dict[str, Any]], *, as_json: bool) -> None:
         names = [*SHOWN, *(["now"] if "now" in jobs[0] else [])]
         rows = [tuple(_short(each.get(name)) for name in names) for each in jobs]
         print_answer(Answer(names, rows), as_json=False)
-    else:
-        typer.echo("no such job in the history", err=True)
 
 
 def _plain(value: Any) -> str:

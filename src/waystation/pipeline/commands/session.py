@@ -1,5 +1,6 @@
 """The Spark session and the history of a command."""
 
+import os
 import tempfile
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -70,6 +71,8 @@ def kept_history(
     root = checked_root(place or str(settings.history))
     if is_remote(root):
         typer.echo(way(root), err=True)
+    else:
+        _require_directory(Path(root))
     # Checked now, whether Spark is needed or not.
     options = _options(context, master, conf)
     with ExitStack() as stack:
@@ -77,7 +80,15 @@ def kept_history(
         def start() -> session.SparkSession:
             return stack.enter_context(_started(options, url))
 
-        yield History(start, root, spark_from=settings.spark_from)
+        with translated():
+            yield History(start, root, spark_from=settings.spark_from)
+
+
+def _require_directory(root: Path) -> None:
+    """Refuse a place where no directory is and none can be made."""
+    there = next(each for each in (root.absolute(), *root.absolute().parents) if each.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        raise InvalidOption(f"a history must be a directory that can be written, got {root}")
 
 
 def _setting(text: str) -> tuple[str, str]:

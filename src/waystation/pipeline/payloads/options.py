@@ -36,16 +36,18 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def __post_init__(self) -> None:
         if bool(self.path) == bool(self.pattern):
-            raise InvalidOption("rules: a rule needs either a path or a pattern")
+            raise InvalidOption("a rule needs either a path or a pattern")
         if self.path:
             JsonPath.parse(self.path)
         else:
             try:
                 re.compile(self.pattern)
             except re.error as error:
-                raise InvalidOption(f"rules: {self.pattern!r} is no pattern: {error}") from None
+                raise InvalidOption(
+                    f"pattern must be a regular expression ({error}), got {self.pattern!r}"
+                ) from None
             if self.action is Action.KEEP:
-                raise InvalidOption("rules: keep needs a path; a text is kept by default")
+                raise InvalidOption("keep needs a path; a text is kept by default")
 
 
 class PayloadSettings(Section, frozen=True, kw_only=True):

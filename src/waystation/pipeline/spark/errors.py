@@ -18,6 +18,8 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from waystation.core.errors import DiskFull, HeapExhausted, JavaDied, SparkFailed, WaystationError
+from waystation.pipeline.storage.arrow import pa
+from waystation.pipeline.storage.unreadable import unreadable
 
 _WAIT_S = 5.0
 _CALLING = "An error occurred while calling "
@@ -27,6 +29,15 @@ _OURS = re.compile(r"^waystation\.[\w.]+\.(\w+): (.*)$", re.MULTILINE)
 _RAISED = re.compile(r"^\w[\w.]*(?:Error|Exception): .*$", re.MULTILINE)
 _HEAD = re.compile(r"^(?:[\w.$]+(?:Exception|Error): )+")
 _FULL = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
+_UNREADABLE = re.compile(r"^Generic \w+ error|Parquet")
+"""What object stores and damaged files are complained of with."""
+_OF_FILES = (
+    DeltaError,
+    FileNotFoundError,
+    NotADirectoryError,
+    IsADirectoryError,
+    PermissionError,
+)
 _HEAP = re.compile(r"java\.lang\.OutOfMemoryError|GC overhead limit exceeded")
 _START_AGAIN = (
     "What is stored is intact; start again, and it continues where it stopped, with nothing lost "
@@ -59,7 +70,7 @@ def translated() -> Generator[None]:
         yield
     except (PySparkException, Py4JJavaError) as error:
         raise to_waystation_error(error) from error
-    except (Py4JError, OSError, EOFError, DeltaError) as error:
+    except (Py4JError, OSError, EOFError, DeltaError, pa.ArrowException) as error:
         if _FULL.search(str(error)):
             raise DiskFull(_FREE_SPACE) from error
         # No reply: a process that was just killed may take a moment to be gone.
@@ -68,6 +79,8 @@ def translated() -> Generator[None]:
             raise died from error
         if isinstance(error, Py4JError):
             raise to_waystation_error(error) from error
+        if isinstance(error, _OF_FILES) or _UNREADABLE.search(str(error)):
+            raise unreadable(error) from error
         raise
 
 

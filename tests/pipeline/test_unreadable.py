@@ -1,0 +1,103 @@
+"""A history that is damaged, or that is not there, is told in one sentence with what to do."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+from redis import Redis
+
+from waystation.cli import root as cli
+
+Said: TypeAlias = Callable[..., str]
+RULES = "pipeline: {{payloads: {{rules: [{}]}}}}"
+
+
+@pytest.fixture
+def said(
+    tmp_path: Path,
+    redis_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Said:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WAYSTATION_STORE__URL", redis_url)
+    monkeypatch.setenv("WAYSTATION_PIPELINE__HISTORY", str(tmp_path / "history"))
+
+    def said(*words: str, code: int) -> str:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            cli.run(list(words))
+        told = capsys.readouterr().err
+        assert (ended.value.code or 0) == code, told
+        return told.splitlines()[-1] if told else ""
+
+    return said
+
+
+@pytest.fixture
+def history(said: Said, store: Redis, tmp_path: Path) -> Path:
+    """A history of one job."""
+    store.xadd("bull:mail:events", {"event": "added", "jobId": "7", "name": "send"})
+    store.xadd("bull:mail:events", {"event": "completed", "jobId": "7"})
+    said("pipeline", "run", "--once", code=0)
+    return tmp_path / "history"
+
+
+def test_silver_files_that_are_gone_are_told_and_can_be_built_again(
+    said: Said, store: Redis, history: Path
+) -> None:
+    for file in history.glob("silver/items/**/*.parquet"):
+        file.unlink()
+    store.xadd("bull:mail:events", {"event": "removed", "jobId": "7"})
+    told = said("pipeline", "find", "7", code=1)
+    assert told.startswith("waystation: the history cannot be read or written: ")
+    assert "`waystation pipeline rebuild`" in told
+    said("pipeline", "rebuild", code=0)
+    said("pipeline", "find", "7", "--no-live", code=0)
+
+
+@pytest.mark.parametrize("command", [("run", "--once"), ("status",), ("sql", "from events")])
+def test_a_log_that_is_damaged_is_told(said: Said, history: Path, command: tuple[str, ...]) -> None:
+    for file in history.glob("bronze/events/_delta_log/*.json"):
+        file.write_text("nonsense\n")
+    told = said("pipeline", *command, code=1)
+    assert told.startswith("waystation: the history ")
+    assert "cannot be read or written: " in told
+
+
+def test_a_file_that_is_cut_short_is_told(said: Said, history: Path) -> None:
+    for file in history.glob("bronze/events/**/*.parquet"):
+        file.write_bytes(file.read_bytes()[:100])
+    told = said("pipeline", "sql", "select count(fields) from events", code=1)
+    assert told.startswith("waystation: the history cannot be read or written: ")
+
+
+def test_a_history_that_is_not_there_is_no_answer(said: Said, tmp_path: Path) -> None:
+    elsewhere = str(tmp_path / "nowhere")
+    assert said("pipeline", "find", "7", "--history", elsewhere, code=1) == (
+        f"no history at {elsewhere}"
+    )
+
+
+def test_a_file_cannot_be_a_history(said: Said, tmp_path: Path) -> None:
+    (tmp_path / "history").write_text("")
+    assert said("pipeline", "run", "--once", code=2).startswith(
+        "waystation: a history must be a directory that can be written, got "
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "complaint"),
+    [
+        ("{action: drop, pattern: '(['}", "rules.0.pattern (waystation.yaml:1) must be a regular"),
+        ("{action: drop, path: $email}", "rules.0 (waystation.yaml:1): wanted a path such as"),
+        ("{action: drop}", "rules.0 (waystation.yaml:1): a rule needs either a path or a pattern"),
+        ("{action: drop, paths: $.a}", "rules.0.paths (waystation.yaml:1) is not a setting; did"),
+    ],
+)
+def test_a_rule_that_cannot_be_meant_is_refused_with_its_place(
+    said: Said, rule: str, complaint: str
+) -> None:
+    Path("waystation.yaml").write_text(RULES.format(rule))
+    assert complaint in said("pipeline", "status", code=2)
