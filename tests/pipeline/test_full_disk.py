@@ -25,14 +25,12 @@ pytestmark = pytest.mark.full
 JOBS = 2_000
 SLACK = 150 * 1024
 """Room for what Spark notes about a batch, and not for the batch."""
-PARTS = ("reading", "folding", "refreshing")
 STOPS = (
-    [(part, slack) for part in PARTS for slack in (0, SLACK)]
+    [("reading", 0), ("reading", SLACK), ("folding", 0), ("folding", SLACK), ("refreshing", 0)]
     if os.environ.get("WAYSTATION_FULL")
     else [("reading", SLACK), ("folding", 0), ("refreshing", 0)]
 )
-"""When the disk runs full, and how much room is left then."""
-
+"""When the disk runs full, and how much room is left then; a refresh needs less than the slack."""
 
 COUNTED = ("acknowledged", "terminal", "visible", "lost", "duplicated")
 
