@@ -212,6 +212,15 @@ def test_queues_are_chosen_by_the_names_that_the_tables_have(
     ] == wanted
 
 
+def test_a_queue_under_another_prefix_can_be_chosen_among_those_of_all_products(
+    store: Redis, redis_url: str
+) -> None:
+    for key in KEYS:
+        store.xadd(key, {"event": "added", "jobId": "1"})
+    found = Streams(EventOptions(url=redis_url, prefix=TWO, queues="mail,trial:mail")).now()
+    assert [each.queue for each in found if each.line == "bullmq"] == ["mail", "trial:mail"]
+
+
 @pytest.mark.parametrize(
     ("prefix", "complaint"),
     [

@@ -215,7 +215,8 @@ class Streams(Selected):
             yield from (
                 EventStream(line, queue, names.key(*self._options.place_of(line, queue)))
                 for queue in wanted
-                if not _is_pattern(queue)
+                # Only BullMQ has queues under other prefixes, and no name has a colon of its own.
+                if not _is_pattern(queue) and (":" not in queue or line == Line.BULLMQ.value)
             )
             for pattern in patterns:
                 yield from self._matching(names.key(first, pattern))
