@@ -5,23 +5,28 @@ import json
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
 from redis import Redis
 
 from tests.pipeline import stories
 from tests.pipeline.raw_streams import told
 from tests.routing.hands import hands_on
+from waystation.core.durations import instant
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.products import product_named
-from waystation.pipeline.products.routing import (
+from waystation.pipeline.products.cron_slots import (
     CRON_SLOTS,
-    ROUTES,
-    RoutingEncoder,
     cron_slots,
     expected_slots,
-    routes,
+    merged,
+    schedules,
 )
+from waystation.pipeline.products.cron_slots import told as told_slots
+from waystation.pipeline.products.routed_jobs import ROUTES, route_days, routed_jobs, routes
+from waystation.pipeline.products.routing import RoutingEncoder
 from waystation.pipeline.sources.batch_writer import BatchWriter
+from waystation.pipeline.storage.sql import to_arrow
 from waystation.routing import Schedule, Target
 from waystation.routing.redis.keys import RoutingKeys
 from waystation.routing.schedules import next_slot
@@ -45,7 +50,7 @@ async def test_routes_tell_what_is_asked_for_and_who_serves_it(
 
     found = {
         (row["queue"], "gpu" in row["target"]): row
-        for row in routes(stories.frame(spark, rows)).collect()
+        for row in routes(route_days(routed_jobs(stories.frame(spark, rows)))).collect()
     }
 
     assert set(found[("render", True)].asDict()) == set(ROUTES.names)
@@ -77,8 +82,8 @@ async def test_slots_are_on_time_late_missed_skipped_or_doubled(
     kept = [row for row in rows if row is not fired[1] and row["event"] != "skipped"]
     broken = stories.frame(spark, [*kept, again])
 
-    whole = cron_slots(stories.frame(spark, rows)).orderBy("slot").collect()
-    bad = cron_slots(broken).orderBy("slot").collect()
+    whole = slots_of(stories.frame(spark, rows))
+    bad = slots_of(broken)
 
     assert set(whole[0].asDict()) == set(CRON_SLOTS.names)
     assert {row["schedule"] for row in whole} == {minutely}
@@ -87,14 +92,28 @@ async def test_slots_are_on_time_late_missed_skipped_or_doubled(
     assert [row["verdict"] for row in bad] == ["doubled", "missed", "missed", "late"]
 
 
+def slots_of(events: DataFrame) -> list[Row]:
+    """The slots of all events at once."""
+    last: Any = events.agg(F.max("told_at")).collect()[0][0]
+    until = last.astimezone(dt.UTC)
+    known = to_arrow(schedules(routed_jobs(events))).to_pylist()
+    days = [until.date() + dt.timedelta(days=n) for n in (-1, 0)]
+    ((_, expected),) = expected_slots(known, days, until)
+    return cron_slots(expected, merged(told_slots(events))).orderBy("slot").collect()
+
+
 @pytest.mark.parametrize("zone", ["Europe/Vienna", "America/New_York", "Australia/Lord_Howe"])
 def test_slots_are_expected_by_the_clock_of_their_zone(zone: str) -> None:
-    year = int(dt.datetime(2024, 1, 1, tzinfo=dt.UTC).timestamp() * 1000)
-    first = next_slot("30 2 * * *", zone, year)
+    year = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+    first = next_slot("30 2 * * *", zone, int(year.timestamp() * 1000))
     assert first is not None
+    schedule = {"queue": "report", "schedule": "c", "cron": "30 2 * * *", "timezone": zone}
+    schedule |= {"added_at": year, "first_slot": instant(first), "ended_at": None}
+    days = [year.date() + dt.timedelta(days=n) for n in range(365)]
 
-    slots = expected_slots("30 2 * * *", zone, first, year + 366 * 86_400_000 - 86_400_000)
+    ((_, found),) = expected_slots([schedule], days, year + dt.timedelta(days=365))
 
+    slots = found["slot"].to_pylist()
     assert len(slots) in (365, 366)
     assert len(set(slots)) == len(slots)
 
@@ -103,7 +122,15 @@ def test_the_line_says_where_its_stream_is() -> None:
     facts = product_named("routing")
 
     assert facts.streams.key("bridge", "anything") == "bridge:events:stream"
-    assert [each.table.name for each in facts.tables] == ["routes", "cron_slots"]
+    tables = (each.table for each in (*facts.folded, *facts.by_day, *facts.tables))
+    assert [table.name for table in (*tables, *facts.more_tables)] == [
+        "routed_jobs",
+        "fired_slots",
+        "route_days",
+        "routes",
+        "schedules",
+        "cron_slots",
+    ]
 
 
 def test_rows_become_jobs_of_their_type_once(store: Redis) -> None:

@@ -17,6 +17,7 @@ from waystation.pipeline.ask.engine import Engine
 from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.rebuild import rebuild
 from waystation.pipeline.products import product_tables
+from waystation.pipeline.products.cron_slots import CRON_SLOTS
 from waystation.pipeline.products.waitingroom import VISITS
 from waystation.pipeline.refresh import gold_tables
 from waystation.pipeline.refresh.fold import fold
@@ -25,7 +26,7 @@ from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.schemas import schema_of
-from waystation.pipeline.tables import EVENTS, HOURLY, Column, every
+from waystation.pipeline.tables import EVENTS, HOURLY, Column, Table, every
 
 RECORDED = Path(__file__).parent / "schemas.json"
 """The columns of every table, by version; a new version is added when a column changes."""
@@ -92,18 +93,29 @@ def test_a_history_of_an_older_version_is_read_refused_with_the_truth_and_built_
     )
 
 
-def test_visits_of_an_older_version_are_replaced_and_then_brought_up_to_date(root: str) -> None:
-    columns = tuple(each for each in VISITS.columns if each.name != "date")
-    old = msgspec.structs.replace(VISITS, columns=columns, partitions=())
-    rows = pa.Table.from_pylist([{"queue": "sale", "visitor": "v0"}], schema=schema_of(old.schema))
+@pytest.mark.parametrize(
+    ("table", "line", "row"),
+    [
+        (VISITS, "waitingroom", {"queue": "sale", "visitor": "v0"}),
+        (CRON_SLOTS, "routing", {"queue": "nightly", "schedule": "c0", "verdict": "missed"}),
+    ],
+)
+def test_a_table_without_days_of_an_older_version_is_replaced_and_then_brought_up_to_date(
+    root: str, table: Table, line: str, row: dict[str, Any]
+) -> None:
+    columns = tuple(each for each in table.columns if each.name != "date")
+    old = msgspec.structs.replace(table, columns=columns, partitions=())
+    rows = pa.Table.from_pylist([row], schema=schema_of(old.schema))
     delta.save(rows, root, old, BatchId("gold", 0))
     history = History(no_spark, root)
-    visitors = [row for row in told_by_all() if row["line"] == "waitingroom"]
-    for number, part in enumerate((visitors[:300], visitors[300:])):
+    told = sorted(told_by_all(), key=lambda each: each["told_at"])
+    mine = [each for each in told if each["line"] == line]
+    for number, part in enumerate((mine[: len(mine) // 2], mine[len(mine) // 2 :])):
         events = pa.Table.from_pylist(part, schema=schema_of(EVENTS.schema))
         delta.save(events, root, EVENTS, BatchId("bronze-test", number))
         fold(history)
         gold_tables.refresh(history.fresh())
-    found = rows_of(root, VISITS)
+    found = rows_of(root, table)
+    assert found
     rebuild(history.fresh())
-    assert found == rows_of(root, VISITS)
+    assert found == rows_of(root, table)

@@ -235,9 +235,17 @@ class ArrowFrames:
         """All events; with `hours`, those that happened in these hours."""
         return self.read(EVENTS) if hours is None else self._in_hours(EVENTS, "at", hours)
 
-    def rows_about(self, table: Table, subjects: Sequence[str], columns: Sequence[str]) -> Frame:
+    def rows_about(
+        self,
+        table: Table,
+        subjects: Sequence[str],
+        columns: Sequence[str],
+        *,
+        days: Sequence[dt.date] | None = None,
+    ) -> Frame:
         """Some columns of the rows of a table about these ids, as it is stored."""
-        return delta.read_arrow(self.root, table, columns, _among(subjects), by=("subject",))
+        about = _among(subjects)
+        return delta.read_arrow(self.root, table, columns, about, by=("subject",), days=days)
 
     def events_about(self, subjects: Sequence[str], since: dt.date) -> Frame:
         """The events since a day about these ids."""

@@ -28,7 +28,7 @@ FIELDS = "map<string,string>"
 COUNTS = "map<bigint,bigint>"
 
 
-VERSION = 6
+VERSION = 7
 """Version of all tables together, noted in every commit; raised when a table or a column is added,
 or a column is retired or given another type."""
 RETIRED = {"hourly": frozenset({"wait_sketch", "run_sketch"})}

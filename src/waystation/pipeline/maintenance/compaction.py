@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
 from waystation.pipeline.history import History
-from waystation.pipeline.products import day_tables, folded_tables, product_tables
+from waystation.pipeline.products import product_tables
 from waystation.pipeline.progress import NoProgress, Progress
 from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.silver.moves import STEPS
@@ -100,8 +100,8 @@ def _compact_partly(root: str, table: Table) -> Iterator[Compacted]:
 
 
 def _is_rewritten(table: Table) -> bool:
-    by_day = [each.table for each in (*folded_tables(), *day_tables())]
-    return table.layer is not Layer.BRONZE and (not table.partitions or table in by_day)
+    is_of_one_product = table in product_tables()
+    return table.layer is not Layer.BRONZE and (not table.partitions or is_of_one_product)
 
 
 def _stored_files(path: str) -> int:

@@ -23,6 +23,7 @@ from waystation.pipeline.history import ArrowFrames, History
 from waystation.pipeline.maintenance.compaction import tables_of
 from waystation.pipeline.maintenance.rebuild import refresh_all
 from waystation.pipeline.products import folded_tables
+from waystation.pipeline.products.routed_jobs import ROUTED_JOBS
 from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.silver.steps import SUBJECT, Subject
@@ -289,6 +290,10 @@ def _exists(root: str, table: Table) -> bool:
 
 
 def _older(table: Table, first: dt.date) -> str | None:
+    if table is ROUTED_JOBS:
+        # A schedule goes on without events of its own.
+        midnight = f"{first.isoformat()}T00:00:00+00:00"
+        return f"date < '{first.isoformat()}' AND (cron IS NULL OR ended_at < '{midnight}')"
     if "date" in table.partitions:
         return f"date < '{first.isoformat()}'"
     by_time = next((name for name in ("hour", "minute") if name in table.key), None)

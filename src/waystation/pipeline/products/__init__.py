@@ -51,3 +51,4 @@ def product_tables() -> Iterator[Table]:
     for facts in PRODUCTS.values():
         for each in (*facts.folded, *facts.by_day, *facts.tables):
             yield each.table
+        yield from facts.more_tables

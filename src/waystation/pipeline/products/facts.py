@@ -128,8 +128,10 @@ class FoldedTable(msgspec.Struct, frozen=True):
     """Events as rows of the table, which need not be different subjects."""
     merged: Callable[[Frame], Frame]
     """Rows of the table as one for each subject."""
-    accounts: Callable[[Frame], Frame]
-    """Its rows as the ledger counts them."""
+    accounts: Callable[[Frame], Frame] | None = None
+    """Its rows as the ledger counts them; None: it counts these subjects as items."""
+    continues: str = "true"
+    """Condition: the subject of a new row may have one of an earlier day that goes on in it."""
 
 
 class DayTable(msgspec.Struct, frozen=True):
@@ -175,6 +177,8 @@ class ProductFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Tables that are computed from these."""
     tables: tuple[ProductTable, ...] = ()
     """Other tables that only this product has."""
+    more_tables: tuple[Table, ...] = ()
+    """Tables that have a refresh of their own."""
     stream_limit: Callable[[str, str], tuple[str, str]] | None = None
     """Hash and field with the most entries of a queue's stream, from prefix and queue; without a
     field the key holds the number itself."""

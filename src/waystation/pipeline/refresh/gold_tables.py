@@ -27,6 +27,7 @@ from waystation.pipeline.products.room_places import PLACES, accounts
 from waystation.pipeline.progress import NoProgress, Progress
 from waystation.pipeline.refresh import failure_days, recent_slots, stale_hours
 from waystation.pipeline.refresh.checks import quality
+from waystation.pipeline.refresh.cron_days import refresh_slots
 from waystation.pipeline.refresh.day_tables import refresh_days
 from waystation.pipeline.refresh.missing import missing
 from waystation.pipeline.refresh.snapshot import Snapshot
@@ -182,6 +183,7 @@ def refresh(
     )
     for each in day_tables():
         refresh_days(history, each, everything=everything)
+    refresh_slots(history, everything=everything)
     for done, each in enumerate(tables):
         progress.reach(done)
         is_silent = each.product is not None and each.product not in products

@@ -5,6 +5,7 @@ ones are not read again. The commit that replaces rows also notes how far bronze
 """
 
 import datetime as dt
+from collections.abc import Iterator
 from typing import Any
 
 from waystation.pipeline.gold.ledger import ARRIVAL
@@ -17,7 +18,7 @@ from waystation.pipeline.storage import changes, delta
 from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.sql import Frame, conform, query, to_arrow
-from waystation.pipeline.tables import EVENTS
+from waystation.pipeline.tables import EVENTS, Table
 
 APPLICATION = "subjects"
 
@@ -60,15 +61,36 @@ def _merged(
 ) -> tuple[Frame, list[dt.date]]:
     """All rows of the days of these subjects, and the days."""
     root, table = history.root, folded.table
-    subjects = pc.unique(told["subject"]).to_pylist()
-    here = ArrowFrames(root)
-    known = here.rows_about(table, subjects, ("date",))
-    days = sorted({*known["date"].to_pylist(), *told["date"].to_pylist()})
-    there = here.read(table, days=days)
-    touched = there.filter(pc.is_in(there["subject"], pa.array(subjects, pa.string())))
-    starts = to_arrow(query(_SETTLED, rows=folded.accounts(touched)))["start"].to_pylist()
+    days = sorted({*_known_days(root, folded, told), *told["date"].to_pylist()})
+    there = ArrowFrames(root).read(table, days=days)
+    is_touched = pc.is_in(there["subject"], pc.unique(told["subject"]))
+    touched = there.filter(is_touched)
+    if folded.accounts is not None:
+        _record_settled(root, table, folded.accounts(touched), newest)
+    fresh = conform(folded.merged(pa.concat_tables([touched, told])), table.schema)
+    return pa.concat_tables([there.filter(pc.invert(is_touched)), fresh]), days
+
+
+def _known_days(root: str, folded: FoldedTable, told: Any) -> Iterator[dt.date]:
+    """The days of the rows that new ones continue.
+
+    Most are recent, so the newest days are looked at first, and then twice as many each time.
+    """
+    table = folded.table
+    text = f"select distinct subject from {{told}} where {folded.continues}"
+    left = set(to_arrow(query(text, told=told))["subject"].to_pylist())
+    days, many = sorted(delta.days_of(table.path(root)), reverse=True), 1
+    while left and days:
+        some, days, many = days[:many], days[many:], 2 * many
+        found = ArrowFrames(root).rows_about(table, sorted(left), ("subject", "date"), days=some)
+        left -= set(found["subject"].to_pylist())
+        yield from pc.unique(found["date"]).to_pylist()
+
+
+def _record_settled(root: str, table: Table, accounts: Frame, newest: int) -> None:
+    """Record the hours that the ledger must look at again."""
+    starts = to_arrow(query(_SETTLED, rows=accounts))["start"].to_pylist()
     if starts:
         # Recorded first, as every fold does.
         hours = Hours(tuple(dt.datetime.fromtimestamp(each, dt.UTC) for each in sorted(starts)))
         stale_hours.record(root, newest, hours, of=f"-{table.name}")
-    return folded.merged(pa.concat_tables([there, told])), days

@@ -411,6 +411,40 @@ def values(
     return known
 
 
+def greatest(path: str, column: str, *, among: tuple[str, Any]) -> Any:
+    """The greatest value of a column in rows that have a value in another one.
+
+    The newest files are looked at first, and only those are read that have other rows, too.
+    """
+    name, value = among
+    found = _described(path, None, (name, value, value))
+    if found is None:
+        return None
+    wanted = ("path", f"min.{name}", f"max.{name}", f"max.{column}")
+    files = found.select([each for each in wanted if each in found.column_names]).to_pylist()
+    unknown = [file for file in files if file.get(f"max.{column}") is None]
+    known = [file for file in files if file.get(f"max.{column}") is not None]
+    known.sort(key=lambda file: file[f"max.{column}"], reverse=True)
+    best: Any = None
+    for file in (*unknown, *known):
+        most = file.get(f"max.{column}")
+        if best is not None and most is not None and most <= best:
+            break
+        if most is None or not file.get(f"min.{name}") == file.get(f"max.{name}") == value:
+            rows = _read_file(path, file["path"], [name, column])
+            most = pc.max(rows.filter(pc.field(name) == value)[column]).as_py()
+        best = max((each for each in (best, most) if each is not None), default=None)
+    return best
+
+
+def days_of(path: str) -> list[dt.date]:
+    """The days that a table has files of."""
+    found = files_of(path)
+    if found is None or "partition.date" not in found.column_names:
+        return []
+    return pc.unique(found["partition.date"]).to_pylist()
+
+
 def _described(path: str, days: Sequence[dt.date] | None, within: Within | None) -> Any:
     """The files of a table that may hold wanted rows, with their statistics; None: no table."""
     found = files_of(path)
@@ -459,9 +493,9 @@ def save(rows: Frame, root: str, table: Table, batch: BatchId, *, replace: bool 
 
 
 def replace_days(
-    root: str, table: Table, rows: Frame, days: Sequence[dt.date] | None, batch: BatchId
+    root: str, table: Table, rows: Frame, days: Sequence[dt.date] | None, *batches: BatchId
 ) -> None:
-    """Replace the rows of these days, or all rows, and note the batch, in one commit."""
+    """Replace the rows of these days, or all rows, and note the batches, in one commit."""
     named = ", ".join(f"'{day.isoformat()}'" for day in days or ())
     _write(
         open_table(table.path(root), table.schema, table.partitions),
@@ -470,7 +504,7 @@ def replace_days(
         predicate=None if days is None else f"date in ({named})",
         writer_properties=writer_properties(table),
         commit_properties=CommitProperties(
-            app_transactions=[Transaction(batch.application, batch.batch)],
+            app_transactions=[Transaction(*each) for each in batches],
             custom_metadata=metadata({}),
         ),
     )

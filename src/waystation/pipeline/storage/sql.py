@@ -23,6 +23,7 @@ Frame: TypeAlias = Any
 """A DataFrame of Spark, or an Arrow table or dataset in this process."""
 
 _MACROS = (
+    "array_repeat(x, times) as list_resize([x], times, x)",
     "collect_list(x) as coalesce(array_agg(x) filter (where x is not null), [])",
     # DuckDB's own count_if is null where Spark's is 0.
     "count_where(x) as count(case when x then 1 end)",

@@ -1,0 +1,156 @@
+"""Slots of cron schedules, brought up to date day by day.
+
+A day is computed again when a slot of it was fired or skipped, when a schedule of that time came,
+changed or ended, or when time has passed in it. The table `schedules` is written last, and its
+commit notes what has been looked at: a refresh that is cut short is done again.
+"""
+
+import datetime as dt
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+from waystation.core.durations import instant
+from waystation.core.events import Line
+from waystation.pipeline.history import History
+from waystation.pipeline.products.cron_slots import (
+    CRON_SLOTS,
+    FIRED_SLOTS,
+    SCHEDULES,
+    begins_at,
+    cron_slots,
+    epoch_ms,
+    expected_slots,
+    schedules,
+)
+from waystation.pipeline.products.routed_jobs import ROUTED_JOBS
+from waystation.pipeline.storage import changes, delta
+from waystation.pipeline.storage.arrow import pa, pc
+from waystation.pipeline.storage.delta import BatchId
+from waystation.pipeline.storage.schemas import schema_of
+from waystation.pipeline.storage.sql import conform
+from waystation.pipeline.tables import EVENTS
+
+UNTIL = "until"
+"""What the instant is noted as up to which slots are expected, in milliseconds."""
+_NAMES = (ROUTED_JOBS.name, FIRED_SLOTS.name, UNTIL)
+_COLUMNS = ("queue", "subject", "cron", "timezone", "first_told_at", "first_slot", "ended_at")
+
+Schedules: TypeAlias = Mapping[tuple[Any, ...], Mapping[str, Any]]
+"""Rows of `schedules`, by their key."""
+
+
+class Seen(NamedTuple):
+    """What the slots were computed from."""
+
+    jobs: int | None = None
+    """Version of `routed_jobs`."""
+    slots: int | None = None
+    """Version of `fired_slots`."""
+    until_ms: int | None = None
+    """The last event of routing, in milliseconds."""
+
+
+def refresh_slots(history: History, *, everything: bool = False) -> None:
+    """Compute the days again that may have changed, or all days."""
+    root = history.root
+    now = _present(root)
+    before = Seen() if everything else _noted(root)
+    if now.jobs is None or now == before:
+        return
+    until = instant(now.until_ms or 0)
+    known = _by_key(delta.read_arrow(root, SCHEDULES, SCHEDULES.names))
+    present = _present_schedules(root, known, before, now)
+    days = sorted(_stale_days(root, known, present, before, now))
+    for some, expected in expected_slots(present.values(), days, until):
+        fired = delta.read_arrow(root, FIRED_SLOTS, FIRED_SLOTS.names, days=some)
+        if expected.num_rows or fired.num_rows or _has_slots(root):
+            delta.replace_days(root, CRON_SLOTS, cron_slots(expected, fired), some)
+    if before.jobs is None:
+        _drop_other_days(root, days)
+    rows = pa.Table.from_pylist(list(present.values()), schema=schema_of(SCHEDULES.schema))
+    delta.replace_days(root, SCHEDULES, rows, None, *_notes(now))
+
+
+def _present(root: str) -> Seen:
+    last = delta.greatest(EVENTS.path(root), "told_at", among=("line", Line.ROUTING.value))
+    return Seen(
+        changes.version(ROUTED_JOBS.path(root)),
+        changes.version(FIRED_SLOTS.path(root)),
+        None if last is None else epoch_ms(last),
+    )
+
+
+def _noted(root: str) -> Seen:
+    path = SCHEDULES.path(root)
+    return Seen(*(delta.last_batch(path, name) for name in _NAMES))
+
+
+def _notes(seen: Seen) -> Iterator[BatchId]:
+    for name, value in zip(_NAMES, seen, strict=True):
+        if value is not None:
+            yield BatchId(name, value)
+
+
+def _present_schedules(root: str, known: Schedules, before: Seen, now: Seen) -> Schedules:
+    """The schedules that are known, with those of the days that have changed as they are now."""
+    days = changes.changed_days(ROUTED_JOBS.path(root), after=before.jobs, until=now.jobs or 0)
+    found = delta.read_arrow(
+        root, ROUTED_JOBS, _COLUMNS, pc.field("cron").is_valid(), by=("cron",), days=days
+    )
+    fresh = _by_key(conform(schedules(found), SCHEDULES.schema))
+    if days is None:
+        return fresh
+    others = {key: row for key, row in known.items() if row["added_at"].date() not in days}
+    return {**others, **fresh}
+
+
+def _by_key(rows: Any) -> Schedules:
+    return {tuple(row[name] for name in SCHEDULES.key): row for row in rows.to_pylist()}
+
+
+def _stale_days(
+    root: str, known: Schedules, present: Schedules, before: Seen, now: Seen
+) -> set[dt.date]:
+    """The days of slots that may be other ones than those that are stored."""
+    last = instant(now.until_ms or 0)
+    starts = list(_changes(known, present))
+    if before.until_ms is None:
+        starts = [begins_at(each) for each in present.values()]
+    else:
+        starts.append(instant(before.until_ms))
+    days: set[dt.date] = set()
+    if starts:
+        first = min(starts).date()
+        days |= {first + dt.timedelta(days=n) for n in range((last.date() - first).days + 1)}
+    path = FIRED_SLOTS.path(root)
+    fired = changes.changed_days(path, after=before.slots, until=now.slots or 0)
+    days |= set(delta.days_of(path) if fired is None else fired)
+    # The events of days before may have been deleted: nobody knows whether their slots were fired.
+    kept = (*delta.days_of(EVENTS.path(root)), *delta.days_of(CRON_SLOTS.path(root)))
+    oldest = min(kept, default=last.date())
+    return {day for day in days if day >= oldest}
+
+
+def _changes(known: Schedules, present: Schedules) -> Iterator[dt.datetime]:
+    """The first instant of each change of a schedule."""
+    for key in known.keys() | present.keys():
+        ways = [of[key] for of in (known, present) if key in of]
+        if len(ways) == 1:
+            yield begins_at(ways[0])
+        elif ways[0] != ways[1]:
+            is_same = {**ways[0], "ended_at": None} == {**ways[1], "ended_at": None}
+            names = ("ended_at",) if is_same else ("first_slot", "ended_at")
+            yield min(each[name] for each in ways for name in names if each[name] is not None)
+
+
+def _drop_other_days(root: str, days: list[dt.date]) -> None:
+    """Delete the slots of other days, and those that an older version wrote without a day."""
+    if not _has_slots(root):
+        return
+    named = ", ".join(f"'{day.isoformat()}'" for day in days)
+    others = f"date IS NULL OR date NOT IN ({named})" if days else "true"
+    delta.delete_where(root, CRON_SLOTS, others)
+
+
+def _has_slots(root: str) -> bool:
+    return changes.version(CRON_SLOTS.path(root)) is not None
