@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.pipeline.stories import START
 
+DAY_MS = 86_400_000
 TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 3, in x\n    f()\nKeyError: '
 REASONS = (
     "order ord_03d4a0142e8a not found",
@@ -22,6 +23,41 @@ def told_by_all(seed: int = 77) -> list[dict[str, Any]]:
     dice = random.Random(seed)
     told = [*_routing(dice), *_files(dice), *_visitors(dice)]
     return [_row(turn, *each) for turn, each in enumerate(told)]
+
+
+def told_of_files(dice: random.Random, files: int) -> list[dict[str, Any]]:
+    """Rows of the events table about files of eight days, in the order of the stream.
+
+    Some are tried again, put back on a later day, removed, or stay open.
+    """
+    told = [each for number in range(files) for each in _life_of_file(dice, number)]
+    told.sort(key=lambda each: each[0])
+    return [_row(turn, *each) for turn, each in enumerate(told)]
+
+
+def _life_of_file(dice: random.Random, number: int) -> Iterator[tuple[Any, ...]]:
+    at, attempt = dice.randrange(8 * DAY_MS), 1
+    of = ("files", dice.choice(["high", "low"]), f"f{number}")
+    path = f"/data/{dice.choice('abc')}/f{number}{dice.choice(['.PDF', '.csv', ''])}"
+    yield at, *of, "waiting", {"path": path, "size": str(dice.choice([0, 77, 5_000]))}, None, 1
+    while dice.random() < 0.9:
+        at += dice.randrange(1, 9_000)
+        yield at, *of, "active", {}, "filer", attempt
+        at += dice.choice([3, 150, 151, 90_000, DAY_MS])
+        end = dice.choice(["completed", "completed", "completed", "dead", "retry", "stalled"])
+        yield at, *of, end, {"reason": dice.choice(REASONS)}, "filer", attempt
+        if end == "completed":
+            return
+        if end == "dead":
+            if dice.random() < 0.5:
+                return
+            at, attempt = at + dice.randrange(2 * DAY_MS), 0
+            yield at, *of, "redriven", {}, None, 1
+        elif end == "retry":
+            yield at, *of, "waiting", {}, None, attempt + 1
+        attempt += 1
+    if dice.random() < 0.5:
+        yield at + 5, *of, "removed", {}, None, attempt
 
 
 def _row(

@@ -12,6 +12,7 @@ from waystation.core.errors import InvalidInput
 from waystation.files.options import PREFIX
 from waystation.files.redis.keys import FileKeys
 from waystation.pipeline.products import product_named
+from waystation.pipeline.products.file_days import FILE_DAYS, file_days, merged, told
 from waystation.pipeline.products.files import FACTS, FILES, FilesEncoder, by_kind
 from waystation.pipeline.sources.batch_writer import BatchWriter
 
@@ -55,34 +56,48 @@ def test_the_line_is_known_to_the_pipeline() -> None:
 
 
 def test_files_are_told_by_directory_type_and_size(spark: SparkSession) -> None:
-    waiting = spark.createDataFrame(
+    events = spark.createDataFrame(
         [
-            ("q", "1", {"path": "/in/a.PDF", "size": "100"}),
-            ("q", "2", {"path": "/in/b.pdf", "size": "200"}),
-            ("q", "3", {"path": "/in/c.pdf", "size": "300"}),
-            ("q", "4", {"path": "/in/deep/two\nlines", "size": "0"}),
-            ("q", "5", {"path": "/in/huge.bin", "size": str(10 * 2**30)}),
-            ("q", "1", {}),
+            ("files", "q", "1", "waiting", at(0), {"path": "/in/a.PDF", "size": "100"}),
+            ("files", "q", "2", "waiting", at(1), {"path": "/in/b.pdf", "size": "200"}),
+            ("files", "q", "3", "waiting", at(1), {"path": "/in/c.pdf", "size": "300"}),
+            ("files", "q", "4", "waiting", at(0), {"path": "/in/deep/two\nlines", "size": "0"}),
+            (
+                "files",
+                "q",
+                "5",
+                "waiting",
+                at(0),
+                {"path": "/in/huge.bin", "size": f"{10 * 2**30}"},
+            ),
+            ("files", "q", "1", "waiting", at(1), {}),
+            ("files", "q", "1", "waiting", at(0), {"path": "/in/a.PDF", "size": "100"}),
         ],
-        "queue string, subject string, fields map<string,string>",
+        "line string, queue string, subject string, event string, at timestamp, "
+        "fields map<string,string>",
     )
     items = spark.createDataFrame(
         [
-            ("files", "q", "1", "completed", at(0), at(2), 10),
-            ("files", "q", "2", "completed", at(1), at(3), 12),
-            ("files", "q", "3", "dead", at(1), at(4), 5_000),
-            ("files", "q", "4", "completed", at(0), at(1), 1),
-            ("files", "q", "5", "active", at(0), None, None),
+            ("files", "q", "1", "completed", at(0), at(2), 10, at(0).date()),
+            ("files", "q", "2", "completed", at(1), at(3), 12, at(0).date()),
+            ("files", "q", "3", "failed", at(1), at(4), 5_000, at(0).date()),
+            ("files", "q", "4", "completed", at(0), at(1), 1, at(0).date()),
+            ("files", "q", "5", "active", at(0), None, None, at(0).date()),
+            ("bullmq", "q", "1", "completed", at(0), at(2), 10, at(0).date()),
         ],
         "line string, queue string, subject string, state string, added_at timestamp, "
-        "ended_at timestamp, run_ms long",
+        "ended_at timestamp, run_ms long, date date",
     )
-    rows = {(row.directory, row.type): row for row in by_kind(waiting, items).collect()}
+    days = file_days(merged(told(events)), items)
+    assert days.schema.names == FILE_DAYS.names
+    rows = {(row.directory, row.type): row for row in by_kind(days).collect()}
     pdf = rows["/in", ".pdf"]
     assert (pdf.files, pdf.completed, pdf.dead, pdf.bytes) == (3, 2, 1, 600)
     assert (pdf.size_class, pdf.run_p50_ms, pdf.outliers) == ("up to 1 KB", 12, 1)
+    assert pdf.run_p95_ms == pytest.approx(5_000, rel=0.01)
     assert (pdf.finish_ms, pdf.throughput) == (4_000, 0.75)
     assert rows["/in/deep", ""].size_class == "empty"
     huge = rows["/in", ".bin"]
     assert (huge.size_class, huge.last_at, huge.finish_ms) == ("over 1 GB", None, None)
-    assert by_kind(waiting, items).schema.names == FILES.names
+    assert (huge.files, huge.run_p50_ms, huge.outliers) == (1, None, 0)
+    assert by_kind(days).schema.names == FILES.names

@@ -13,7 +13,7 @@ from tests.pipeline.stories import StoryEvent
 from waystation.core.errors import TablesDisagree
 from waystation.pipeline.gold.capacity import capacity
 from waystation.pipeline.gold.failures import failures, kinds
-from waystation.pipeline.gold.histograms import added, percentile
+from waystation.pipeline.histograms import added, percentile
 from waystation.pipeline.history import History, utc
 from waystation.pipeline.maintenance.rebuild import backfill
 from waystation.pipeline.refresh import checks, gold_tables, quality

@@ -15,6 +15,7 @@ from tests.pipeline.test_engines import rows_of
 from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.rebuild import rebuild
 from waystation.pipeline.products import product_tables
+from waystation.pipeline.products.file_days import ADDED_FILES, FILE_DAYS
 from waystation.pipeline.products.room_places import PLACES
 from waystation.pipeline.products.waitingroom import SESSIONS, VISITS
 from waystation.pipeline.refresh import fold, gold_tables, quality
@@ -188,13 +189,17 @@ def test_a_round_cut_short_at_any_write_is_finished_by_the_next(
     assert found == tables_at(root)
 
 
-def test_a_round_of_visitors_killed_after_any_commit_is_finished_by_the_next(
-    root: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("line", "stored"),
+    [("waitingroom", (PLACES, VISITS, SESSIONS)), ("files", (ADDED_FILES, FILE_DAYS))],
+)
+def test_a_round_of_a_product_killed_after_any_commit_is_finished_by_the_next(
+    root: str, monkeypatch: pytest.MonkeyPatch, line: str, stored: tuple[Table, ...]
 ) -> None:
     dice = random.Random(8)
     history = History(no_spark, root)
-    visitors = [row for row in told_by_products(dice) if row["line"] == "waitingroom"]
-    first, second, third = in_parts(dice, visitors, 3)
+    rows = [row for row in told_by_products(dice) if row["line"] == line]
+    first, second, third = in_parts(dice, rows, 3)
     keep(root, first, 0)
     refresh(history)
     keep(root, second, 1)
@@ -207,12 +212,12 @@ def test_a_round_of_visitors_killed_after_any_commit_is_finished_by_the_next(
 
     with monkeypatch.context() as patch:
         patch.setattr(delta, "replace_days", killed_after)
-        for _ in (PLACES, VISITS, SESSIONS):
+        for _ in stored:
             with pytest.raises(KeyboardInterrupt):
                 refresh(history)
-        # All three are stored, so that there is nothing left to be killed after.
+        # All of them are stored, so that there is nothing left to be killed after.
         refresh(history)
-    assert killed == [PLACES.name, VISITS.name, SESSIONS.name]
+    assert killed == [table.name for table in stored]
     found = tables_at(root)
     keep(root, third, 2)
     refresh(history)

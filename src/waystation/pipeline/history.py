@@ -98,6 +98,10 @@ class History:
         kept = self.read(FAILED_ITEMS, columns=columns)
         return kept.unionByName(self.failing().select(*columns))
 
+    def open_items(self) -> DataFrame:
+        """The jobs and files that have not ended, as rows of `items`."""
+        return self._unfinished(ITEMS)
+
     def failing(self) -> DataFrame:
         """Each job or file that has not ended, and each kind of failure it had."""
         return self._unfinished(FAILED_ITEMS)
@@ -219,6 +223,10 @@ class ArrowFrames:
             mine = pc.is_in(unfinished["date"], pa.array(days, pa.date32()))
             unfinished = unfinished.filter(mine)
         return pa.concat_tables([kept, unfinished.select(columns)])
+
+    def open_items(self) -> Frame:
+        """The jobs and files that have not ended, as rows of `items`."""
+        return self.unfinished(ITEMS)
 
     def failing(self) -> Frame:
         """Each job or file that has not ended, and each kind of failure it had."""

@@ -27,7 +27,7 @@ from waystation.core.store import faults
 from waystation.pipeline.feedback.recent_work import RecentWork, recent_work
 from waystation.pipeline.gold.failures import label
 from waystation.pipeline.gold.forecast import SLOT_S, Slot, forecast, slots
-from waystation.pipeline.gold.histograms import added, percentile
+from waystation.pipeline.histograms import added, percentile
 from waystation.pipeline.history import History, frames_of
 from waystation.pipeline.hours import Hours
 from waystation.pipeline.silver.steps import steps

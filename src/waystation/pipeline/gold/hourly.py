@@ -1,6 +1,6 @@
 """Hourly: counts, waits and run times of each queue by the hour."""
 
-from waystation.pipeline.gold.histograms import PERCENTILES, bucket, middle
+from waystation.pipeline.histograms import PERCENTILES, bucket, middle
 from waystation.pipeline.storage.sql import Frame, query
 
 HOUR_S = 3600

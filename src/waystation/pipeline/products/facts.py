@@ -98,6 +98,10 @@ class HistoryFrames(Protocol):
         """All jobs and files; with `days`, those added on these days."""
         ...
 
+    def open_items(self) -> Frame:
+        """The jobs and files that have not ended, as rows of `items`."""
+        ...
+
     def failing(self) -> Frame:
         """Each job or file that has not ended, and each kind of failure it had."""
         ...
@@ -139,7 +143,10 @@ class DayTable(msgspec.Struct, frozen=True):
 
     table: Table
     source: Table
-    rows: Callable[[Frame], Frame]
+    rows: Callable[..., Frame]
+    """Its rows, from those of the same days of the source and of the others."""
+    others: tuple[tuple[Table, tuple[str, ...]], ...] = ()
+    """Other tables by the day, and their columns that are joined with rows of the source."""
 
 
 class ProductTable(msgspec.Struct, frozen=True):

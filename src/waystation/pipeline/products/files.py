@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from waystation.core.errors import InvalidInput, InvalidOption, Malformed
-from waystation.core.events import EventName, Line
+from waystation.core.events import Line
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.files import job as jobs
 from waystation.files.directory.intake import entry
@@ -16,19 +16,28 @@ from waystation.files.directory.scan import Found
 from waystation.files.options import Layout, QueueOptions
 from waystation.files.redis import scripts
 from waystation.files.redis.keys import FileKeys
+from waystation.pipeline.histograms import middle
 from waystation.pipeline.hours import Hours
 from waystation.pipeline.products.facts import (
+    DayTable,
+    FoldedTable,
     HistoryFrames,
     ProductFacts,
     ProductTable,
     list_elements,
 )
-from waystation.pipeline.storage.sql import Frame, query
+from waystation.pipeline.products.file_days import (
+    ADDED_FILES,
+    FILE_DAYS,
+    KIND,
+    READ_OF_ITEMS,
+    file_days,
+    merged,
+    told,
+)
+from waystation.pipeline.storage.sql import Frame, query, to_arrow
 from waystation.pipeline.stream_names import streams_of
-from waystation.pipeline.tables import INSTANT, LONG, REAL, TEXT, Column, Layer, Table
-
-SIZE_CLASSES = ((0, "empty"), (2**10, "up to 1 KB"), (2**20, "up to 1 MB"), (2**30, "up to 1 GB"))
-LARGEST = "over 1 GB"
+from waystation.pipeline.tables import INSTANT, ITEMS, LONG, REAL, TEXT, Column, Layer, Table
 
 OUTLIER = 10
 """Times the median run time of its group from which on a file is an outlier."""
@@ -40,16 +49,18 @@ FILES = Table(
     key=("queue", "directory", "type", "size_class"),
     columns=(
         Column("queue", TEXT, "queue of the product"),
-        Column("directory", TEXT, "directory of the files"),
-        Column("type", TEXT, "file extension in lower case; '' where there is none"),
-        Column("size_class", TEXT, "range of their size"),
+        *KIND,
         Column("files", LONG, "files added"),
         Column("completed", LONG, "of them, completed"),
         Column("dead", LONG, "of them, dead letters"),
         Column("bytes", LONG, "size of all of them"),
-        Column("run_p50_ms", REAL, "median run time, in milliseconds"),
-        Column("run_p95_ms", REAL, "95th percentile of the run time"),
-        Column("outliers", LONG, "files that ran more than ten times the median"),
+        Column("run_p50_ms", REAL, "median run time, in milliseconds, to one in a hundred"),
+        Column("run_p95_ms", REAL, "95th percentile of the run time, to one in a hundred"),
+        Column(
+            "outliers",
+            LONG,
+            "files that ran more than ten times the median, both to one in a hundred",
+        ),
         Column("first_at", INSTANT, "when the first was added"),
         Column("last_at", INSTANT, "when the last one ended; null while some are open"),
         Column("finish_ms", LONG, "milliseconds from `first_at` to `last_at`"),
@@ -108,54 +119,45 @@ class FilesEncoder:
         return entry(keys, found, priority=priority, now_ns=time.time_ns())
 
 
-def _size_class(size: str) -> str:
-    """SQL: the class of a size."""
-    cases = " ".join(f"when {size} <= {most} then '{name}'" for most, name in SIZE_CLASSES)
-    return f"case {cases} else '{LARGEST}' end"
-
-
-_SPACES = " \t\n\r\f\v"
-LONGEST_TYPE = 16
-"""Characters of a file extension; what is longer is none."""
-
-# The folder is all before the last slash; the type is what follows the last dot of the name.
+# Files that did not run are the first in the order of run times, and count for nothing.
 _BY_KIND = f"""
-with added as (
-    select queue, subject, min(fields['path']) as path,
-           min(coalesce(try_cast(fields['size'] as bigint), 0)) as size
-    from {{waiting}}
-    where fields['path'] is not null
-    group by queue, subject
-), split as (
-    select queue, subject, size,
-           regexp_replace(path, '(?s)/[^/]*$', '') as directory,
-           lower(regexp_extract(path, '(?s)[^/]([.][^./{_SPACES}]+)$', 1)) as suffix
-    from added
-), known as (
-    select split.queue, directory,
-           case when length(suffix) <= {LONGEST_TYPE + 1} then suffix else '' end as type,
-           {_size_class("size")} as size_class, size,
-           state, run_ms, added_at, ended_at
-    from split left join {{items}} as items on split.subject = items.subject
+with added_up as (
+    select queue, directory, type, size_class, run_from_ms,
+           sum(files) as files,
+           sum(completed) as completed,
+           sum(dead) as dead,
+           sum(endless) as endless,
+           sum(bytes) as bytes,
+           min(first_at) as first_at,
+           max(last_at) as last_at,
+           case when run_from_ms is null then 0 else sum(files) end as ran
+    from {{days}}
+    group by queue, directory, type, size_class, run_from_ms
+), ranked as (
+    select *, {middle("run_from_ms")} as run_ms,
+           sum(ran) over (partition by queue, directory, type, size_class
+                          order by coalesce(run_from_ms, -1)) as upto,
+           sum(ran) over (partition by queue, directory, type, size_class) as total
+    from added_up
 ), typical as (
-    select queue, directory, type, size_class, percentile(run_ms, 0.5) as run_p50_ms
-    from known
-    group by queue, directory, type, size_class
+    select *,
+           min(case when upto >= 0.5e0 * total then run_ms end)
+               over (partition by queue, directory, type, size_class) as run_p50_ms
+    from ranked
 ), counted as (
-    select known.queue, known.directory, known.type, known.size_class,
-           count(*) as files,
-           count_if(state = '{EventName.COMPLETED.value}') as completed,
-           count_if(state = '{EventName.DEAD.value}') as dead,
-           sum(size) as bytes,
+    select queue, directory, type, size_class,
+           cast(sum(files) as bigint) as files,
+           cast(sum(completed) as bigint) as completed,
+           cast(sum(dead) as bigint) as dead,
+           cast(sum(bytes) as bigint) as bytes,
            max(run_p50_ms) as run_p50_ms,
-           percentile(run_ms, 0.95) as run_p95_ms,
-           count_if(run_ms > {OUTLIER} * greatest(run_p50_ms, 1)) as outliers,
-           min(added_at) as first_at,
-           case when count_if(ended_at is null) = 0 then max(ended_at) end as last_at
-    from known
-    join typical on known.queue = typical.queue and known.directory = typical.directory
-                    and known.type = typical.type and known.size_class = typical.size_class
-    group by known.queue, known.directory, known.type, known.size_class
+           min(case when upto >= 0.95e0 * total then run_ms end) as run_p95_ms,
+           cast(sum(case when run_ms > {OUTLIER} * greatest(run_p50_ms, 1) then ran else 0 end)
+                as bigint) as outliers,
+           min(first_at) as first_at,
+           case when sum(endless) = 0 then max(last_at) end as last_at
+    from typical
+    group by queue, directory, type, size_class
 ), timed as (
     select *, unix_millis(last_at) - unix_millis(first_at) as finish_ms from counted
 )
@@ -163,19 +165,28 @@ select *, files * 1000e0 / nullif(finish_ms, 0) as throughput from timed
 """
 
 
-def by_kind(waiting: Frame, items: Frame) -> Frame:
-    """One row for each directory, type and size class, from the added files and their items."""
-    return query(_BY_KIND, waiting=waiting, items=items)
+def by_kind(days: Frame) -> Frame:
+    """One row for each directory, type and size class, from rows of `file_days`."""
+    return query(_BY_KIND, days=days)
 
 
 def _rows(history: HistoryFrames, _: Hours) -> Frame:
     line = Line.FILES.value
-    waiting = query(
-        f"select * from {{events}} where event = '{EventName.WAITING.value}'",
-        events=history.events_of(line),
+    unfinished = query(
+        f"select {', '.join(f'`{name}`' for name in READ_OF_ITEMS)} from {{items}} "
+        f"where line = '{line}'",
+        items=history.open_items(),
     )
-    items = query(f"select * from {{items}} where line = '{line}'", items=history.items())
-    return by_kind(waiting, items)
+    days = to_arrow(query("select distinct `date` from {items}", items=unfinished))
+    added = history.read(ADDED_FILES, days=days["date"].to_pylist())
+    columns = ", ".join(f"`{name}`" for name in FILE_DAYS.names)
+    return by_kind(
+        query(
+            f"select {columns} from {{ended}} union all select {columns} from {{unfinished}}",
+            ended=history.read(FILE_DAYS),
+            unfinished=file_days(added, unfinished),
+        )
+    )
 
 
 def open_files(client: Any, layout: Layout) -> Iterator[str]:
@@ -200,5 +211,8 @@ FACTS = ProductFacts(
     streams=streams_of(Line.FILES),
     encoder=FilesEncoder(),
     open_ids=lambda client, prefix, _: open_files(client, Layout(prefix=prefix)),
-    tables=(ProductTable(FILES, _rows),),
+    # The key has the day.
+    folded=(FoldedTable(ADDED_FILES, Line.FILES, told, merged, continues="false"),),
+    by_day=(DayTable(FILE_DAYS, ADDED_FILES, file_days, others=((ITEMS, READ_OF_ITEMS),)),),
+    tables=(ProductTable(FILES, _rows, reads=FILE_DAYS),),
 )

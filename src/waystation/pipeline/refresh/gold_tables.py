@@ -241,7 +241,7 @@ def _of_product(product: str, each: ProductTable) -> GoldTable:
             return context.rows_in_hours()
         if each.reads is EVENTS:
             return context.events_of(product) + context.open_steps
-        return delta.count(each.reads.path(context.history.root))
+        return delta.count(each.reads.path(context.history.root)) + context.open_steps
 
     def hours(context: RefreshContext) -> Hours | None:
         return context.hours if each.by_hours else None

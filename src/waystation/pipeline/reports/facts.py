@@ -9,7 +9,7 @@ import msgspec
 from waystation.pipeline.deploys import Deploy, deploys
 from waystation.pipeline.feedback.recommendations import backlogs
 from waystation.pipeline.gold.forecast import SLOT_S, Forecast, forecast
-from waystation.pipeline.gold.histograms import added, percentile
+from waystation.pipeline.histograms import added, percentile
 from waystation.pipeline.history import History, utc
 from waystation.pipeline.refresh.quality import Check, last_checks
 from waystation.pipeline.reports.words import verdict

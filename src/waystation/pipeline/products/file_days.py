@@ -1,0 +1,144 @@
+"""Files by the day on which they were added, from which `files` is added up."""
+
+from waystation.core.events import EventName, Line
+from waystation.pipeline.histograms import bucket
+from waystation.pipeline.storage.sql import Frame, query
+from waystation.pipeline.tables import DAY, INSTANT, LONG, TEXT, Column, Layer, Table
+
+SIZE_CLASSES = ((0, "empty"), (2**10, "up to 1 KB"), (2**20, "up to 1 MB"), (2**30, "up to 1 GB"))
+LARGEST = "over 1 GB"
+LONGEST_TYPE = 16
+"""Characters of a file extension; what is longer is none."""
+
+_QUEUE = Column("queue", TEXT, "queue of the product")
+_DATE = Column("date", DAY, "day on which they were added, in UTC")
+
+KIND = (
+    Column("directory", TEXT, "directory of the files"),
+    Column("type", TEXT, "file extension in lower case; '' where there is none"),
+    Column("size_class", TEXT, "range of their size"),
+)
+"""Columns by which files are grouped."""
+
+# The key has the day, so that new rows are merged with those of their own days only.
+ADDED_FILES = Table(
+    name="added_files",
+    layer=Layer.SILVER,
+    meaning="one row for each file and day on which it was added: what only the event says that "
+    "added it",
+    key=("line", "queue", "subject", "date"),
+    partitions=("date",),
+    columns=(
+        Column("line", TEXT, "product: files"),
+        _QUEUE,
+        Column("subject", TEXT, "id of the file"),
+        Column("directory", TEXT, "its directory"),
+        Column("type", TEXT, "file extension in lower case; '' where there is none"),
+        Column("size", LONG, "bytes"),
+        Column("date", DAY, "day on which it was added, in UTC"),
+    ),
+)
+
+FILE_DAYS = Table(
+    name="file_days",
+    layer=Layer.SILVER,
+    meaning="one row for each day, directory, file type, size class and run time of files that "
+    "have ended, which `files` is added up from",
+    key=("queue", "directory", "type", "size_class", "run_from_ms", "date"),
+    partitions=("date",),
+    columns=(
+        _QUEUE,
+        *KIND,
+        Column(
+            "run_from_ms",
+            LONG,
+            "least milliseconds of a range of run times, as in the histograms of `hourly`; null "
+            "for files that did not run",
+        ),
+        Column("files", LONG, "files added"),
+        Column("completed", LONG, "of them, completed"),
+        Column("dead", LONG, "of them, dead letters"),
+        Column("endless", LONG, "of them, without an instant at which they ended"),
+        Column("bytes", LONG, "size of all of them"),
+        Column("first_at", INSTANT, "when the first was added"),
+        Column("last_at", INSTANT, "when the last one ended"),
+        _DATE,
+    ),
+)
+
+READ_OF_ITEMS = ("line", "queue", "subject", "state", "run_ms", "added_at", "ended_at", "date")
+"""Columns of an item that are needed to count it."""
+
+_SPACES = " \t\n\r\f\v"
+
+# The folder is all before the last slash; the type is what follows the last dot of the name.
+_TOLD = f"""
+with added as (
+    select *, fields['path'] as path
+    from {{events}}
+    where line = '{Line.FILES.value}' and event = '{EventName.WAITING.value}'
+          and fields['path'] is not null and subject <> ''
+), split as (
+    select *,
+           lower(regexp_extract(path, '(?s)[^/]([.][^./{_SPACES}]+)$', 1)) as suffix
+    from added
+)
+select line, queue, subject,
+       regexp_replace(path, '(?s)/[^/]*$', '') as directory,
+       case when length(suffix) <= {LONGEST_TYPE + 1} then suffix else '' end as type,
+       coalesce(try_cast(fields['size'] as bigint), 0) as size,
+       to_date(`at`) as `date`
+from split
+"""
+
+_MERGED = """
+select line, queue, subject, min(directory) as directory, min(type) as type, min(size) as size,
+       `date`
+from {rows}
+group by line, queue, subject, `date`
+"""
+
+
+def _size_class(size: str) -> str:
+    """SQL: the class of a size."""
+    cases = " ".join(f"when {size} <= {most} then '{name}'" for most, name in SIZE_CLASSES)
+    return f"case {cases} else '{LARGEST}' end"
+
+
+# A dead letter is an item that has failed.
+_DAYS = f"""
+with known as (
+    select added.queue, directory, type, {_size_class("size")} as size_class,
+           {bucket("run_ms")} as run_from_ms, size, state, added_at, ended_at, added.`date`
+    from {{added}} as added
+    join (select * from {{items}} where line = '{Line.FILES.value}') as items
+      on added.subject = items.subject and added.queue = items.queue
+         and added.`date` = items.`date`
+)
+select queue, directory, type, size_class, run_from_ms,
+       count(*) as files,
+       count_if(state = 'completed') as completed,
+       count_if(state = 'failed') as dead,
+       count_if(ended_at is null) as endless,
+       cast(sum(size) as bigint) as bytes,
+       min(added_at) as first_at,
+       max(ended_at) as last_at,
+       `date`
+from known
+group by queue, directory, type, size_class, run_from_ms, `date`
+"""
+
+
+def told(events: Frame) -> Frame:
+    """Events that added a file as rows of `added_files`, one for each event."""
+    return query(_TOLD, events=events)
+
+
+def merged(rows: Frame) -> Frame:
+    """Rows of `added_files` as one for each file and day."""
+    return query(_MERGED, rows=rows)
+
+
+def file_days(added: Frame, items: Frame) -> Frame:
+    """One row for each day, kind of file and range of run times, from files and their items."""
+    return query(_DAYS, added=added, items=items)
