@@ -17,7 +17,7 @@ from waystation.pipeline.maintenance.rebuild import rebuild
 from waystation.pipeline.products import product_tables
 from waystation.pipeline.products.file_days import ADDED_FILES, FILE_DAYS
 from waystation.pipeline.products.room_places import PLACES
-from waystation.pipeline.products.waitingroom import SESSIONS, VISITS
+from waystation.pipeline.products.waitingroom import ABANDONMENT_DAYS, SESSIONS, VISITS
 from waystation.pipeline.refresh import fold, gold_tables, quality
 from waystation.pipeline.runner import RunOptions, run
 from waystation.pipeline.silver.moves import STEPS
@@ -191,7 +191,10 @@ def test_a_round_cut_short_at_any_write_is_finished_by_the_next(
 
 @pytest.mark.parametrize(
     ("line", "stored"),
-    [("waitingroom", (PLACES, VISITS, SESSIONS)), ("files", (ADDED_FILES, FILE_DAYS))],
+    [
+        ("waitingroom", (PLACES, VISITS, SESSIONS, ABANDONMENT_DAYS)),
+        ("files", (ADDED_FILES, FILE_DAYS)),
+    ],
 )
 def test_a_round_of_a_product_killed_after_any_commit_is_finished_by_the_next(
     root: str, monkeypatch: pytest.MonkeyPatch, line: str, stored: tuple[Table, ...]

@@ -28,6 +28,7 @@ from waystation.pipeline.products.waitingroom import (
     SESSIONS,
     VISITS,
     abandonment,
+    abandonment_days,
     eta_calibration,
     fairness,
     funnel,
@@ -137,7 +138,9 @@ async def test_whoever_an_operator_removed_is_neither_waiting_nor_lost(
     assert {name: row["outcome"] for name, row in rows.items()} == ended
     assert (rows["called"]["waited_s"], rows["waiting"]["waited_s"]) == (0, 30)
     # Nobody of them gave up.
-    assert abandonment(visits(places(events))).agg(F.sum("gone")).collect()[0][0] in (0, None)
+    assert abandonment(abandonment_days(visits(places(events)))).agg(F.sum("gone")).collect()[0][
+        0
+    ] in (0, None)
 
 
 async def test_the_funnel_counts_every_step_once(spark: SparkSession, redis_url: str) -> None:
@@ -222,10 +225,10 @@ async def test_what_spark_has_learnt_makes_better_estimates_of_visits_it_has_not
         assert point.people == row["people"]
         assert point.f90 == pytest.approx(row["f90"] if enough else model.f90, abs=1e-4)
 
-    checked = fairness(every)
+    checked = fairness(every, spark.createDataFrame([], FAIRNESS.schema))
     assert checked.columns == FAIRNESS.names
     assert checked.agg(F.sum("overtaken")).collect()[0][0] == 0
-    leaving = abandonment(every)
+    leaving = abandonment(abandonment_days(every))
     assert leaving.columns == ABANDONMENT.names
     assert leaving.agg(F.sum("gone")).collect()[0][0] > 100
     stretched = eta_calibration(every)
@@ -270,6 +273,7 @@ def test_the_line_says_where_its_stream_is() -> None:
         "places",
         "visits",
         "sessions",
+        "abandonment_days",
         "funnel",
         "abandonment",
         "eta_calibration",

@@ -118,6 +118,12 @@ class History:
         """Some columns of a table as it is stored: at least the rows about these ids."""
         return self.read(table, columns=columns)
 
+    def rows_since(
+        self, table: Table, column: str, since: dt.datetime, columns: Sequence[str]
+    ) -> DataFrame:
+        """Some columns of a table as it is stored: the rows with an instant since another one."""
+        return self.read(table, columns=columns).where(F.col(column) >= F.lit(since))
+
     def events_about(self, subjects: Sequence[str], since: dt.date) -> DataFrame:
         """The events since a day: at least those about these ids."""
         return self.read(EVENTS).where(F.col("date") >= since)
@@ -254,6 +260,13 @@ class ArrowFrames:
         """Some columns of the rows of a table about these ids, as it is stored."""
         about = _among(subjects)
         return delta.read_arrow(self.root, table, columns, about, by=("subject",), days=days)
+
+    def rows_since(
+        self, table: Table, column: str, since: dt.datetime, columns: Sequence[str]
+    ) -> Frame:
+        """Some columns of a table as it is stored: the rows with an instant since another one."""
+        where, within = pc.field(column) >= since, (column, since, None)
+        return delta.read_arrow(self.root, table, columns, where, by=(column,), within=within)
 
     def events_about(self, subjects: Sequence[str], since: dt.date) -> Frame:
         """The events since a day about these ids."""

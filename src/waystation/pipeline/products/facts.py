@@ -114,6 +114,12 @@ class HistoryFrames(Protocol):
         """Some columns of a table as it is stored: at least the rows about these ids."""
         ...
 
+    def rows_since(
+        self, table: Table, column: str, since: dt.datetime, columns: Sequence[str]
+    ) -> Frame:
+        """Some columns of a table as it is stored: the rows with an instant since another one."""
+        ...
+
     def events_about(self, subjects: Sequence[str], since: dt.date) -> Frame:
         """The events since a day: at least those about these ids."""
         ...
@@ -156,6 +162,8 @@ class ProductTable(msgspec.Struct, frozen=True):
     rows: Callable[[HistoryFrames, Hours], Frame]
     reads: Table = EVENTS
     """The table that most of what it is computed from is in."""
+    since: str | None = None
+    """The column of that table which is read from the first of the hours on; None: all is read."""
     by_hours: bool = False
     """Whether it is computed for the hours in which something happened; else for all."""
 

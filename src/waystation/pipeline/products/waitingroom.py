@@ -1,5 +1,6 @@
 """Waiting room: visits, sessions, abandonment, accuracy of wait estimates, fairness."""
 
+import datetime as dt
 import math
 
 from waystation.core.events import Line
@@ -14,6 +15,7 @@ from waystation.pipeline.products.facts import (
     State,
 )
 from waystation.pipeline.products.room_places import IS_SILENT, JOINS, PLACES, REMOVED, open_ids
+from waystation.pipeline.storage.arrow import pc
 from waystation.pipeline.storage.sql import Frame, query, to_arrow
 from waystation.pipeline.stream_names import streams_of
 from waystation.pipeline.tables import DAY, INSTANT, INT, LONG, REAL, TEXT, Column, Layer, Table
@@ -95,20 +97,31 @@ FUNNEL = Table(
     ),
 )
 
+_ABANDONED = (
+    _ROOM,
+    Column("ahead_from", LONG, "people ahead on joining: this power of four or more"),
+    Column("told_from_s", LONG, "estimated wait in seconds: this power of two or more"),
+    Column("people", LONG, "visitors that joined so"),
+    Column("gone", LONG, "of them, left or expired before admission"),
+    Column("watched_s", REAL, "seconds that they waited, in all"),
+)
+
+ABANDONMENT_DAYS = Table(
+    name="abandonment_days",
+    layer=Layer.SILVER,
+    meaning="visitors that left, by people ahead and estimated wait on joining, and by the day; "
+    "which `abandonment` is added up from",
+    key=("queue", "ahead_from", "told_from_s", "date"),
+    partitions=("date",),
+    columns=(*_ABANDONED, _DATE),
+)
+
 ABANDONMENT = Table(
     name="abandonment",
     layer=Layer.GOLD,
     meaning="rate of leaving, by people ahead and estimated wait on joining",
     key=("queue", "ahead_from", "told_from_s"),
-    columns=(
-        _ROOM,
-        Column("ahead_from", LONG, "people ahead on joining: this power of four or more"),
-        Column("told_from_s", LONG, "estimated wait in seconds: this power of two or more"),
-        Column("people", LONG, "visitors that joined so"),
-        Column("gone", LONG, "of them, left or expired before admission"),
-        Column("watched_s", REAL, "seconds that they waited, in all"),
-        Column("hazard", REAL, "share that leaves per second"),
-    ),
+    columns=(*_ABANDONED, Column("hazard", REAL, "share that leaves per second")),
 )
 
 ETA_CALIBRATION = Table(
@@ -143,6 +156,7 @@ FAIRNESS = Table(
         Column("share", REAL, "the lane's share of the room's admissions"),
         Column("wait_mean_s", REAL, "mean wait in seconds"),
         Column("wait_p90_s", REAL, "90th percentile"),
+        Column("seq_most", LONG, "last position in the order of joining that was admitted"),
     ),
 )
 
@@ -222,20 +236,31 @@ def _power(value: str, base: int) -> str:
     return f"case when {value} < 1 then 0 else cast(pow({base}e0, {exponent}) as bigint) end"
 
 
-_ABANDONMENT = f"""
+_ABANDONMENT_DAYS = f"""
 with estimates as (
     select *, (ahead + 1) / rate as estimate
     from {{visits}} where rate > 0 and waited_s is not null
 ), grouped as (
-    select queue, waited_s, called_at, outcome,
+    select queue, waited_s, called_at, outcome, `date`,
            {_power("ahead", 4)} as ahead_from, {_power("estimate", 2)} as told_from_s
     from estimates
-), counted as (
+)
+select queue, ahead_from, told_from_s,
+       count(*) as people,
+       count_if(called_at is null and outcome <> '{REMOVED}') as gone,
+       sum(waited_s) as watched_s,
+       `date`
+from grouped
+group by queue, ahead_from, told_from_s, `date`
+"""
+
+_ABANDONMENT = """
+with counted as (
     select queue, ahead_from, told_from_s,
-           count(*) as people,
-           count_if(called_at is null and outcome <> '{REMOVED}') as gone,
-           sum(waited_s) as watched_s
-    from grouped
+           cast(sum(people) as bigint) as people,
+           cast(sum(gone) as bigint) as gone,
+           sum(watched_s) as watched_s
+    from {days}
     group by queue, ahead_from, told_from_s
 )
 select *, gone / nullif(watched_s, 0) as hazard from counted
@@ -284,26 +309,35 @@ from grouped
 group by grouping sets ((queue), (queue, ahead_from))
 """
 
+# Of the hours before, only the last position that was admitted is needed.
 _FAIRNESS = """
-with called as (
-    select queue, lane, seq, waited_s, date_trunc('hour', called_at) as `hour`,
-           max(seq) over (partition by queue, lane order by call_order
+with most as (
+    select queue, lane, max(seq_most) as seq_most from {before} group by queue, lane
+), called as (
+    select visits.queue, visits.lane, seq, waited_s, date_trunc('hour', called_at) as `hour`,
+           seq_most as seq_of_hours_before,
+           max(seq) over (partition by visits.queue, visits.lane order by call_order
                           range between unbounded preceding and 1 preceding) as seq_before
-    from {visits}
+    from {visits} as visits
+    left join most on visits.queue = most.queue and visits.lane is not distinct from most.lane
     where called_at is not null
 ), hourly as (
     select queue, lane, `hour`,
            count(*) as called,
-           count_if(seq_before > seq) as overtaken,
+           count_if(seq_before > seq or seq_of_hours_before > seq) as overtaken,
            avg(waited_s) as wait_mean_s,
-           percentile(waited_s, 0.9) as wait_p90_s
+           percentile(waited_s, 0.9) as wait_p90_s,
+           coalesce(max(seq), 0) as seq_most
     from called
     group by queue, lane, `hour`
 )
 select queue, lane, `hour`, called, overtaken,
        called / sum(called) over (partition by queue, `hour`) as share,
-       wait_mean_s, wait_p90_s
+       wait_mean_s, wait_p90_s, seq_most
 from hourly
+union all
+select queue, lane, `hour`, called, overtaken, share, wait_mean_s, wait_p90_s, seq_most
+from {before}
 """
 
 
@@ -322,9 +356,14 @@ def funnel(events: Frame, visits: Frame) -> Frame:
     return query(_FUNNEL, events=events, visits=visits)
 
 
-def abandonment(visits: Frame) -> Frame:
-    """One row for each group of visits by people ahead and estimated wait."""
-    return query(_ABANDONMENT, visits=visits)
+def abandonment_days(visits: Frame) -> Frame:
+    """One row for each day and group of visits by people ahead and estimated wait."""
+    return query(_ABANDONMENT_DAYS, visits=visits)
+
+
+def abandonment(days: Frame) -> Frame:
+    """One row for each group of visits, from rows of `abandonment_days`."""
+    return query(_ABANDONMENT, days=days)
 
 
 def eta_calibration(visits: Frame) -> Frame:
@@ -342,9 +381,9 @@ def formula(visits: Frame) -> Frame:
     return query(_FORMULA, visits=visits)
 
 
-def fairness(visits: Frame) -> Frame:
-    """One row for each room, lane and hour."""
-    return query(_FAIRNESS, visits=visits)
+def fairness(visits: Frame, before: Frame) -> Frame:
+    """One row for each room, lane and hour, from its rows before an hour and later admissions."""
+    return query(_FAIRNESS, visits=visits, before=before)
 
 
 def _funnel(history: HistoryFrames, hours: Hours) -> Frame:
@@ -354,6 +393,20 @@ def _funnel(history: HistoryFrames, hours: Hours) -> Frame:
     known = history.rows_about(PLACES, subjects["subject"].to_pylist(), _LANES)
     lanes = query("select queue, subject as visitor, lane from {places}", places=known)
     return funnel(ours, lanes)
+
+
+def _abandonment_days(places: Frame) -> Frame:
+    return abandonment_days(visits(places))
+
+
+def _fairness(history: HistoryFrames, hours: Hours) -> Frame:
+    # Whoever is admitted in an hour may have overtaken visitors who are admitted in later ones.
+    first, known = hours.bounds[0], to_arrow(history.read(FAIRNESS))
+    if not known.num_rows or known["seq_most"].null_count:
+        # The rows are of an older version.
+        first = dt.datetime.fromtimestamp(0, dt.UTC)
+    before = known.filter(pc.field("hour") < first)
+    return fairness(history.rows_since(VISITS, "called_at", first, _CALLS), before)
 
 
 FACTS = ProductFacts(
@@ -369,24 +422,24 @@ FACTS = ProductFacts(
             PLACES, Line.WAITINGROOM, room_places.told, room_places.merged, room_places.accounts
         ),
     ),
-    by_day=(DayTable(VISITS, PLACES, visits), DayTable(SESSIONS, PLACES, sessions)),
+    by_day=(
+        DayTable(VISITS, PLACES, visits),
+        DayTable(SESSIONS, PLACES, sessions),
+        DayTable(ABANDONMENT_DAYS, PLACES, _abandonment_days),
+    ),
     tables=(
         ProductTable(FUNNEL, _funnel, by_hours=True),
-        # A percentile of all visits is not made of those of days.
         ProductTable(
             ABANDONMENT,
-            lambda history, _: abandonment(history.read(VISITS, columns=_WAITS)),
-            reads=VISITS,
+            lambda history, _: abandonment(history.read(ABANDONMENT_DAYS)),
+            reads=ABANDONMENT_DAYS,
         ),
+        # Every ratio changes with the share of visitors who leave, and that with every visit.
         ProductTable(
             ETA_CALIBRATION,
             lambda history, _: eta_calibration(history.read(VISITS, columns=_WAITS)),
             reads=VISITS,
         ),
-        ProductTable(
-            FAIRNESS,
-            lambda history, _: fairness(history.read(VISITS, columns=_CALLS)),
-            reads=VISITS,
-        ),
+        ProductTable(FAIRNESS, _fairness, reads=VISITS, since="called_at"),
     ),
 )

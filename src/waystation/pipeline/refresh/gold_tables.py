@@ -241,7 +241,9 @@ def _of_product(product: str, each: ProductTable) -> GoldTable:
             return context.rows_in_hours()
         if each.reads is EVENTS:
             return context.events_of(product) + context.open_steps
-        return delta.count(each.reads.path(context.history.root)) + context.open_steps
+        within = None if each.since is None else (each.since, context.hours.bounds[0], None)
+        known = delta.count(each.reads.path(context.history.root), within=within)
+        return known + context.open_steps
 
     def hours(context: RefreshContext) -> Hours | None:
         return context.hours if each.by_hours else None
