@@ -80,9 +80,9 @@ def test_a_java_that_has_died_is_told_with_what_to_do(
     assert exit_code(told.value) == 5
 
 
-def test_an_error_that_has_nothing_to_do_with_java_is_left_alone(spark: SparkSession) -> None:
-    with pytest.raises(PermissionError), translated():
-        raise PermissionError("not yours")
+def test_an_error_of_neither_java_nor_files_is_left_alone(spark: SparkSession) -> None:
+    with pytest.raises(TimeoutError), translated():
+        raise TimeoutError("not yours")
 
 
 def test_a_connection_to_java_that_is_lost_raises_and_logs_nothing(

@@ -50,7 +50,7 @@ def test_duckdb_opens_a_database_with_a_view_for_each_table(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert views("history.duckdb") == 0
-    assert "views in history.duckdb: abandonment, attempts, " in capsys.readouterr().out
+    assert "views in history.duckdb: abandonment, abandonment_days, " in capsys.readouterr().out
     counts = Counter((job["queue"], job["state"]) for job in JOBS)
     assert ran("duckdb")["states"] == sorted((*key, many) for key, many in counts.items())
     with duckdb.connect("history.duckdb", read_only=True) as history:
