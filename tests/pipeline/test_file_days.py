@@ -87,6 +87,7 @@ def test_files_added_up_round_after_round_are_those_of_all_events_at_once(
     assert found == tables_at(root)
 
 
+@pytest.mark.long
 def test_both_engines_add_up_the_same_files(spark: SparkSession, root: str) -> None:
     dice = random.Random(11)
     parts = cut(dice, told_of_files(dice, 40), 3)

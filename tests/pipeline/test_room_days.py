@@ -60,6 +60,7 @@ def test_visitors_counted_round_after_round_are_those_of_all_events_at_once(
     assert found == tables_at(root)
 
 
+@pytest.mark.long
 def test_both_engines_count_the_same_visitors(spark: SparkSession, root: str) -> None:
     dice = random.Random(12)
     for batch, rows in enumerate(in_parts(dice, visitors(dice), 2)):
