@@ -128,10 +128,10 @@ class History:
         """The events since a day: at least those about these ids."""
         return self.read(EVENTS).where(F.col("date") >= since)
 
-    def events_of(self, line: str, since: dt.datetime | None = None) -> DataFrame:
-        """All events of a product, or those after an instant."""
+    def events_of(self, line: str, since: dt.datetime) -> DataFrame:
+        """The events of a product after an instant."""
         ours = self.read(EVENTS).where(F.col("line") == line)
-        return ours if since is None else ours.where(F.col("at") > F.lit(since))
+        return ours.where(F.col("at") > F.lit(since))
 
     def create_views(self) -> list[str]:
         """Make every table a temporary view, so that SQL can name it; returns the names."""
@@ -273,18 +273,11 @@ class ArrowFrames:
         where = _among(subjects) & (pc.field("date") >= since)
         return delta.read_arrow(self.root, EVENTS, EVENTS.names, where)
 
-    def events_of(self, line: str, since: dt.datetime | None = None) -> Frame:
-        """All events of a product, or those after an instant."""
-        where = pc.field("line") == line
-        if since is not None:
-            later = where & (pc.field("at") > since)
-            within = ("at", since, None)
-            return delta.read_arrow(self.root, EVENTS, EVENTS.names, later, within=within)
-        if line not in self._of_line:
-            self._of_line[line] = delta.read_arrow(
-                self.root, EVENTS, EVENTS.names, where, within=("line", line, line)
-            )
-        return self._of_line[line]
+    def events_of(self, line: str, since: dt.datetime) -> Frame:
+        """The events of a product after an instant."""
+        later = (pc.field("line") == line) & (pc.field("at") > since)
+        within = ("at", since, None)
+        return delta.read_arrow(self.root, EVENTS, EVENTS.names, later, within=within)
 
     def _in_hours(self, table: Table, column: str, hours: Hours) -> Frame:
         """The rows of a table in these hours, which several gold tables are computed from."""
@@ -301,11 +294,6 @@ class ArrowFrames:
             rows = _within(found, column, hours)
             self._last[table.name] = hours, rows
         return rows
-
-    @cached_property
-    def _of_line(self) -> dict[str, Frame]:
-        """All events of a product, for the tables that only this product has."""
-        return {}
 
     @cached_property
     def _last(self) -> dict[str, tuple[Hours, Frame]]:

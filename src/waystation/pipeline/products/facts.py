@@ -11,7 +11,7 @@ from waystation.core.store.script import LuaScript
 from waystation.pipeline.hours import Hours
 from waystation.pipeline.storage.sql import Frame
 from waystation.pipeline.stream_names import StreamNames
-from waystation.pipeline.tables import EVENTS, ITEMS, Table
+from waystation.pipeline.tables import ITEMS, Table
 
 
 class FieldNames(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,8 +124,8 @@ class HistoryFrames(Protocol):
         """The events since a day: at least those about these ids."""
         ...
 
-    def events_of(self, line: str, since: dt.datetime | None = None) -> Frame:
-        """All events of a product, or those after an instant."""
+    def events_of(self, line: str, since: dt.datetime) -> Frame:
+        """The events of a product after an instant."""
         ...
 
 
@@ -160,7 +160,7 @@ class ProductTable(msgspec.Struct, frozen=True):
 
     table: Table
     rows: Callable[[HistoryFrames, Hours], Frame]
-    reads: Table = EVENTS
+    reads: Table
     """The table that most of what it is computed from is in."""
     since: str | None = None
     """The column of that table which is read from the first of the hours on; None: all is read."""

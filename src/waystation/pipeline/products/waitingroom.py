@@ -18,7 +18,18 @@ from waystation.pipeline.products.room_places import IS_SILENT, JOINS, PLACES, R
 from waystation.pipeline.storage.arrow import pc
 from waystation.pipeline.storage.sql import Frame, query, to_arrow
 from waystation.pipeline.stream_names import streams_of
-from waystation.pipeline.tables import DAY, INSTANT, INT, LONG, REAL, TEXT, Column, Layer, Table
+from waystation.pipeline.tables import (
+    DAY,
+    EVENTS,
+    INSTANT,
+    INT,
+    LONG,
+    REAL,
+    TEXT,
+    Column,
+    Layer,
+    Table,
+)
 from waystation.waitingroom.estimates.model import STEP
 from waystation.waitingroom.redis.keys import RoomKeys
 
@@ -428,7 +439,7 @@ FACTS = ProductFacts(
         DayTable(ABANDONMENT_DAYS, PLACES, _abandonment_days),
     ),
     tables=(
-        ProductTable(FUNNEL, _funnel, by_hours=True),
+        ProductTable(FUNNEL, _funnel, reads=EVENTS, by_hours=True),
         ProductTable(
             ABANDONMENT,
             lambda history, _: abandonment(history.read(ABANDONMENT_DAYS)),

@@ -106,10 +106,6 @@ class RefreshContext(msgspec.Struct, frozen=True):
         path = EVENTS.path(self.history.root)
         return delta.count(path, days=hours.days, within=("at", *hours.bounds))
 
-    def events_of(self, line: str) -> int:
-        """Rows of events in files that have events of a product."""
-        return delta.count(EVENTS.path(self.history.root), within=("line", line, line))
-
 
 class GoldTable(msgspec.Struct, frozen=True):
     """One table, how its rows are computed, and from how many others."""
@@ -239,8 +235,6 @@ def _of_product(product: str, each: ProductTable) -> GoldTable:
     def size(context: RefreshContext) -> int:
         if each.by_hours:
             return context.rows_in_hours()
-        if each.reads is EVENTS:
-            return context.events_of(product) + context.open_steps
         within = None if each.since is None else (each.since, context.hours.bounds[0], None)
         known = delta.count(each.reads.path(context.history.root), within=within)
         return known + context.open_steps
