@@ -19,7 +19,12 @@ from waystation.tasks import Next, Tasks, depends
 
 tenant: ContextVar[str] = ContextVar("tenant")
 
-HERE = Tasks()
+HERE = Tasks(context=[tenant])
+
+
+@HERE.task(queue="tenants", process=True)
+def tenant_in_a_process(n: int) -> str:
+    return tenant.get("none")
 
 
 @HERE.task(process=True)
@@ -414,6 +419,20 @@ async def test_context_variables_travel_with_the_job_and_never_to_the_next(
             assert worker.is_running
 
     assert seen == ["acme", "acme", "none", "none", "zebra", "zebra", "none", "none"]
+
+
+async def test_context_variables_of_a_job_end_with_it_in_a_process(redis_url: str) -> None:
+    with HERE.at(redis_url):
+        async with HERE, HERE.worker("tenants", concurrency=1):
+            found: list[str] = []
+            for value in ("acme", None):
+                context = contextvars.Context()
+                if value:
+                    context.run(tenant.set, value)
+                job = await asyncio.create_task(tenant_in_a_process.add(1), context=context)
+                found.append(await job.result(timeout=LIMIT_S))
+
+    assert found == ["acme", "none"]
 
 
 async def test_older_data_is_upgraded_and_newer_data_waits_for_a_newer_worker(

@@ -283,19 +283,41 @@ async def test_whatever_a_handler_raises_fails_its_work_and_nothing_else(
     assert [type(entry.error) for entry in entries] == [Odd] * 3
 
 
-async def test_context_variables_do_not_leak_from_one_job_to_the_next() -> None:
-    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
+variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
 
-    async def handle(work: str) -> str:
-        before = variable.get()
-        variable.set(work)
-        await asyncio.sleep(0)
-        assert variable.get() == work
-        return before
 
-    entries = await outcomes(handle, "a", "b", "c", concurrency=1)
+def sets(work: str) -> str:
+    before = variable.get()
+    variable.set(work)
+    return before
 
-    assert [entry.result for entry in entries] == ["unset"] * 3
+
+async def sets_on_a_loop(work: str) -> str:
+    await asyncio.sleep(0)
+    return sets(work)
+
+
+def sets_together(work: list[str]) -> list[str]:
+    return [sets(each) for each in work][:1] * len(work)
+
+
+async def sets_together_on_a_loop(work: list[str]) -> list[str]:
+    return sets_together(work)
+
+
+@pytest.mark.parametrize("process", [False, True])
+@pytest.mark.parametrize(
+    ("handler", "batch"),
+    [(sets, 0), (sets_on_a_loop, 0), (sets_together, 2), (sets_together_on_a_loop, 2)],
+)
+async def test_context_variables_do_not_leak_from_one_job_to_the_next(
+    handler: Any, batch: int, process: bool
+) -> None:
+    work = ("a", "b", "c", "d")
+
+    entries = await outcomes(handler, *work, process=process, batch=batch, concurrency=1)
+
+    assert [entry.result for entry in entries] == ["unset"] * 4
 
 
 async def test_a_timeout_raised_by_the_handler_itself_is_its_own_error() -> None:

@@ -1,6 +1,7 @@
 """Functions run in processes of their own, which can be killed without harm to the others."""
 
 import asyncio
+import contextvars
 import multiprocessing
 import pickle
 import signal
@@ -145,7 +146,8 @@ def _serve(pipe: Connection, logging: logs.Config | None) -> None:
         except EOFError:
             return
         with parent.working():
-            answer = _answer(function, work)
+            # One process runs many jobs: what one sets in context variables ends with it.
+            answer = contextvars.copy_context().run(_answer, function, work)
         _send(pipe, DONE, answer, what="result")
 
 
