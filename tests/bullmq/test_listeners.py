@@ -8,7 +8,8 @@ import pytest
 
 from tests.bullmq.hands import Hands
 from tests.support.patience import LIMIT_S
-from waystation.bullmq import Job, Queue, Worker
+from waystation.bullmq import Job, ManualWorker, Queue, Worker
+from waystation.bullmq.fields import JobFields
 from waystation.bullmq.source.callbacks import WorkerEvent
 from waystation.core.errors import InvalidOption
 from waystation.core.runtime import listeners
@@ -256,3 +257,68 @@ async def test_a_listener_can_be_called_once_or_no_more(redis_url: str) -> None:
 def test_a_listener_must_be_a_function(redis_url: str) -> None:
     with pytest.raises(InvalidOption, match="a listener must be a function, got 7"):
         Worker("mail", nothing, redis_url).on("completed", 7)  # pyright: ignore[reportCallIssue, reportArgumentType]
+
+
+FACTS = [name for name, each in vars(JobFields).items() if isinstance(each, property)]
+
+
+def facts(job: Job | None) -> dict[str, Any]:
+    """Everything that a job says of itself."""
+    return {name: getattr(job, name) for name in FACTS}
+
+
+@pytest.mark.parametrize("way", ["handler", "completed", "failed", "manual"])
+async def test_a_job_says_of_itself_what_is_stored_wherever_somebody_gets_it(
+    redis_url: str, way: str
+) -> None:
+    seen: list[tuple[dict[str, Any], dict[str, Any]]] = []
+
+    async def compare(job: Job, *_: Any) -> None:
+        seen.append((facts(job), facts(await queue.get_job(job.id))))
+
+    async def handler(job: Job) -> int:
+        if way == "handler":
+            await compare(job)
+        if way == "failed":
+            raise Boom
+        return 1
+
+    async with Queue("mail", redis_url) as queue, asyncio.timeout(LIMIT_S):
+        await queue.add("x", {"n": 1}, attempts=1)
+        if way == "manual":
+            async with ManualWorker("mail", redis_url) as hand:
+                job = await hand.get_next_job()
+                assert job
+                await compare(job)
+        else:
+            worker = Worker("mail", handler, redis_url)
+            worker.on("completed" if way == "handler" else way, compare)  # type: ignore[call-overload]
+            async with worker:
+                while not seen:
+                    await asyncio.sleep(0.005)
+
+    told, stored = seen[0]
+    assert told == stored
+    assert told["started_at"] is not None
+    assert told["processed_by"]
+
+
+async def test_a_job_knows_in_every_listener_when_it_started(redis_url: str) -> None:
+    heard: dict[str, tuple[Any, Any]] = {}
+
+    async def handler(job: Job) -> None:
+        await job.update_progress(1)
+
+    worker = Worker("mail", handler, redis_url)
+    events: tuple[WorkerEvent, ...] = ("active", "progress", "completed")
+
+    def hear(event: str, job: Job, *_: Any) -> None:
+        heard[event] = (job.started_ms, job.processed_by)
+
+    for event in events:
+        worker.on(event, functools.partial(hear, event))  # type: ignore[call-overload]
+    await work_on(worker, redis_url, jobs=1)
+
+    assert set(heard) == set(events)
+    assert len(set(heard.values())) == 1
+    assert None not in heard["active"]

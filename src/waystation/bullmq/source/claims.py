@@ -84,7 +84,7 @@ class BullSource:
             settlement, token = await self._call(_flat(sent), claim)
             tokens.add(token)
             accepted, refused = await self._sorted(sent, settlement)
-            claims = await self._claims(settlement.claims, token)
+            claims = await self._claims(settlement, token)
         for each, record, at in accepted:
             remember(each.claim.work, record, at)
             moved.append(each)
@@ -181,12 +181,15 @@ class BullSource:
             for at in range(0, len(found), 3)
         )
 
-    async def _claims(self, raw: Sequence[Any], token: str) -> list[Claim[Job]]:
+    async def _claims(self, settlement: Settlement, token: str) -> list[Claim[Job]]:
+        raw = settlement.claims
         places = range(0, len(raw), 2)
+        # What the script has written since it read the fields.
+        started = [b"processedOn", b"%d" % settlement.now, b"pb", self._options.worker.encode()]
         try:
-            return [self._claim(raw[at], raw[at + 1], token) for at in places]
+            return [self._claim(raw[at], [*raw[at + 1], *started], token) for at in places]
         except UnicodeDecodeError:
-            return await self._named((raw[at], raw[at + 1], token) for at in places)
+            return await self._named((raw[at], [*raw[at + 1], *started], token) for at in places)
 
     async def _named(self, found: Iterable[tuple[bytes, Sequence[bytes], str]]) -> list[Claim[Job]]:
         """The jobs whose ids are text; others cannot be worked on, and fail."""
