@@ -33,7 +33,7 @@ from waystation.bullmq.redis.prefixes import unless_default
 from waystation.bullmq.redis.queue_scripts import Sweep
 from waystation.bullmq.schedulers import Schedulers
 from waystation.bullmq.scheduling.schedule import RepeatStrategy
-from waystation.bullmq.states import STATES, JobState, State, known_states
+from waystation.bullmq.states import SET_ASIDE, STATES, JobState, State, known_states
 from waystation.bullmq.steps import send_signal
 from waystation.core import codec
 from waystation.core.durations import Duration, milliseconds
@@ -57,6 +57,8 @@ _SWEPT_AT_ONCE = 500
 """Jobs that one script call looks at; more would block the server for too long."""
 _PUT_BACK_AT_ONCE = 7000
 _EVER = "+inf"
+_ALWAYS, _IF_ANY = "always", "if any"
+"""When `cleaned` is emitted: once for a call, and for each further page that removes jobs."""
 WEEK_S = 7 * 86_400
 
 Cleanable: TypeAlias = Literal[
@@ -366,9 +368,10 @@ class Queue(QueueClient):
         ms = milliseconds(grace, "grace")
         at_least("limit", limit, 0)
         removed: list[str] = []
-        for name in _swept(state):
+        for name in (names := _swept(state)):
             left = limit and limit - len(removed)
-            async for swept in self._sweeps(name, grace=ms, limit=left, event="cleaned"):
+            emit = _ALWAYS if name == names[-1] else _IF_ANY
+            async for swept in self._sweeps(name, grace=ms, limit=left, emit=emit):
                 removed += swept.removed
             if limit and len(removed) >= limit:
                 break
@@ -541,7 +544,7 @@ class Queue(QueueClient):
             removed += passed
 
     async def _sweeps(
-        self, state: str, *, grace: int | str = "", limit: int = 0, event: str = ""
+        self, state: str, *, grace: int | str = "", limit: int = 0, emit: str = ""
     ) -> AsyncGenerator[Sweep]:
         client, keys = await self._connect_queue()
         removed = skip = 0
@@ -555,9 +558,10 @@ class Queue(QueueClient):
                 grace=grace,
                 most=most,
                 skip=skip,
-                event=event,
+                emit=emit,
             )
             yield swept
+            emit = emit and _IF_ANY
             removed, skip = removed + len(swept.removed), skip + swept.spared
             if swept.seen < most or (limit and removed >= limit):
                 return
@@ -584,9 +588,8 @@ class Queue(QueueClient):
 
 
 def _swept(state: str) -> list[str]:
-    if state not in ("wait", "paused"):
-        [state] = known_states(state)
-    if state == "waiting-children":
+    [known] = known_states(state)
+    if known == "waiting-children":
         raise InvalidOption("jobs that wait for their children cannot be cleaned")
     # Jobs that BullMQ 5 moved to `paused` are older than those that came since.
-    return ["paused", "wait"] if state in ("waiting", "wait", "paused") else [state]
+    return [SET_ASIDE, "wait"] if known == "waiting" else [known]

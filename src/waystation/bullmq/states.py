@@ -14,14 +14,20 @@ JobState: TypeAlias = State | Literal["unknown"]
 
 STATES: tuple[State, ...] = get_args(State)
 
-_ALSO_CALLED = {"wait": "waiting", "paused": "waiting", "waiting_children": "waiting-children"}
+SET_ASIDE = "paused"
+"""What BullMQ calls the waiting jobs that its version 5 set aside when it paused the queue."""
+
+_ALSO_CALLED = {"wait": "waiting", "waiting_children": "waiting-children"}
 
 
 def known_states(states: str | Iterable[str]) -> list[State]:
-    """The states of these names, each once; `wait` and `paused` are other names of `waiting`."""
+    """The states of these names, each once; `wait` is another name of `waiting`.
+
+    `paused` means what it means to Node: what BullMQ 5 set aside, and no other waiting job.
+    """
     named = [states] if isinstance(states, str) else states
     meant = [_ALSO_CALLED.get(name, name) if isinstance(name, str) else name for name in named]  # pyright: ignore[reportUnnecessaryIsInstance]
     for state in meant:
-        if state not in STATES:
+        if state not in STATES and state != SET_ASIDE:
             raise InvalidOption(f"a state is one of {', '.join(STATES)}, got {state!r}")
     return cast(list[State], list(dict.fromkeys(meant)))

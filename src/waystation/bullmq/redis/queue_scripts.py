@@ -62,7 +62,7 @@ async def sweep(
     grace: str | int,
     most: int,
     skip: int,
-    event: str,
+    emit: str,
 ) -> Sweep:
     """Remove jobs of one state, the oldest first."""
     ...

@@ -10,8 +10,8 @@ for place = states, #ARGV do
   local state = ARGV[place]
   if state == 'waiting' then
     counts[#counts + 1] = redis.call('LLEN', wait) + redis.call('LLEN', paused)
-  elseif state == 'active' then
-    counts[#counts + 1] = redis.call('LLEN', active)
+  elseif state == 'active' or state == 'paused' then
+    counts[#counts + 1] = redis.call('LLEN', state == 'active' and active or paused)
   else
     counts[#counts + 1] = redis.call('ZCARD', sets[state])
   end

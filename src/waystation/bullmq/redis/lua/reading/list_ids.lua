@@ -12,6 +12,7 @@ local function from_list(key)
 end
 
 if state == 'active' then return from_list(active) end
+if state == 'paused' then return from_list(paused) end
 if state == 'waiting' then
   -- Jobs that BullMQ 5 moved to `paused` are older than those that came since.
   local older, newer = from_list(paused), from_list(wait)

@@ -2,7 +2,7 @@
 --- ago, or all when that is ''; but no job that a worker holds, nor the next one of a scheduler.
 --- Looks at up to `most` ids after the first `skip`; replies which it removed and how many it spared.
 --- keys  wait paused active prioritized delayed completed failed waiting_children meta events marker
---- args  base now state grace most skip event
+--- args  base now state grace most skip emit
 --- uses  now_ms makes_room is_current_iteration field_of check_ancestors erase_job
 local queue = {
   base = base, wait = wait, paused = paused, active = active, prioritized = prioritized,
@@ -59,8 +59,7 @@ for first = 1, is_list and 0 or #gone, 1000 do
   redis.call('ZREM', key, unpack(gone, first, math.min(first + 999, #gone)))
 end
 for nth, id in ipairs(gone) do erase_job(queue, id, now, parents[nth]) end
--- Of the list that only BullMQ 5 leaves no event is emitted when it is not there.
-if event ~= '' and (#gone > 0 or state ~= 'paused') then
-  redis.call('XADD', events, '*', 'event', event, 'count', #gone)
+if emit == 'always' or emit ~= '' and #gone > 0 then
+  redis.call('XADD', events, '*', 'event', 'cleaned', 'count', #gone)
 end
 return { gone, #ids - #gone }

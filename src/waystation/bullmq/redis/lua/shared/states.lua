@@ -19,7 +19,7 @@ local function is_in_state(queue, id, state)
   if state == 'waiting' then
     return redis.call('LPOS', queue.wait, id) or redis.call('LPOS', queue.paused, id)
   end
-  if state == 'active' then return redis.call('LPOS', queue.active, id) end
+  if state == 'active' or state == 'paused' then return redis.call('LPOS', queue[state], id) end
   return redis.call('ZSCORE', queue[state], id)
 end
 
