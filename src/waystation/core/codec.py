@@ -87,7 +87,7 @@ def decode(raw: bytes | str, type: Any = Any) -> Any:
     value = _decode_leniently(raw)
     try:
         return value if type is Any else msgspec.convert(value, type)
-    except (RecursionError, msgspec.ValidationError):
+    except (RecursionError, UnicodeEncodeError, msgspec.ValidationError):
         raise Malformed(f"the JSON cannot be read: {refused}") from None
 
 
@@ -188,7 +188,8 @@ def _refuse_constant(word: str) -> None:
 
 
 def _refuse_unwritable_numbers(value: object) -> None:
-    unseen: list[Any] = [msgspec.to_builtins(value)]
+    # What is JSON already (`Raw`) holds no number that JSON cannot write.
+    unseen: list[Any] = [msgspec.to_builtins(value, enc_hook=lambda _: None)]
     while unseen:
         item = unseen.pop()
         if isinstance(item, dict):

@@ -9,6 +9,7 @@ from waystation.core.errors import InvalidInput
 from waystation.core.options import at_least, of_kind
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
+from waystation.core.store.script import texts
 from waystation.routing.redis import scripts
 from waystation.routing.redis.keys import RoutingKeys, checked_type
 
@@ -58,8 +59,8 @@ class Limits:
             found = await (await self._connected()).hot.execute_command(
                 "HGETALL", self._keys.limits
             )
-        pairs = zip(found[::2], found[1::2], strict=True)
-        read = {type.decode(): _limit(config) for type, config in pairs}
+        pairs = zip(texts(found[::2]), found[1::2], strict=True)
+        read = {type: _limit(config) for type, config in pairs}
         return {type: limit for type, limit in read.items() if limit is not None}
 
     async def running(self) -> dict[str, int]:
@@ -67,7 +68,7 @@ class Limits:
         client = (await self._connected()).hot
         with faults.translated():
             found = await client.execute_command("HKEYS", self._keys.limits)
-            types = sorted(type.decode() for type in found)
+            types = sorted(texts(found))
             if not types:
                 return {}
             counts = await client.execute_command(

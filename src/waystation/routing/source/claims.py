@@ -108,13 +108,16 @@ class RoutingSource:
             token, settlement = await self._call(_flat(last), claim)
             tokens.add(token)
             await self._sort(last, settlement.codes, stored, refused)
-            while settlement.unread and not settlement.claims:
+            claims = await self._claimed(settlement, token)
+            # All that came was unreadable, or there are signatures still to be compared.
+            while claim and not claims and (settlement.claims or settlement.unread):
                 token, settlement = await self._call((), claim)
                 tokens.add(token)
-            raw = settlement.claims
-            claims = await self._claims(
-                (raw[at], raw[at + 1], token) for at in range(0, len(raw), 2)
-            )
+                claims = await self._claimed(settlement, token)
+        if claim:
+            self._wakes.answered(settlement, full=len(claims) >= claim)
+        elif not settled:
+            self._wakes.pass_on()
         return Reply([*found, *claims], refused, stored)
 
     async def _sort(
@@ -158,11 +161,11 @@ class RoutingSource:
                 keep_s=KEPT_S,
                 outcomes=outcomes,
             )
-        if want:
-            self._wakes.answered(settlement, full=len(settlement.claims) >= 2 * want)
-        elif not outcomes:
-            self._wakes.pass_on()
         return token, settlement
+
+    async def _claimed(self, settlement: Settlement, token: str) -> list[Claim[Job]]:
+        raw = settlement.claims
+        return await self._claims((raw[at], raw[at + 1], token) for at in range(0, len(raw), 2))
 
     async def _find_held(self, tokens: Sequence[str]) -> list[Claim[Job]]:
         """The jobs that are held with one of these tokens."""
@@ -181,8 +184,10 @@ class RoutingSource:
             try:
                 name = text_of(id)
                 claims.append(Claim(name, HeldJob(name, data, self, token), token))
-            except Malformed as error:
-                unreadable += self._records.dead(id, token, data, error, attempt=1, took_s=0)
+            except Exception as error:
+                # Whatever is wrong with one job costs that job alone.
+                why = error if isinstance(error, Malformed) else Malformed(repr(error))
+                unreadable += self._records.dead(id, token, data, why, attempt=1, took_s=0)
         if unreadable:
             await self._call(unreadable, 0)
         return claims

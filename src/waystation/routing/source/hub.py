@@ -117,7 +117,7 @@ class WakeUp:
 def _named_in(signature: bytes) -> str:
     try:
         return codec.decode(signature)[2]
-    except (Malformed, IndexError):
+    except (Malformed, LookupError, TypeError):
         return ""
 
 
@@ -199,6 +199,7 @@ class Hub:
             leave_if_cancelled()
             if not isinstance(error, StoreError):
                 _log.exception("waiting for work has failed and will be tried again")
+                error = StoreError(f"waiting for work has failed: {error!r}")
             for worker in list(self._idle):
                 worker.fail(error)
             self._since = None

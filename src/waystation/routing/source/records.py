@@ -9,7 +9,7 @@ import msgspec
 from waystation.core.backoff import Backoff, Dice, Growth
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.durations import milliseconds
-from waystation.core.errors import InvalidResult, Unrecoverable
+from waystation.core.errors import InvalidResult, Malformed, Unrecoverable
 from waystation.core.failure import trace_text
 from waystation.core.outcome import Done, Failed, Retried, Stored
 from waystation.core.runtime.claim import Settled
@@ -42,7 +42,11 @@ class Records:
             case Done(result):
                 return self._done(settled, result)
             case Failed(error):
-                outcome, record = self._failed(settled, error)
+                try:
+                    outcome, record = self._failed(settled, error)
+                except Exception as unwritable:
+                    # It was read, but cannot be written with one more attempt: it ends here.
+                    outcome, record = self._last(settled, Malformed(repr(unwritable)))
                 return Settled(claim, outcome, settled.took_s), record
             case _:
                 return settled, ("returned", claim.id, claim.token)
@@ -62,9 +66,7 @@ class Records:
         made, retry = job.attempts + 1, job.retry
         data = rewritten(job.raw, attempts=made)
         if _is_last(retry, error, made):
-            return Failed(error, made), self.dead(
-                claim.id, claim.token, data, error, attempt=made, took_s=settled.took_s
-            )
+            return self._last(settled, error, data)
         route = ""
         if _is_one_of(error, retry.reroute_on):
             avoid = tuple(sorted({*job.target.avoid, self._worker}))
@@ -78,6 +80,20 @@ class Records:
         reason = type(error).__name__
         record = ("retry", claim.id, claim.token, data, result, pause, route, reason, made)
         return Retried(error, made, pause), record
+
+    def _last(
+        self, settled: Settled[Job], error: BaseException, data: bytes | None = None
+    ) -> tuple[Stored, Record]:
+        claim, made = settled.claim, settled.claim.work.attempts + 1
+        record = self.dead(
+            claim.id,
+            claim.token,
+            claim.work.raw if data is None else data,
+            error,
+            attempt=made,
+            took_s=settled.took_s,
+        )
+        return Failed(error, made), record
 
     def dead(
         self,

@@ -30,7 +30,7 @@ local function dead_letter_unreadable(line, now, id, why, queue)
     return
   end
   local reason, name = 'MALFORMED', 'Malformed'
-  local sentence = 'the job data must be a JSON object with a type'
+  local sentence = 'the job data must be a JSON object with a type, of whole characters and at most 1000 levels'
   if why == 'gone' then
     reason, name = 'NO_DATA', 'NoData'
     sentence = 'there is nothing under ' .. line.data .. id
