@@ -12,8 +12,10 @@ from waystation.pipeline.spark.session import SessionOptions, build_session
 
 JAVA = (
     "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MetaspaceSize=256m -XX:ReservedCodeCacheSize=240m"
+    " -Xss512k"
 )
-"""What lets Java start fast, and keeps it from running out of room for compiled code."""
+"""What lets Java start fast, and keeps it from running out of room for compiled code. The stack is
+smaller than on any machine, so that what needs a large one fails on every machine."""
 SMALL = SessionOptions(
     master="local[2]",
     shuffle_partitions=2,

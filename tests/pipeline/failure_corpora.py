@@ -320,6 +320,63 @@ def _traced(
     return corpus
 
 
+NAMED = (
+    "KeyError: 'price'",
+    "KeyError: 'customer_id'",
+    "TypeError: Cannot read properties of undefined (reading 'email')",
+    "TypeError: Cannot read properties of undefined (reading 'total')",
+    'java.lang.NullPointerException: Cannot invoke "User.getId()" because "user" is null',
+    'java.lang.NullPointerException: Cannot invoke "Order.total()" because "order" is null',
+    'duplicate key value violates unique constraint "orders_pkey"',
+    'duplicate key value violates unique constraint "users_email_key"',
+    "401, message='Unauthorized', url='https://api.example/v1/{n}'",
+    "503, message='Service Unavailable', url='https://api.example/v1/{n}'",
+    "404 Client Error: Not Found for url: https://api.example/users/{n}",
+    "500 Server Error: Internal Server Error for url: https://api.example/users/{n}",
+    "Error code: 400 - {{'error': {{'message': 'Invalid value {n}', 'code': None}}}}",
+    "Error code: 500 - {{'error': {{'message': 'Request {id}', 'code': None}}}}",
+    "Request failed with status code 404",
+    "Request failed with status code 429",
+    "AttributeError: 'NoneType' object has no attribute 'get'",
+    "AttributeError: 'NoneType' object has no attribute 'items'",
+    "AttributeError: 'Order' object has no attribute 'get'",
+    "Command failed: Exit code 137",
+    "Command failed: Exit code 1",
+    "PermissionError: [Errno 13] Permission denied: '/srv/{n}/{id}'",
+    "OSError: [Errno 28] No space left on device: '/srv/{n}/{id}'",
+    "ModuleNotFoundError: No module named 'shop.mail'",
+    "ModuleNotFoundError: No module named 'shop.pay'",
+    "The model gpt-{model} is overloaded, request {id}",
+    "user '{word}' not found in tenant '{word}'",
+    "Duplicate entry '{word}' for key 'users.email'",
+    "Duplicate entry '{word}' for key 'orders.PRIMARY'",
+    'column "total" of relation "orders" does not exist',
+    'column "price" of relation "orders" does not exist',
+    "TimeoutError: no answer after {n} ms from 10.0.{n}.7",
+    "ReferenceError: orders is not defined",
+    "missing 1 required positional argument: 'email'",
+    "missing 1 required positional argument: 'name'",
+    "lock of job {n} was lost",
+    "job {id} stalled more than {n} times",
+    "upstream answered HTTP/1.1 502 after {n} ms",
+    "upstream answered HTTP/1.1 504 after {n} ms",
+    "rate limit of tenant {id} is used up",
+)
+"""Messages in which names of a program and numbers of a protocol are kinds, and values are not."""
+
+
+def _named(dice: random.Random) -> list[Message]:
+    def said(cause: int) -> str:
+        return NAMED[cause].format(
+            n=dice.randrange(100),
+            id=text(dice, HEX, 12),
+            model=dice.choice(("4o", "4.1", "5", "3.5")),
+            word=text(dice, string.ascii_lowercase, dice.randint(3, 9)),
+        )
+
+    return [Message(cause, said(cause)) for cause in dice.choices(range(len(NAMED)), k=MANY)]
+
+
 def _weights() -> list[float]:
     """Some causes occur often, most seldom."""
     return [1 / (1 + cause) ** 0.5 for cause in range(len(CAUSES))]
@@ -333,4 +390,5 @@ CORPORA: dict[str, Callable[[random.Random], list[Message]]] = {
     "IPv6": _plain(ADDRESSES),
     "Python tracebacks": _traced(PYTHON_ERRORS, python),
     "Node stacks": _traced(NODE_ERRORS, node),
+    "names": _named,
 }

@@ -1,12 +1,14 @@
 """Fingerprints of failures: error messages with ids, numbers, paths and quotations masked.
 
 A message is cut to the line with the error, and every word that looks like a value is masked by its
-shape, because ids, tokens and names cannot be listed. The patterns mean the same to Python and to
-Java, whose `$1` is Python's first group.
+shape, because ids, tokens and names cannot be listed. What names a part of a program or of a
+protocol stays: a quoted key, attribute or constraint, the status of an HTTP answer, an exit code.
 """
 
 import hashlib
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 LONGEST = 200
@@ -20,6 +22,9 @@ class Mask(NamedTuple):
 
     pattern: str
     replacement: str
+    """Its `\\1` is the first group of the pattern."""
+    spared: str = ""
+    """What such values look like and is none: it stays as it is."""
 
 
 _B, _E = "(?<![A-Za-z0-9])", "(?![A-Za-z0-9])"
@@ -37,6 +42,31 @@ _ODD = rf"(?:[A-Z]{{2}}[a-z]+[A-Z]{{2}}|{_CONSONANT}{{7}})"
 """Letters that no identifier has: two pairs of capitals, or seven consonants."""
 _HOLE = "<(?:id|n)>"
 _JOINT = "[-_.:+/=]"
+
+_STATUS = (
+    # `status code 404`, `statusCode=404`, `HTTP/1.1 502`, `Error code: 400`
+    r"(?:[Ss]tatus(?:[ _-]?[Cc]ode)?|(?:[Ee]rror|[Rr]esponse)[ _-]?[Cc]ode|HTTP(?:/[\d.]+)?)"
+    r"[ :=]{1,2}[1-5]\d\d(?![\d.,]\d|\d)"
+    # `503, message='Service Unavailable'`, `404 Client Error`
+    rf"|{_B}[1-5]\d\d(?=, message=| (?:Client|Server) Error\b)"
+    # `Exit code 137`, `exit status 1`, `exited with code 2`, `[Errno 13]`
+    r"|(?:[Ee]xit(?:ed)?(?: with)? (?:code|status)|[Ee]rrno)[ :=]{1,2}-?\d{1,3}(?![\d.,]\d|\d)"
+)
+"""Numbers that are kinds of failures, with the words that say so."""
+_CODE = rf"{_NAME_PART}(?:_{_NAME_PART})+|[\w$.]+\(\)|[a-z]{{3,}}(?:[A-Z][a-z]{{2,}})+"
+"""What only programs have: `customer_id`, `User.getId()`, `amountMinor`."""
+_BEFORE_A_NAME = (
+    r"(?:KeyError:|(?:reading|attribute|column|constraint|field|key|property|argument|parameter"
+    r"|option|named|function|method|relation|table|index|type|class)s?:?)"
+)
+_BEHIND_A_NAME = r" (?:object\b|is null\b|is not defined|is undefined|is required)"
+
+
+def _names_in(mark: str) -> str:
+    """Quotations that name a part of a program, by their shape or by the words around them."""
+    name = rf"{mark}[A-Za-z_$][\w$.-]{{0,60}}(?:\(\))?{mark}"
+    return rf"{mark}(?:{_CODE}){mark}|\b{_BEFORE_A_NAME} {name}|{name}(?={_BEHIND_A_NAME})"
+
 
 MASKS = (
     Mask(r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]*+://[^\s'\"<>]+", "<url>"),
@@ -79,8 +109,8 @@ MASKS = (
         "<path>",
     ),
     Mask(rf"{_B}0x{_HEX}+{_E}", "<id>"),
-    Mask(r"'[^']{0,200}'", "<text>"),
-    Mask(r'"[^"]{0,200}"', "<text>"),
+    Mask(r"'[^']{0,200}'", "<text>", spared=_names_in("'")),
+    Mask(r'"[^"]{0,200}"', "<text>", spared=_names_in('"')),
     # A number with its unit.
     Mask(
         rf"(?<![\w-])(?:\d+(?:[.,]\d+)*(?=(?:[num\u00b5]?s|min|secs?|seconds|[KMGTk]i?B|bytes|px){_E})"
@@ -98,7 +128,7 @@ MASKS = (
     Mask(
         rf"{_B}((?:[a-z]{{1,8}}_){{1,3}}|[A-Z]{{1,8}}_)(?!(?:[a-z]+|[A-Z]+)\d{{1,3}}{_E})"
         rf"(?=[A-Za-z]*\d|[a-z]+[A-Z]|[A-Z]+[a-z])[A-Za-z0-9]{{6,}}{_E}",
-        "$1<id>",
+        r"\1<id>",
     ),
     # Letters and digits mixed, and long, unless it is a word with a number behind it.
     Mask(
@@ -114,21 +144,18 @@ MASKS = (
         "<id>",
     ),
     Mask(rf"{_B}(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{{5,7}}{_E}", "<id>"),
+    # A version with a letter, beside those without: gpt-4o, gpt-4.1.
+    Mask(rf"(?<=[A-Za-z]-)\d{{1,2}}[a-z]{_E}", "<n>"),
     # A mixed part of something that is joined by - or _: the a62 of a62-z.
     Mask(
         rf"{_B}(?:(?<=[-_])|(?=[A-Za-z0-9]+[-_][A-Za-z0-9<]))(?=[A-Za-z]*\d)(?=\d*[A-Za-z])"
         rf"(?![A-Za-z]{{3,}}\d+{_E})[A-Za-z0-9]+{_E}",
         "<id>",
     ),
-    # A number, unless it is the status of an answer over HTTP.
-    Mask(
-        r"(?<!\d)(?!(?:(?<=[Ss]tatus )|(?<=[Ss]tatus code )|(?<=HTTP ))[1-5]\d\d(?![\d.,]\d|\d))"
-        r"\d+(?:[.,]\d+)*",
-        "<n>",
-    ),
+    Mask(r"(?<!\d)\d+(?:[.,]\d+)*", "<n>", spared=_STATUS),
     # What is joined to a masked value and is no word of its own belongs to it.
     Mask(rf"{_HOLE}-(?:[A-Za-z]+<n>|{_CONSONANT}{{4,6}}){_E}", "<id>"),
-    Mask(rf"({_HOLE})(?:[-_][A-Za-z]{_E})+", "$1"),
+    Mask(rf"({_HOLE})(?:[-_][A-Za-z]{_E})+", r"\1"),
     Mask(rf"{_B}(?:[A-Za-z][-_])++(?={_HOLE})", ""),
     Mask(rf"(?:{_HOLE}{_JOINT}*)*<id>(?:{_JOINT}*{_HOLE})*", "<id>"),
     Mask(r"<n>(?:[-_:/]<n>)+", "<n>"),
@@ -168,8 +195,8 @@ def error_line(reason: str) -> str:
 def signature(reason: str) -> str:
     """The message with ids, numbers, paths and quotations masked."""
     text = error_line(reason)[:2000]
-    for pattern, replacement in _COMPILED:
-        text = pattern.sub(replacement, text)
+    for mask in _MASKING:
+        text = mask(text)
     return text.strip(" ")[:LONGEST]
 
 
@@ -180,7 +207,7 @@ def error_class(reason: str) -> str | None:
 
 def fingerprint(reason: str) -> str:
     """A short hash of the signature."""
-    return hashlib.sha256(signature(reason).encode()).hexdigest()[:16]
+    return hashlib.sha256(signature(reason).encode(errors="replace")).hexdigest()[:16]
 
 
 def _raised(reason: str) -> str | None:
@@ -197,11 +224,15 @@ def _raised(reason: str) -> str | None:
 
 
 def _found(pattern: str, text: str) -> str | None:
-    # As in Java, `\w` and `\d` are ASCII.
     found = re.search(pattern, text, re.ASCII)
     return found[1] or None if found else None
 
 
-_COMPILED = [
-    (re.compile(mask.pattern, re.ASCII), mask.replacement.replace("$1", r"\1")) for mask in MASKS
-]
+def _masking(mask: Mask) -> Callable[[str], str]:
+    if not mask.spared:
+        return partial(re.compile(mask.pattern, re.ASCII).sub, mask.replacement)
+    either = re.compile(f"(?P<spared>{mask.spared})|{mask.pattern}", re.ASCII)
+    return partial(either.sub, lambda found: found["spared"] or mask.replacement)
+
+
+_MASKING = [_masking(mask) for mask in MASKS]

@@ -33,6 +33,9 @@ _CONNECT_S = 30.0
 _SOURCES = (Events, Jobs, RedisStreams, Archive, BronzeSink, DeltaSink)
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _DAEMON = "spark.python.daemon.module"
+_STACK = "-Xss4m"
+"""Stack of Java's threads, for plans that are deep: Java's own default is 1 MB on x86-64 and 2 MB
+on aarch64, and a task that needs more ends Spark."""
 _SETTING = re.compile(r"^\s*(spark\.[^\s=:]+)\s*[\s=:]\s*(.*?)\s*$")
 
 
@@ -61,6 +64,8 @@ class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 PREFERRED = {
     "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": _STACK,
+    "spark.executor.extraJavaOptions": _STACK,
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
     "spark.sql.catalogImplementation": "in-memory",
