@@ -123,6 +123,23 @@ async def test_turns_that_went_to_others_meanwhile_are_not_lost(hands: Hands, la
     assert await hands.admit() == ["g"]
 
 
+@pytest.mark.parametrize("lane", [Lane.NORMAL, Lane.VIP])
+async def test_taking_it_back_looks_at_nobody_else(hands: Hands, lane: Lane) -> None:
+    """Whoever leaves and comes back in a loop must not make the store walk through the line."""
+    await hands.open(max_queue_size=0)
+    await hands.join_all(*(f"v{each}" for each in range(200)), lane=lane)
+    await leave(hands, "v199")
+    lists = hands.keys.normal_list, hands.keys.vip_list
+    before = [await hands.redis.lrange(key, 0, -1) for key in lists]
+    await hands.redis.config_resetstat()
+    assert isinstance(await rejoin(hands, "v199"), Waiting)
+    assert [await hands.redis.lrange(key, 0, -1) for key in lists] == before
+    used = await hands.redis.info("commandstats")
+    assert (
+        not {f"cmdstat_{each}" for each in ("lpos", "linsert", "zmscore", "zrange")} & used.keys()
+    )
+
+
 async def test_a_turn_that_was_given_up_is_the_next_one_again(hands: Hands) -> None:
     await hands.open(admission_rate=1, burst=1)
     await hands.join_all("a", "b", "c")

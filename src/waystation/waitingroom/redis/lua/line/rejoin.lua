@@ -1,9 +1,8 @@
 --- Give somebody who left a short while ago the old place again.
 --- keys  meta position owner positions elevated vip premium prequeue early_elevated early_vip
---- keys  early_premium normal_list elevated_list vip_list premium_list recovered admitted missed
---- keys  sessions_expiry heartbeat stays events stats
+--- keys  early_premium recovered admitted missed sessions_expiry heartbeat stays events stats
 --- args  queue id proof now
---- uses  instant_us format_int emit_event count visitor_status lane_ahead first_of_lane learn
+--- uses  instant_us format_int emit_event count visitor_status learn
 local set = redis.call('HMGET', meta, 'phase', 'starts_us', 'missed_s', 'events_cap', 'position_ttl_s',
   'rejoin_s')
 local us = instant_us(now)
@@ -40,16 +39,8 @@ if from == 'next' then redis.call('ZADD', recovered, order, id) end
 if from == 'line' then
   redis.call('ZADD', positions, order, id)
   if lane > 0 then redis.call('ZADD', room.upper[lane], order, id) end
+  -- The lane's list may lack them by now; whoever gives turns finds that out from the sorted sets.
   learn(stays, 'gone', -1)
-  -- The list still has them, unless turns were given past their place meanwhile.
-  local list = ({ [0] = normal_list, elevated_list, vip_list, premium_list })[lane]
-  if not redis.call('LPOS', list, id) then
-    local ahead = lane_ahead(positions, room.upper, lane, id, order)
-    local before = ahead > 0 and first_of_lane(positions, room.upper, lane, ahead) or {}
-    if #before == 0 or redis.call('LINSERT', list, 'AFTER', before[#before], id) < 1 then
-      redis.call('LPUSH', list, id)
-    end
-  end
 end
 redis.call('HDEL', position, 'left_us', 'left_from', 'left_order', 'left_lane')
 redis.call('HSET', position, 'status', 'waiting', 'last_heartbeat', seconds)

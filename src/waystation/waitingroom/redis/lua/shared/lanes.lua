@@ -33,9 +33,9 @@ end
 --- The first so many of a lane, straight from the sorted sets; bounded by how far it looks.
 local function first_of_lane(positions, upper, lane, wanted)
   if lane > 0 then return redis.call('ZRANGE', upper[lane], 0, wanted - 1) end
-  local found, from = {}, 0
+  local found, from, size = {}, 0, math.min(1000, wanted + 50)
   while #found < wanted and from < 20000 do
-    local page = redis.call('ZRANGE', positions, from, from + 999)
+    local page = redis.call('ZRANGE', positions, from, from + size - 1)
     if #page == 0 then break end
     local elsewhere = {}
     for other = 1, 3 do elsewhere[other] = redis.call('ZMSCORE', upper[other], unpack(page)) end
@@ -43,15 +43,16 @@ local function first_of_lane(positions, upper, lane, wanted)
       local normal = not (elsewhere[1][at] or elsewhere[2][at] or elsewhere[3][at])
       if normal and #found < wanted then found[#found + 1] = id end
     end
-    from = from + 1000
+    from = from + size
   end
   return found
 end
 
 --- Take the first so many who still wait off a lane's list.
 --- uses  lane_ahead first_of_lane
--- The list is quick but may hold ghosts, or lack people when somebody has cut it; the sorted sets
--- are the truth. If those taken are not the first of the lane, the sets say who is.
+-- The list is quick but may hold ghosts, or lack people: who left and came back, or stood here before
+-- a draw. The sorted sets are the truth. If those taken are not the first of the lane, the sets say
+-- who is, and whoever was taken too early goes back to the front of the list.
 local function take_first(positions, upper, lane, list, wanted)
   local found, seen, popped = {}, {}, 0
   while #found < wanted and popped < 5000 do
@@ -75,10 +76,15 @@ local function take_first(positions, upper, lane, list, wanted)
   end
   local first = first_of_lane(positions, upper, lane, wanted)
   if #first == 0 then return {} end
-  local scores = redis.call('ZMSCORE', positions, unpack(first))
-  found = {}
-  for at, id in ipairs(first) do found[at] = { id, scores[at] } end
-  return found
+  local scores, people = redis.call('ZMSCORE', positions, unpack(first)), {}
+  for at, id in ipairs(first) do
+    people[at] = { id, scores[at] }
+    seen[id] = nil
+  end
+  for at = #found, 1, -1 do
+    if seen[found[at][1]] then redis.call('LPUSH', list, found[at][1]) end
+  end
+  return people
 end
 
 --- Take so many of a lane by chance, everybody with the same chance.
