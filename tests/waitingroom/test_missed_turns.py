@@ -3,7 +3,7 @@
 import pytest
 
 from tests.waitingroom.hands import Hands
-from waystation.waitingroom.visitor import Gone, Late, Returned
+from waystation.waitingroom.visitor import Called, Gone, Late, Returned
 
 
 async def test_a_missed_turn_can_be_taken_back_at_the_old_place(hands: Hands) -> None:
@@ -51,3 +51,29 @@ async def test_a_turn_that_is_lost_is_no_place_to_leave(hands: Hands, swept: boo
     await hands.admit()
     await hands.expire()
     assert (await hands.event_names("a"))[-2:] == ["missed", "expired"]
+
+
+async def test_a_shorter_claim_window_counts_for_the_next_one_and_frees_the_seat(
+    hands: Hands,
+) -> None:
+    """F11: neither rounds that called nobody nor windows of before hold it back."""
+    await hands.open(admission_rate=1, burst=1, claim_window=120, max_active=3)
+    await hands.join("first")
+    for _ in range(5):
+        await hands.clock.advance(1)
+        await hands.admit()
+    await hands.room.store.write({"claim_window_s": "10"})
+    await hands.join("next")
+    await hands.clock.advance(1)
+    assert await hands.admit() == ["next"]
+    now_ms = hands.clock.now_ms()
+    first, status = await hands.status("first"), await hands.status("next")
+    assert isinstance(status, Called)
+    assert isinstance(first, Called)
+    assert status.until_ms == now_ms + 10_000
+    # Whoever was promised longer has longer.
+    assert first.until_ms > now_ms + 100_000
+    await hands.clock.advance(10)
+    await hands.admit()
+    assert isinstance(await hands.status("next"), Late)
+    assert (await hands.room.state()).free == 2

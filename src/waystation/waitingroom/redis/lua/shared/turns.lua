@@ -4,14 +4,15 @@
 local function give_turns(room, set, line, turns, only)
   local called = {}
   if turns <= 0 then return called end
-  local window_ends = room.now + (tonumber(set[9]) or 120) * 1000000
-  -- Unique and rising, so that the order of the calls is known for as long as anybody may return.
-  local over = math.max(window_ends, (tonumber(redis.call('HGET', line.state, 'over_us')) or 0) + 1)
+  local window = (tonumber(set[9]) or 120) * 1000000
+  -- Unique and rising, so that the order of the calls is known for as long as anybody may return. It
+  -- is kept apart from the ends of the windows: a shorter window ends before those of earlier calls.
+  local at_us = math.max(room.now, (tonumber(redis.call('HGET', line.state, 'called_us')) or 0) + 1)
 
   local function call(id, score, lane)
     called[#called + 1] = id
-    redis.call('ZADD', room.admitted, format_int(over), id)
-    over = over + 1
+    redis.call('ZADD', room.admitted, format_int(at_us + window), id)
+    at_us = at_us + 1
     emit_event(room, 'admitted', id, 'lane', lane, 'seq', format_int(score),
       'waited', format_int(math.max(0, room.now - math.max(score, tonumber(set[15]) or 0)) / 1000))
   end
@@ -55,7 +56,8 @@ local function give_turns(room, set, line, turns, only)
       end
     end
   end
-  redis.call('HSET', line.state, 'over_us', format_int(over), 'c0', credits[0], 'c1', credits[1],
+  if #called == 0 then return called end
+  redis.call('HSET', line.state, 'called_us', format_int(at_us - 1), 'c0', credits[0], 'c1', credits[1],
     'c2', credits[2], 'c3', credits[3])
   count(line.stats, 'total_admitted', #called)
   record_waits(line.stats, waits)
