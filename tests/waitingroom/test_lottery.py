@@ -1,6 +1,12 @@
 """The draw at the start of a sale, and how anybody checks it."""
 
+import asyncio
+import contextlib
+import itertools
 import math
+import random
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 import msgspec
 import pytest
@@ -8,8 +14,10 @@ import pytest
 from tests.waitingroom.hands import Hands
 from waystation.core.errors import InvalidInput, WrongState
 from waystation.waitingroom.operating import lottery
-from waystation.waitingroom.operating.lottery import Proof
+from waystation.waitingroom.operating.lottery import Lottery, Proof
 from waystation.waitingroom.redis import scripts
+from waystation.waitingroom.redis.store import RoomStore
+from waystation.waitingroom.room import Room
 from waystation.waitingroom.visitor import Prequeued, Waiting
 
 SEED, SECRET = "ab" * 32, "cd" * 32
@@ -97,23 +105,93 @@ async def test_a_seed_once_announced_stays(hands: Hands) -> None:
     assert await hands.lottery.announce("cd" * 32) == lottery.commit(SEED)
 
 
-async def test_nobody_sees_half_a_draw_and_a_crash_changes_nothing(hands: Hands) -> None:
+class Frozen(Exception):
+    """The process stops here."""
+
+
+def stepwise(monkeypatch: pytest.MonkeyPatch, before: Callable[[], Awaitable[None]]) -> None:
+    """Have something happen before each step of a draw, which is made of small ones."""
+    monkeypatch.setattr(lottery, "BATCH", 4)
+    monkeypatch.setattr(lottery, "PAGE", 5)
+
+    def passing(step: Callable[..., Any]) -> Callable[..., Any]:
+        async def passed(*given: Any, **more: Any) -> Any:
+            await before()
+            return await step(*given, **more)
+
+        return passed
+
+    for name in ("begin_draw", "draw", "end_draw"):
+        monkeypatch.setattr(scripts, name, passing(getattr(scripts, name)))
+    monkeypatch.setattr(RoomStore, "ask", passing(RoomStore.ask))
+
+
+class Turns:
+    """Lets tasks take one step each, in an order that dice decide."""
+
+    def __init__(self, dice: random.Random) -> None:
+        self._dice = dice
+        self._held: dict[Any, asyncio.Event] = {}
+
+    async def wait(self) -> None:
+        """Wait until it is this task's turn."""
+        event = self._held[asyncio.current_task()] = asyncio.Event()
+        await event.wait()
+
+    async def run(self, *work: Coroutine[Any, Any, Any]) -> None:
+        """See all of them through."""
+        tasks = [asyncio.create_task(each) for each in work]
+        while not all(task.done() for task in tasks):
+            await asyncio.sleep(0)
+            if self._held and all(task.done() or task in self._held for task in tasks):
+                self._held.pop(self._dice.choice(list(self._held))).set()
+        for task in tasks:
+            with contextlib.suppress(WrongState):
+                task.result()
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_two_processes_draw_at_once_and_the_outcome_is_that_of_one(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """F39: the second one at the same moment, one step here and one step there."""
+    await gathered(hands, *(f"v{each}" for each in range(18)))
+    other = Lottery(Room(hands.room.name, hands.store, clock=hands.clock))
+    turns = Turns(random.Random(seed))
+    with monkeypatch.context() as once:
+        stepwise(once, turns.wait)
+        await turns.run(hands.lottery.draw(beacon="first"), other.draw(beacon="second"))
+    drawn = await hands.lottery.drawn()
+    lottery.verify(await hands.lottery.proof(), drawn)
+    assert await hands.admit() == hands.names(drawn)
+    seen = await hands.room.state()
+    assert (seen.phase, seen.early, seen.waiting) == ("open", 0, 0)
+
+
+@pytest.mark.parametrize("at", range(1, 11))
+async def test_nobody_sees_half_a_draw_and_a_crash_changes_nothing(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
     """F39: everybody still waits for the start until the last one has a place."""
-    names = [f"v{each}" for each in range(30)]
-    await gathered(hands, *names)
-    client = await hands.room.store.client()
-    seed, beacon, count, opened, _ = await scripts.begin_draw(
-        client, hands.keys, beacon="b", wait=0, now=hands.room.store.now()
-    )
-    key = lottery.draw_key(seed, count=int(count), beacon=beacon)
-    ids = {place.id for place in hands.places.values()}
-    placed = lottery.order(key, ids)
-    first = int(opened) - 2**lottery.SCORE_BITS
-    worst = [part for number, id in reversed(placed[-7:]) for part in (id, first + number)]
-    await scripts.draw(client, hands.keys, now=hands.room.store.now(), people=worst)
+    await gathered(hands, *(f"v{each}" for each in range(18)))
+
+    steps = itertools.count()
+
+    async def stop() -> None:
+        if next(steps) == at:
+            raise Frozen
+
+    with monkeypatch.context() as once:
+        stepwise(once, stop)
+        with pytest.raises(Frozen):
+            await hands.lottery.draw(beacon="b")
     await hands.join("late")
-    assert isinstance(await hands.status("v0"), Prequeued)
-    assert isinstance(await hands.status("late"), Prequeued)
+    for name in ("v0", "v17", "late"):
+        status = await hands.status(name)
+        assert isinstance(status, Prequeued)
+        assert status.early == 18
+    seen = await hands.room.state()
+    assert seen.early + seen.waiting == 19
     assert await hands.admit() == []
 
     await hands.lottery.draw(beacon="another")
@@ -121,6 +199,32 @@ async def test_nobody_sees_half_a_draw_and_a_crash_changes_nothing(hands: Hands)
     assert proof.beacon == "b"
     lottery.verify(proof, await hands.lottery.drawn())
     assert (await hands.admit())[-1] == "late"
+
+
+async def test_a_draw_overtakes_nobody_who_stood_in_line_before(hands: Hands) -> None:
+    """F39: those of before first, then those who were drawn, then whoever came later."""
+    await hands.open(admission_rate=0, max_active=100)
+    await hands.join_all("early", "earlier")
+    await hands.join("premium", lane=3)
+    before = await hands.status("earlier")
+    await hands.control.schedule(hands.clock.now_ms() + 60_000)
+    await hands.lottery.announce(SEED)
+    crowd = [f"v{each}" for each in range(20)]
+    await hands.join_all(*crowd)
+    await hands.clock.advance(60)
+    await hands.lottery.draw()
+    await hands.join("late")
+    after = await hands.status("earlier")
+    assert isinstance(before, Waiting)
+    assert isinstance(after, Waiting)
+    assert after.ahead == before.ahead == 1
+    await hands.control.set_rate(1)
+    called = list[str]()
+    for _ in range(24):
+        await hands.clock.advance(1)
+        called += await hands.admit()
+    normal = [name for name in called if name != "premium"]
+    assert normal == ["early", "earlier", *hands.names(await hands.lottery.drawn()), "late"]
 
 
 async def test_nobody_slips_out_of_a_draw_that_has_counted_them(hands: Hands) -> None:

@@ -19,6 +19,7 @@ from hypothesis.stateful import (
 
 from tests.waitingroom.hands import Hands
 from waystation.core.store.connection import connect
+from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.visitor import (
     Begun,
     Called,
@@ -45,6 +46,7 @@ class Rooms(RuleBasedStateMachine):
         super().__init__()
         self.loop = asyncio.new_event_loop()
         self.people = 0
+        self.turn = 0
         self.order: dict[str, tuple[int, int]] = {}
         """Lane and number of everybody who ever joined."""
         self.called: dict[str, int] = {}
@@ -94,8 +96,13 @@ class Rooms(RuleBasedStateMachine):
         entry = self.do(self.hands.room.join(JoinRequest(key=name, secret=name, lane=lane)))
         if isinstance(entry, Joined):
             self.hands.places[name] = entry.place
-            self.order[name] = (lane, self.people)
             self.people += 1
+            self.stands(name, lane)
+
+    def stands(self, name: str, lane: int) -> None:
+        """Somebody stands behind everybody who stood in line before."""
+        self.order[name] = (lane, self.turn)
+        self.turn += 1
 
     @rule(number=st.integers(0, 50))
     def join_again(self, number: int) -> None:
@@ -110,8 +117,8 @@ class Rooms(RuleBasedStateMachine):
             if isinstance(entry, Joined):
                 again = f"v{self.people}"
                 self.hands.places[again] = entry.place
-                self.order[again] = (Lane.NORMAL, self.people)
                 self.people += 1
+                self.stands(again, Lane.NORMAL)
                 # Whoever joins anew under an old key answers to the old secret.
                 self.gone.add(again)
                 self.do(self.hands.room.leave(entry.place, name))
@@ -196,6 +203,26 @@ class Rooms(RuleBasedStateMachine):
     @rule(stands=st.booleans())
     def pause_or_resume(self, stands: bool) -> None:
         self.do(self.hands.control.pause() if stands else self.hands.control.resume())
+
+    @rule(window=st.sampled_from([5, 20]))
+    def change_the_claim_window(self, window: int) -> None:
+        self.do(self.hands.room.store.write({"claim_window_s": str(window)}))
+
+    @rule()
+    def gather(self) -> None:
+        if self.do(self.hands.room.state()).phase != "open":
+            return
+        self.do(scripts.forget_draw(self.store.redis, self.hands.keys))
+        self.do(self.hands.lottery.announce())
+        self.do(self.hands.control.schedule(self.hands.clock.now_ms() + 1000))
+
+    @rule()
+    def draw(self) -> None:
+        if self.do(self.hands.room.state()).phase != "prequeue":
+            return
+        self.do(self.hands.lottery.draw())
+        for name in self.hands.names(self.do(self.hands.lottery.drawn())):
+            self.stands(name, self.order[name][0])
 
     @rule()
     def lose_the_list(self) -> None:

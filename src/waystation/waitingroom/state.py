@@ -95,7 +95,8 @@ def read_state(queue_id: str, raw: Any) -> RoomState:
         epoch=int(fields.get("epoch", 1)),
         phase=fields.get("phase", "open"),
         lanes=(normal, elevated, vip, premium),
-        early=int(early),
+        # While lots are drawn, some of the pre-queue stand in line already.
+        early=int(early) - int(kept.get("placed", 0)),
         returned=int(returned),
         called=int(called),
         late=int(late),

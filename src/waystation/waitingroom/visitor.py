@@ -72,6 +72,8 @@ class Prequeued(msgspec.Struct, frozen=True, kw_only=True):
     """When it opens, in milliseconds since 1970; None when that is not planned."""
     early: int
     """Visitors who came before the room opened."""
+    ahead: int = 0
+    """Those of them who came before this one; where lots are drawn it says nothing."""
 
     @property
     def starts_at(self) -> datetime | None:

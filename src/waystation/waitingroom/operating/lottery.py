@@ -21,7 +21,6 @@ from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.room import Room
 
 SCORE_BITS = 44
-"""Scores stay below the instant of the draw, so that whoever comes later stands behind."""
 BATCH = 500
 PAGE = 5000
 WITNESS_S = 120
@@ -151,21 +150,29 @@ class Lottery:
             entrants = digest_of(sorted(early))
             await self._store.ask("HSETNX", keys.lottery, "entrants", entrants)
             return int(count)
+        ids = sorted(early, key=lambda id: (early[id], id))
         if seed:
             key = draw_key(seed, count=int(count), beacon=beacon)
-            # All scores lie before the draw and keep the order of the numbers.
-            first = int(opened) - 2**SCORE_BITS
-            placed = [(first + number, id) for number, id in order(key, early)]
-        else:
-            placed = sorted((joined, id) for id, joined in early.items())
-        for end in range(len(placed), 0, -BATCH):
-            batch = placed[max(0, end - BATCH) : end]
-            flat = [part for at, id in reversed(batch) for part in (id, at)]
-            await scripts.draw(client, keys, now=now, people=flat)
+            ids = [id for _, id in order(key, early)]
+        await self._place(ids, opened)
+        digest = digest_of(ids)
         await scripts.end_draw(
-            client, keys, queue=self._room.queue_id, digest=await self._digest(), now=now
+            client, keys, queue=self._room.queue_id, opened=opened, digest=digest, now=now
         )
         return int(count)
+
+    async def _place(self, ids: Sequence[str], opened: str) -> None:
+        """Put everybody in line, from the last to the first; several processes share the work."""
+        client, keys = await self._store.client(), self._store.keys
+        placed = 0
+        while 0 <= placed < len(ids):
+            last = len(ids) - placed
+            people = list[str | int]()
+            for rank in range(last - 1, max(0, last - BATCH) - 1, -1):
+                people += (ids[rank], int(opened) + rank)
+            placed = await scripts.draw(
+                client, keys, opened=opened, placed=placed, now=self._store.now(), people=people
+            )
 
     async def reveal(self, secret: str) -> bool:
         """Mix the witness's secret into the draw, 32 bytes in hex; False when that was done.
@@ -221,9 +228,3 @@ class Lottery:
             if len(page) < 2 * PAGE:
                 break
         return found
-
-    async def _digest(self) -> str:
-        ids: list[str] = []
-        while page := await self.drawn(len(ids)):
-            ids += page
-        return digest_of(ids)

@@ -67,9 +67,12 @@ def parse_status(reply: Sequence[str]) -> VisitorStatus:
     match reply:
         case ["waiting", lane, seq, ahead, length]:
             return Waiting(lane=Lane(int(lane)), seq=int(seq), ahead=int(ahead), length=int(length))
-        case ["prequeued", lane, starts, early]:
+        case ["prequeued", lane, starts, early, ahead]:
             return Prequeued(
-                lane=Lane(int(lane)), starts_ms=int(starts) if starts else None, early=int(early)
+                lane=Lane(int(lane)),
+                starts_ms=int(starts) if starts else None,
+                early=int(early),
+                ahead=int(ahead),
             )
         case ["returned", ahead]:
             return Returned(ahead=int(ahead))
@@ -314,15 +317,21 @@ async def reveal(redis: Client, keys: RoomKeys, *, secret: str, digest: str) -> 
 
 @script(reply=int)
 async def draw(
-    redis: Client, keys: RoomKeys, *, now: str | int, people: Sequence[str | int]
+    redis: Client,
+    keys: RoomKeys,
+    *,
+    opened: str,
+    placed: int,
+    now: str | int,
+    people: Sequence[str | int],
 ) -> int:
-    """Put some of the pre-queue in line, the last of them first."""
+    """Put some of the pre-queue in line: how many stand there now; -1 once the draw is over."""
     ...
 
 
 @script(reply=bool)
 async def end_draw(
-    redis: Client, keys: RoomKeys, *, queue: str, digest: str, now: str | int
+    redis: Client, keys: RoomKeys, *, queue: str, opened: str, digest: str, now: str | int
 ) -> bool:
     """Open the room once everybody of the pre-queue stands in line."""
     ...

@@ -8,12 +8,13 @@ if phase ~= 'prequeue' and phase ~= 'drawing' then
 end
 local us = instant_us(now)
 if phase == 'prequeue' then
-  -- Nobody who joins from here on may come before those who were here.
+  -- The places that are drawn lie behind everybody who stood in line before, and before whoever
+  -- joins from here on.
+  local people = redis.call('ZCARD', prequeue)
   us = math.max(us, (tonumber(redis.call('HGET', state, 'last_us')) or 0) + 1)
-  redis.call('HSET', state, 'last_us', format_int(us))
+  redis.call('HSET', state, 'last_us', format_int(us + people), 'placed', 0)
   redis.call('HSET', meta, 'phase', 'drawing')
-  redis.call('HSET', lottery, 'beacon', beacon, 'count', redis.call('ZCARD', prequeue),
-    'opened_us', format_int(us))
+  redis.call('HSET', lottery, 'beacon', beacon, 'count', people, 'opened_us', format_int(us))
 end
 local kept = redis.call('HMGET', lottery, 'seed', 'beacon', 'count', 'opened_us', 'witness',
   'revealed', 'forgone')

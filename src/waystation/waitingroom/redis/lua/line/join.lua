@@ -38,12 +38,15 @@ for at = newcomers, #ARGV, 10 do
 end
 
 local inside = redis.call('SCARD', sessions)
-local total = redis.call('ZCARD', positions) + redis.call('ZCARD', prequeue)
+local remembered = redis.call('HMGET', state, 'last_us', 'placed')
+local early = redis.call('ZCARD', prequeue)
+-- While lots are drawn, some of the pre-queue stand in line already.
+local total = redis.call('ZCARD', positions) + early - (tonumber(remembered[2]) or 0)
 local lengths = lane_lengths(positions, room.upper)
 room.lengths = lengths
 local lists = { [0] = normal_list, elevated_list, vip_list, premium_list }
 -- A clock that never stands still or steps back: nobody shares a score, nobody overtakes by it.
-local last = tonumber(redis.call('HGET', state, 'last_us') or 0)
+local last = tonumber(remembered[1]) or 0
 local before = total
 
 local function refuse(one, reason, retry_ms)
@@ -108,7 +111,8 @@ local function admit_to_line(one)
     if lane > 0 then redis.call('ZADD', room.early[lane], score, one.id) end
     emit_event(room, 'delayed', one.id, 'lane', lane, 'seq', score, 'network', one.network,
       'agent', one.agent)
-    return { 'joined', one.id, 'prequeued', lane, room.starts or '', total }
+    early = early + 1
+    return { 'joined', one.id, 'prequeued', lane, room.starts or '', early, early - 1 }
   end
   placed[lane] = placed[lane] or { ids = {}, scores = {}, heard = {} }
   local ids, scores, heard = placed[lane].ids, placed[lane].scores, placed[lane].heard
@@ -122,7 +126,7 @@ local function admit_to_line(one)
   emit_event(room, 'waiting', one.id, 'lane', lane, 'seq', score, 'ahead', first, 'waiting', total,
     'active', inside, 'rate', one.rate, 'model', model, 'network', one.network, 'agent', one.agent)
   if phase == 'drawing' then
-    return { 'joined', one.id, 'prequeued', lane, room.starts or '', total }
+    return { 'joined', one.id, 'prequeued', lane, room.starts or '', early, early }
   end
   return { 'joined', one.id, 'waiting', lane, score, ahead, ahead + 1 }
 end

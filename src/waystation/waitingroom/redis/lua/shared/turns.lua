@@ -107,8 +107,8 @@ local function visitor_status(room, id)
   if returned then return { 'returned', returned } end
   if score or redis.call('ZSCORE', room.prequeue, id) then
     local lane = score and lane_of(room.upper, id) or lane_of(room.early, id)
-    return { 'prequeued', lane, room.starts or '',
-      redis.call('ZCARD', room.prequeue) + redis.call('ZCARD', room.positions) }
+    return { 'prequeued', lane, room.starts or '', redis.call('ZCARD', room.prequeue),
+      redis.call('ZRANK', room.prequeue, id) or redis.call('ZCARD', room.prequeue) }
   end
   local lost = redis.call('ZSCORE', room.missed, id)
   if lost and tonumber(lost) > room.now then return { 'late', format_int(lost / 1000) } end
