@@ -24,6 +24,7 @@ from waystation.pipeline.payloads.rules import Sealer
 from waystation.pipeline.runner import raise_stream_limits
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage.arrow import pq
+from waystation.pipeline.stream_names import streams_of
 
 KEYS = Secret("k1=" + base64.b64encode(bytes(range(32))).decode())
 
@@ -222,8 +223,67 @@ def test_rules_are_applied_before_anything_is_written(
         stored = msgspec.json.decode(each["data"])
         assert stored.keys() == {"mail", "note", "n"}
         assert stored["mail"] == Sealer(KEYS).hashed(data["mail"])
-        assert Sealer(KEYS).opened(stored["note"]) == data["note"]
+        note = msgspec.json.encode(stored["note"]).decode()
+        # The pattern comes after the rule that encrypts.
+        assert msgspec.json.decode(Sealer(KEYS).opened(note)) == data["note"]
         assert each["left_out"] == "data: changed by a rule"
+
+
+SECRETS = Rule(action=Action.DROP, pattern="PLANTED")
+RESULT = msgspec.json.encode({"card": "PLANTED", "long": "x" * 2000}).decode()
+
+
+def plant(store: Redis) -> None:
+    """Write a word into everything of a job that a user can fill, in all products."""
+    said = {"name": "a PLANTED", "failedReason": "PLANTED", "deduplicationId": "PLANTED"}
+    own = {
+        "note": "PLANTED",
+        "json": '{"a":"\\u0050LANTED"}',
+        "odd": '{"a":NaN,"b":"\\u0050LANTED"}',
+    }
+    options = '{"group":{"id":"PLANTED"},"deduplication":{"id":"PLANTED"},"jobId":"PLANTED"}'
+    job = {
+        **dict.fromkeys(("parentKey", "deid", "rjk", "failedReason", "name"), "PLANTED"),
+        "data": RESULT,
+        "opts": options,
+        "returnvalue": RESULT,
+        "progress": RESULT,
+        "stacktrace": '["\\u0050LANTED"]',
+    }
+    stream = "bull:mail:events"
+    store.xadd(stream, {"event": "added", "jobId": "1", **said, **own})
+    store.hset("bull:mail:1", mapping=job)
+    store.rpush("bull:mail:1:logs", "PLANTED")
+    store.xadd(stream, {"event": "progress", "jobId": "1", "data": RESULT})
+    store.xadd(stream, {"event": "completed", "jobId": "1", "returnvalue": RESULT, **said})
+    store.xadd(stream, {"event": "kept", "jobId": "2", **job})
+    for line in ("routing", "files", "waitingroom"):
+        names = streams_of(line)
+        fields = {"reason": "PLANTED", "path": "/in/PLANTED.csv", "key": "PLANTED", **own}
+        shared = {"v": "1", "line": line, "queue": "mail", "subject": "1"}
+        store.xadd(names.key(names.prefix, "mail"), {**shared, "event": "failed", **fields})
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_no_column_of_any_product_is_beside_the_rules(
+    store: Redis, redis_url: str, place: str, keep: bool
+) -> None:
+    plant(store)
+    Following(redis_url, place, keep=keep, rules=[SECRETS]).run()
+    assert files_with(place, "PLANTED") == []
+    lines = rows(place, "select distinct line from events order by line")
+    assert [each["line"] for each in lines] == ["bullmq", "files", "routing", "waitingroom"]
+
+
+@pytest.mark.parametrize("settings", [{"keep": False}, {"limit": 1024}], ids=str)
+def test_results_are_in_payloads_alone(
+    store: Redis, redis_url: str, place: str, settings: dict[str, Any]
+) -> None:
+    for event, field in (("completed", "returnvalue"), ("progress", "data")):
+        store.xadd("bull:mail:events", {"event": event, "jobId": "1", field: RESULT})
+    store.hset("bull:mail:1", mapping={"name": "send", "data": RESULT, "returnvalue": RESULT})
+    Following(redis_url, place, **settings).run()
+    assert files_with(place, "PLANTED") == []
 
 
 def test_a_round_that_is_started_again_adds_nothing(

@@ -216,15 +216,23 @@ def test_a_canary_that_nobody_runs_ends_the_wait_and_adds_no_more(
 def test_jobs_whose_data_is_not_whole_are_counted_and_left(tmp_path: Path) -> None:
     place = str(tmp_path / "history")
     jobs = [failed(0), failed(1, gone=True)]
-    jobs.append(failed(2, data={"n": 2, "mail": "hash:00ff", "order": {"id": 2}}))
+    jobs.append(failed(2, data={"n": 2, "order": {"id": 2}}, form="changed"))
     sealed = Sealer("k1=AAAAAAAAAAAAAAAAAAAAAA==").encrypted("x")
-    jobs.append(failed(3, data={"n": 3, "note": sealed, "order": {"id": 3}}))
+    data = {"n": 3, "note": sealed, "order": {"id": 3}}
+    jobs.append(failed(3, data=data, form="encrypted"))
+    # No text in the data means anything.
+    texts = {"n": 4, "hashed": "hash:00ff", "sealed": sealed, "order": {"id": 4}}
+    jobs.append(failed(4, data=texts))
+    # What is missing besides the data is no reason.
+    jobs += [failed(5, cleaned=True), failed(6, left_out="result has 70000 bytes")]
     lakes.keep(place, jobs, batches=1)
     found = planned(place)
-    assert [each.subject for each in found.jobs] == ["0"]
+    assert sorted(each.subject for each in found.jobs) == ["0", "4", "5", "6"]
+    (plain,) = [each for each in found.jobs if each.subject == "4"]
+    assert msgspec.json.decode(plain.data) == texts
     assert sorted(found.impossible) == [
         "a value was encrypted with the key 'k1', which is not in keys",
-        "data: a rule has hashed a value",
+        "data: changed by a rule",
         "no data: it was removed before it could be read",
     ]
     with Engine(place) as engine:

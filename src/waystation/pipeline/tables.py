@@ -28,11 +28,19 @@ FIELDS = "map<string,string>"
 COUNTS = "map<bigint,bigint>"
 
 
-VERSION = 7
+VERSION = 8
 """Version of all tables together, noted in every commit; raised when a table or a column is added,
 or a column is retired or given another type."""
 RETIRED = {"hourly": frozenset({"wait_sketch", "run_sketch"})}
 """Columns that older versions wrote and this one does not, by table."""
+
+
+class Form(StrEnum):
+    """The form in which the data of a job is kept."""
+
+    PLAIN = "plain"
+    ENCRYPTED = "encrypted"
+    CHANGED = "changed"
 
 
 class Layer(StrEnum):
@@ -179,6 +187,12 @@ PAYLOADS = Table(
         Column("ended", FLAG, "whether it was read after its end"),
         Column("name", TEXT, "name of the job"),
         Column("data", TEXT, "data, as JSON, after the rules"),
+        Column(
+            "form",
+            TEXT,
+            "form of the data: `plain`; `encrypted` where rules encrypt; `changed` when a rule has "
+            "dropped or hashed something",
+        ),
         Column("options", TEXT, "options, as JSON"),
         Column("priority", INT, "priority"),
         Column("delay_ms", LONG, "delay that it was added with or last retried with"),

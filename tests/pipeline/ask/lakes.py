@@ -101,7 +101,12 @@ def _payloads(job: dict[str, Any]) -> list[dict[str, Any]]:
     data = msgspec.json.encode(job["data"]).decode()
     result = None if job["result"] is None else msgspec.json.encode(job["result"]).decode()
     whole = {"name": job["name"], "data": data, "options": "{}", "fields": _declared(job)}
-    return [{**born, **whole}, {**ended, **whole, "result": result}]
+    whole["form"] = job.get("form", "plain")
+    # What the second read has left out, which need not be the data.
+    left_out = {"left_out": job["left_out"]} if job.get("left_out") else {}
+    if job.get("cleaned"):
+        return [{**born, **whole}, {**ended, "left_out": "it was removed before it could be read"}]
+    return [{**born, **whole}, {**ended, **whole, "result": result, **left_out}]
 
 
 def _declared(job: dict[str, Any]) -> list[tuple[str, str]]:

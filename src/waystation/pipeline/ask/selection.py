@@ -67,6 +67,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 
 MERGED = (
     "data",
+    "form",
     "options",
     "priority",
     "delay_ms",
@@ -82,7 +83,10 @@ MERGED = (
     "fields",
     "left_out",
 )
-"""Columns of a job that come from `payloads`: of each the newest that is known."""
+"""Columns of a job that come from `payloads`: of each the newest that is known.
+
+What was left out is said of the row that the data comes from.
+"""
 
 _ITEMS = (
     "line",
@@ -236,7 +240,7 @@ def _subjects(engine: Engine, noted: str) -> Sequence[str] | None:
 def jobs_sql(selection: Selection, declared: Sequence[str] = ()) -> str:
     """The query for the jobs of a selection that was prepared, each with what it was."""
     newest = ", ".join(
-        f'arg_max(p."{name}", p.read_at) filter (p."{name}" is not null) as "{name}"'
+        f'arg_max(p."{name}", p.read_at) filter (p."{_known_by(name)}" is not null) as "{name}"'
         for name in MERGED
         if name != "left_out"
     )
@@ -247,6 +251,8 @@ def jobs_sql(selection: Selection, declared: Sequence[str] = ()) -> str:
         with found as (
             select {items}, {newest},
                    case when count(p.read_at) = 0 then 'nothing was kept'
+                        when count(p.data) > 0
+                        then arg_max_null(p.left_out, p.read_at) filter (p.data is not null)
                         else arg_max(p.left_out, p.read_at) filter (p.left_out is not null)
                    end as left_out
             from {CHOSEN} i
@@ -259,6 +265,11 @@ def jobs_sql(selection: Selection, declared: Sequence[str] = ()) -> str:
         *([f"({selection.where}\n)"] if selection.where else []),
     ]
     return f"select * from ({found}) where {_all(wheres)} {NEWEST_FIRST}"
+
+
+def _known_by(name: str) -> str:
+    """The column by which the row is chosen that a column is taken from."""
+    return "data" if name == "form" else name
 
 
 def _item_conditions(wanted: Selection) -> list[str]:

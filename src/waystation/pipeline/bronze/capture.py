@@ -19,7 +19,7 @@ from waystation.pipeline.bronze.payload_columns import (
     Seen,
 )
 from waystation.pipeline.payloads.options import PayloadSettings
-from waystation.pipeline.payloads.rules import Rules
+from waystation.pipeline.payloads.rules import QueueRules, Rules
 
 MOST_WAITING = 20_000
 """Jobs of which events were seen and that are not read yet."""
@@ -28,23 +28,37 @@ _ADDED = EventName.ADDED.value.encode()
 _KEPT = EventName.KEPT.value.encode()
 _ENDED = (EventName.COMPLETED.value.encode(), EventName.FAILED.value.encode())
 _NOTED = frozenset((_ADDED, _KEPT, *_ENDED))
-_DOCUMENTS = {b"returnvalue", b"data"}
-"""Fields of events that hold JSON of a user."""
-_TEXTS = {b"failedReason"}
-_CHANGED = _DOCUMENTS | _TEXTS
+_PAYLOADS = frozenset((b"returnvalue", b"data"))
+"""Fields of events with results and progress: they belong to `payloads`, and to no other table."""
+_TEXTS = frozenset((b"failedReason", b"reason", b"error", b"name", b"path"))
+"""Fields of events that hold plain text of a user."""
+_OURS = frozenset(
+    b"event jobId attemptsMade workerId v line queue at subject attempt worker prev delay due kind "
+    b"cron timezone schedule slot lane target took took_ms percent count seq ahead waiting rate "
+    b"model views network size deduplicatedJobId".split()
+)
+"""Fields of events that tables are computed from; what is in none of these sets may be anything."""
 
 RawEntry: TypeAlias = Sequence[Any]
 """An id and a flat list of names and values, as the server sends them."""
 
 
 class NoCapture:
-    """Reads nothing, and leaves out what removed jobs have left in the stream."""
+    """Reads no jobs; events are stored without payloads, and after the rules of their queues."""
 
     is_full = False
 
+    def __init__(self, queue: str, rules: Rules) -> None:
+        self._queue = queue
+        self._rules = rules
+
     def entries(self, page: list[RawEntry]) -> list[RawEntry]:
         """The same page without payloads."""
-        return [_bare(entry) if _KEPT in entry[1] else entry for entry in page]
+        return [_stored(entry, self._rules.of(self._queue_of(entry[1]))) for entry in page]
+
+    def _queue_of(self, pairs: Pairs) -> str:
+        """The queue of an entry: products with one stream name it in each."""
+        return _text(_said(pairs).get(b"queue", b"")) or self._queue
 
     def take(self) -> Iterator[Batches]:
         """No rows."""
@@ -65,18 +79,11 @@ class Capture:
 
     def entries(self, page: list[RawEntry]) -> list[RawEntry]:
         """Note the jobs of a page; the same page with what the rules leave of it."""
-        left_behind = [
-            number
-            for number, (entry_id, pairs) in enumerate(page)
+        for entry_id, pairs in page:
             # Half of the entries say nothing about when a job should be read.
-            if (pairs[1] in _NOTED or pairs[0] != b"event") and self._note(entry_id, pairs) == _KEPT
-        ]
-        if left_behind:
-            # What they carry goes to `payloads`, after the rules.
-            page = list(page)
-            for number in left_behind:
-                page[number] = _bare(page[number])
-        return page if self._rules.is_empty else [self._after_rules(*entry) for entry in page]
+            if pairs[1] in _NOTED or pairs[0] != b"event":
+                self._note(entry_id, pairs)
+        return [_stored(entry, self._rules) for entry in page]
 
     @property
     def is_full(self) -> bool:
@@ -98,11 +105,11 @@ class Capture:
         for jobs in self._reader.read(waiting):
             yield self._columns.batches(jobs)
 
-    def _note(self, entry_id: bytes, pairs: Pairs) -> bytes | None:
-        """Note the job of an entry, if it says when the job should be read; returns its event."""
+    def _note(self, entry_id: bytes, pairs: Pairs) -> None:
+        """Note the job of an entry, if it says when the job should be read."""
         event, subject = _envelope(pairs)
         if event not in _NOTED or not subject:
-            return event
+            return
         seen = self._waiting.get(subject)
         if seen is not None and event == _ADDED and (seen.end or seen.kept):
             # The id is used again: of the job before there is what it has left.
@@ -117,35 +124,46 @@ class Capture:
             seen.kept = pairs
         else:
             seen.end = pairs
-        return event
-
-    def _after_rules(self, entry_id: bytes, pairs: Pairs) -> RawEntry:
-        if _CHANGED.isdisjoint(pairs):
-            return entry_id, pairs
-        changed = list(pairs)
-        for number in range(0, len(pairs), 2):
-            text = _text(pairs[number + 1])
-            if pairs[number] in _DOCUMENTS:
-                changed[number + 1] = self._rules.document(text).encode()
-            elif pairs[number] in _TEXTS:
-                changed[number + 1] = self._rules.text(text).encode()
-        return entry_id, changed
 
 
 def _envelope(pairs: Pairs) -> tuple[bytes | None, bytes | None]:
     """The event and the job of an entry."""
     if len(pairs) > 3 and pairs[0] == b"event" and pairs[2] == b"jobId":
         return pairs[1], pairs[3]
-    said = dict(zip(pairs[::2], pairs[1::2], strict=True))
+    said = _said(pairs)
     return said.get(b"event"), said.get(b"jobId")
 
 
-def _bare(entry: RawEntry) -> RawEntry:
-    """An entry with its envelope alone, if it is the last of a removed job."""
-    event, subject = _envelope(entry[1])
-    if event != _KEPT:
+def _said(pairs: Pairs) -> dict[bytes, bytes]:
+    return dict(zip(pairs[::2], pairs[1::2], strict=True))
+
+
+def _stored(entry: RawEntry, rules: QueueRules) -> RawEntry:
+    """An entry as it is stored: without payloads, and after the rules."""
+    entry_id, pairs = entry
+    if _KEPT in pairs:
+        event, subject = _envelope(pairs)
+        if event == _KEPT:
+            # What a removed job was goes to `payloads` alone.
+            return entry_id, [b"event", event, b"jobId", subject or b""]
+    if rules.is_empty and _PAYLOADS.isdisjoint(pairs):
         return entry
-    return entry[0], [b"event", event, b"jobId", subject or b""]
+    kept: list[bytes] = []
+    for name, value in zip(pairs[::2], pairs[1::2], strict=True):
+        if name not in _PAYLOADS and (left := _after_rules(name, value, rules)) is not None:
+            kept += (name, left)
+    return entry_id, kept
+
+
+def _after_rules(name: bytes, value: bytes, rules: QueueRules) -> bytes | None:
+    """The value of a field; None when the rules cannot be applied to it."""
+    if rules.is_empty or name in _OURS:
+        return value
+    text = _text(value)
+    if name in _TEXTS or not text.lstrip().startswith(("{", "[", '"')):
+        return rules.text(text).encode()
+    left = rules.document(text).text
+    return None if left is None else left.encode()
 
 
 def _text(raw: bytes) -> str:

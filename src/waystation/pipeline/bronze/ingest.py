@@ -107,7 +107,7 @@ def start(
     """
     environment = prepared(spark).sparkContext.environment
     environment.pop(PAYLOADS_VARIABLE, None)
-    if payloads is not None and payloads.keep:
+    if payloads is not None:
         environment[PAYLOADS_VARIABLE] = to_text(payloads)
     # Sources use the environment that they were registered with, and those with the same one share
     # Python processes.

@@ -5,7 +5,7 @@ only where a rule, a declared field or something unusual needs it.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
@@ -15,12 +15,13 @@ import msgspec
 from waystation.core.events import Line
 from waystation.pipeline.payloads.declared import DeclaredFields
 from waystation.pipeline.payloads.options import PayloadSettings
-from waystation.pipeline.payloads.rules import QueueRules
+from waystation.pipeline.payloads.rules import After, QueueRules
 from waystation.pipeline.storage.arrow import Array, Batch, Invalid, pa, pc
 from waystation.pipeline.storage.schemas import schema_of
-from waystation.pipeline.tables import FIELD_VALUES, PAYLOADS
+from waystation.pipeline.tables import FIELD_VALUES, PAYLOADS, Form
 
 GONE = "it was removed before it could be read"
+UNREADABLE = "cannot be read, so the rules cannot be applied"
 FIELDS = (
     b"name",
     b"data",
@@ -127,10 +128,11 @@ class PayloadColumns:
     def batches(self, jobs: ReadJobs) -> Batches:
         """The rows of some jobs, and those of their declared fields."""
         many = len(jobs.subjects)
-        left_out: dict[int, str] = {}
+        left_out: dict[int, list[str]] = {}
         found = dict(zip(FIELDS, zip(*jobs.found, strict=True), strict=True))
         gone = _gone(jobs.found)
-        left_out |= dict.fromkeys(gone, GONE)
+        for index in gone:
+            left_out[index] = [GONE]
         data = self._documents("data", found[b"data"], left_out)
         returned = _either(
             found[b"returnvalue"], lambda index: _said(jobs.seen[index].end).get(b"returnvalue")
@@ -138,7 +140,8 @@ class PayloadColumns:
         result = self._documents("result", returned, left_out)
         names = _either(found[b"name"], lambda index: _said(jobs.seen[index].added).get(b"name"))
         read_at = _instant(pa.array([each.millis for each in jobs.seen], pa.int64()))
-        options = _texts(found[b"opts"])
+        options = self._options(found[b"opts"], gone, left_out)
+        known = options.to_pylist()
         columns: dict[str, Array] = {
             "line": _repeat(Line.BULLMQ.value, many),
             "queue": _repeat(self._queue, many),
@@ -146,32 +149,38 @@ class PayloadColumns:
             "read_at": read_at,
             "added_at": _added_at(found[b"timestamp"]),
             "ended": pa.array([bool(each.end or each.kept) for each in jobs.seen]),
-            "name": _texts(names),
+            "name": self._plain(names),
             "data": data.texts,
-            "options": self._options(options, gone),
+            "form": data.forms,
+            "options": options,
             "priority": _numbers(found[b"priority"], 2**31, pa.int32()),
             "delay_ms": _numbers(found[b"delay"], 2**62, pa.int64()),
             "attempts": _numbers(
                 _either(found[b"atm"], found[b"attemptsMade"].__getitem__), 2**31, pa.int32()
             ),
-            "parent": _texts(found[b"parentKey"]),
-            "group": _of_options(found[b"opts"], b'"group"', _group),
-            "deduplication": _texts(found[b"deid"]),
-            "scheduler": _texts(found[b"rjk"]),
-            "trace": _of_options(found[b"opts"], b'"tm"', _trace),
+            "parent": self._plain(found[b"parentKey"]),
+            "group": _of_options(known, '"group"', _group),
+            "deduplication": self._plain(found[b"deid"]),
+            "scheduler": self._plain(found[b"rjk"]),
+            "trace": _of_options(known, '"tm"', _trace),
             "result": result.texts,
-            "progress": self._changed(_texts(found[b"progress"]), self._rules.document),
-            "reason": self._changed(_texts(found[b"failedReason"]), self._rules.text),
-            "stacktrace": self._changed(_texts(found[b"stacktrace"]), self._rules.text),
+            "progress": self._changed(
+                "progress", found[b"progress"], self._rules.document, left_out
+            ),
+            "reason": self._plain(found[b"failedReason"]),
+            "stacktrace": self._changed(
+                "stacktrace", found[b"stacktrace"], self._rules.texts, left_out
+            ),
             "logs": self._logs(jobs.logs, many),
             "bytes": _sizes(data.sizes, result.sizes, gone),
-            "left_out": _sparse(left_out, many, pa.string()),
             "date": read_at.cast(pa.date32()),
         }
+        whys = {index: "; ".join(each) for index, each in left_out.items()}
+        columns["left_out"] = _sparse(whys, many, pa.string())
         columns["fields"], values = self._fields(data.each, columns)
         return Batches(_batch(columns, _SCHEMA), values)
 
-    def _documents(self, name: str, raw: Values, left_out: dict[int, str]) -> "_Documents":
+    def _documents(self, name: str, raw: Values, left_out: "_LeftOut") -> "_Documents":
         """Documents after the rules; one that is too large is left out."""
         column = pa.array(raw, pa.binary())
         sizes = pc.binary_length(column).cast(pa.int64())
@@ -180,28 +189,62 @@ class PayloadColumns:
             for index in large:
                 whole, raw[index] = raw[index] or b"", None
                 digest = hashlib.sha256(whole).hexdigest()
-                left_out[index] = f"{name} has {len(whole)} bytes, sha256 {digest}"
+                why = f"{name} has {len(whole)} bytes, sha256 {digest}"
+                left_out.setdefault(index, []).append(why)
             column = pa.array(raw, pa.binary())
         texts = _as_texts(column)
         if self._rules.is_empty:
-            return _Documents(texts, sizes, raw)
-        changed: list[str | None] = []
-        for index, each in enumerate(texts.to_pylist()):
-            self._rules.has_lost = False
-            changed.append(None if each is None else self._rules.document(each))
-            if name == "data" and self._rules.has_lost:
-                left_out[index] = "data: changed by a rule"
-        return _Documents(pa.array(changed, pa.string()), sizes, changed)
+            return _Documents(texts, sizes, raw, pc.if_else(pc.is_valid(texts), Form.PLAIN, None))
+        after = self._after(name, texts, self._rules.document, left_out)
+        changed = [each.text for each in after]
+        forms = [None if each.text is None else self._form(each) for each in after]
+        for index, form in enumerate(forms):
+            if name == "data" and form is Form.CHANGED:
+                left_out.setdefault(index, []).append("data: changed by a rule")
+        return _Documents(
+            pa.array(changed, pa.string()), sizes, changed, pa.array(forms, pa.string())
+        )
 
-    def _options(self, options: Array, gone: Sequence[int]) -> Array:
-        if options.null_count > len(gone):
-            options = pc.coalesce(options, "{}")
-            options = _without(options, gone) if gone else options
-        return self._changed(options, self._rules.document)
+    def _form(self, after: After) -> Form:
+        if not after.is_whole:
+            return Form.CHANGED
+        return Form.ENCRYPTED if self._rules.encrypts else Form.PLAIN
 
-    def _changed(self, texts: Array, change: Callable[[str], str]) -> Array:
+    def _options(self, raw: Values, gone: Sequence[int], left_out: "_LeftOut") -> Array:
+        if raw.count(None) > len(gone):
+            missing = set(gone)
+            raw = [
+                b"{}" if each is None and index not in missing else each
+                for index, each in enumerate(raw)
+            ]
+        return self._changed("options", raw, self._rules.document, left_out)
+
+    def _changed(
+        self, name: str, raw: Values, change: Callable[[str], After], left_out: "_LeftOut"
+    ) -> Array:
+        texts = _texts(raw)
         if self._rules.is_empty or texts.null_count == len(texts):
             return texts
+        after = self._after(name, texts, change, left_out)
+        return pa.array([each.text for each in after], pa.string())
+
+    def _after(
+        self, name: str, texts: Array, change: Callable[[str], After], left_out: "_LeftOut"
+    ) -> list[After]:
+        """Documents after the rules; one that they cannot be applied to is left out."""
+        given = texts.to_pylist()
+        after = [After(None) if each is None else change(each) for each in given]
+        for index, (before, each) in enumerate(zip(given, after, strict=True)):
+            if before is not None and each.text is None:
+                left_out.setdefault(index, []).append(f"{name}: {UNREADABLE}")
+        return after
+
+    def _plain(self, raw: Values) -> Array:
+        """Texts after the rules."""
+        texts = _texts(raw)
+        if self._rules.is_empty or texts.null_count == len(texts):
+            return texts
+        change = self._rules.text
         changed = [None if each is None else change(each) for each in texts.to_pylist()]
         return pa.array(changed, pa.string())
 
@@ -235,12 +278,18 @@ class PayloadColumns:
         )
 
 
+_LeftOut: TypeAlias = MutableMapping[int, list[str]]
+"""What could not be kept of jobs, by position."""
+
+
 class _Documents(NamedTuple):
     """A column of documents: as texts, their sizes before the rules, and as Python values."""
 
     texts: Array
     sizes: Array
     each: Sequence[str | bytes | None]
+    forms: Array
+    """The form that each is kept in."""
 
 
 def _batch(columns: Mapping[str, Array], schema: Any) -> Batch:
@@ -346,9 +395,11 @@ class _KnownOptions(msgspec.Struct):
     group: _Group | None = None
 
 
-def _of_options(options: Values, word: bytes, read: Callable[[_KnownOptions], Any]) -> Array:
+def _of_options(
+    options: Sequence[str | None], word: str, read: Callable[[_KnownOptions], Any]
+) -> Array:
     """What is read from those options that contain a word; mostly many jobs have the same ones."""
-    known: dict[bytes | None, Any] = {
+    known: dict[str | None, Any] = {
         each: read(_known(each)) for each in set(options) if each and word in each
     }
     if not known:
@@ -356,7 +407,7 @@ def _of_options(options: Values, word: bytes, read: Callable[[_KnownOptions], An
     return pa.array(map(known.get, options), pa.string())
 
 
-def _known(options: bytes) -> _KnownOptions:
+def _known(options: str) -> _KnownOptions:
     try:
         return msgspec.json.decode(options, type=_KnownOptions)
     except (msgspec.MsgspecError, RecursionError, ValueError):

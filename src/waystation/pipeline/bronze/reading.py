@@ -71,11 +71,12 @@ def read_ranges(
 def _capture(
     client: Any, stream: EventStream, options: EventOptions, payloads: PayloadSettings
 ) -> Capture | NoCapture:
+    rules = Rules(payloads)
     if not payloads.keep or stream.line != Line.BULLMQ.value:
-        return NoCapture()
+        return NoCapture(stream.queue, rules)
     prefix, name = options.place_of(stream.line, stream.queue)
     reader = HashReader(client, QueueKeys(name, prefix=prefix).base.encode())
-    return Capture(reader, stream.queue, payloads, Rules(payloads))
+    return Capture(reader, stream.queue, payloads, rules)
 
 
 def _read(batches: Iterable[Any]) -> Iterator[Any]:

@@ -3,26 +3,31 @@
 A hash is keyed, so that values of few possibilities cannot be found by trying; equal values have
 equal hashes, so that jobs can still be found and counted by them. An encrypted value is AES-GCM
 with the name of its key: whoever holds the key ring can read it.
+
+What rules have made is known by its place, never by its text. Where a rule encrypts, a user's text
+that looks like an encrypted value is escaped.
 """
 
 import base64
 import fnmatch
 import re
-from collections.abc import Callable, Sequence
-from functools import cached_property
-from typing import Any, cast
+from collections.abc import Iterator, Sequence
+from functools import cached_property, partial
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from waystation.core.errors import InvalidInput
 from waystation.core.key_ring import KeyRing
 from waystation.pipeline.payloads.options import Action, PayloadSettings, Rule
-from waystation.pipeline.payloads.paths import GONE, Change, JsonPath, Place, rebuilt
+from waystation.pipeline.payloads.paths import GONE, JsonPath, Place, rebuilt
 
 HASHED = "hash:"
 ENCRYPTED = "enc:"
-_SEALED = re.compile(r"enc:([a-z][a-z0-9_]*):([A-Za-z0-9_=-]+)")
+_ENCRYPTED = re.compile(r"enc:(?:([a-z][a-z0-9_]*):([A-Za-z0-9_=-]+);|:)")
+"""An encrypted value, or a user's `enc:` with its colon doubled."""
 MASK = "***"
+_UNREADABLE = (msgspec.MsgspecError, RecursionError, ValueError)
 
 
 class Sealer:
@@ -33,48 +38,68 @@ class Sealer:
 
     def hashed(self, value: Any) -> str:
         """The keyed hash of a value."""
-        raw = value.encode() if isinstance(value, str) else msgspec.json.encode(value)
         self._check()
-        return HASHED + self._ring.digest(raw)[:32]
+        return HASHED + self._ring.digest(_text_of(value).encode())[:32]
 
     def encrypted(self, value: Any) -> str:
         """A value that only the key ring can read."""
         self._check()
-        sealed = self._ring.encrypt(msgspec.json.encode(value))
-        return f"{ENCRYPTED}{self._ring.first}:{base64.urlsafe_b64encode(sealed).decode()}"
+        sealed = self._ring.encrypt(_encoded(value).encode())
+        return f"{ENCRYPTED}{self._ring.first}:{base64.urlsafe_b64encode(sealed).decode()};"
 
-    def opened(self, text: str) -> str:
-        """A text with every encrypted value in it decrypted; refuses one whose key is not there."""
-        whole = _SEALED.fullmatch(text)
+    def opened(self, document: str) -> str:
+        """A document with every encrypted value decrypted; refuses one whose key is not there.
+
+        Only for what went through rules that encrypt: in others, a text of this form is a user's.
+        """
+        try:
+            value = msgspec.json.decode(document)
+        except _UNREADABLE:
+            return _text_of(self._opened_text(document))
+        return _encoded(self._opened(value))
+
+    def _opened(self, value: Any) -> Any:
+        match value:
+            case str():
+                return self._opened_text(value)
+            case dict():
+                named = cast("dict[str, Any]", value).items()
+                return {_text_of(self._opened_text(k)): self._opened(each) for k, each in named}
+            case list():
+                return [self._opened(each) for each in cast("list[Any]", value)]
+            case _:
+                return value
+
+    def _opened_text(self, text: str) -> Any:
+        whole = _ENCRYPTED.fullmatch(text)
         if whole is not None:
-            value = self._open(whole)
-            return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-        # In JSON the value stands in quotes, which it brings itself.
-        return re.sub(
-            rf'"{_SEALED.pattern}"|{_SEALED.pattern}',
-            lambda found: _in_place(found, self._open),
-            text,
-        )
+            return self._open(whole)
+        return _ENCRYPTED.sub(lambda found: _text_of(self._open(found)), text)
 
     def _open(self, found: "re.Match[str]") -> Any:
-        groups = [each for each in found.groups() if each is not None]
-        raw = self._ring.decrypt(groups[0], base64.urlsafe_b64decode(groups[1]))
-        return msgspec.json.decode(raw)
+        if found[1] is None:
+            return ENCRYPTED
+        raw = self._ring.decrypt(found[1], base64.urlsafe_b64decode(found[2]))
+        return self._opened(msgspec.json.decode(raw))
 
     def _check(self) -> None:
         if not self._ring:
             raise InvalidInput("pipeline.payloads.keys is not set")
 
 
-def _in_place(found: "re.Match[str]", read: Callable[["re.Match[str]"], Any]) -> str:
-    value = read(found)
-    if found[0].startswith('"'):
-        return msgspec.json.encode(value).decode()
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+class After(NamedTuple):
+    """What the rules have left of a document."""
+
+    text: str | None
+    """None when it could not be read: nothing is kept of what rules cannot be applied to."""
+    is_whole: bool = True
+    """Whether nothing was dropped or hashed."""
 
 
-def _is_sealed(value: Any) -> bool:
-    return isinstance(value, str) and value.startswith((HASHED, ENCRYPTED))
+class _Made(str):
+    """A text that a rule has put in place of a value, which later rules leave alone."""
+
+    __slots__ = ()
 
 
 class QueueRules:
@@ -82,87 +107,159 @@ class QueueRules:
 
     def __init__(self, rules: Sequence[Rule], sealer: Sealer) -> None:
         self._sealer = sealer
-        self.has_lost = False
-        """Whether something was dropped or hashed since this was last set to False."""
-        self._paths = [(JsonPath.parse(each.path), each.action) for each in rules if each.path]
-        self._patterns = [(re.compile(each.pattern), each.action) for each in rules if each.pattern]
+        self._paths = [
+            (number, JsonPath.parse(each.path), each.action)
+            for number, each in enumerate(rules)
+            if each.path
+        ]
+        self._patterns = [
+            (number, re.compile(each.pattern), each.action)
+            for number, each in enumerate(rules)
+            if each.pattern
+        ]
+        self.encrypts = any(each.action is Action.ENCRYPT for each in rules)
+        """Whether documents are to be opened by the key ring before they are used again."""
 
     @property
     def is_empty(self) -> bool:
         """Whether everything is kept as it is."""
         return not (self._paths or self._patterns)
 
-    def document(self, text: str) -> str:
-        """A JSON text after the rules; a text that is no JSON is treated as text."""
-        if self.is_empty:
-            return text
-        try:
-            value = msgspec.json.decode(text)
-        except (msgspec.MsgspecError, RecursionError, ValueError):
-            return self.text(text)
-        return msgspec.json.encode(self._judged(value)).decode()
+    def document(self, text: str) -> After:
+        """A JSON text after the rules; one that is no JSON is a text, if no rule has a path."""
+        return self._judged(text, self._paths)
+
+    def texts(self, text: str) -> After:
+        """A JSON text whose shape is ours, after the patterns."""
+        return self._judged(text, ())
 
     def text(self, text: str) -> str:
         """A text after the patterns."""
-        for pattern, action in self._patterns:
-            text = pattern.sub(lambda found, action=action: self._word(found[0], action), text)
-        return text
+        return _Judging(self._sealer, (), self._patterns, self.encrypts).text(text)
 
-    def _judged(self, value: Any) -> Any:
-        kept: set[Place] = set()
-        for path, action in self._paths:
+    def _judged(self, text: str, paths: Sequence[tuple[int, JsonPath, Action]]) -> After:
+        if not (paths or self._patterns):
+            return After(text)
+        judging = _Judging(self._sealer, paths, self._patterns, self.encrypts)
+        try:
+            return After(_encoded(judging.value(msgspec.json.decode(text))), judging.is_whole)
+        except _UNREADABLE:
+            # An escape may hide what a pattern looks for.
+            if paths or "\\" in text:
+                return After(None, is_whole=False)
+            return After(judging.text(text), judging.is_whole)
+
+
+class _Judging:
+    """The rules at work on one document."""
+
+    def __init__(
+        self,
+        sealer: Sealer,
+        paths: Sequence[tuple[int, JsonPath, Action]],
+        patterns: Sequence[tuple[int, "re.Pattern[str]", Action]],
+        escapes: bool,
+    ) -> None:
+        self._sealer = sealer
+        self._paths = paths
+        self._patterns = patterns
+        self._escapes = escapes
+        self._kept: dict[Place, int] = {}
+        """Places that are kept, and the number of the rule that says so."""
+        self.is_whole = True
+
+    def value(self, value: Any) -> Any:
+        """A value after all rules."""
+        for number, path, action in self._paths:
             if action is Action.KEEP:
-                kept |= {place for place, _ in path.found(value)}
+                for place, _ in path.found(value):
+                    self._kept.setdefault(place, number)
             else:
-                value = path.replaced(value, self._change(action, kept))
-        return self._without_patterns(value) if self._patterns else value
+                value = path.replaced(value, partial(self._replaced, number, action))
+        return self._without_patterns(value, ())
 
-    def _change(self, action: Action, kept: set[Place]) -> Change:
-        def change(place: Place, value: Any) -> Any:
-            if place in kept or _is_sealed(value) or value is GONE:
-                return value
-            if any(each[: len(place)] == place for each in kept):
-                # Something inside is kept, so the rest is treated value by value.
-                return rebuilt(value, place, change)
-            self.has_lost = self.has_lost or action is not Action.ENCRYPT
-            match action:
-                case Action.DROP:
-                    return GONE
-                case Action.HASH:
-                    return self._sealer.hashed(value)
-                case Action.ENCRYPT:
-                    return self._sealer.encrypted(value)
-                case Action.KEEP:
-                    return value
+    def text(self, text: str, before: int | None = None) -> str:
+        """A text after the patterns, or only those of rules before one."""
+        parts = [text]
+        for number, pattern, action in self._patterns:
+            if before is None or number < before:
+                parts = [made for part in parts for made in self._cut(part, pattern, action)]
+        return "".join(each if isinstance(each, _Made) else self._escaped(each) for each in parts)
 
-        return change
+    def _replaced(self, number: int, action: Action, place: Place, value: Any) -> Any:
+        if value is GONE or isinstance(value, _Made) or self._keeper(place) is not None:
+            return value
+        if any(each[: len(place)] == place for each in self._kept):
+            # Something inside is kept, so the rest is treated value by value.
+            return rebuilt(value, place, partial(self._replaced, number, action))
+        if action is Action.DROP:
+            self.is_whole = False
+            return GONE
+        if action is Action.ENCRYPT:
+            value = self._without_patterns(value, place, number)
+        return self._made(value, action)
 
-    def _without_patterns(self, value: Any) -> Any:
+    def _without_patterns(self, value: Any, place: Place, before: int | None = None) -> Any:
+        """A value without what matches a pattern, of all rules or of those before one."""
+        keeper = self._kept.get(place)
+        if keeper is not None:
+            before = keeper if before is None else min(before, keeper)
         match value:
+            case _Made():
+                return str(value)
             case str():
-                return value if _is_sealed(value) else self.text(value)
+                return self.text(value, before)
             case dict():
-                named = cast("dict[str, Any]", value)
+                named = cast("dict[str, Any]", value).items()
                 return {
-                    self.text(name): self._without_patterns(each) for name, each in named.items()
+                    self.text(name, before): self._without_patterns(each, (*place, name), before)
+                    for name, each in named
                 }
             case list():
-                return [self._without_patterns(each) for each in cast("list[Any]", value)]
+                listed = enumerate(cast("list[Any]", value))
+                return [self._without_patterns(each, (*place, at), before) for at, each in listed]
             case _:
-                # A number may be what a pattern looks for, such as a card's.
-                shown = msgspec.json.encode(value).decode()
-                changed = self.text(shown)
-                return value if changed == shown else changed
+                return self._number(value, before)
 
-    def _word(self, word: str, action: Action) -> str:
-        self.has_lost = self.has_lost or action is not Action.ENCRYPT
+    def _number(self, value: Any, before: int | None) -> Any:
+        """A number may be what a pattern looks for, such as a card's."""
+        shown = _encoded(value)
+        for number, pattern, action in self._patterns:
+            if (before is None or number < before) and pattern.search(shown):
+                return str(self._made(value, action))
+        return value
+
+    def _cut(self, part: str, pattern: "re.Pattern[str]", action: Action) -> Iterator[str]:
+        """A part of a text as what matches a pattern, replaced, and what lies between."""
+        if isinstance(part, _Made):
+            yield part
+            return
+        end = 0
+        for found in pattern.finditer(part):
+            if found[0]:
+                yield part[end : found.start()]
+                plain = self._escaped(found[0]) if action is Action.ENCRYPT else found[0]
+                yield self._made(plain, action)
+                end = found.end()
+        yield part[end:]
+
+    def _made(self, value: Any, action: Action) -> _Made:
+        self.is_whole = self.is_whole and action is Action.ENCRYPT
         match action:
             case Action.HASH:
-                return self._sealer.hashed(word)
+                return _Made(self._sealer.hashed(value))
             case Action.ENCRYPT:
-                return self._sealer.encrypted(word)
+                return _Made(self._sealer.encrypted(value))
             case _:
-                return MASK
+                return _Made(MASK)
+
+    def _escaped(self, text: str) -> str:
+        return text.replace(ENCRYPTED, f"{ENCRYPTED}:") if self._escapes else text
+
+    def _keeper(self, place: Place) -> int | None:
+        """The rule that keeps a place, or something around it."""
+        keepers = (self._kept.get(place[:depth]) for depth in range(len(place) + 1))
+        return next((each for each in keepers if each is not None), None)
 
 
 class Rules:
@@ -173,12 +270,24 @@ class Rules:
         self._by_queue: dict[str, QueueRules] = {}
 
     def of(self, queue: str) -> QueueRules:
-        """The rules that hold for a queue."""
+        """The rules that hold for a queue: those with its name, or a pattern that it matches."""
         if queue not in self._by_queue:
-            mine = [each for each in self._settings.rules if fnmatch.fnmatchcase(queue, each.queue)]
+            mine = [
+                each
+                for each in self._settings.rules
+                if each.queue == queue or fnmatch.fnmatchcase(queue, each.queue)
+            ]
             self._by_queue[queue] = QueueRules(mine, self._sealer)
         return self._by_queue[queue]
 
     @cached_property
     def _sealer(self) -> Sealer:
         return Sealer(self._settings.keys)
+
+
+def _encoded(value: Any) -> str:
+    return msgspec.json.encode(value, enc_hook=str).decode()
+
+
+def _text_of(value: Any) -> str:
+    return value if isinstance(value, str) else _encoded(value)

@@ -12,7 +12,8 @@ from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.core.events import Line
 from waystation.pipeline.ask.engine import Engine
 from waystation.pipeline.ask.selection import Selection, jobs_sql, prepare
-from waystation.pipeline.payloads.rules import HASHED, Sealer
+from waystation.pipeline.payloads.rules import Sealer
+from waystation.pipeline.tables import Form
 
 _NOT_AGAIN = (
     "jobId",
@@ -128,17 +129,17 @@ def _planned(row: Mapping[str, Any], name: str, sealer: Sealer) -> Planned | str
         return f"jobs of {row['line']} are not redriven from the history"
     if row["data"] is None:
         return f"no data: {row['left_out'] or 'nothing was kept'}"
-    if row["left_out"]:
-        return row["left_out"]
+    if row["form"] == Form.CHANGED:
+        return "data: changed by a rule"
+    data, options = row["data"], row["options"] or "{}"
     try:
-        data, options = sealer.opened(row["data"]), sealer.opened(row["options"] or "{}")
+        if row["form"] == Form.ENCRYPTED:
+            data, options = sealer.opened(data), sealer.opened(options)
         given = msgspec.json.decode(options, type=dict[str, Any])
     except InvalidInput as error:
         return str(error)
     except msgspec.MsgspecError:
         return "its options are no JSON"
-    if f'"{HASHED}' in data:
-        return "data: a rule has hashed a value"
     kept = {key: value for key, value in given.items() if key not in _NOT_AGAIN}
     return Planned(
         queue=row["queue"],
