@@ -6,10 +6,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import pytest
 import rq
@@ -24,6 +26,7 @@ from waystation.errors import InvalidOption, StoreUnreachable
 from waystation.integrations.bring import Bridge, Brought, CeleryQueue, RqQueue, TaskMap
 from waystation.sync import Queue
 from waystation.tasks import Tasks
+from waystation.tasks.dispatch import arguments_of
 
 ELSEWHERE = 7
 """A database of the same server, which counts as another store."""
@@ -79,7 +82,7 @@ class TestCelery:
 
         with Queue("celery", redis_url) as queue:
             jobs = queue.get_jobs("waiting", limit=500)
-        assert found == ({"celery/send": 250}, [], "")
+        assert found == ({"celery/send": 250}, [], "", None)
         assert [job.id for job in jobs] == [each.id for each in sent]
         assert jobs[7].data == {"args": ["ada", 7], "kwargs": {"n": 7}}
 
@@ -117,6 +120,38 @@ class TestCelery:
         assert "does not fit" in found.left[0].reason
         assert found.left[1].reason == "there is no task resize"
 
+    def test_arguments_are_what_celerys_workers_would_get(
+        self, celery: Any, client: Redis, redis_url: str
+    ) -> None:
+        class Odd:
+            def __json__(self) -> Any:
+                return {"__type__": "complex", "__value__": "1j"}
+
+        tasks = Tasks()
+
+        @tasks.task(queue="mail")
+        def typed(a: datetime, b: date, c: time, d: Decimal, e: UUID, f: bytes) -> None: ...
+
+        values = [
+            datetime(2026, 1, 1, 8, tzinfo=UTC),
+            date(2026, 1, 2),
+            time(8, 30),
+            Decimal("1.50"),
+            UUID(int=7),
+            b"\xff\x00",
+        ]
+        sent = celery.send_task("shop.typed", values)
+        odd = celery.send_task("shop.typed", [Odd()])
+
+        found = brought(CeleryQueue(), redis_url, mapping=TaskMap(tasks=tasks))
+
+        assert [(each.id, each.task, each.reason) for each in found.left] == [
+            (odd.id, "shop.typed", "its arguments hold a 'complex' that cannot be read here")
+        ]
+        with Queue("mail", redis_url) as queue:
+            job = cast(Any, queue.get_job(sent.id))
+        assert list(arguments_of(typed, job.data).values()) == values
+
     def test_what_cannot_be_read_stays_and_is_reported(
         self, celery: Any, client: Redis, redis_url: str
     ) -> None:
@@ -140,6 +175,7 @@ class TestCelery:
             "it is no message of Celery's protocol 2",
             "it is no message of Celery's protocol 2",
         ]
+        assert [bool(each.task) for each in found.left] == [True] * 3 + [False] * 4
         with Queue("celery", redis_url) as queue:
             assert [job.id for job in queue.get_jobs()] == [good.id]
 
@@ -152,7 +188,7 @@ class TestCelery:
             connection.SimpleQueue("celery").get(timeout=LIMIT_S)
             assert "1 held by Celery's workers" in brought(CeleryQueue(), redis_url).held
             found = brought(CeleryQueue(unacked=True), redis_url)
-            assert found == ({"celery/send": 1}, [], "")
+            assert found == ({"celery/send": 1}, [], "", None)
             assert client.exists("unacked", "unacked_index") == 0
         with Queue("celery", redis_url) as queue:
             assert [job.id for job in queue.get_jobs()] == [sent.id]
@@ -178,7 +214,7 @@ class TestRq:
 
         with Queue("default", redis_url) as queue:
             jobs = queue.get_jobs("waiting", limit=500)
-        assert found == ({"default/send": 250}, [], "")
+        assert found == ({"default/send": 250}, [], "", None)
         assert [job.id for job in jobs] == [each.id for each in sent]
         assert jobs[7].data == {"args": ["ada", 7], "kwargs": {"n": 7}}
         assert client.keys("rq:job:*") == []
@@ -396,6 +432,40 @@ def send(to: str) -> None: ...
         assert called("celery", "--from", elsewhere, "--to", "mail") == 0
         with Queue("mail", redis_url) as queue:
             assert [job.name for job in queue.get_jobs()] == ["send"]
+
+    @pytest.mark.parametrize("system", ["celery", "rq"])
+    def test_a_queue_that_is_not_there_is_no_success(
+        self,
+        system: str,
+        called: Callable[..., int],
+        celery: Any,
+        client: Redis,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        # Celery declares a queue once in a process, so it is another one for each test.
+        name = f"known-{system}"
+        if system == "celery":
+            celery.send_task("shop.send", ["ada"], queue=name)
+        else:
+            rq.Queue(name, connection=client).enqueue("shop.send")
+
+        assert called(system, "knwon") == 1
+        assert f"has no queue knwon there; it has: {name}" in capsys.readouterr().err
+        # One that is empty now is there.
+        assert called(system, name) == 0
+        assert called(system, name) == 0
+
+    def test_jobs_of_tasks_go_where_their_workers_look(self, redis_url: str, client: Redis) -> None:
+        tasks = Tasks(prefix="shop")
+
+        @tasks.task(queue="mail")
+        async def send(to: str) -> None: ...
+
+        rq.Queue("letters", connection=client).enqueue("shop.send", "ada")
+        brought(RqQueue("letters"), redis_url, mapping=TaskMap(tasks=tasks))
+
+        with Queue("mail", redis_url, prefix="shop") as queue:
+            assert [job.data for job in queue.get_jobs()] == [{"to": "ada"}]
 
     def test_wrong_words_are_refused(
         self, called: Callable[..., int], capsys: pytest.CaptureFixture[str]

@@ -8,7 +8,7 @@ from waystation.bullmq.settings import BullmqSettings
 from waystation.core.app import working
 from waystation.core.app.loading import loaded
 from waystation.core.app.settings import StoreSettings
-from waystation.core.errors import InvalidOption
+from waystation.core.errors import InvalidOption, NotFound
 from waystation.integrations.bring.bridge import Bridge, TaskMap
 from waystation.integrations.bring.celery import CeleryQueue
 from waystation.integrations.bring.message import Source
@@ -127,6 +127,9 @@ def _bring(
 def _report(source: Source, bridge: Bridge, limit: int | None, dry_run: bool) -> int:
     found = bridge.bring(dry_run=dry_run, limit=limit)
     done = "would be brought" if dry_run else "brought"
+    if found.others is not None:
+        known = ", ".join(found.others) or "none"
+        raise NotFound(f"{source.system} has no queue {source.name} there; it has: {known}")
     typer.echo(f"{source.name}: {found.jobs.total():,} {done}, {len(found.left):,} stay")
     for name, many in sorted(found.jobs.items()):
         typer.echo(f"  {many:>7,}  {name}")

@@ -423,9 +423,15 @@ async def admin(hands: Hands, queue: Queue) -> None:
 
 async def bring(hands: Hands, _: Queue) -> None:
     """Messages of another system: in a list, a sorted set and a hash with its index."""
-    holders = {"list": ["theirs", "owned"], "zset": ["set", "owned"], "hash": ["hash", "index"]}
+    holders = {
+        "list": ["theirs", "owned"],
+        "stack": ["theirs", "owned"],
+        "zset": ["set", "owned"],
+        "hash": ["hash", "index"],
+    }
 
     async def put() -> None:
+        await hands.redis.delete("theirs", "set", "hash", "index")
         await hands.redis.lpush("theirs", "message")  # pyright: ignore[reportGeneralTypeIssues]
         await hands.redis.zadd("set", {"message": 1})
         await hands.redis.hset("hash", "message", "text")  # pyright: ignore[reportGeneralTypeIssues]
@@ -435,9 +441,11 @@ async def bring(hands: Hands, _: Queue) -> None:
     wishes: list[dict[str, Any]] = [{}, {"delay": 1000}, {"priority": 3}]
     for holder, theirs in holders.items():
         for wish in wishes:
-            await put()
             options = JobOptions(job_id=f"{holder}-{len(wish)}-{wish.get('delay')}", **wish)
-            for added in (True, False):
+            await put()
+            for wanted in (options.job_id, 0, -1):
+                if wanted == -1:
+                    await put()
                 answer = await scripts.bring(
                     hands.store.hot,
                     hands.keys,
@@ -451,13 +459,18 @@ async def bring(hands: Hands, _: Queue) -> None:
                     wants=wire_add_options(options),
                     theirs=theirs,
                 )
-                assert answer == (options.job_id if added else -1)
-        await put()
-        for taken in (True, False):
+                assert answer == wanted
+        for mark, wanted in (("taken", 1), ("taken", 2), ("other", 0)):
             there = await scripts.take(
-                hands.store.hot, holder=holder, message=b"message", theirs=theirs
+                hands.store.hot,
+                holder=holder,
+                message=b"message",
+                taken=mark,
+                keep_ms=1000,
+                theirs=theirs,
             )
-            assert there is taken
+            assert there == wanted
+        await hands.redis.delete("taken")
 
 
 WALKS = (

@@ -92,8 +92,10 @@ async def bring(
     ...
 
 
-@script(reply=bool)
-async def take(redis: Client, *, holder: str, message: bytes, theirs: Sequence[str]) -> bool:
+@script(reply=raw)
+async def take(
+    redis: Client, *, holder: str, message: bytes, taken: str, keep_ms: int, theirs: Sequence[str]
+) -> int:
     """Take a message from a queue of another system."""
     ...
 

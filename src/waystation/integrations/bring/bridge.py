@@ -2,7 +2,8 @@
 
 Where both share a server, one script takes the message and adds the job. Between two servers the
 job is added first and the message is taken second; a bridge that dies between the two adds the
-message again, and the store refuses what it has seen.
+message again, and the store refuses what it has seen. Bridges that meet at one message add one job:
+whoever comes second finds that a bridge has taken it, and leaves the job alone.
 """
 
 import hashlib
@@ -30,6 +31,9 @@ from waystation.tasks import Task, Tasks
 
 REMEMBERED = timedelta(days=30)
 """How long the store refuses a message that it has seen, if nobody could take it since."""
+TAKEN = timedelta(hours=1)
+"""How long both stores remember a message that was taken, for bridges that have read it before."""
+_TAKEN_MS = int(TAKEN.total_seconds() * 1000)
 _PAGE = 100
 
 
@@ -50,6 +54,8 @@ class Brought(NamedTuple):
     left: list[Left]
     held: str
     """A sentence on messages that are out of reach."""
+    others: list[str] | None = None
+    """The queues of the other system, when it has none of this name."""
 
 
 class TaskMap(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,10 +114,12 @@ class Bridge(BlockingClient):
         mapping: TaskMap | None = None,
         prefix: str = PREFIX,
     ) -> None:
-        super().__init__(url)
+        tasks = mapping and mapping.tasks
+        super().__init__(url or (tasks.url if tasks else None))
+        # Calls go where the workers of their tasks look for them.
+        self._prefix_of_jobs = tasks.prefix if tasks else prefix
         self._source = source
         self._mapping = mapping or TaskMap()
-        self._prefix = prefix
         self._from = BlockingClient(from_url) if from_url else None
         self._is_shared: bool | None = None
 
@@ -140,7 +148,9 @@ class Bridge(BlockingClient):
                     if dry_run or jobs.total() == before:
                         break
             held = self._source.held(self._theirs)
-        return Brought(jobs, list(left.values()), held)
+            found = jobs or left
+            others = None if found else self._source.others(self._theirs)
+        return Brought(jobs, list(left.values()), held, others)
 
     def close(self) -> None:
         """Close the connections for good."""
@@ -166,18 +176,20 @@ class Bridge(BlockingClient):
         message: Message | None = None
         try:
             message = self._source.read(self._theirs, place, member)
+            if message is None:
+                return ""
             queue, job = self._mapping.job_of(message, self._source)
-            keys = QueueKeys(queue, prefix=self._prefix)
+            keys = QueueKeys(queue, prefix=self._prefix_of_jobs)
             options = _options(job.options or JobOptions(), message, self._source)
             moving = _Moving(place, message, keys, NewJob(job.name, job.data, options))
             moving.packed()
             if dry_run or (self._in_one(moving) if self._shared() else self._in_two(moving)):
                 return f"{queue}/{job.name}"
         except (Unreadable, InvalidOption) as error:
-            raise _Stays(_left(message, member, str(error))) from None
+            raise _Stays(_left(message, member, error)) from None
         except WaystationError as error:
             if error.code in _REFUSED:
-                raise _Stays(_left(message, member, str(error))) from None
+                raise _Stays(_left(message, member, error)) from None
             raise
         return ""
 
@@ -219,17 +231,21 @@ class Bridge(BlockingClient):
             self._theirs,
             holder=moving.place.holder,
             message=moving.message.member,
+            taken=f"waystation:{moving.key}",
+            keep_ms=_TAKEN_MS,
             theirs=moving.theirs,
         )
         if not taken:
             self._give_up(moving)
-        ask(self._store().client, "DEL", f"{moving.keys.base}de:{moving.key}")
-        return bool(taken)
+        ask(self._store().client, "PEXPIRE", moving.remembered_at, _TAKEN_MS)
+        return taken == 1
 
     def _give_up(self, moving: "_Moving") -> None:
         """A worker of theirs was quicker: unless ours has begun, too, leave it the message."""
-        with Queue(moving.keys.name, self._store(), prefix=self._prefix) as queue:
-            if not queue.remove(moving.job_id):
+        with Queue(moving.keys.name, self._store(), prefix=moving.keys.prefix) as queue:
+            # The key goes with the job when another bridge removes it, and stays when it has run.
+            removed = queue.remove(moving.job_id)
+            if not removed and ask(self._store().client, "EXISTS", moving.remembered_at):
                 raise Unreadable(
                     f"a worker of {self._source.system} has taken it while it was brought, and it "
                     "runs here, too: stop those workers first"
@@ -276,6 +292,10 @@ class _Moving(NamedTuple):
         return f"brought-{hashlib.blake2b(text, digest_size=16).hexdigest()}"
 
     @property
+    def remembered_at(self) -> str:
+        return f"{self.keys.base}de:{self.key}"
+
+    @property
     def theirs(self) -> list[str]:
         index = [self.place.indexed_by] if self.place.indexed_by else []
         return [self.place.key, *index, *self.message.owned]
@@ -320,22 +340,24 @@ def _options(options: JobOptions, message: Message, source: Source) -> JobOption
     return msgspec.structs.replace(options, **changed)
 
 
-def _left(message: Message | None, member: bytes, reason: str) -> Left:
-    if message is None:
-        return Left(member[:60].decode(errors="replace"), "", reason)
-    return Left(message.id, message.task, reason)
+def _left(message: Message | None, member: bytes, error: Exception) -> Left:
+    if message is not None:
+        return Left(message.id, message.task, str(error))
+    known = error if isinstance(error, Unreadable) else Unreadable("")
+    text = member[:60].decode(errors="replace")
+    return Left(known.id or text, known.task, str(error))
 
 
 def _page(client: Redis, place: Place, seen: int) -> list[bytes]:
     """The next messages, the oldest first."""
+    first, last = seen, seen + _PAGE - 1
     if place.holder == "list":
-        first, last = seen, seen + _PAGE - 1
-        if not place.is_newest_first:
-            return ask(client, "LRANGE", place.key, first, last)
+        return ask(client, "LRANGE", place.key, first, last)
+    if place.holder == "stack":
         return ask(client, "LRANGE", place.key, -last - 1, -first - 1)[::-1]
     # A hash has an index of its fields, by when they were held.
     key = place.indexed_by or place.key
-    return ask(client, "ZRANGE", key, seen, seen + _PAGE - 1)
+    return ask(client, "ZRANGE", key, first, last)
 
 
 def _database(store: BlockingStore) -> tuple[str, int]:

@@ -3,8 +3,11 @@
 import base64
 import binascii
 import json
-from datetime import UTC, datetime
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from typing import Any, cast
+from uuid import UUID
 
 from redis import Redis
 
@@ -12,6 +15,16 @@ from waystation.integrations.bring.message import Message, Place, Unreadable, as
 
 _SEPARATOR = "\x06\x16"
 _PRIORITIES = range(1, 10)
+_TYPES: dict[str, Callable[[Any], Any]] = {
+    "datetime": datetime.fromisoformat,
+    "date": lambda text: date.fromisoformat(text[:10]),
+    "time": time.fromisoformat,
+    "decimal": Decimal,
+    "uuid": lambda parts: UUID(**parts),
+    "bytes": str.encode,
+    "base64": base64.b64decode,
+}
+"""What kombu writes as an object of a type and a value."""
 
 
 class CeleryQueue:
@@ -30,13 +43,13 @@ class CeleryQueue:
         """The list of each priority, the first one first; then what workers held."""
         key = f"{self._prefix}{self.name}"
         keys = [key, *(f"{key}{_SEPARATOR}{step}" for step in _PRIORITIES)]
-        lists = [Place("list", each, is_newest_first=True) for each in keys]
+        lists = [Place("stack", each) for each in keys]
         held = Place("hash", f"{self._prefix}unacked", indexed_by=f"{self._prefix}unacked_index")
         return [*lists, held] if self._unacked else lists
 
     def read(self, client: Redis, place: Place, member: bytes) -> Message:
         """Read one message; raises `Unreadable`."""
-        if place.holder == "list":
+        if place.holder == "stack":
             return _message(member, _parsed(member), member)
         stored = ask(client, "HGET", place.key, member)
         if stored is None:
@@ -56,12 +69,31 @@ class CeleryQueue:
             return ""
         return f"{many:,} held by Celery's workers, of all queues: stop the workers, then --unacked"
 
+    def others(self, client: Redis) -> list[str] | None:
+        """The queues that Celery has declared, unless this is one of them."""
+        bound: set[str] = set()
+        for key in cast("Any", client).scan_iter(f"{self._prefix}_kombu.binding.*", count=1000):
+            members = ask(client, "SMEMBERS", key)
+            bound |= {each.decode(errors="replace").rpartition(_SEPARATOR)[2] for each in members}
+        return None if self.name in bound else sorted(bound)
 
-def _parsed(text: bytes) -> Any:
+
+def _parsed(text: bytes, typed: Callable[[dict[str, Any]], Any] | None = None) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, object_hook=typed)
     except (ValueError, RecursionError):
         raise Unreadable("it is not JSON") from None
+
+
+def _typed(found: dict[str, Any]) -> Any:
+    """An argument as kombu gives it to Celery's workers."""
+    if found.keys() != {"__type__", "__value__"}:
+        return found
+    kind = found["__type__"]
+    try:
+        return _TYPES[kind](found["__value__"])
+    except Exception:
+        raise Unreadable(f"its arguments hold a {kind!r} that cannot be read here") from None
 
 
 def _message(member: bytes, raw: Any, mark: bytes) -> Message:
@@ -71,6 +103,19 @@ def _message(member: bytes, raw: Any, mark: bytes) -> Message:
     headers, properties = _table(message, "headers"), _table(message, "properties")
     if not isinstance(headers.get("task"), str) or not isinstance(headers.get("id"), str):
         raise Unreadable("it is no message of Celery's protocol 2")
+    try:
+        return _call(member, message, headers, properties, mark)
+    except Unreadable as error:
+        raise Unreadable(str(error), headers["id"], headers["task"]) from None
+
+
+def _call(
+    member: bytes,
+    message: dict[str, Any],
+    headers: dict[str, Any],
+    properties: dict[str, Any],
+    mark: bytes,
+) -> Message:
     args, kwargs, embed = _body(message, properties)
     for part in ("callbacks", "errbacks", "chain", "chord"):
         if embed.get(part):
@@ -108,7 +153,7 @@ def _body(
             raise Unreadable("its arguments are not base64") from None
     if not isinstance(text, str | bytes):
         raise Unreadable("it has no arguments")
-    body = _parsed(text.encode() if isinstance(text, str) else text)
+    body = _parsed(text.encode() if isinstance(text, str) else text, _typed)
     parts = cast("list[Any]", body) if isinstance(body, list) else []
     if [type(part) for part in parts] != [list, dict, dict]:
         raise Unreadable("it is no message of Celery's protocol 2")

@@ -15,14 +15,18 @@ def ask(client: Redis, *command: str | bytes | int) -> Any:
 class Unreadable(Exception):
     """A message that cannot become a job; the text says why."""
 
+    def __init__(self, reason: str, id: str = "", task: str = "") -> None:
+        super().__init__(reason)
+        self.id = id
+        self.task = task
+
 
 class Place(NamedTuple):
     """A key of another system that holds messages."""
 
-    holder: Literal["list", "zset", "hash"]
+    holder: Literal["list", "stack", "zset", "hash"]
+    """A stack is a list that has its oldest message at the right end."""
     key: str
-    is_newest_first: bool = False
-    """Whether a list has its oldest message at the right end."""
     indexed_by: str = ""
     """The sorted set that has a hash's fields, too."""
 
@@ -60,10 +64,14 @@ class Source(Protocol):
         """Where its messages lie, in the order in which they are brought."""
         ...
 
-    def read(self, client: Redis, place: Place, member: bytes) -> Message:
-        """Read one message; raises `Unreadable`."""
+    def read(self, client: Redis, place: Place, member: bytes) -> Message | None:
+        """Read one message; None when it is gone from there. Raises `Unreadable`."""
         ...
 
     def held(self, client: Redis) -> str:
         """A sentence on messages that cannot be brought now; empty when there are none."""
+        ...
+
+    def others(self, client: Redis) -> list[str] | None:
+        """The queues that the system has, when this one is none of them."""
         ...

@@ -42,13 +42,16 @@ class RqQueue:
             Place("zset", f"rq:scheduled:{self.name}"),
         ]
 
-    def read(self, client: Redis, place: Place, member: bytes) -> Message:
-        """Read one job; raises `Unreadable`."""
+    def read(self, client: Redis, place: Place, member: bytes) -> Message | None:
+        """Read one job; None when it is gone from there. Raises `Unreadable`."""
         id = member.decode(errors="replace")
         key = f"rq:job:{id}"
         found = fields_of(ask(client, "HGETALL", key))
         job: dict[str, bytes] = {name.decode(): value for name, value in found.items()}
         if not job:
+            find = "LPOS" if place.holder == "list" else "ZSCORE"
+            if ask(client, find, place.key, member) is None:
+                return None
             raise Unreadable("its job is gone, or expired")
         if any(job.get(name) for name in _CALLBACKS):
             raise Unreadable("it has callbacks: let RQ's workers finish it")
@@ -82,6 +85,12 @@ class RqQueue:
             f"{deferred:,} that wait for other jobs" if deferred else "",
         ]
         return ", ".join(filter(None, losses))
+
+    def others(self, client: Redis) -> list[str] | None:
+        """The queues that RQ has, unless this is one of them."""
+        names = ask(client, "SMEMBERS", "rq:queues")
+        known = {each.decode(errors="replace").removeprefix("rq:queue:") for each in names}
+        return None if self.name in known else sorted(known)
 
 
 def _call(data: bytes) -> tuple[str, list[Any], dict[str, Any]]:

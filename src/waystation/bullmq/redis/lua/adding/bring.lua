@@ -12,8 +12,8 @@ local queue = {
 local places = {}
 for at = theirs, #ARGV do places[#places + 1] = ARGV[at] end
 local want = cjson.decode(wants)
-if redis.call('EXISTS', base .. want.id) == 1 then return -1 end
 if not check_message(holder, message, places) then return 0 end
+if redis.call('EXISTS', base .. want.id) == 1 then return -1 end
 local cap = events_cap(meta)
 take_message(holder, message, places)
 local added = insert_job(queue, want.id, name, data, opts, want, now_ms(now), false)

@@ -1,10 +1,11 @@
 --- Whether a message of another system is where it was; stops the script, before it has written, when
---- a key is of another type. `places` has the key that holds it, and for a hash the index of it.
+--- a key is of another type. `places` has the key that holds it, and for a hash the index of it. A
+--- `stack` is a list with its oldest message, which is the next to be moved, at the right end.
 --- uses  must_hold
 local function check_message(holder, message, places)
-  if holder == 'list' then
+  if holder == 'list' or holder == 'stack' then
     must_hold('LLEN', places[1])
-    return redis.call('LPOS', places[1], message) ~= false
+    return redis.call('LPOS', places[1], message, 'RANK', holder == 'list' and 1 or -1) ~= false
   end
   if holder == 'zset' then
     must_hold('ZCARD', places[1])
@@ -22,10 +23,10 @@ local function take_message(holder, message, places)
     redis.call('ZREM', places[2], message)
     return
   end
-  if holder == 'list' then
-    redis.call('LREM', places[1], 1, message)
-  else
+  if holder == 'zset' then
     redis.call('ZREM', places[1], message)
+  else
+    redis.call('LREM', places[1], holder == 'list' and 1 or -1, message)
   end
   for at = 2, #places do redis.call('DEL', places[at]) end
 end
