@@ -49,6 +49,20 @@ async def test_an_endpoint_adds_jobs_and_the_application_runs_them(redis_url: st
         waystation.queue("mail")()
 
 
+async def test_its_queues_are_those_of_its_tasks(redis_url: str) -> None:
+    tasks = Tasks(redis_url, prefix="shop")
+
+    @tasks.task(queue="orders")
+    async def order(n: int) -> int:
+        return n
+
+    waystation = Waystation(tasks=tasks, work=True)
+    async with waystation.lifespan(None):
+        queue = waystation.queue("orders")()
+        job = await queue.add("order", {"n": 1})
+        assert await queue.wait(job.id, timeout=LIMIT_S) == 1
+
+
 @pytest.mark.parametrize("of", ["tasks", "application"])
 async def test_its_queues_seal_what_their_workers_open(
     of: str, redis: Redis, redis_url: str

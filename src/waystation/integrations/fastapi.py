@@ -16,14 +16,14 @@ class Waystation:
     `FastAPI(lifespan=waystation.lifespan)`, and in an endpoint
     `mail: Annotated[Queue, Depends(waystation.queue("mail"))]`. With `tasks`, their jobs go through
     the same connections; with `work`, workers for them run in the application's process, too.
-    `payloads` are those of the queues; without any, queues of `tasks` have theirs.
+    `prefix` and `payloads` are those of the queues; without any, queues of `tasks` have theirs.
     """
 
     def __init__(
         self,
         url: str | None = None,
         *,
-        prefix: str = PREFIX,
+        prefix: str | None = None,
         tasks: Tasks | None = None,
         work: bool = False,
         payloads: PayloadOptions | None = None,
@@ -65,10 +65,10 @@ class Waystation:
         return queue
 
     def _opened(self, name: str) -> Queue:
-        tasks, payloads = self._tasks, self._payloads
-        if payloads is None and tasks is not None and name in tasks.queues:
-            payloads = tasks.payloads
-        return Queue(name, self._store, prefix=self._prefix, payloads=payloads)
+        prefix, payloads = self._prefix, self._payloads
+        if (tasks := self._tasks) is not None and name in tasks.queues:
+            prefix, payloads = prefix or tasks.prefix, payloads or tasks.payloads
+        return Queue(name, self._store, prefix=prefix or PREFIX, payloads=payloads)
 
     def around(
         self, lifespan: Callable[[Any], AbstractAsyncContextManager[Any]]

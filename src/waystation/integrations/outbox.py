@@ -4,7 +4,8 @@ A row is written in the transaction of what it belongs to, so that there is a jo
 that was committed and for none that was not. Whoever moves rows adds the jobs first and deletes the
 rows second. If it dies between the two, the next one adds them again, and the store refuses what it
 has seen: each job carries the key of its row, which the store remembers also when the job is done
-and gone. Only a job that somebody removes by hand in that moment comes again.
+and gone, and for a while after its row is deleted, because another mover may have read the row
+before. Only a job that somebody removes by hand in that time comes again.
 """
 
 import uuid
@@ -24,11 +25,16 @@ from waystation.core.codec import PAYLOAD_LIMIT
 from waystation.core.errors import InvalidOption, WrongState
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store import faults
+from waystation.core.store.client import place_of
+from waystation.core.store.connection.address import parse
 from waystation.sync.client import BlockingClient
 from waystation.tasks import Call
+from waystation.tasks.task import tasks_of
 
 REMEMBERED = timedelta(days=30)
 """How long the store refuses a row that it has seen, if nobody could delete the row since."""
+DELETED = timedelta(hours=1)
+"""How long it refuses a row that is deleted, for movers that have read it and stand still."""
 MOST_ROWS = 500
 """Rows that are moved in one transaction."""
 
@@ -38,6 +44,7 @@ class OutboxRow(NamedTuple):
 
     key: str
     queue: str
+    """With its prefix, `shop:mail`, where that is another than the outbox's own."""
     name: str
     data: str
     options: str
@@ -59,8 +66,11 @@ def row_of(
 ) -> OutboxRow:
     """The row of a job that is to be added once its transaction is committed."""
     chosen = merged(options, given or {}, JobOptions())
-    if chosen.deduplication is not None or chosen.parent is not None:
-        raise InvalidOption("a job of an outbox has neither a deduplication nor a parent")
+    if chosen.deduplication or chosen.parent or chosen.unique_for is not None:
+        raise InvalidOption(
+            "a job of an outbox has neither a deduplication nor unique_for nor a parent, because "
+            "the store knows it by the key of its row"
+        )
     key = f"outbox-{uuid.uuid4()}"
     QueueKeys(queue)
     stamped = msgspec.structs.replace(
@@ -73,10 +83,16 @@ def row_of(
     return OutboxRow(key, queue, *(part.decode() for part in packed))
 
 
-def row_of_call(call: Call[Any]) -> OutboxRow:
-    """The row of a call of a task, which `bind` makes."""
-    job = call.new_job()
-    return row_of(call.task.queue, job.name, job.data, job.options)
+def row_of_call(call: Call[Any], relay: "Relay") -> OutboxRow:
+    """The row of a call of a task, which `bind` makes, and which goes where its tasks are."""
+    tasks, job = tasks_of(call.task), call.new_job()
+    if tasks.url is not None and not relay.leads_to(tasks.url):
+        raise InvalidOption(
+            f"{call.task.name} belongs to tasks of another store than the one that this outbox "
+            "moves to: give both the same url"
+        )
+    row = row_of(call.task.queue, job.name, job.data, job.options)
+    return row._replace(queue=QueueKeys(row.queue, prefix=tasks.prefix).qualified)
 
 
 class Relay(BlockingClient):
@@ -90,7 +106,7 @@ class Relay(BlockingClient):
         """Add the job of each row, unless the store has seen the row before."""
         client = self._store().durable_client
         for queue, some in groupby(rows, key=lambda row: row.queue):
-            keys = QueueKeys(queue, prefix=self._prefix)
+            keys = self._keys(queue)
             packed = [
                 (row.name.encode(), row.data.encode(), row.options.encode(), row.terms.encode())
                 for row in some
@@ -107,9 +123,16 @@ class Relay(BlockingClient):
                     raise WrongState(f"{len(refused)} jobs of an outbox were refused by {queue}")
 
     def forget(self, rows: Sequence[OutboxRow]) -> None:
-        """Let the store forget rows that are deleted, and so cannot come again."""
-        for queue, some in groupby(rows, key=lambda row: row.queue):
-            base = QueueKeys(queue, prefix=self._prefix).base
-            names = [f"{base}de:{row.key}" for row in some]
-            with faults.translated():
-                self._store().client.execute_command("DEL", *names)
+        """Let the store forget rows that are deleted, once no mover can have them any more."""
+        with faults.translated(), self._store().client.pipeline(transaction=False) as pipeline:
+            for row in rows:
+                pipeline.pexpire(f"{self._keys(row.queue).base}de:{row.key}", DELETED)
+            pipeline.execute()
+
+    def leads_to(self, url: str) -> bool:
+        """Whether jobs are added to the store at this URL."""
+        ours, _ = place_of(self._url)
+        return ours is not None and str(parse(ours)) == str(parse(url))
+
+    def _keys(self, queue: str) -> QueueKeys:
+        return QueueKeys.at(queue) if ":" in queue else QueueKeys(queue, prefix=self._prefix)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
 _log = get_logger(__name__)
+_MYSQL = ("mysql", "mariadb")
 
 
 class Outbox:
@@ -56,13 +57,13 @@ class Outbox:
 
     def add_call(self, session: "Session | Connection", call: Call[Any]) -> str:
         """Write a call of a task, which `bind` makes; returns the id that its job will have."""
-        row = row_of_call(call)
+        row = row_of_call(call, self._relay)
         session.execute(self._insert(row))
         return row.job_id
 
     def statement(self, call: Call[Any]) -> "Insert":
         """The statement that writes a call, for `await session.execute(…)`."""
-        return self._insert(row_of_call(call))
+        return self._insert(row_of_call(call, self._relay))
 
     def move(self, engine: "Engine", *, limit: int = MOST_ROWS) -> int:
         """Add the jobs of up to `limit` committed rows, and delete the rows; returns how many."""
@@ -70,6 +71,9 @@ class Outbox:
 
         columns = self.table.c
         wanted = select(*(columns[name] for name in OutboxRow._fields)).order_by(columns.id)
+        if engine.dialect.name in _MYSQL:
+            # Else the gap behind the last row is locked, and nobody adds one until this has ended.
+            engine = engine.execution_options(isolation_level="READ COMMITTED")
         with engine.begin() as connection:
             # Others that move at the same time take other rows, where the database can.
             found = connection.execute(wanted.limit(limit).with_for_update(skip_locked=True))
@@ -112,7 +116,10 @@ def _moved(move: Callable[[], int]) -> int:
 
 def _table(name: str, metadata: "MetaData") -> "Table":
     from sqlalchemy import BigInteger, Column, Integer, String, Table, Text
+    from sqlalchemy.dialects.mysql import LONGTEXT
 
+    # MySQL's TEXT has 64 KB.
+    text = Text().with_variant(LONGTEXT(), *_MYSQL)
     return Table(
         name,
         metadata,
@@ -125,8 +132,8 @@ def _table(name: str, metadata: "MetaData") -> "Table":
         ),
         Column("key", String(64), nullable=False, unique=True),
         Column("queue", String(255), nullable=False),
-        Column("name", Text, nullable=False),
-        Column("data", Text, nullable=False),
-        Column("options", Text, nullable=False),
-        Column("terms", Text, nullable=False),
+        Column("name", text, nullable=False),
+        Column("data", text, nullable=False),
+        Column("options", text, nullable=False),
+        Column("terms", text, nullable=False),
     )

@@ -74,7 +74,8 @@ class WaystationBackend(BaseTaskBackend):
         super().__init__(alias, params)
         given = dict(self.options)
         self._add_when = given.pop("add", "on_commit")
-        self._using = given.pop("using", None)
+        self.using = given.pop("using", None)
+        """The database whose transaction counts; None for the default one."""
         if self._add_when not in ADD:
             raise ImproperlyConfigured(
                 f"add in the OPTIONS of the backend {alias} must be one of {', '.join(ADD)}, "
@@ -114,17 +115,17 @@ class WaystationBackend(BaseTaskBackend):
             case "at_once":
                 self._add(result)
             case "on_commit":
-                transaction.on_commit(partial(self._add, result), using=self._using)
+                transaction.on_commit(partial(self._add, result), using=self.using)
             case _:
                 to_outbox(
                     task.queue_name,
                     task.module_path,
                     data_of(result),
                     self._options(result),
-                    using=self._using,
+                    using=self.using,
                 )
                 transaction.on_commit(
-                    partial(self._added, result, timezone.now()), using=self._using
+                    partial(self._added, result, timezone.now()), using=self.using
                 )
         return result
 

@@ -10,13 +10,16 @@ from typing import Any, Unpack
 from django.db import connections, transaction
 from msgspec import UNSET
 
-from waystation.bullmq import JobKeywords, JobOptions
+from waystation.bullmq import JobKeywords, JobOptions, NewJob
 from waystation.bullmq.payloads.sealing import Sealing
+from waystation.bullmq.redis.packing import Packer, merged
+from waystation.core.codec import PAYLOAD_LIMIT, decode
 from waystation.integrations.django import site
 from waystation.integrations.django.models import Outbox
 from waystation.integrations.outbox import MOST_ROWS, OutboxRow, Relay, row_of, row_of_call
 from waystation.sync import Queue
 from waystation.tasks import Call
+from waystation.tasks.task import tasks_of
 
 
 def enqueue(
@@ -32,19 +35,20 @@ def enqueue(
 
     A process that dies between the commit and the addition loses the job; `to_outbox` does not.
     """
-    # Checked now, where the mistake is, and not after the commit.
-    row_of(queue, name, data, options, given)
-    transaction.on_commit(lambda: queue_of(queue).add(name, data, options, **given), using=using)
+    chosen = merged(options, given, JobOptions())
+    to = queue_of(queue)
+    # Checked and written now, where the mistake is, and before anybody changes the data.
+    [(_, written, *_)] = Packer(chosen, PAYLOAD_LIMIT).pack([NewJob(name, data, chosen)])
+    copy = decode(written)
+    transaction.on_commit(lambda: to.add(name, copy, chosen), using=using)
 
 
 def enqueue_call(call: Call[Any], *, using: str | None = None) -> None:
     """Add a call of a task, which `bind` makes, once the current transaction is committed."""
-    job = call.new_job()
-    transaction.on_commit(
-        # Tasks of our own have payload options of their own.
-        lambda: _plain_queue_of(call.task.queue).add(job.name, job.data, job.options),
-        using=using,
-    )
+    job, tasks = call.new_job(), tasks_of(call.task)
+    # What a call carries has been sealed, if its tasks have payload options.
+    to = _plain_queue_of(call.task.queue, tasks.url or site.url(), tasks.prefix)
+    transaction.on_commit(lambda: to.add(job.name, job.data, job.options), using=using)
 
 
 def to_outbox(
@@ -64,7 +68,7 @@ def to_outbox(
 
 def call_to_outbox(call: Call[Any], *, using: str | None = None) -> str:
     """Write a call of a task, which `bind` makes; returns the id that its job will have."""
-    return _write(row_of_call(call), using)
+    return _write(row_of_call(call, _relay()), using)
 
 
 def move_outbox(*, limit: int = MOST_ROWS, using: str | None = None) -> int:
@@ -102,5 +106,5 @@ def queue_of(name: str) -> Queue:
 
 
 @cache
-def _plain_queue_of(name: str) -> Queue:
-    return Queue(name, site.url())
+def _plain_queue_of(name: str, url: str | None, prefix: str) -> Queue:
+    return Queue(name, url, prefix=prefix)
