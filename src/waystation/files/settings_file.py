@@ -7,7 +7,7 @@ from pathlib import Path
 from waystation.core.settings.entries import Entry
 from waystation.core.settings.load import FILE, Settings, checked, file_of
 from waystation.core.settings.section import rows
-from waystation.core.settings.sources import read_environment, read_file
+from waystation.core.settings.sources import read_environment, read_file, without_service_links
 from waystation.files.settings import FilesSettings
 
 SECTION = "files"
@@ -25,6 +25,7 @@ class FilesFile(Settings, frozen=True):
 
 def load_files(file: Path | None = None, *, environ: Mapping[str, str] = os.environ) -> FilesFile:
     """Read the file, or else the section `files` of waystation's own; the environment wins."""
+    environ = without_service_links(environ)
     written = read_file(file) if file else _section(environ)
     found = checked(FilesSettings, [*(written or []), *_plain_variables(environ)])
     return FilesFile(found.top, found.entries, missing=file if written is None else None)

@@ -16,7 +16,13 @@ from waystation.core.errors import InvalidSetting
 from waystation.core.settings.complaints import complaint
 from waystation.core.settings.entries import Entry, Key, Value
 from waystation.core.settings.section import Inherits, Row, Section, rows, settings
-from waystation.core.settings.sources import PREFIX, read_environment, read_file, variable_of
+from waystation.core.settings.sources import (
+    PREFIX,
+    read_environment,
+    read_file,
+    variable_of,
+    without_service_links,
+)
 from waystation.core.settings.values import Problem, build
 
 S = TypeVar("S", bound=Section)
@@ -83,7 +89,7 @@ def load(
 
     `others` leaves alone what sections say that were not asked for.
     """
-    top = together(sections)
+    top, environ = together(sections), without_service_links(environ)
     named = file or file_of(environ)
     written = read_file(named or Path(FILE))
     entries = [*(written or []), *read_environment(environ)]
@@ -165,7 +171,6 @@ def _inheriting(section: type[Section], above: Key) -> Iterator[tuple[Key, type[
 
 
 def _refuse_single_underscores(rows: Iterable[Row], environ: Mapping[str, str]) -> None:
-    # Other names are left alone: Kubernetes sets WAYSTATION_PORT and the like on its own.
     for row in rows:
         meant = variable_of(row.key)
         if (slip := PREFIX + "_".join(row.key).upper()) in environ:

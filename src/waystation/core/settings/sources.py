@@ -4,6 +4,7 @@ Scalars stay the text they were written as and the model decides what they mean,
 where a word is wanted and false where a yes or no is, and both sources follow the same rules.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 PREFIX = "WAYSTATION_"
 NESTING = "__"
+
+_SERVICE_LINK = re.compile("(tcp|udp|sctp)://")
 
 
 def read_file(file: Path) -> list[Entry] | None:
@@ -38,6 +41,27 @@ def read_environment(environ: Mapping[str, str]) -> list[Entry]:
         for name, text in sorted(environ.items())
         if name.startswith(PREFIX) and NESTING in name.removeprefix(PREFIX) and text
     ]
+
+
+def without_service_links(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """The environment without the variables that Kubernetes adds to a pod for each Service.
+
+    A Service `waystation-room` becomes `WAYSTATION_ROOM_PORT=tcp://…` and others beside it, in
+    every pod of its namespace.
+    """
+    links = [
+        name
+        for name, text in environ.items()
+        if name.endswith("_PORT") and _SERVICE_LINK.match(text)
+    ]
+    starts = tuple(
+        start for link in links for start in (f"{link}_", f"{link.removesuffix('PORT')}SERVICE_")
+    )
+    return {
+        name: text
+        for name, text in environ.items()
+        if name not in links and (NESTING in name or not name.startswith(starts))
+    }
 
 
 def read_text(text: str) -> Value:
