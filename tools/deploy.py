@@ -1,7 +1,7 @@
 """Plain Kubernetes manifests, rendered from the Helm chart with its default values.
 
-Only the few parts of Go's templates that the chart uses are known here: values, `if`, `range`,
-`quote` and `toJson`.
+Only the few parts of Go's templates that the chart uses are known here: values, `if`, `if not`,
+`range`, `quote` and `toJson`.
 """
 
 import json
@@ -17,7 +17,7 @@ CHART = ROOT / "deploy" / "helm" / "waystation"
 MANIFESTS = ROOT / "deploy" / "kubernetes"
 NAME = "waystation"
 
-_BLOCK = re.compile(r"^\{\{- (if|range) (\S+) \}\}$")
+_BLOCK = re.compile(r"^\{\{- (if not|if|range) (\S+) \}\}$")
 _END = "{{- end }}"
 _VALUE = re.compile(r"\{\{ (?:(quote|toJson) )?(\$?\.\S+) \}\}")
 
@@ -64,11 +64,12 @@ def _lines(lines: list[str], at: int, top: Mapping[str, Any], here: Any) -> tupl
             at += 1
             continue
         kind, value = block[1], _look_up(block[2], top, here)
-        each_of = list(value) if kind == "range" else [here] if value else []
+        is_shown = not value if kind == "if not" else value
+        each_of = list(value) if kind == "range" else [here] if is_shown else []
         for each in each_of:
             inner, _ = _lines(lines, at + 1, top, each)
             found += inner
-        at = _lines(lines, at + 1, top, here if kind == "if" else _Any())[1] + 1
+        at = _lines(lines, at + 1, top, _Any() if kind == "range" else here)[1] + 1
     return found, at
 
 

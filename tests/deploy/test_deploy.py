@@ -103,6 +103,7 @@ def test_every_probe_asks_a_port_that_its_container_has() -> None:
 
 def test_no_process_may_do_more_than_it_needs() -> None:
     for pod in pods():
+        assert pod["enableServiceLinks"] is False
         rights = pod["securityContext"]
         assert (rights["runAsNonRoot"], rights["seccompProfile"]) == (
             True,
@@ -111,6 +112,7 @@ def test_no_process_may_do_more_than_it_needs() -> None:
         for container in pod["containers"]:
             assert container["securityContext"] == {
                 "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
                 "capabilities": {"drop": ["ALL"]},
             }
 
@@ -138,7 +140,11 @@ def test_the_secret_holds_the_url_that_the_values_name() -> None:
     [secret] = documents(deploy.rendered(values)["store-url.yaml"])
     assert secret["stringData"] == {"url": "rediss://:secret@example.org:6380"}
 
-    values["store"]["url"] = ""
+    values["store"]["enabled"] = True
+    [secret] = documents(deploy.rendered(values)["store-url.yaml"])
+    assert secret["stringData"] == {"url": "redis://waystation-store:6379"}
+
+    values["store"] |= {"enabled": False, "url": ""}
     assert documents(deploy.rendered(values)["store-url.yaml"]) == []
 
 
@@ -176,8 +182,8 @@ def test_the_parts_of_spark_on_kubernetes_name_each_other() -> None:
         if "persistentVolumeClaim" in volume
     ]
     assert claims == [kinds["PersistentVolumeClaim"]] * 2
-    [mount] = EXECUTOR["spec"]["containers"][0]["volumeMounts"]
-    assert mount in container["volumeMounts"]
+    mounts = EXECUTOR["spec"]["containers"][0]["volumeMounts"]
+    assert [mount for mount in mounts if mount not in container["volumeMounts"]] == []
 
 
 def bundle() -> dict[str, Any]:
