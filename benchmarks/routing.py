@@ -118,7 +118,7 @@ async def drain_rate(store: Store) -> float:
             done.set()
 
     options = WorkerOptions(concurrency=2 * BATCH, batch_limit=BATCH)
-    worker = Worker(source, handler_of(handle, concurrency=2 * BATCH), options)
+    worker = Worker(source, handler_of(handle), options)
     began = time.perf_counter()
     running = asyncio.create_task(worker.run())
     await done.wait()

@@ -37,7 +37,7 @@ async def worker(source: MemorySource, batch: int) -> None:
     last = source.entries[str(JOBS)]
     worker = Worker(
         source,
-        handler_of(_no_op, concurrency=2 * batch),
+        handler_of(_no_op),
         WorkerOptions(concurrency=2 * batch, batch_limit=batch),
     )
     running = asyncio.create_task(worker.run())

@@ -112,7 +112,7 @@ async def run(stage: Stage) -> Account:
 
 @contextlib.asynccontextmanager
 async def _worker(line: MemorySource, office: BoxOffice, tally: Tally) -> AsyncGenerator[None]:
-    handler = handler_of(office.sell, concurrency=OPTIONS.concurrency)
+    handler = handler_of(office.sell)
     worker = Worker(line, handler, OPTIONS, listener=tally)
     running = asyncio.create_task(worker.run())
     yield

@@ -65,7 +65,7 @@ def test_only_our_frames_at_the_head_are_cut() -> None:
 
 
 async def test_our_frames_between_those_of_others_are_cut() -> None:
-    handler = handler_of(charge, concurrency=1)
+    handler = handler_of(charge)
     try:
         with pytest.raises(KeyError) as caught:
             await handler.run({"name": "ada"})
@@ -88,7 +88,7 @@ def test_an_error_of_ours_needs_no_frames_and_a_mistake_of_ours_keeps_them() -> 
 
 
 async def test_the_traceback_of_another_process_begins_with_its_function() -> None:
-    handler = handler_of(charge, concurrency=1, process=True)
+    handler = handler_of(charge, process=True)
     try:
         with pytest.raises(KeyError) as caught:
             await handler.run({"name": "ada"})

@@ -15,7 +15,7 @@ from waystation.core.runtime.worker import Worker, WorkerOptions
 
 async def work_until(line: Line, handler: Callable[[Any], Any], ends: Callable[[], bool]) -> None:
     options = WorkerOptions(poll=0.01)
-    worker = Worker(line.source(), handler_of(handler, concurrency=1), options)
+    worker = Worker(line.source(), handler_of(handler), options)
     running = asyncio.create_task(worker.run())
     async with asyncio.timeout(LIMIT_S):
         while not ends():
@@ -83,7 +83,7 @@ async def test_a_job_that_is_handed_back_is_mentioned(
         await asyncio.sleep(3600)
 
     options = WorkerOptions(poll=0.01, grace=0)
-    worker = Worker(line.source(), handler_of(hang, concurrency=1), options)
+    worker = Worker(line.source(), handler_of(hang), options)
     running = asyncio.create_task(worker.run())
     await begun.wait()
     worker.stop()
@@ -103,7 +103,7 @@ async def test_a_lost_lease_is_a_warning(line: Line, caplog: pytest.LogCaptureFi
         await asyncio.sleep(3600)
 
     options = WorkerOptions(poll=0.01, renew=0.02)
-    worker = Worker(line.source(), handler_of(slow, concurrency=1), options)
+    worker = Worker(line.source(), handler_of(slow), options)
     running = asyncio.create_task(worker.run())
     await begun.wait()
     worker.pause()

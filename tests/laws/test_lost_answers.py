@@ -189,7 +189,7 @@ async def test_a_worker_that_misses_answers_tells_every_outcome_once(line: Line)
         await asyncio.sleep(0)
 
     options = WorkerOptions(concurrency=3, batch_limit=3, poll=0.05)
-    worker = Worker(source, handler_of(handle, concurrency=3), options, listener=notes)
+    worker = Worker(source, handler_of(handle), options, listener=notes)
     running = asyncio.create_task(worker.run())
     async with asyncio.timeout(LIMIT_S):
         while len(notes.settled_ids) < len(ids):

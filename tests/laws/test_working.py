@@ -43,7 +43,7 @@ async def working(
     settings = WorkerOptions(**options)
     worker = Worker(
         line.source(),
-        handler_of(handler, concurrency=settings.concurrency),
+        handler_of(handler),
         settings,
         listener=notes,
     )

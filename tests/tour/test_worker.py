@@ -24,7 +24,7 @@ async def test_a_worker_runs_your_function_for_everything_in_the_queue() -> None
     async def sell(work: dict[str, str]) -> str:
         return f"sold {work['seat']}"
 
-    worker = Worker(queue, handler_of(sell, concurrency=10), WorkerOptions(concurrency=10))
+    worker = Worker(queue, handler_of(sell), WorkerOptions(concurrency=10))
     running = asyncio.create_task(worker.run())
     while queue.entries[order].state != "completed":
         await asyncio.sleep(0.01)
@@ -57,7 +57,7 @@ async def test_what_fails_is_tried_again_after_a_pause() -> None:
             raise trouble
         return f"charged {seat}"
 
-    await work_off(queue, Worker(queue, handler_of(charge, concurrency=1)))
+    await work_off(queue, Worker(queue, handler_of(charge)))
 
     assert queue.entries[order].result == "charged A1"
     assert queue.entries[order].attempts_made == 2
@@ -71,7 +71,7 @@ async def test_a_handler_can_say_that_trying_again_will_not_help() -> None:
     def charge(seat: str) -> str:
         raise Unrecoverable("the bank refuses this card")
 
-    await work_off(queue, Worker(queue, handler_of(charge, concurrency=1)))
+    await work_off(queue, Worker(queue, handler_of(charge)))
 
     assert queue.entries[order].state == "failed"
     assert queue.entries[order].attempts_made == 1
@@ -90,7 +90,7 @@ async def test_a_worker_that_is_stopped_hands_back_what_it_cannot_finish() -> No
         begun.set()
         await asyncio.sleep(3600)
 
-    worker = Worker(queue, handler_of(write, concurrency=1), WorkerOptions(grace=0.01))
+    worker = Worker(queue, handler_of(write), WorkerOptions(grace=0.01))
     running = asyncio.create_task(worker.run())
     await begun.wait()
     worker.stop()

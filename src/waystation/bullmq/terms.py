@@ -13,6 +13,7 @@ import msgspec
 from waystation.core.durations import Duration, milliseconds
 from waystation.core.errors import Expired, InvalidOption, TimedOut
 from waystation.core.options import of_kind
+from waystation.core.runtime.handlers.time_limit import TimeLimit
 
 When: TypeAlias = Duration | datetime
 """A duration from now on, or an aware datetime."""
@@ -99,7 +100,7 @@ def limit_of(terms: Terms, *, created_ms: int, now_ms: int, has_begun: bool) -> 
 
 async def within(limit: Limit, attempt: Awaitable[Any]) -> Any:
     """Run an attempt, and stop it when its time is up."""
-    scope = asyncio.timeout(limit.seconds)
+    scope = asyncio.timeout(limit.seconds) if limit.by_deadline else TimeLimit(limit.seconds)
     try:
         async with scope:
             return await attempt

@@ -202,8 +202,6 @@ class Worker(BackgroundWorker[Job], QueueClient):
         self._options = msgspec.structs.replace(self._options, concurrency=many)
         if self._runtime:
             self._runtime.worker.resize(many)
-        else:
-            self._handler.resize(many)
 
     def pause(self) -> None:
         """Claim no more jobs until resumed; this worker only, not its queue."""
@@ -256,19 +254,16 @@ class Worker(BackgroundWorker[Job], QueueClient):
     def _wrapped(
         self, handler: JobHandler | Mapping[str, JobHandler], options: WorkerOptions
     ) -> Handler[Job]:
-        concurrency, process = options.concurrency, options.process
+        process = options.process
         if isinstance(handler, Mapping):
             if options.batch:
                 raise InvalidOption("a batch holds jobs of any name, so it takes one handler")
             named = cast(Mapping[str, JobHandler], handler)
             if not named:
                 raise InvalidOption("a worker needs a handler for at least one name, got none")
-            handlers = {
-                name: handler_of(each, concurrency=concurrency, process=process)
-                for name, each in named.items()
-            }
+            handlers = {name: handler_of(each, process=process) for name, each in named.items()}
             return self._prepared(_ByName(handlers))
-        one = handler_of(handler, concurrency=concurrency, process=process, batch=options.batch)
+        one = handler_of(handler, process=process, batch=options.batch)
         return self._prepared(one)
 
     def _prepared(self, handler: Handler[Job]) -> Handler[Job]:
@@ -324,10 +319,6 @@ class _ByName(Handler[Job]):
             # either: trying again would only hide it for a while.
             raise NoHandler(f"no handler for jobs named {job.name!r}; there are: {known}")
         return await handler.run(job)
-
-    def resize(self, concurrency: int) -> None:
-        for handler in self._handlers.values():
-            handler.resize(concurrency)
 
     async def close(self) -> None:
         for handler in self._handlers.values():
@@ -409,9 +400,6 @@ class _Prepared(Handler[Job]):
                 except Exception as error:
                     sealed[place] = error
         return sealed
-
-    def resize(self, concurrency: int) -> None:
-        self._handler.resize(concurrency)
 
     async def close(self) -> None:
         await self._handler.close()

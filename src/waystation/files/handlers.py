@@ -83,7 +83,6 @@ class RunningHandlers(Handler[Job]):
         self,
         handlers: Handlers,
         *,
-        concurrency: int,
         traces: Traces,
         queue_of: Callable[[Job], str],
     ) -> None:
@@ -98,7 +97,7 @@ class RunningHandlers(Handler[Job]):
         self._rules = [
             (
                 rule.patterns,
-                handler_of(rule.function, concurrency=concurrency, process=rule.process),
+                handler_of(rule.function, process=rule.process),
             )
             for rule in rules
         ]

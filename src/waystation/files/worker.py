@@ -65,7 +65,6 @@ class Worker(BackgroundWorker[Job]):
         self._planner: FetchPlanner | None = None
         self._handler = RunningHandlers(
             handlers_of(handlers, process=process),
-            concurrency=options.concurrency,
             traces=traces or Traces(),
             queue_of=self._queue_of,
         )

@@ -111,7 +111,7 @@ class Worker(BackgroundWorker[Job]):
             capabilities=tuple(options.capabilities),
             types=types,
         )
-        self._handler = _ByType(handlers, options.concurrency, process=options.process)
+        self._handler = _ByType(handlers, process=options.process)
         self._listener = listener
 
     @property
@@ -155,17 +155,13 @@ class _ByType(Handler[Job]):
     def __init__(
         self,
         handlers: JobHandler | Mapping[str, JobHandler],
-        concurrency: int,
         *,
         process: bool,
     ) -> None:
         super().__init__(self._run)
         self._traces = Traces()
         by_type = {_ANY: handlers} if callable(handlers) else handlers
-        self._handlers = {
-            type: handler_of(each, concurrency=concurrency, process=process)
-            for type, each in by_type.items()
-        }
+        self._handlers = {type: handler_of(each, process=process) for type, each in by_type.items()}
         self._other = self._handlers.get(_ANY)
 
     async def _run(self, job: Job) -> Any:

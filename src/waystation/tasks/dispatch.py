@@ -1,6 +1,5 @@
 """Dispatching: from a job to the call of its task's function. Internal."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from waystation.bullmq import Job, JobDelayed, Store, SyncJob
 from waystation.core.errors import InvalidOption, NoHandler, TimedOut, UnreadableData
 from waystation.core.runtime.handlers import Handler, handler_of
+from waystation.core.runtime.handlers.time_limit import TimeLimit
 from waystation.tasks.dependencies import JobScope, Lifespan, Place
 from waystation.tasks.payload import MARK
 from waystation.tasks.task import Data, Task, payload_of, tasks_of
@@ -34,7 +34,6 @@ class Dispatcher(Handler[Job]):
         super().__init__(self._run)
         self._tasks = tasks
         self._named = named
-        self._concurrency = 1
         self._threads: Handler[Any] | None = None
         self._processes: dict[str, Handler[Any]] = {}
         self._lifespan: Lifespan | None = None
@@ -56,12 +55,6 @@ class Dispatcher(Handler[Job]):
         if self._lifespan is not None:
             self._lifespan = None
             await self._tasks.lifespans.give_back(Place(store))
-
-    def resize(self, concurrency: int) -> None:
-        """Be ready for so many runs at once."""
-        self._concurrency = concurrency
-        for each in self._handlers():
-            each.resize(concurrency)
 
     async def close(self) -> None:
         """Let go of threads and processes."""
@@ -86,7 +79,7 @@ class Dispatcher(Handler[Job]):
             await job.move_to_delayed(datetime.now(UTC) + _TRY_AGAIN)
             raise JobDelayed(f"the data has version {version}, this worker knows {task.version}")
         # A job that was added by its task has the limit itself; one of another producer has not.
-        limit = asyncio.timeout(task.timeout if job.options.terms.timeout is None else None)
+        limit = TimeLimit(task.timeout if job.options.terms.timeout is None else None)
         try:
             async with limit:
                 return await self._call(task, job, data)
@@ -113,14 +106,12 @@ class Dispatcher(Handler[Job]):
         wants = [name for name, each in task.dependencies.items() if each.provider is SyncJob]
         _call.set(lambda seen: _applied(task, {**arguments, **dict.fromkeys(wants, seen)}))
         if self._threads is None:
-            self._threads = handler_of(_in_thread, concurrency=self._concurrency)
+            self._threads = handler_of(_in_thread)
         return await self._threads.run(job)
 
     def _in_a_process(self, task: Task[..., Any]) -> Handler[Any]:
         if task.name not in self._processes:
-            self._processes[task.name] = handler_of(
-                InProcess(task), concurrency=self._concurrency, process=True
-            )
+            self._processes[task.name] = handler_of(InProcess(task), process=True)
         return self._processes[task.name]
 
     def _handlers(self) -> list[Handler[Any]]:

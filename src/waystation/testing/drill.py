@@ -413,7 +413,7 @@ async def _handler(drill: Drill, store: Store) -> AsyncGenerator[Handler[Any]]:
     """What runs the job, as in a worker."""
     call = drill.call
     if call is None:
-        handler = handler_of(drill.function, concurrency=1)
+        handler = handler_of(drill.function)
         try:
             yield handler
         finally:

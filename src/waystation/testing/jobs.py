@@ -97,7 +97,7 @@ async def run_jobs(
     source = MemorySource()
     entries = {job: source.add(job, attempts=job.max_attempts) for job in jobs}
     options = WorkerOptions(concurrency=concurrency, timeout=timeout, poll=0.01)
-    worker = Worker[MemoryJob[Any]](source, _Counting(handlers, concurrency), options)
+    worker = Worker[MemoryJob[Any]](source, _Counting(handlers), options)
     running = asyncio.create_task(worker.run())
     try:
         while any(each.state not in ("completed", "failed") for each in source.entries.values()):
@@ -127,7 +127,6 @@ class _Counting(Handler[MemoryJob[Any]]):
     def __init__(
         self,
         handlers: Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]],
-        concurrency: int,
     ) -> None:
         super().__init__(self._run)
         self._any: Handler[Any] | None = None
@@ -138,10 +137,10 @@ class _Counting(Handler[MemoryJob[Any]]):
                 "tasks run in a sandbox, and a task can be called as the function it is"
             )
         if callable(handlers):
-            self._any = handler_of(handlers, concurrency=concurrency)
+            self._any = handler_of(handlers)
         else:
             for name, each in handlers.items():
-                self._by_name[name] = handler_of(each, concurrency=concurrency)
+                self._by_name[name] = handler_of(each)
 
     async def _run(self, job: MemoryJob[Any]) -> Any:
         job.attempt += 1

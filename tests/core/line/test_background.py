@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Sequence
 from typing import Any
 
 import anyio
@@ -13,23 +12,14 @@ import pytest
 from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
 from waystation.core.errors import StoreUnreachable, StoreUnsuitable, WorkError
+from waystation.core.line import background
 from waystation.core.line.background import BackgroundWorker, WorkerRuntime
-from waystation.core.runtime.claim import Reply, Settled
 from waystation.core.runtime.handlers import handler_of
 from waystation.core.runtime.worker import Worker, WorkerOptions
 from waystation.core.store import embedded
 from waystation.core.store.connection import Store, connect
 from waystation.core.store.embedded import Ephemeral
 from waystation.testing.memory import MemorySource
-
-
-class Source(MemorySource):
-    fault: Exception | None = None
-
-    async def settle(self, settled: Sequence[Settled[Any]], *, claim: int) -> Reply[Any]:
-        if self.fault:
-            raise self.fault
-        return await super().settle(settled, claim=claim)
 
 
 class Presence:
@@ -52,13 +42,14 @@ class Presence:
 class LineWorker(BackgroundWorker[Any]):
     def __init__(self, url: str | Store) -> None:
         super().__init__(url)
-        self.source = Source()
+        self.source = MemorySource()
         self.presence = Presence()
         self.begun = asyncio.Event()
         self.went_on: list[str] = []
+        self.breaks: Exception | None = None
 
     def _runtime_at(self, store: Store) -> WorkerRuntime[Any]:
-        handler = handler_of(self._handle, concurrency=5)
+        handler = handler_of(self._handle)
         worker = Worker(self.source, handler, WorkerOptions(concurrency=5, poll=0.05))
         return WorkerRuntime(worker, self.presence, background=[self._go_on])
 
@@ -72,6 +63,8 @@ class LineWorker(BackgroundWorker[Any]):
 
     async def _go_on(self) -> None:
         self.went_on.append("begins")
+        if self.breaks:
+            raise self.breaks
         try:
             await asyncio.sleep(3600)
         finally:
@@ -193,20 +186,37 @@ async def test_one_that_is_closed_while_it_starts_ends_before_its_store_does(
     assert not worker.is_running
 
 
+async def answers_nothing(*_: object, **__: object) -> None: ...
+
+
 async def test_one_that_breaks_says_so_at_once(
-    redis_url: str, caplog: pytest.LogCaptureFixture
+    redis_url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = LineWorker(redis_url)
     await worker.start()
-    worker.source.fault = ValueError("a reply that nobody can read")
+    monkeypatch.setattr(worker.source, "settle", answers_nothing)
     worker.source.add("short")
     async with asyncio.timeout(LIMIT_S):
         while worker.is_running:
             await asyncio.sleep(0.005)
 
     assert "worker_failed" in caplog.text
-    with pytest.raises(ValueError, match="nobody can read"):
+    with pytest.raises(AttributeError, match="has no attribute 'claims'"):
         await worker.close()
+
+
+async def test_a_duty_that_breaks_is_begun_again(
+    redis_url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background, "_AGAIN_AFTER_S", 0.0)
+    worker = LineWorker(redis_url)
+    worker.breaks = ValueError("a job that nobody can read")
+    async with worker, asyncio.timeout(LIMIT_S):
+        while worker.went_on.count("begins") < 2:
+            await asyncio.sleep(0.005)
+
+    assert "duty_failed" in caplog.text
+    assert "nobody can read" in caplog.text
 
 
 async def test_one_that_has_not_started_says_so() -> None:

@@ -119,7 +119,7 @@ def sleep_long(counter: CounterView) -> None:
 
 
 async def run(function: Callable[[Any], Any], work: Any, *, process: bool) -> Any:
-    handler = handler_of(function, concurrency=1, process=process)
+    handler = handler_of(function, process=process)
     try:
         async with asyncio.timeout(LIMIT_S):
             return await handler.run(work)
@@ -173,7 +173,7 @@ async def test_what_cannot_travel_is_named() -> None:
 
 async def test_whoever_outlives_the_handler_in_a_process_has_no_work() -> None:
     first, second = Counter(), Counter()
-    handler = handler_of(_one_after_the_other, concurrency=1, process=True)
+    handler = handler_of(_one_after_the_other, process=True)
     await handler.run([first])
     said, answer = await handler.run([second])
     await handler.close()
@@ -203,7 +203,7 @@ async def test_a_thread_that_nobody_waits_for_any_more_sees_it_and_can_do_nothin
         ended.set()
 
     counter = Counter()
-    handler = handler_of(work_on, concurrency=1)
+    handler = handler_of(work_on)
     running = asyncio.create_task(handler.run(counter))
     await asyncio.to_thread(begun.wait, LIMIT_S)
     running.cancel()
@@ -220,7 +220,7 @@ async def test_a_thread_that_nobody_waits_for_any_more_sees_it_and_can_do_nothin
 
 async def test_a_process_that_nobody_waits_for_any_more_is_ended() -> None:
     counter = Counter()
-    handler = handler_of(sleep_long, concurrency=1, process=True)
+    handler = handler_of(sleep_long, process=True)
     running = asyncio.create_task(handler.run(counter))
     async with asyncio.timeout(LIMIT_S):
         while not counter.value:

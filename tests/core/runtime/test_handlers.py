@@ -39,7 +39,7 @@ async def outcomes(
         source.add(work)
     options = {"concurrency": 2, "poll": 0.05} | options
     settings = WorkerOptions(**options)
-    runs = handler_of(handler, concurrency=settings.concurrency, process=process, batch=batch)
+    runs = handler_of(handler, process=process, batch=batch)
     worker = Worker(source, runs, settings)
     running = asyncio.create_task(worker.run())
     async with asyncio.timeout(LIMIT_S):
@@ -88,7 +88,7 @@ async def main():
 
     source = MemorySource()
     source.add("work")
-    worker = Worker(source, handler_of(endless, concurrency=1), WorkerOptions(grace=0))
+    worker = Worker(source, handler_of(endless), WorkerOptions(grace=0))
     running = asyncio.create_task(worker.run())
     await begun.wait()
     worker.stop()
@@ -128,19 +128,19 @@ async def test_a_plain_function_runs_in_a_thread() -> None:
     assert entry.result.startswith("handler")
 
 
-async def test_threads_are_used_again_and_are_no_more_than_allowed() -> None:
-    threads = Threads(2, name="few")
+async def test_threads_are_used_again_and_are_no_more_than_needed() -> None:
+    threads = Threads(name="few")
     names = [await threads.run(lambda: threading.current_thread().name) for _ in range(5)]
-    assert len(set(names)) <= 2
+    assert len(set(names)) == 1
 
-    together = threading.Barrier(2, timeout=LIMIT_S)
+    together = threading.Barrier(8, timeout=LIMIT_S)
     many = await asyncio.gather(*(threads.run(together.wait) for _ in range(8)))
-    assert sorted(many) == [0] * 4 + [1] * 4
+    assert sorted(many) == list(range(8))
     threads.close()
 
 
 async def test_what_raises_in_a_thread_raises_here_and_the_thread_goes_on() -> None:
-    threads = Threads(1, name="one")
+    threads = Threads(name="one")
 
     def fail() -> None:
         raise Odd("no")
@@ -196,7 +196,7 @@ def _die_or_double(work: Any) -> Any:
 
 
 async def test_a_process_that_dies_with_nothing_to_do_fails_no_work() -> None:
-    processes = Processes(1)
+    processes = Processes()
     first = await processes.run(process_id, None)
     os.kill(first, signal.SIGKILL)
     while first in [child.pid for child in multiprocessing.active_children()]:
@@ -352,7 +352,7 @@ async def test_a_handler_may_cancel_its_own_job() -> None:
             worker.cancel(id)
         return work
 
-    worker = Worker(source, handler_of(handle, concurrency=1))
+    worker = Worker(source, handler_of(handle))
     running = asyncio.create_task(worker.run())
     async with asyncio.timeout(LIMIT_S):
         while source.entries[second].state != "completed":
@@ -391,7 +391,7 @@ async def test_a_batch_handler_that_answers_wrongly_fails_its_jobs_with_a_reason
 
 def test_a_negative_batch_is_refused() -> None:
     with pytest.raises(InvalidOption, match="batch must be at least 0, got -1"):
-        handler_of(double, concurrency=1, batch=-1)
+        handler_of(double, batch=-1)
 
 
 def test_outcomes_are_values() -> None:
@@ -427,9 +427,9 @@ def test_a_handler_that_could_only_fail_is_refused_before_it_gets_a_job(
     handler: Callable[..., Any], said: str
 ) -> None:
     with pytest.raises(InvalidOption, match=said):
-        handler_of(handler, concurrency=1)
+        handler_of(handler)
 
 
 @pytest.mark.parametrize("handler", [int, partial(takes_two, other=1), print])
 def test_whatever_takes_one_argument_can_be_a_handler(handler: Callable[..., Any]) -> None:
-    assert handler_of(handler, concurrency=1)
+    assert handler_of(handler)

@@ -25,7 +25,7 @@ async def compute(work):
 source = MemorySource()
 source.add("work")
 loop = asyncio.new_event_loop()
-worker = Worker(source, handler_of(compute, concurrency=1), WorkerOptions())
+worker = Worker(source, handler_of(compute), WorkerOptions())
 {run}
 """
 

@@ -31,7 +31,7 @@ async def test_jobs_are_held_from_their_claim_until_they_are_settled() -> None:
         raise ValueError(work)
 
     meter = Metered(metrics, **LABELS)
-    handler = handler_of(handle, concurrency=2)
+    handler = handler_of(handle)
     worker = Worker(source, handler, WorkerOptions(concurrency=2, poll=0.05), listener=meter)
     working = asyncio.create_task(worker.run())
     async with asyncio.timeout(LIMIT_S):

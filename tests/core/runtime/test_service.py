@@ -25,7 +25,7 @@ async def main():
         {body}
         print("ended", flush=True)
 
-    worker = Worker(source, handler_of(handle, concurrency=1), WorkerOptions(grace={grace}))
+    worker = Worker(source, handler_of(handle), WorkerOptions(grace={grace}))
     await serve([worker], watchdog_s={watchdog})
     print(source.entries["1"].state, flush=True)
 

@@ -21,7 +21,7 @@ async def test_what_is_done_before_it_is_interrupted_is_not_handed_back(batch: i
         return ["sold"] if batch else "sold"
 
     slots = Slots[str](
-        handler_of(handle, concurrency=1, batch=batch),
+        handler_of(handle, batch=batch),
         concurrency=1,
         timeout_s=None,
         finished=lambda claim, outcome, took, alone: ended.append(outcome),

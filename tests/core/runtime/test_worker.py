@@ -1,6 +1,7 @@
 """The worker beyond what the laws say: batching, trouble with the source, leases under load."""
 
 import asyncio
+import builtins
 import contextlib
 import random
 import time
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.patience import LIMIT_S
+from waystation.core.backoff import Backoff, Growth
 from waystation.core.errors import (
     InvalidOption,
     ScriptFailed,
@@ -18,7 +20,7 @@ from waystation.core.errors import (
     WrongType,
 )
 from waystation.core.runtime import worker as worker_module
-from waystation.core.runtime.claim import Extend, Reply, Settled
+from waystation.core.runtime.claim import Claim, Extend, Reply, Settled
 from waystation.core.runtime.handlers import handler_of
 from waystation.core.runtime.worker import Worker, WorkerOptions
 from waystation.testing.memory import MemorySource
@@ -54,7 +56,7 @@ async def working(
 ) -> AsyncGenerator[Worker[Any]]:
     options = {"poll": 0.05} | options
     settings = WorkerOptions(**options)
-    handler = handler_of(handle, concurrency=settings.concurrency, batch=batch)
+    handler = handler_of(handle, batch=batch)
     worker = Worker(source, handler, settings, listener=listener)
     running = asyncio.create_task(worker.run())
     try:
@@ -110,7 +112,6 @@ class Callers(Recorded):
     def __init__(self) -> None:
         super().__init__()
         self.filed_by: list[asyncio.Task[Any] | None] = []
-        self.bug: Exception | None = None
         self.let_file = asyncio.Event()
         self.let_file.set()
         self.most = self._under_way = 0
@@ -118,8 +119,6 @@ class Callers(Recorded):
     async def settle(self, settled: Sequence[Settled[Any]], *, claim: int) -> Reply[Any]:
         if settled:
             self.filed_by.append(asyncio.current_task())
-            if self.bug:
-                raise self.bug
         self._under_way += 1
         self.most = max(self.most, self._under_way)
         try:
@@ -213,7 +212,7 @@ async def test_a_worker_that_is_cancelled_while_a_slot_files_starts_nothing_more
     async def handle(work: Any) -> None:
         ran.append(work)
 
-    worker = Worker(source, handler_of(handle, concurrency=1))
+    worker = Worker(source, handler_of(handle))
     running = asyncio.create_task(worker.run())
     async with asyncio.timeout(LIMIT_S):
         while not source.filed_by:
@@ -263,17 +262,74 @@ async def test_what_ends_in_one_turn_is_filed_in_one_call() -> None:
     assert [settled for settled, _ in source.calls if settled] == [10]
 
 
-async def test_a_mistake_in_a_source_ends_the_worker_whoever_has_called_it() -> None:
-    source = Callers()
-    source.bug = ZeroDivisionError("a mistake")
-    source.add("work")
+class Mistaken(MemorySource):
+    """Raises an error once in each of its methods, and always for one outcome."""
 
-    worker = Worker(source, handler_of(no_op, concurrency=1))
-    async with asyncio.timeout(LIMIT_S):
-        with pytest.raises(ZeroDivisionError, match="a mistake"):
-            await worker.run()
+    def __init__(self, error: type[BaseException], poison: str) -> None:
+        super().__init__()
+        self.error = error
+        self.poison = poison
+        self.raised: set[str] = set()
 
-    assert len(source.filed_by) == 1
+    def mistake(self, where: str) -> None:
+        if where not in self.raised:
+            self.raised.add(where)
+            raise self.error("a mistake")
+
+    async def settle(self, settled: Sequence[Settled[Any]], *, claim: int) -> Reply[Any]:
+        if claim:
+            self.mistake("claim")
+        if settled:
+            self.mistake("settle")
+        if any(each.claim.id == self.poison for each in settled):
+            raise self.error("a mistake in this one")
+        return await super().settle(settled, claim=claim)
+
+    async def wait(self, at_most: float) -> None:
+        self.mistake("wait")
+        await super().wait(at_most)
+
+    async def _extend(self, claims: Sequence[Claim[Any]]) -> Sequence[Claim[Any]]:
+        self.mistake("extend")
+        return await super()._extend(claims)
+
+
+EVERY_ERROR = [
+    each
+    for each in [*vars(builtins).values(), asyncio.CancelledError, ScriptFailed]
+    if isinstance(each, type)
+    and issubclass(each, Exception | asyncio.CancelledError)
+    and not issubclass(each, UnicodeError | BaseExceptionGroup)
+]
+
+
+@pytest.mark.parametrize("error", EVERY_ERROR, ids=lambda each: each.__name__)
+async def test_a_worker_ends_by_stop_whatever_its_source_raises(
+    error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "_RETRY_BACKOFF", Backoff(Growth.FIXED, delay_ms=1))
+    source = Mistaken(error, poison="2")
+    for _ in range(6):
+        source.add("work")
+
+    async def until_renewed(work: Any) -> None:
+        async with asyncio.timeout(LIMIT_S):
+            while "extend" not in source.raised:
+                await asyncio.sleep(0.001)
+
+    async with working(source, until_renewed, concurrency=3, renew=0.005):
+        async with asyncio.timeout(LIMIT_S):
+            while [e.state for e in source.entries.values()].count("completed") < 5:
+                await asyncio.sleep(0.002)
+            while "wait" not in source.raised:
+                await asyncio.sleep(0.002)
+        source.add("one more")
+        async with asyncio.timeout(LIMIT_S):
+            while source.entries["7"].state != "completed":
+                await asyncio.sleep(0.002)
+
+    assert source.raised == {"claim", "settle", "wait", "extend"}
+    assert source.entries["2"].state == "active"
 
 
 async def test_a_source_that_cannot_be_reached_is_asked_again_and_nothing_is_lost() -> None:

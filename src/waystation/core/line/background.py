@@ -22,6 +22,9 @@ from waystation.core.telemetry.logs import get_logger
 W = TypeVar("W")
 _log = get_logger(__name__)
 
+_AGAIN_AFTER_S = 5.0
+"""Until a duty that has broken is begun again."""
+
 
 class Presence(Protocol):
     """How a worker shows others that it is there."""
@@ -201,8 +204,18 @@ async def _ask(store: Store) -> Facts:
 _suitable = Shared(_ask, _forget)
 
 
+async def _going_on(duty: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Do it until it is cancelled: the work of others must not depend on one mistake in it."""
+    while True:
+        try:
+            return await duty()
+        except Exception:
+            _log.exception("duty_failed")
+        await asyncio.sleep(_AGAIN_AFTER_S)
+
+
 async def _work(runtime: WorkerRuntime[Any]) -> None:
-    background = [asyncio.create_task(each()) for each in runtime.background]
+    background = [asyncio.create_task(_going_on(each)) for each in runtime.background]
     try:
         await runtime.worker.run()
     except Exception:

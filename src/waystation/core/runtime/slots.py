@@ -17,7 +17,9 @@ from waystation.core.errors import Cancelled, TimedOut, WorkError
 from waystation.core.outcome import Done, Failed, Outcome, Returned
 from waystation.core.runtime.claim import Claim
 from waystation.core.runtime.handlers import Handler
+from waystation.core.runtime.handlers.calls import Attempt, leaving
 from waystation.core.runtime.handlers.interrupts import is_from_a_signal
+from waystation.core.runtime.handlers.time_limit import TimeLimit
 from waystation.core.runtime.tasks import go_on
 from waystation.core.telemetry.logs import get_logger
 
@@ -30,6 +32,14 @@ _TURN_S = 0.002
 _CLOSE_S = 5.0
 """How long a cancelled handler may take to clean up."""
 
+
+_MOST_LEFT_BEHIND = 10
+"""Handlers that were given up and still run in their threads, before a worker claims no more."""
+
+_LEFT_BEHIND = (
+    "a function in a thread cannot be stopped; it should ask is_cancelled, or limit what it "
+    "waits for, or run with process=True"
+)
 
 _RAISED_GENERATOR_EXIT = "the handler raised GeneratorExit"
 
@@ -62,6 +72,7 @@ class Slots(Generic[W]):
         # Keyed by the claim itself: after a lost lease the same id may run here a second time.
         self._running: dict[Claim[W], tuple[asyncio.Task[None], Sequence[Claim[W]]]] = {}
         self._verdicts: dict[Claim[W], Outcome | None] = {}
+        self._left_behind: list[Attempt] = []
         self._surplus = 0
         self._closing = False
 
@@ -101,7 +112,6 @@ class Slots(Generic[W]):
     def resize(self, concurrency: int) -> None:
         """Have so many slots from now on; those that are too many end when they are free."""
         self._concurrency = concurrency
-        self._handler.resize(concurrency)
         self._surplus = len(self._tasks) - concurrency
         self._wake(max(0, self._surplus) or len(self._ready))
 
@@ -109,6 +119,20 @@ class Slots(Generic[W]):
     def running(self) -> list[Claim[W]]:
         """The work that has begun."""
         return list(self._running)
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether so much that was given up still runs in threads that nothing more should begin.
+
+        Each takes a thread and what it has open, and where all of them hang, so would the next.
+        """
+        self._left_behind = [each for each in self._left_behind if each.is_running]
+        return len(self._left_behind) >= max(_MOST_LEFT_BEHIND, self._concurrency)
+
+    def _leave_behind(self, attempt: Attempt) -> None:
+        self._left_behind.append(attempt)
+        if not self._closing:
+            _log.error("handler_left_behind", count=len(self._left_behind), hint=_LEFT_BEHIND)
 
     async def close(self) -> None:
         """End every slot at once; what runs in them is not reported."""
@@ -155,6 +179,7 @@ class Slots(Generic[W]):
         loop = asyncio.get_running_loop()
         task = asyncio.current_task()
         assert task is not None  # noqa: S101
+        leaving.set(self._leave_behind)
         turn_began = time.perf_counter()
         while not self._closing:
             if self._surplus > 0:
@@ -240,15 +265,14 @@ class Slots(Generic[W]):
                 return error
 
     async def _run(self, work: Any) -> Any:
-        attempt = _in_own_context(self._handler.run(work), self._suspended)
         if self._timeout_s is None:
-            return await attempt
-        scope = asyncio.timeout(self._timeout_s)
+            return await _in_own_context(self._handler.run(work), self._suspended)
+        limit = TimeLimit(self._timeout_s)
         try:
-            async with scope:
-                return await attempt
+            async with limit:
+                return await _in_own_context(self._handler.run(work), self._suspended)
         except TimeoutError as error:
-            if not scope.expired():
+            if not limit.expired():
                 raise
             raise TimedOut(f"the handler was stopped after {self._timeout_s:g} s") from error
 

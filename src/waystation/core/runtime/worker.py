@@ -25,7 +25,7 @@ from waystation.core.errors import (
     StoreError,
     WrongType,
 )
-from waystation.core.failure import cut_own_frames
+from waystation.core.failure import cut_own_frames, message_of
 from waystation.core.options import at_least
 from waystation.core.outcome import Failed, Outcome, Returned
 from waystation.core.runtime.claim import Claim, Refused, Reply, Settled, Source
@@ -38,6 +38,7 @@ from waystation.core.runtime.worklog import WorkLog
 from waystation.core.telemetry.logs import get_logger
 
 W = TypeVar("W")
+T = TypeVar("T")
 _log = get_logger(__name__)
 
 _RETRY_BACKOFF = Backoff(Growth.EXPONENTIAL, delay_ms=50, cap_ms=5_000, jitter=0.5)
@@ -135,6 +136,7 @@ class Worker(Generic[W]):
         self._is_drained = False
         self._asking = False
         self._paused = False
+        self._is_stuck = False
         self._stopping = asyncio.Event()
         self._quiet = asyncio.Event()
         self._idle = asyncio.Event()
@@ -254,7 +256,7 @@ class Worker(Generic[W]):
 
     async def _call_from_slot(self, call: "_Call[W]", lane: "_IdleLane[W]") -> None:
         try:
-            reply = await self._source.settle(call.settled, claim=call.room)
+            reply = await _asked(self._source.settle(call.settled, claim=call.room))
             if lane.done():
                 # The worker has ended, so that nobody would run what came.
                 return
@@ -286,9 +288,7 @@ class Worker(Generic[W]):
         settled = self._done[:limit]
         del self._done[:limit]
         room = 0
-        if not (self._stopping.is_set() or self._paused) and (
-            settled or (self._maybe_work and not self._asking)
-        ):
+        if (settled or (self._maybe_work and not self._asking)) and self._may_claim():
             room = max(0, min(self._room, limit))
             self._room -= room
             self._asking = self._asking or (room > 0 and not settled)
@@ -298,6 +298,18 @@ class Worker(Generic[W]):
         self._asked += 1
         return _Call(settled, room, self._asked)
 
+    def _may_claim(self) -> bool:
+        if self._stopping.is_set() or self._paused:
+            return False
+        stuck = self._slots.is_stuck
+        if stuck != self._is_stuck:
+            self._is_stuck = stuck
+            self._log.stuck(stuck)
+        if stuck:
+            # Threads end without a word, so it is looked at again.
+            asyncio.get_running_loop().call_later(_STUCK_FOR_S, self._look_again)
+        return not stuck
+
     async def _call(self, call: "_Call[W]", error: StoreError | None = None) -> Reply[W]:
         """Call until there is an answer; `error` is what came of the first try."""
         settled, room, _ = call
@@ -305,7 +317,7 @@ class Worker(Generic[W]):
         while True:
             if error is None:
                 try:
-                    reply = await self._source.settle(settled, claim=room)
+                    reply = await _asked(self._source.settle(settled, claim=room))
                     self._log.answered()
                     return reply
                 except StoreError as raised:
@@ -437,10 +449,10 @@ class Worker(Generic[W]):
             await self._quiet.wait()
             self._quiet.clear()
             try:
-                await self._source.wait(seconds(self._options.poll))
+                await _asked(self._source.wait(seconds(self._options.poll)))
                 self._log.answered()
                 if self._paused:
-                    await self._source.settle((), claim=0)
+                    await _asked(self._source.settle((), claim=0))
                 tries = 0
             except StoreError as error:
                 self._trouble(error)
@@ -468,6 +480,23 @@ _LeftToLane: TypeAlias = tuple[_Call[W] | None, StoreError | None]
 _IdleLane: TypeAlias = asyncio.Future[_LeftToLane[W]]
 
 
+async def _asked(call: Coroutine[Any, Any, T]) -> T:
+    """What a source answers; whatever it raises is an error of its store.
+
+    A worker ends by `stop`. A mistake in a source costs the outcomes that it cannot file, as a
+    script that fails does, and is logged with its traceback.
+    """
+    try:
+        return await call
+    except StoreError:
+        raise
+    except (Exception, asyncio.CancelledError) as error:
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise
+        raise ScriptFailed(f"{type(error).__name__}: {message_of(error)}") from error
+
+
 def _end_idling(lane: _IdleLane[W], left: _LeftToLane[W]) -> None:
     if not lane.done():
         lane.set_result(left)
@@ -476,6 +505,9 @@ def _end_idling(lane: _IdleLane[W], left: _LeftToLane[W]) -> None:
 def _listener_failed(event: str, error: BaseException) -> None:
     _log.error("listener_failed", error, listener=event)
 
+
+_STUCK_FOR_S = 1.0
+"""How often a worker that claims no more, because its threads hang, looks whether one has ended."""
 
 _LAST_CALL_S = 5.0
 """After the grace: how long handing back may take before the leases are left to lapse."""

@@ -43,6 +43,13 @@ class WorkLog(Generic[W]):
         """The worker takes no more jobs, and waits for those that run."""
         self._log.info("worker_stopping", count=running, limit_ms=round(grace_s * 1000))
 
+    def stuck(self, is_stuck: bool) -> None:
+        """Too many handlers hang in their threads for more to begin; or not any more."""
+        if is_stuck:
+            self._log.error("worker_stuck", hint="it claims no more until hanging handlers end")
+        else:
+            self._log.warning("worker_unstuck")
+
     def stopped(self) -> None:
         """The worker has ended."""
         self._log.info("worker_stopped")

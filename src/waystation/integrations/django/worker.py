@@ -44,17 +44,10 @@ class TaskHandler(Handler[Job]):
         self.payloads = site.payloads()
         """For the worker that it runs in."""
         self._threads: Handler[Any] | None = None
-        self._concurrency = 1
 
     async def __call__(self, job: Job) -> Any:
         """Run a job."""
         return await self._run(job)
-
-    def resize(self, concurrency: int) -> None:
-        """Be ready for so many runs at once."""
-        self._concurrency = concurrency
-        if self._threads is not None:
-            self._threads.resize(concurrency)
 
     async def close(self) -> None:
         """Let go of the threads."""
@@ -66,7 +59,7 @@ class TaskHandler(Handler[Job]):
         if inspect.iscoroutinefunction(task.func):
             return await _on_the_loop(task, job)
         if self._threads is None:
-            self._threads = handler_of(_in_a_thread, concurrency=self._concurrency)
+            self._threads = handler_of(_in_a_thread)
         return await self._threads.run(job)
 
 

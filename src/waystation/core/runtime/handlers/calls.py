@@ -19,8 +19,8 @@ from waystation.core.errors import Cancelled, InvalidInput, WrongState
 
 T = TypeVar("T")
 
-CALL, DONE = "call", "done"
-"""What a process sends to its worker: a step it wants done, or that its handler has ended."""
+BEGUN, CALL, DONE = "begun", "call", "done"
+"""What a process sends: that its handler begins, a step it wants done, that it has ended."""
 
 
 class Call(NamedTuple):
@@ -71,15 +71,32 @@ class Calls(ABC):
 class Attempt:
     """One run of a plain handler."""
 
-    __slots__ = ("cancelled",)
+    __slots__ = ("cancelled", "is_running")
 
     def __init__(self) -> None:
         self.cancelled = False
         """Cancelled, without a lease, out of time, or left by a worker that has closed."""
+        self.is_running = False
+        """Whether the function has begun and not ended, whoever still waits for it."""
+
+    @contextlib.contextmanager
+    def running(self) -> Generator[None]:
+        """Say that the function runs; it does not begin when nobody waits for it any more."""
+        self.is_running = True
+        try:
+            # In this order, and the other way round where it is cancelled, one sees the other.
+            if self.cancelled:
+                raise Cancelled("the job was given up before its handler began")
+            yield
+        finally:
+            self.is_running = False
 
 
 current: ContextVar[Attempt | None] = ContextVar("attempt", default=None)
 """The run of a plain handler that this code belongs to."""
+
+leaving: ContextVar[Callable[[Attempt], None] | None] = ContextVar("leaving", default=None)
+"""Whom to tell of a run that was given up and goes on in its thread."""
 
 
 def is_cancelled() -> bool:

@@ -17,10 +17,12 @@ from waystation.core.runtime.handlers.calls import (
     CallsToParent,
     Viewed,
     current,
+    leaving,
     views_of,
 )
 from waystation.core.runtime.handlers.processes import Processes
 from waystation.core.runtime.handlers.threads import Threads
+from waystation.core.runtime.handlers.time_limit import held_until_begun
 
 W = TypeVar("W")
 
@@ -33,22 +35,18 @@ class Handler(Generic[W]):
         self.batch = batch
         """How much work one run may take at once; 0 means one piece, not in a list."""
 
-    def resize(self, concurrency: int) -> None:
-        """Be ready for so many runs at once."""
-
     async def close(self) -> None:
         """Let go of threads and processes; what still runs in them is abandoned."""
 
 
 def handler_of(
-    function: Callable[[Any], Any], *, concurrency: int, process: bool = False, batch: int = 0
+    function: Callable[[Any], Any], *, process: bool = False, batch: int = 0
 ) -> Handler[Any]:
     """Wrap `async def` to run on the loop, plain `def` in a thread, `process=True` in a process.
 
     A `Handler` is taken as it is.
     """
     if isinstance(function, Handler):
-        function.resize(concurrency)
         return cast(Handler[Any], function)
     if not callable(function):
         raise InvalidOption(f"a handler must be a function, got {function!r}")
@@ -56,10 +54,10 @@ def handler_of(
     at_least("batch", batch, 0)
     if process:
         _check_portable(function)
-        return _InProcesses(function, concurrency, batch)
+        return _InProcesses(function, batch)
     if _is_async(function):
         return Handler(function, batch=batch)
-    return _InThreads(function, concurrency, batch)
+    return _InThreads(function, batch)
 
 
 def _check_shape(function: Callable[[Any], Any]) -> None:
@@ -83,37 +81,43 @@ def _check_shape(function: Callable[[Any], Any]) -> None:
 
 
 class _InThreads(Handler[Any]):
-    def __init__(self, function: Callable[[Any], Any], threads: int, batch: int) -> None:
+    def __init__(self, function: Callable[[Any], Any], batch: int) -> None:
         super().__init__(self._run, batch=batch)
         self._function = function
-        self._threads = Threads(threads, name="handler")
+        self._threads = Threads(name="handler")
 
     async def _run(self, work: Any) -> Any:
         attempt = Attempt()
         seen = views_of(work, lambda each: CallsToLoop(each, attempt))
         context = contextvars.copy_context()
         context.run(current.set, attempt)
+        begun = held_until_begun()
+
+        def call() -> Any:
+            with attempt.running():
+                begun()
+                return context.run(self._function, seen)
+
         try:
-            result: Any = await self._threads.run(lambda: context.run(self._function, seen))
+            result: Any = await self._threads.run(call)
             # A plain function may still hand back a coroutine, as a lambda around one does.
             return await result if inspect.iscoroutine(result) else result
         except asyncio.CancelledError:
             # The thread cannot be stopped, only asked to.
             attempt.cancelled = True
+            if attempt.is_running and (leave_behind := leaving.get()) is not None:
+                leave_behind(attempt)
             raise
-
-    def resize(self, concurrency: int) -> None:
-        self._threads.resize(concurrency)
 
     async def close(self) -> None:
         self._threads.close()
 
 
 class _InProcesses(Handler[Any]):
-    def __init__(self, function: Callable[[Any], Any], processes: int, batch: int) -> None:
+    def __init__(self, function: Callable[[Any], Any], batch: int) -> None:
         super().__init__(self._run, batch=batch)
         self._function = function
-        self._processes = Processes(processes)
+        self._processes = Processes()
         self._numbers = itertools.count()
 
     async def _run(self, work: Any) -> Any:
@@ -128,9 +132,6 @@ class _InProcesses(Handler[Any]):
             return CallsToParent(number)
 
         return await self._processes.run(self._function, views_of(work, connect), calls)
-
-    def resize(self, concurrency: int) -> None:
-        self._processes.resize(concurrency)
 
     async def close(self) -> None:
         await self._processes.close()

@@ -1,10 +1,13 @@
 """Functions run in processes of their own, which can be killed without harm to the others."""
 
 import asyncio
+import atexit
 import contextvars
 import multiprocessing
+import os
 import pickle
 import signal
+import weakref
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -14,6 +17,7 @@ from typing import Any, TypeAlias
 from waystation.core.errors import ProcessDied, Unrecoverable, WorkError
 from waystation.core.failure import note_trace
 from waystation.core.runtime.handlers.calls import (
+    BEGUN,
     CALL,
     DONE,
     Call,
@@ -22,6 +26,7 @@ from waystation.core.runtime.handlers.calls import (
     handler_has_ended,
 )
 from waystation.core.runtime.handlers.threads import Threads
+from waystation.core.runtime.handlers.time_limit import held_until_begun
 from waystation.core.telemetry import logs
 
 # Forking a process that runs threads can deadlock the child; a fork server is started clean.
@@ -35,11 +40,9 @@ Answer: TypeAlias = tuple[Any, BaseException | None]
 class Processes:
     """A pool in which every run can be cancelled, because it has its process to itself."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self) -> None:
         self._idle: list[_Child] = []
-        self._most = limit
-        self._limit = asyncio.Semaphore(limit)
-        self._readers = Threads(limit, name="process-reader")
+        self._readers = Threads(name="process-reader")
         self._children: set[_Child] = set()
 
     async def run(
@@ -52,24 +55,16 @@ class Processes:
 
         What the function asks of its work goes through `calls`, by the number of the work.
         """
-        async with self._limit:
-            child = self._idle_child() or self._start()
-            try:
-                result, error = await self._exchange(child, (function, work), calls)
-            except BaseException:
-                self._drop(child)
-                raise
-            self._idle.append(child)
+        child = self._idle_child() or self._start()
+        try:
+            result, error = await self._exchange(child, (function, work), calls)
+        except BaseException:
+            self._drop(child)
+            raise
+        self._idle.append(child)
         if error is not None:
             raise error
         return result
-
-    def resize(self, limit: int) -> None:
-        """Allow so many at once; fewer than before is up to whoever calls."""
-        for _ in range(limit - self._most):
-            self._limit.release()
-        self._most = max(self._most, limit)
-        self._readers.resize(self._most)
 
     async def close(self) -> None:
         """Kill every process."""
@@ -96,25 +91,34 @@ class Processes:
         child.kill()
 
     async def _exchange(self, child: "_Child", message: Any, calls: Mapping[int, Calls]) -> Answer:
+        begun = held_until_begun()
         try:
-            return await self._readers.run(lambda: child.exchange(message, calls))
+            return await self._readers.run(lambda: child.exchange(message, calls, begun))
         except (EOFError, ConnectionError):
             raise ProcessDied(f"the handler's process ended with {child.exit_code()}") from None
 
 
 class _Child:
+    """A process that runs one handler after the other."""
+
     def __init__(self) -> None:
         self._pipe, theirs = _CONTEXT.Pipe()
         self._process: BaseProcess = _CONTEXT.Process(
             target=_serve, args=(theirs, logs.configured()), daemon=True
         )
         self._process.start()
+        _started.add(self)
         theirs.close()
 
-    def exchange(self, message: Any, calls: Mapping[int, Calls]) -> Answer:
+    def exchange(
+        self, message: Any, calls: Mapping[int, Calls], begun: Callable[[], None]
+    ) -> Answer:
         self._pipe.send(message)
         while True:
             kind, content = self._pipe.recv()
+            if kind == BEGUN:
+                begun()
+                continue
             if kind == DONE:
                 return content
             number, call = content
@@ -134,17 +138,32 @@ class _Child:
         self._process.kill()
 
 
+_started: "weakref.WeakSet[_Child]" = weakref.WeakSet()
+
+
+@atexit.register
+def _kill_all() -> None:
+    # Before multiprocessing's own end, which asks with SIGTERM and waits for whoever ignores it.
+    for child in list(_started):
+        child.kill()
+
+
+os.register_at_fork(after_in_child=_started.clear)
+
+
 def _serve(pipe: Connection, logging: logs.Config | None) -> None:
     if logging is not None:
         logs.configure(level=logging.level, format=logging.format, redact=logging.redact)
     parent = connected_to(pipe)
-    # A Ctrl-C reaches every process of the terminal, but only the worker decides what it ends.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # A signal may reach every process of a group, but only the worker decides what it ends.
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)
     while True:
         try:
             function, work = pipe.recv()
         except EOFError:
             return
+        pipe.send((BEGUN, None))
         with parent.working():
             # One process runs many jobs: what one sets in context variables ends with it.
             answer = contextvars.copy_context().run(_answer, function, work)
