@@ -291,6 +291,7 @@ class Mistaken(MemorySource):
 
     async def _extend(self, claims: Sequence[Claim[Any]]) -> Sequence[Claim[Any]]:
         self.mistake("extend")
+        self.raised.add("and renewed")
         return await super()._extend(claims)
 
 
@@ -314,10 +315,10 @@ async def test_a_worker_ends_by_stop_whatever_its_source_raises(
 
     async def until_renewed(work: Any) -> None:
         async with asyncio.timeout(LIMIT_S):
-            while "extend" not in source.raised:
+            while "and renewed" not in source.raised:
                 await asyncio.sleep(0.001)
 
-    async with working(source, until_renewed, concurrency=3, renew=0.005):
+    async with working(source, until_renewed, concurrency=3, lease=1, renew=0.005):
         async with asyncio.timeout(LIMIT_S):
             while [e.state for e in source.entries.values()].count("completed") < 5:
                 await asyncio.sleep(0.002)
@@ -328,7 +329,7 @@ async def test_a_worker_ends_by_stop_whatever_its_source_raises(
             while source.entries["7"].state != "completed":
                 await asyncio.sleep(0.002)
 
-    assert source.raised == {"claim", "settle", "wait", "extend"}
+    assert source.raised == {"claim", "settle", "wait", "extend", "and renewed"}
     assert source.entries["2"].state == "active"
 
 

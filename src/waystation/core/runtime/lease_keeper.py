@@ -4,11 +4,13 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from waystation.core.errors import StoreError
 from waystation.core.runtime.claim import Claim, Source
+from waystation.core.runtime.tasks import leave_if_cancelled
 from waystation.core.telemetry.logs import describe, get_logger
 
 W = TypeVar("W")
@@ -23,6 +25,9 @@ class LeaseKeeper(Generic[W]):
     It works on a thread with its own loop: an `async` handler that computes for a minute blocks the
     worker's loop, and would lose every lease if the renewal ran there. All workers of a process
     share that thread.
+
+    An answer may get lost with its connection. A renewal is given up in time for three more before
+    the leases are over, each on a connection of its own.
     """
 
     def __init__(
@@ -31,12 +36,15 @@ class LeaseKeeper(Generic[W]):
         *,
         held: Callable[[], Sequence[Claim[W]]],
         lost: Callable[[Sequence[Claim[W]]], None],
+        lease: float,
         every: float,
     ) -> None:
         self._source = source
         self._held = held
         self._lost = lost
         self._every = every
+        self._patience = (lease - every) / 4
+        self._pause = min(self._patience / 4, 1.0)
 
     async def __aenter__(self) -> "LeaseKeeper[W]":
         self._home = asyncio.get_running_loop()
@@ -60,18 +68,25 @@ class LeaseKeeper(Generic[W]):
             self._thread.leave()
 
     async def _keep(self) -> None:
+        until_next = self._every
         while not self._ended.is_set():
             try:
-                async with self._source.keeper() as extend:
-                    while not await _happens(self._ended, within=self._every):
-                        await self._beat(extend)
+                async with AsyncExitStack() as stack:
+                    async with asyncio.timeout(self._patience):
+                        extend = await stack.enter_async_context(self._source.keeper())
+                    while not await _happens(self._ended, within=until_next):
+                        async with asyncio.timeout(self._patience):
+                            await self._beat(extend)
+                        until_next = self._every
                     return
-            except StoreError as error:
+            except (StoreError, TimeoutError) as error:
                 _log.warning("leases_not_renewed", **describe(error))
-            except Exception:
+            except (Exception, asyncio.CancelledError):
+                leave_if_cancelled()
                 # Whatever it is, the leases of running work are worth another try.
                 _log.exception("leases_not_renewed")
-            await _happens(self._ended, within=min(self._every, 1.0))
+            until_next = 0.0
+            await _happens(self._ended, within=self._pause)
 
     async def _beat(self, extend: Callable[[Sequence[Claim[Any]]], Any]) -> None:
         held = self._held()

@@ -21,6 +21,7 @@ from waystation.core.backoff import Backoff, Growth
 from waystation.core.durations import Duration, seconds
 from waystation.core.errors import (
     Cancelled,
+    InvalidOption,
     ScriptFailed,
     StoreError,
     WrongType,
@@ -73,6 +74,11 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
         seconds(self.poll, "poll", above=0)
         seconds(self.grace, "grace")
         seconds(self.renew, "renew")
+        if seconds(self.renew) >= seconds(self.lease):
+            raise InvalidOption(
+                f"renew must be shorter than the lease of {seconds(self.lease):g} s, "
+                f"got {seconds(self.renew):g} s"
+            )
         if self.timeout is not None:
             seconds(self.timeout, "timeout", above=0)
 
@@ -149,6 +155,7 @@ class Worker(Generic[W]):
             self._source,
             held=lambda: list(self._held),
             lost=self._lost,
+            lease=seconds(options.lease),
             every=seconds(options.renew) or seconds(options.lease) / 3,
         )
         async with keeper:
