@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
@@ -125,8 +126,56 @@ def test_a_deep_directory_is_no_hindrance(tmp_path: Path) -> None:
 
 
 def test_the_state_is_not_committed_by_accident(tmp_path: Path) -> None:
+    for home in (tmp_path / ".waystation", tmp_path / "new" / "home"):
+        with embedded.shared(home) as share:
+            assert (home / ".gitignore").read_text() == "*\n"
+            assert (share.directory / ".gitignore").read_text() == "*\n"
+
+
+@pytest.mark.parametrize("theirs", ["*.pyc\n", None])
+def test_no_file_that_the_user_made_is_written_to(tmp_path: Path, theirs: str | None) -> None:
+    ignored = tmp_path / ".gitignore"
+    if theirs:
+        ignored.write_text(theirs)
     with embedded.shared(tmp_path):
-        assert (tmp_path / ".gitignore").read_text() == "*\n"
+        assert (ignored.read_text() if ignored.exists() else None) == theirs
+
+
+@pytest.mark.parametrize("stopped", [["server"], ["keeper"], ["keeper", "server"]])
+def test_a_silent_server_gets_no_second_one_on_its_data(
+    tmp_path: Path, stopped: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with embedded.shared(tmp_path) as share:
+        server = ask(share.url, "INFO", "server")["process_id"]
+        pids = {"server": server, "keeper": int(ask_ps(server, "ppid"))}
+        for each in stopped:
+            os.kill(pids[each], signal.SIGSTOP)
+        try:
+            monkeypatch.setattr("waystation.core.store.embedded.server.START_WITHIN", 0.1)
+            if "server" in stopped:
+                with pytest.raises(StoreUnreachable, match="does not answer"):
+                    embedded.shared(tmp_path)
+                # Nor where the keeper is gone and its server is not.
+                os.kill(pids["keeper"], signal.SIGKILL)
+                with pytest.raises(StoreUnreachable, match="does not answer"):
+                    embedded.shared(tmp_path)
+            else:
+                embedded.shared(tmp_path).close()
+        finally:
+            monkeypatch.undo()
+            for each in stopped:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pids[each], signal.SIGCONT)
+        with embedded.shared(tmp_path) as again:
+            others = {ask(again.url, "INFO", "server")["process_id"]} - {server}
+            # Where it was killed with its keeper, it has ended, though maybe nobody has reaped it.
+            assert not others or ask_ps(server, "stat")[:1] in ("", "Z")
+    wait_until_gone(share.url)
+
+
+def ask_ps(pid: int, what: str) -> str:
+    command = ["ps", "-o", f"{what}=", "-p", str(pid)]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 async def test_without_a_url_the_directorys_own_server_is_used(
@@ -160,7 +209,7 @@ def test_a_frozen_server_can_still_be_closed() -> None:
 
 
 def test_a_setting_the_server_refuses_is_told() -> None:
-    with pytest.raises(StoreUnreachable, match="did not start"):
+    with pytest.raises(StoreUnreachable, match="does not answer"):
         embedded.ephemeral({"no-such-setting": "1"})
 
 

@@ -1,8 +1,10 @@
 """Keep a server running for as long as somebody holds a lock; a small program of its own.
 
 Whoever uses the server holds a shared lock on one file. The keeper asks for the same lock alone, so
-the kernel wakes it when the last user is gone, however that user went. It imports nothing of ours:
-it runs as `python keeper.py MODE LOCK SERVER ...`, where MODE is `respawn` or `once`.
+the kernel wakes it when the last user is gone, however that user went. The keeper and its server
+hold a lock of their own, so that no second server starts where one lives, even if it is silent. It
+imports nothing of ours: it runs as `python keeper.py MODE LOCK SERVER ...`, where MODE is `respawn`
+or `once`.
 """
 
 import ctypes
@@ -24,8 +26,9 @@ PR_SET_PDEATHSIG = 1
 class Keeper:
     """Starts the server, starts it again when it falls over, ends it when nobody is left."""
 
-    def __init__(self, command: list[str], lock: Path, *, respawn: bool) -> None:
+    def __init__(self, command: list[str], lock: Path, kept: int, *, respawn: bool) -> None:
         self._command = command
+        self._kept = kept
         self._lock = lock
         self._respawn = respawn
         self._unused = False
@@ -48,7 +51,10 @@ class Keeper:
                     self._server = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(self._command, preexec_fn=_end_with_parent)  # noqa: S603
+        # The server inherits the lock, which is held until the last of them has ended.
+        return subprocess.Popen(  # noqa: S603
+            self._command, preexec_fn=_end_with_parent, pass_fds=[self._kept]
+        )
 
     def _end_when_unused(self) -> None:
         with self._lock.open("rb") as users:
@@ -78,7 +84,10 @@ def _end_with_parent() -> None:
 
 if __name__ == "__main__":
     mode, lock, *command = sys.argv[1:]
+    kept = os.open(Path(lock).with_name("server.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    # Before whoever has started this one goes on; a BlockingIOError ends it.
+    fcntl.flock(kept, fcntl.LOCK_EX | fcntl.LOCK_NB)
     # A shared server outlives whoever happened to start it, so its keeper is nobody's child.
     if mode == "respawn" and os.fork():
         os._exit(0)
-    Keeper(command, Path(lock), respawn=mode == "respawn").run()
+    Keeper(command, Path(lock), kept, respawn=mode == "respawn").run()

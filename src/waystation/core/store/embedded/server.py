@@ -17,14 +17,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Self
+from typing import IO, Self
 from urllib.parse import quote
 
 from waystation.core.errors import StoreUnreachable, StoreUnsuitable
 
 HOME = "WAYSTATION_HOME"
+OURS = ".waystation"
 LONGEST_SOCKET_PATH = 100  # the kernel allows 104 to 108 bytes, depending on the system
 START_WITHIN = 15.0
 MOST_PORTS = 3
@@ -36,7 +37,7 @@ _SAFE = {"maxmemory-policy": "noeviction", "unixsocketperm": "700", "protected-m
 
 def shared(home: Path | None = None) -> "Shared":
     """Join the server of this directory, starting it when nobody has."""
-    return Shared(home or Path(os.environ.get(HOME, ".waystation")))
+    return Shared(home or Path(os.environ.get(HOME, OURS)))
 
 
 def ephemeral(
@@ -91,9 +92,12 @@ class Shared:
 
     def __init__(self, home: Path) -> None:
         self.directory = home.resolve() / "store"
+        is_ours = home.name == OURS or not home.exists()
         try:
             self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            (home / ".gitignore").write_text("*\n")
+            # A directory that was there is the user's, and so is what it has git ignore.
+            for each in (self.directory, *([home] if is_ours else [])):
+                _ignored_by_git(each)
         except OSError as error:
             raise StoreUnsuitable(
                 f"{home} must be a directory that can be written to ({error.strerror}): "
@@ -102,12 +106,41 @@ class Shared:
         self._socket = _socket_path(self.directory)
         self.url = f"unix://{quote(str(self._socket))}"
         self._share = (self.directory / "users.lock").open("ab")
+        try:
+            self._join()
+        except StoreUnreachable:
+            self.close()
+            raise
+
+    def _join(self) -> None:
+        deadline = time.monotonic() + START_WITHIN
+        while True:
+            self._start_unless_kept()
+            try:
+                return _wait_until_up(self._socket, self.directory, lives=self._is_kept)
+            except StoreUnreachable:
+                # One that was about to end when we came is followed by another.
+                if self._is_kept() or time.monotonic() > deadline:
+                    raise
+
+    def _start_unless_kept(self) -> None:
         with (self.directory / "start.lock").open("ab") as starting:
             fcntl.flock(starting, fcntl.LOCK_EX)
-            # This waits while a keeper that found nobody here puts its server to rest.
-            fcntl.flock(self._share, fcntl.LOCK_SH)
-            if not _reply(self._socket):
+            # A keeper that found nobody here holds it while it puts its server to rest.
+            _lock_within(START_WITHIN, self._share, self.directory)
+            # A server that does not answer may be busy, or stopped for a while: two that write
+            # the same files would lose what either was given.
+            if not (_reply(self._socket) or self._is_kept()):
                 self._start()
+
+    def _is_kept(self) -> bool:
+        """Whether a keeper or a server of this directory lives, whatever state it is in."""
+        with (self.directory / "server.lock").open("ab") as server:
+            try:
+                fcntl.flock(server, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
 
     def close(self) -> None:
         """Give up the share; the server ends when it was the last one."""
@@ -129,11 +162,6 @@ class Shared:
             "logfile": str(self.directory / "server.log"),
         }
         _keep("respawn", self.directory, settings, server_binary()).wait()
-        try:
-            _wait_until_up(self._socket, self.directory)
-        except StoreUnreachable:
-            self.close()
-            raise
 
 
 class Ephemeral:
@@ -211,7 +239,7 @@ class Ephemeral:
             "once", self.directory, self._settings, self._program, watching=self._watching
         )
         try:
-            _wait_until_up(self.socket, self.directory, keeper)
+            _wait_until_up(self.socket, self.directory, lives=lambda: keeper.poll() is None)
         except StoreUnreachable:
             self._share.close()
             keeper.wait()
@@ -243,16 +271,34 @@ def _quoted(value: str) -> str:
     return f'"{escaped}"'
 
 
-def _wait_until_up(
-    path: Path, directory: Path, keeper: subprocess.Popen[bytes] | None = None
-) -> None:
+def _wait_until_up(path: Path, directory: Path, *, lives: Callable[[], bool]) -> None:
     deadline = time.monotonic() + START_WITHIN
     while not (reply := _reply(path)).startswith(b"+PONG"):
         if reply.startswith(b"-LOADING"):
             deadline = time.monotonic() + START_WITHIN
-        if time.monotonic() > deadline or (keeper and keeper.poll() is not None):
-            raise StoreUnreachable(f"the embedded server did not start: {_last_words(directory)}")
+        if time.monotonic() > deadline or not lives():
+            raise StoreUnreachable(
+                f"the embedded server of {directory} does not answer: {_last_words(directory)}"
+            )
         time.sleep(0.005)
+
+
+def _lock_within(limit_s: float, users: IO[bytes], directory: Path) -> None:
+    deadline = time.monotonic() + limit_s
+    while True:
+        try:
+            return fcntl.flock(users, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise StoreUnreachable(
+                    f"the embedded server of {directory} does not end, so that no other can start"
+                ) from None
+        time.sleep(0.005)
+
+
+def _ignored_by_git(directory: Path) -> None:
+    with contextlib.suppress(FileExistsError), (directory / ".gitignore").open("x") as ignored:
+        ignored.write("*\n")
 
 
 def _last_words(directory: Path) -> str:
