@@ -1,14 +1,22 @@
+import asyncio
+import contextlib
 import time
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from tests.bullmq.hands import Hands
+from waystation.bullmq.job import Job
 from waystation.bullmq.options import Deduplication, JobOptions, Parent
 from waystation.bullmq.queue import Queue
+from waystation.bullmq.redis import ends, queue_scripts
 from waystation.bullmq.redis.keys import QueueKeys
+from waystation.bullmq.source.claims import BullSource, ClaimOptions
 from waystation.core.durations import instant
-from waystation.core.errors import InvalidOption, WrongState
+from waystation.core.errors import InvalidOption, JobDelayed, WrongState
+from waystation.core.outcome import Failed
+from waystation.core.runtime.claim import Settled
 
 HOUR = 3_600_000
 AN_HOUR = timedelta(hours=1)
@@ -308,8 +316,11 @@ async def test_jobs_that_no_state_knows_are_removed(queue: Queue, hands: Hands) 
     iteration = await schedule(hands)
     await hands.call("SET", hands.keys.of("1").lock, "x")
 
-    assert await queue.remove_orphans(limit=1) == 1
-    assert await queue.remove_orphans() == 2
+    before = await hands.everything()
+    assert sorted(await queue.remove_orphans(dry_run=True)) == ["1", "2", "3"]
+    assert await hands.everything() == before
+    assert len(await queue.remove_orphans(limit=1)) == 1
+    assert len(await queue.remove_orphans()) == 2
 
     assert await hands.hash(iteration)
     assert await hands.call("EXISTS", "bull:mail:repeat:s") == 1
@@ -322,3 +333,54 @@ async def test_events_can_be_trimmed(queue: Queue, hands: Hands) -> None:
     assert await queue.trim_events(0) > 0
 
     assert len(await hands.events()) < 200
+
+
+async def test_a_job_that_fails_again_meanwhile_is_retried_once_by_one_call(
+    queue: Queue, hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(2):
+        await queue.add("work", n, ONE_TRY)
+        await hands.fail(await hands.claim_one())
+    worker = BullSource(hands.store, hands.keys, ClaimOptions(worker="w"))
+    one_page = queue_scripts.retry_jobs
+
+    async def fails_again(*args: Any, **given: Any) -> int:
+        found = await one_page(*args, **given)
+        await asyncio.sleep(0.002)
+        for claim in (await worker.settle([], claim=1)).claims:
+            await worker.settle([Settled(claim, Failed(RuntimeError()))], claim=0)
+        return found
+
+    monkeypatch.setattr(ends, "SWEPT_AT_ONCE", 1)
+    monkeypatch.setattr(queue_scripts, "retry_jobs", fails_again)
+
+    assert await queue.retry_all() == 2
+
+
+@pytest.mark.parametrize("way", ["due", "promoted", "all promoted", "signalled"])
+async def test_every_way_out_of_delayed_leaves_the_same_job(
+    queue: Queue, hands: Hands, way: str
+) -> None:
+    async def wait_for(job: Job) -> None:
+        if way == "signalled":
+            with contextlib.suppress(JobDelayed):
+                await job.wait_for("go")
+
+    id = await hands.add(delay=0 if way == "signalled" else 60)
+    match way:
+        case "due":
+            await hands.clock.advance(61)
+            await hands.hand_back(await hands.claim_one())
+        case "promoted":
+            job = await queue.get_job(id)
+            assert job
+            await job.promote()
+        case "all promoted":
+            assert await queue.promote_all() == 1
+        case _:
+            await wait_for((await hands.claim_one()).work)
+            assert await queue.state(id) == "delayed"
+            await queue.signal(id, "go")
+
+    assert await queue.state(id) == "waiting"
+    assert (await hands.hash(id))["delay"] == "0"

@@ -6,6 +6,7 @@ from tests.bullmq.hands import Hands
 from waystation.bullmq.options import Backoff, Deduplication, JobOptions, Parent, wire_options
 from waystation.bullmq.queue import Queue
 from waystation.bullmq.redis import packing
+from waystation.bullmq.redis.commands import VERSION
 from waystation.bullmq.redis.packing import NewJob
 from waystation.bullmq.scheduling.schedule import Schedule
 from waystation.core.errors import (
@@ -236,11 +237,11 @@ async def test_the_first_job_says_who_made_the_queue_and_leaves_what_is_there(ha
         assert await queue.meta() == {"version": "bullmq:5.0.0", "opts.maxLenEvents": "7"}
     async with Queue("post", hands.store) as queue:
         await queue.add("send")
-        assert await queue.meta() == {"version": "bullmq:6.7.0", "opts.maxLenEvents": "10000"}
-        assert await queue.version() == "bullmq:6.7.0"
+        assert await queue.meta() == {"version": VERSION, "opts.maxLenEvents": "10000"}
+        assert await queue.version() == VERSION
     async with Queue("nightly", hands.store) as queue:
         await queue.schedulers.upsert("report", Schedule(every=3600))
-        assert await queue.version() == "bullmq:6.7.0"
+        assert await queue.version() == VERSION
 
 
 async def test_whoever_only_reads_a_queue_makes_none(hands: Hands) -> None:

@@ -75,6 +75,8 @@ class OurSide:
         await worker.close(force=True)
 
     async def on_queue(self, queue: str, verb: str, args: Sequence[Json]) -> None:
+        # A queue is paused the way of the BullMQ that has opened it, and Node's opens it here.
+        await self._redis.hset(f"bull:{queue}:meta", "version", "bullmq:6.7.0")  # pyright: ignore[reportGeneralTypeIssues]
         await _on_queue(await self._queue(queue), verb, args)
 
     async def on_job(self, queue: str, job_id: str, verb: str, args: Sequence[Json]) -> None:

@@ -30,9 +30,9 @@ async def job_keys(redis: Redis) -> Sequence[bytes | str]:
 
 
 async def test_node_honours_our_pause(queue: Queue, node6: NodePeer) -> None:
+    remote = await node6.queue("q").ready()
     await queue.pause()
     await queue.add("work")
-    remote = node6.queue("q")
     worker = await node6.worker("q").ready()
 
     assert await remote.call("isPaused") is True
@@ -349,8 +349,8 @@ async def test_global_limits_are_shared(queue: Queue, any_node: NodePeer) -> Non
 
 async def test_our_version_is_told_where_node_looks(queue: Queue, node6: NodePeer) -> None:
     await queue.add("work")
-    assert await queue.version() == "bullmq:6.7.0"
+    assert await queue.version() == "bullmq:6.7.0+waystation"
 
     remote = node6.queue("q")
 
-    assert await remote.call("getVersion") == await queue.version()
+    assert await remote.call("getVersion") == await queue.version() == "bullmq:6.7.0"

@@ -9,14 +9,15 @@ import pytest
 from redis.asyncio import Redis
 
 from tests.support.patience import LIMIT_S
-from tests.wire.node import NodePeer
+from tests.wire.node import NodePeer, Remote
 from tests.wire.steps import Steps
 from waystation.bullmq import Job, Queue, Worker
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.scheduling import schedulers
 from waystation.bullmq.source.claims import BullSource, ClaimOptions
 from waystation.bullmq.upkeep import recover_stalled
-from waystation.core.runtime.claim import Claim
+from waystation.core.outcome import Done
+from waystation.core.runtime.claim import Claim, Settled
 from waystation.core.store.connection import Store
 
 HOUR = 3_600_000
@@ -104,17 +105,17 @@ async def test_what_waits_while_we_pause_is_kept_when_bullmq_5_resumes(
     await queue.pause()
     await remote.call("add", "theirs", {})
     assert await queue.counts("waiting") == {"waiting": 3}
-    assert await queue.remove_orphans() == 0
+    assert await queue.remove_orphans() == []
     await remote.call("resume")
 
     assert await redis.lrange("bull:q:wait", 0, -1) == [b"3", b"2", b"1"]
 
 
-async def test_what_waited_in_a_paused_queue_before_bullmq_5_came_is_set_aside_by_a_worker(
-    node5: NodePeer, queue: Queue, store: Store, redis: Redis
+async def test_what_waited_in_a_queue_that_bullmq_6_paused_is_set_aside_by_a_worker_when_5_comes(
+    node5: NodePeer, node6: NodePeer, queue: Queue, store: Store, redis: Redis
 ) -> None:
     await queue.add_many([("ours", 1), ("ours", 2)])
-    await queue.pause()
+    await node6.queue("q").call("pause")
     remote = node5.queue("q")
     await remote.call("add", "theirs", {})
     async with Worker("q", Steps(store), store, poll=0.05), asyncio.timeout(LIMIT_S):
@@ -123,6 +124,87 @@ async def test_what_waited_in_a_paused_queue_before_bullmq_5_came_is_set_aside_b
     await remote.call("resume")
 
     assert await redis.lrange("bull:q:wait", 0, -1) == [b"2", b"1", b"3"]
+
+
+EVERYTHING = "open close pause add resume"
+FLEETS = {
+    "BullMQ 5 and us": {"us": f"{EVERYTHING} work", "5": EVERYTHING},
+    "BullMQ 6 and us": {"us": f"{EVERYTHING} work", "6": EVERYTHING},
+    # BullMQ 5 loses what 6 adds while the queue is paused, with us and without us.
+    "all, where 5 only adds": {"us": f"{EVERYTHING} work", "6": EVERYTHING, "5": "open close add"},
+}
+SEQUENCES = dict(zip(FLEETS, (40, 10, 10), strict=True))
+HOLDERS = {"wait": "lrange", "paused": "lrange", "active": "lrange", "completed": "zrange"}
+
+
+class Fleet:
+    """Clients of several generations that do the same few things to one queue."""
+
+    def __init__(self, peers: dict[str, NodePeer], store: Store) -> None:
+        self._peers = peers
+        self._store = store
+        self._theirs: dict[str, Remote] = {}
+        self._ours: Queue | None = None
+        self.added: list[str] = []
+
+    async def do(self, who: str, what: str) -> None:
+        if what == "work":
+            await worked_off(self._store)
+        elif who == "us":
+            await self._do_ours(what)
+        else:
+            await self._do_theirs(who, what)
+
+    async def _do_ours(self, what: str) -> None:
+        if what == "close" or self._ours is None:
+            self._ours = Queue("q", self._store)
+        if what == "add":
+            self.added.append((await self._ours.add("ours", attempts=1)).id)
+        elif what in ("pause", "resume"):
+            await getattr(self._ours, what)()
+
+    async def _do_theirs(self, who: str, what: str) -> None:
+        if what == "close":
+            if remote := self._theirs.pop(who, None):
+                await remote.close()
+            return
+        if who not in self._theirs:
+            self._theirs[who] = await self._peers[who].queue("q").ready()
+        if what == "add":
+            self.added.append((await self._theirs[who].call("add", "theirs", {}))["id"])
+        elif what != "open":
+            await self._theirs[who].call(what)
+
+
+async def worked_off(store: Store) -> None:
+    """A worker of ours looks once, and completes what it gets."""
+    source = BullSource(store, QueueKeys("q"), ClaimOptions(worker="test"))
+    claims = (await source.settle([], claim=1)).claims
+    await source.settle([Settled(claim, Done(None)) for claim in claims], claim=0)
+
+
+@pytest.mark.parametrize("fleet", FLEETS)
+async def test_jobs_are_conserved_whoever_opens_pauses_adds_resumes_and_closes(
+    fleet: str, node5: NodePeer, node6: NodePeer, store: Store, redis: Redis
+) -> None:
+    can = {who: moves.split() for who, moves in FLEETS[fleet].items()}
+    for seed in range(SEQUENCES[fleet]):
+        dice, path = random.Random(seed), list[tuple[str, str]]()
+        who = "us"
+        await redis.flushdb()
+        clients = Fleet({"5": node5, "6": node6}, store)
+        while len(path) < 10:
+            # Each does some things in a row, as one that is started or deployed does.
+            who = dice.choice([who, who, *can])
+            path.append((who, dice.choice(can[who])))
+            await clients.do(*path[-1])
+            held: list[str] = []
+            for key, command in HOLDERS.items():
+                ids = await getattr(redis, command)(f"bull:q:{key}", 0, -1)
+                held += [id.decode() for id in ids]
+            assert sorted(held) == sorted(clients.added), path
+        for who in ("5", "6"):
+            await clients.do(who, "close")
 
 
 async def test_a_queue_that_bullmq_5_paused_is_resumed_by_us_in_one_step(

@@ -22,18 +22,16 @@ from waystation.bullmq.parts import Part, read_parts
 from waystation.bullmq.payloads import sweeping
 from waystation.bullmq.payloads.options import PayloadOptions
 from waystation.bullmq.payloads.sealing import Sealing
-from waystation.bullmq.redis import packing, queue_scripts, scanning, scripts
+from waystation.bullmq.redis import ends, packing, queue_scripts, scanning, scripts
 from waystation.bullmq.redis.adding import Adding
 from waystation.bullmq.redis.client import QueueClient, client_name
-from waystation.bullmq.redis.commands import Logs, ask, page_of, read_logs, sign
-from waystation.bullmq.redis.ends import remove_job, retry_finished
+from waystation.bullmq.redis.commands import Logs, ask, page_of, read_logs, server_ms, sign
 from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.redis.packing import JobLike, NewJob, Packed, Packer
 from waystation.bullmq.redis.prefixes import unless_default
-from waystation.bullmq.redis.queue_scripts import Sweep
 from waystation.bullmq.schedulers import Schedulers
 from waystation.bullmq.scheduling.schedule import RepeatStrategy
-from waystation.bullmq.states import SET_ASIDE, STATES, JobState, State, known_states
+from waystation.bullmq.states import STATES, JobState, State, known_states
 from waystation.bullmq.steps import send_signal
 from waystation.core import codec
 from waystation.core.durations import Duration, milliseconds
@@ -53,12 +51,8 @@ from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
 
 _READ_AT_ONCE = 250
-_SWEPT_AT_ONCE = 500
-"""Jobs that one script call looks at; more would block the server for too long."""
-_PUT_BACK_AT_ONCE = 7000
+_MOVED_AT_ONCE = 7000
 _EVER = "+inf"
-_ALWAYS, _IF_ANY = "always", "if any"
-"""When `cleaned` is emitted: once for a call, and for each further page that removes jobs."""
 WEEK_S = 7 * 86_400
 
 Cleanable: TypeAlias = Literal[
@@ -299,12 +293,14 @@ class Queue(QueueClient):
 
     async def pause(self, *, by: str = "") -> None:
         """Start no jobs until the queue is resumed; active ones go on. The event names `by`."""
-        await queue_scripts.pause(*await self._connect_queue(), by=by)
+        client, keys = await self._connect_queue()
+        while await queue_scripts.pause(client, keys, by=by, most=_MOVED_AT_ONCE):
+            pass
 
     async def resume(self) -> None:
         """Start jobs again."""
         client, keys = await self._connect_queue()
-        while await queue_scripts.resume(client, keys, most=_PUT_BACK_AT_ONCE):
+        while await queue_scripts.resume(client, keys, most=_MOVED_AT_ONCE):
             pass
 
     async def is_paused(self) -> bool:
@@ -320,7 +316,7 @@ class Queue(QueueClient):
         retried = 0
         for job in await self._read(ids):
             if (state := await self.state(job.id)) in ("failed", "completed"):
-                code = await retry_finished(client, keys, job.id, state, lifo=job.options.lifo)
+                code = await ends.retry_finished(client, keys, job.id, state, lifo=job.options.lifo)
                 retried += code >= 0
         return retried
 
@@ -334,12 +330,13 @@ class Queue(QueueClient):
         """Run all finished jobs of a state again that ended up to `until`; returns how many."""
         if state not in ("failed", "completed"):
             raise InvalidOption(f"only failed and completed jobs can be retried, got {state!r}")
-        last = SERVER_TIME if until is None else instant_ms("until", until)
-        return await self._wait_again(state, last, limit)
+        client, keys = await self._connect_queue()
+        last = await server_ms(client) if until is None else instant_ms("until", until)
+        return await ends.wait_again(client, keys, state, last, limit)
 
     async def promote_all(self, *, limit: int | None = None) -> int:
         """Make all delayed jobs ready to run now, at most `limit`; returns how many."""
-        return await self._wait_again("delayed", _EVER, limit)
+        return await ends.wait_again(*await self._connect_queue(), "delayed", _EVER, limit)
 
     # Removing
 
@@ -356,7 +353,8 @@ class Queue(QueueClient):
         The next jobs of schedulers stay.
         """
         states = ["wait", "paused", "prioritized", *(["delayed"] if delayed else [])]
-        return sum([await self._empty(state) for state in states])
+        client, keys = await self._connect_queue()
+        return sum([await ends.empty(client, keys, state) for state in states])
 
     async def clean(
         self, grace: Duration, limit: int = 1000, state: Cleanable = "completed"
@@ -367,15 +365,7 @@ class Queue(QueueClient):
         """
         ms = milliseconds(grace, "grace")
         at_least("limit", limit, 0)
-        removed: list[str] = []
-        for name in (names := _swept(state)):
-            left = limit and limit - len(removed)
-            emit = _ALWAYS if name == names[-1] else _IF_ANY
-            async for swept in self._sweeps(name, grace=ms, limit=left, emit=emit):
-                removed += swept.removed
-            if limit and len(removed) >= limit:
-                break
-        return removed
+        return await ends.clean(*await self._connect_queue(), state, grace=ms, limit=limit)
 
     async def obliterate(self, *, force: bool = False) -> None:
         """Delete the queue with everything in it; `force` deletes active jobs, too."""
@@ -383,7 +373,7 @@ class Queue(QueueClient):
         more = 1
         while more == 1:
             more = await queue_scripts.obliterate(
-                client, keys, base=keys.base, most=_SWEPT_AT_ONCE, force="1" if force else ""
+                client, keys, base=keys.base, most=ends.SWEPT_AT_ONCE, force="1" if force else ""
             )
         if more < 0:
             raise WrongState(f"the queue {self.name} has active jobs: `force` deletes them, too")
@@ -394,24 +384,32 @@ class Queue(QueueClient):
         """Remove a job and, by default, its children; False when held, or not in that `state`."""
         only = None if state is None else known_states(state)[0]
         client, keys = await self._connect_queue()
-        return await remove_job(
+        return await ends.remove_job(
             client, keys, job_id, remove_children=remove_children, by=by, state=only
         )
 
-    async def remove_orphans(self, *, count: int = 1000, limit: int = 0) -> int:
-        """Delete jobs that are in no state, at most `limit`, or all with 0; returns how many.
+    async def remove_orphans(
+        self, *, count: int = 1000, limit: int = 0, dry_run: bool = False
+    ) -> list[str]:
+        """Delete jobs that are in no state, at most `limit`, or all with 0; returns their ids.
 
-        All keys of the store are scanned, about `count` at a time.
+        With `dry_run` they are found and stay. All keys of the store are scanned, about `count` at
+        a time.
         """
         client, keys = await self._connect_queue()
-        removed = 0
+        found: list[str] = []
         async for ids in scanning.suspects(await self._connected(), keys, count):
-            removed += await queue_scripts.remove_orphans(
-                client, keys, base=keys.base, most=limit - removed if limit else len(ids), ids=ids
+            found += await queue_scripts.remove_orphans(
+                client,
+                keys,
+                base=keys.base,
+                most=limit - len(found) if limit else len(ids),
+                dry_run="1" if dry_run else "",
+                ids=ids,
             )
-            if limit and removed >= limit:
+            if limit and len(found) >= limit:
                 break
-        return removed
+        return found
 
     async def remove_deduplication_key(self, deduplication_id: str) -> bool:
         """Allow another job with this deduplication id; False when no job owned it."""
@@ -530,66 +528,7 @@ class Queue(QueueClient):
             self._events = QueueEvents(self.name, store, prefix=self._keys.prefix)
         return self._events
 
-    # Internal: administering
-
-    async def _empty(self, state: str) -> int:
-        removed = 0
-        while True:
-            # While workers claim jobs, places shift; the last pass finds nothing to remove.
-            passed = 0
-            async for swept in self._sweeps(state):
-                passed += len(swept.removed)
-            if not passed:
-                return removed
-            removed += passed
-
-    async def _sweeps(
-        self, state: str, *, grace: int | str = "", limit: int = 0, emit: str = ""
-    ) -> AsyncGenerator[Sweep]:
-        client, keys = await self._connect_queue()
-        removed = skip = 0
-        while True:
-            most = min(_SWEPT_AT_ONCE, limit - removed) if limit else _SWEPT_AT_ONCE
-            swept = await queue_scripts.sweep(
-                client,
-                keys,
-                base=keys.base,
-                state=state,
-                grace=grace,
-                most=most,
-                skip=skip,
-                emit=emit,
-            )
-            yield swept
-            emit = emit and _IF_ANY
-            removed, skip = removed + len(swept.removed), skip + swept.spared
-            if swept.seen < most or (limit and removed >= limit):
-                return
-
-    async def _wait_again(self, state: str, until: int | str, limit: int | None) -> int:
-        if limit is not None:
-            at_least("limit", limit, 1)
-        client, keys = await self._connect_queue()
-        moved = 0
-        while limit is None or moved < limit:
-            most = _SWEPT_AT_ONCE if limit is None else min(_SWEPT_AT_ONCE, limit - moved)
-            found = await queue_scripts.retry_jobs(
-                client, keys, base=keys.base, state=state, until_ms=until, most=most
-            )
-            moved += found
-            if found < most:
-                break
-        return moved
-
     async def _close(self) -> None:
         if self._events is not None:
             await self._events.close()
         await super()._close()
-
-
-def _swept(state: str) -> list[str]:
-    [known] = known_states(state)
-    if known == "waiting-children":
-        raise InvalidOption("jobs that wait for their children cannot be cleaned")
-    # Jobs that BullMQ 5 moved to `paused` are older than those that came since.
-    return [SET_ASIDE, "wait"] if known == "waiting" else [known]

@@ -289,12 +289,17 @@ class Queue(BlockingClient):
             lambda queue: queue.remove(job_id, remove_children=remove_children, by=by, state=state)
         )
 
-    def remove_orphans(self, *, count: int = 1000, limit: int = 0) -> int:
-        """Delete jobs that are in no state, at most `limit`, or all with 0; returns how many.
+    def remove_orphans(
+        self, *, count: int = 1000, limit: int = 0, dry_run: bool = False
+    ) -> list[str]:
+        """Delete jobs that are in no state, at most `limit`, or all with 0; returns their ids.
 
-        All keys of the store are scanned, about `count` at a time.
+        With `dry_run` they are found and stay. All keys of the store are scanned, about `count` at
+        a time.
         """
-        return self._run(lambda queue: queue.remove_orphans(count=count, limit=limit))
+        return self._run(
+            lambda queue: queue.remove_orphans(count=count, limit=limit, dry_run=dry_run)
+        )
 
     def remove_deduplication_key(self, deduplication_id: str) -> bool:
         """Allow another job with this deduplication id; False when no job owned it."""

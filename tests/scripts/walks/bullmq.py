@@ -414,7 +414,7 @@ async def admin(hands: Hands, queue: Queue) -> None:
     await hands.add()
     (orphan,) = await hands.claim(1)
     await hands.redis.delete(hands.keys.active)
-    assert await queue.remove_orphans() == 1, orphan
+    assert len(await queue.remove_orphans()) == 1, orphan
     await hands.add(delay=1)
     await queue.drain(delayed=True)
     await hands.add()

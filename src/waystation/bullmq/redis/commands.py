@@ -11,8 +11,9 @@ from waystation.core.options import at_least
 from waystation.core.store import faults
 from waystation.core.store.script import Client
 
-VERSION = "bullmq:6.7.0"
-"""The generation of BullMQ whose wire this is; dashboards read it."""
+VERSION = "bullmq:6.7.0+waystation"
+"""The BullMQ whose wire this is, for dashboards. Not quite as Node writes it: scripts have to know
+whether, and which, BullMQ has opened the queue."""
 _NEVER_REACHED = 2**53 - 1
 
 

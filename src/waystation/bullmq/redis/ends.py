@@ -1,11 +1,20 @@
 """Ending jobs from outside, and running them again. Internal."""
 
-from waystation.bullmq.redis import job_scripts
+from collections.abc import AsyncGenerator
+
+from waystation.bullmq.redis import job_scripts, queue_scripts
 from waystation.bullmq.redis.keys import QueueKeys
+from waystation.bullmq.redis.queue_scripts import Sweep
+from waystation.bullmq.states import SET_ASIDE, known_states
 from waystation.core.errors import InvalidOption, WrongState
+from waystation.core.options import at_least
 from waystation.core.store.script import Client
 
+SWEPT_AT_ONCE = 500
+"""Jobs that one script call looks at; more would block the server for too long."""
 _ANOTHER_STATE = -3
+_ALWAYS, _IF_ANY = "always", "if any"
+"""When `cleaned` is emitted: once for a call, and for each further page that removes jobs."""
 
 
 async def remove_job(
@@ -66,3 +75,86 @@ async def retry_finished(
     return await job_scripts.retry_job(
         client, keys, base=keys.base, id=id, state=state, lifo=int(lifo), forget=forget or []
     )
+
+
+async def clean(
+    client: Client, keys: QueueKeys, state: str, *, grace: int, limit: int
+) -> list[str]:
+    """Remove jobs of a state that are older than `grace` milliseconds; returns their ids."""
+    removed: list[str] = []
+    for name in (names := _swept(state)):
+        left = limit and limit - len(removed)
+        emit = _ALWAYS if name == names[-1] else _IF_ANY
+        async for swept in _sweeps(client, keys, name, grace=grace, limit=left, emit=emit):
+            removed += swept.removed
+        if limit and len(removed) >= limit:
+            break
+    return removed
+
+
+async def empty(client: Client, keys: QueueKeys, state: str) -> int:
+    """Remove all jobs of a state that no worker holds; returns how many."""
+    removed = 0
+    while True:
+        # While workers claim jobs, places shift; the last pass finds nothing to remove.
+        passed = 0
+        async for swept in _sweeps(client, keys, state):
+            passed += len(swept.removed)
+        if not passed:
+            return removed
+        removed += passed
+
+
+async def wait_again(
+    client: Client, keys: QueueKeys, state: str, until: int | str, limit: int | None
+) -> int:
+    """Make jobs wait again that got into a state no later than that; returns how many."""
+    if limit is not None:
+        at_least("limit", limit, 1)
+    moved = 0
+    while limit is None or moved < limit:
+        most = SWEPT_AT_ONCE if limit is None else min(SWEPT_AT_ONCE, limit - moved)
+        found = await queue_scripts.retry_jobs(
+            client, keys, base=keys.base, state=state, until_ms=until, most=most
+        )
+        moved += found
+        if found < most:
+            break
+    return moved
+
+
+async def _sweeps(
+    client: Client,
+    keys: QueueKeys,
+    state: str,
+    *,
+    grace: int | str = "",
+    limit: int = 0,
+    emit: str = "",
+) -> AsyncGenerator[Sweep]:
+    removed = skip = 0
+    while True:
+        most = min(SWEPT_AT_ONCE, limit - removed) if limit else SWEPT_AT_ONCE
+        swept = await queue_scripts.sweep(
+            client,
+            keys,
+            base=keys.base,
+            state=state,
+            grace=grace,
+            most=most,
+            skip=skip,
+            emit=emit,
+        )
+        yield swept
+        emit = emit and _IF_ANY
+        removed, skip = removed + len(swept.removed), skip + swept.spared
+        if swept.seen < most or (limit and removed >= limit):
+            return
+
+
+def _swept(state: str) -> list[str]:
+    [known] = known_states(state)
+    if known == "waiting-children":
+        raise InvalidOption("jobs that wait for their children cannot be cleaned")
+    # Jobs that BullMQ 5 moved to `paused` are older than those that came since.
+    return [SET_ASIDE, "wait"] if known == "waiting" else [known]

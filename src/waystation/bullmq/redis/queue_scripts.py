@@ -38,15 +38,15 @@ def _hashes(answer: Any) -> list[dict[bytes, bytes]]:
 
 
 @script(reply=raw)
-async def pause(redis: Client, keys: QueueKeys, *, by: str) -> int:
-    """Hand out nothing until the queue is resumed."""
+async def pause(redis: Client, keys: QueueKeys, *, by: str, most: int) -> int:
+    """Hand out nothing until the queue is resumed; the reply is how many are left to set aside."""
     ...
 
 
 @script(reply=raw)
 async def resume(redis: Client, keys: QueueKeys, *, most: int) -> int:
-    """Resume the queue, after moving back the jobs that BullMQ 5 put into `paused`, so many a call;
-    the reply is how many are still to be put back before it does.
+    """Resume the queue, after bringing its two lists together, so many ids in a call; the reply is
+    how many are left to move before it does.
     """
     ...
 
@@ -90,24 +90,21 @@ async def retry_jobs(
     keys: QueueKeys,
     *,
     base: str,
-    now: str | int = SERVER_TIME,
     state: str,
     until_ms: str | int,
     most: int,
 ) -> int:
-    """Make the jobs of one state wait again that got there no later than `until_ms`, or now when
-    that is '', the oldest first and at most `most`; the reply is how many there were.
+    """Make the jobs of one state wait again that got there no later than `until_ms`, the oldest
+    first and at most `most`; the reply is how many there were.
     """
     ...
 
 
-@script(reply=raw)
+@script(reply=texts)
 async def remove_orphans(
-    redis: Client, keys: QueueKeys, *, base: str, most: int, ids: Sequence[str]
-) -> int:
-    """Delete what is kept about jobs that no state knows of, at most so many; the reply is how many
-    there were.
-    """
+    redis: Client, keys: QueueKeys, *, base: str, most: int, dry_run: str, ids: Sequence[str]
+) -> list[str]:
+    """Find jobs that no state knows of, at most so many, and delete what is kept about them."""
     ...
 
 

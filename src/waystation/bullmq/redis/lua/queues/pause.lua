@@ -1,13 +1,16 @@
---- Hand out nothing until the queue is resumed; what is active goes on.
+--- Hand out nothing until the queue is resumed; what is active goes on. So many ids are set aside in a
+--- call; the reply is how many are left.
 --- keys  meta wait paused marker events
---- args  by
+--- args  by most
 --- uses  set_aside
 redis.call('HSET', meta, 'paused', 1)
 redis.call('DEL', marker)
-set_aside({ wait = wait, paused = paused }, redis.call('HGET', meta, 'version'))
+local left = set_aside({ wait = wait, paused = paused }, redis.call('HGET', meta, 'version'),
+  tonumber(most))
+if left > 0 then return left end
 if by == '' then
   redis.call('XADD', events, '*', 'event', 'paused')
 else
   redis.call('XADD', events, '*', 'event', 'paused', 'by', by)
 end
-return 1
+return 0

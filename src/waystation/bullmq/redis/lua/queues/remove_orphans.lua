@@ -1,6 +1,7 @@
---- Delete what is kept about jobs that no state knows of, at most so many; the reply is how many.
+--- Find jobs that no state knows of, at most so many, and delete what is kept about them; the reply
+--- has their ids.
 --- keys  wait paused active prioritized delayed completed failed waiting_children
---- args  base most ids...
+--- args  base most dry_run ids...
 --- uses  forget_job
 local sets = { completed, failed, delayed, prioritized, waiting_children }
 local lists = { wait, active, paused }
@@ -15,14 +16,14 @@ local function is_known(id)
   return false
 end
 
-local removed = 0
+local found = {}
 for place = ids, #ARGV do
   local job = base .. ARGV[place]
   -- Nothing else that is a hash says when it was made: neither a scheduler nor a parent's results.
   if redis.pcall('HEXISTS', job, 'timestamp') == 1 and not is_known(ARGV[place]) then
-    forget_job(job)
-    removed = removed + 1
-    if removed == tonumber(most) then break end
+    if dry_run == '' then forget_job(job) end
+    found[#found + 1] = ARGV[place]
+    if #found == tonumber(most) then break end
   end
 end
-return removed
+return found

@@ -1,12 +1,11 @@
---- Make the jobs of one state wait again that got there no later than `until_ms`, or now when that
---- is '', the oldest first and at most `most`; the reply is how many there were.
+--- Make the jobs of one state wait again that got there no later than `until_ms`, the oldest first and
+--- at most `most`; the reply is how many there were.
 --- keys  wait active completed failed delayed marker meta events paused
---- args  base now state until_ms most
---- uses  now_ms forget_steps mark_ready waiting_list field_of check_parent return_to_parent events_cap
+--- args  base state until_ms most
+--- uses  forget_steps mark_ready waiting_list field_of check_parent return_to_parent events_cap
 local queue = { wait = wait, active = active, marker = marker, meta = meta, paused = paused }
 local key = ({ completed = completed, failed = failed, delayed = delayed })[state]
 local value = ({ completed = 'returnvalue', failed = 'failedReason' })[state]
-if until_ms == '' then until_ms = now_ms(now) end
 local found = redis.call('ZRANGEBYSCORE', key, '-inf', until_ms, 'LIMIT', 0, most)
 if #found == 0 then return 0 end
 local ids, parents, seen = {}, {}, {}
@@ -24,6 +23,8 @@ for nth, id in ipairs(ids) do
     forget_steps(base .. id, state)
     redis.call('HDEL', base .. id, 'finishedOn', 'processedOn', value)
     return_to_parent(base .. id, state, parents[nth])
+  else
+    redis.call('HSET', base .. id, 'delay', 0)
   end
   redis.call('XADD', events, '*', 'event', 'waiting', 'jobId', id, 'prev', state)
 end

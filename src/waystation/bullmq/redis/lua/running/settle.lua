@@ -238,7 +238,7 @@ if want > 0 and held_ms == 0 then
   if goes_back or has_ties then first = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES') end
   claims, limited_ms = claim_jobs(queue, rules, want, token, lease_ms, worker, max, duration, stamp)
   -- BullMQ 5 may have opened the queue after another client had paused it.
-  if rules[1] and rules[6] then lazy().set_aside(queue, rules[6]) end
+  if rules[1] then lazy().set_aside(queue, rules[6], 1000) end
   -- How long, not when: a worker's clock may be another.
   if #claims == 0 and limited_ms == 0 and first[2] then
     due_in = math.max(math.floor(first[2] / 4096) - now, 1)

@@ -1,14 +1,16 @@
---- True when BullMQ 5 made or opened the queue last, by the version in its `meta`.
-local function is_shared_with_5(version)
-  return version and string.find(version, ':5.', 1, true) ~= nil
+--- True unless BullMQ 6 opened the queue last, by the version in its `meta`: then BullMQ 5 may come.
+local function may_meet_5(version)
+  if not version or string.find(version, '+waystation', 1, true) then return true end
+  local generation = tonumber(string.match(version, '^bullmq:(%d+)%.'))
+  return not generation or generation < 6
 end
 
 --- The list that takes waiting jobs. BullMQ 5 keeps a paused queue's jobs in a list of its own, and
---- writes that list over `wait` when it resumes, so with BullMQ 5 on the queue every waiting job goes there.
---- uses  is_shared_with_5
+--- writes that list over `wait` when it resumes, so where it may come every waiting job goes there.
+--- uses  may_meet_5
 local function waiting_list(queue)
   local state = redis.call('HMGET', queue.meta, 'paused', 'version')
-  if state[1] and (is_shared_with_5(state[2]) or redis.call('EXISTS', queue.paused) == 1) then
+  if state[1] and (may_meet_5(state[2]) or redis.call('EXISTS', queue.paused) == 1) then
     return queue.paused
   end
   return queue.wait
@@ -32,17 +34,34 @@ local function is_held_back(queue)
   return most and redis.call('LLEN', queue.active) >= most
 end
 
---- Move what waits to where BullMQ 5 keeps the jobs of a paused queue, if it shares this one.
---- uses  is_shared_with_5
-local function set_aside(queue, version)
-  if not is_shared_with_5(version) then return end
-  if redis.call('EXISTS', queue.paused) == 0 then
-    if redis.call('EXISTS', queue.wait) == 1 then redis.call('RENAME', queue.wait, queue.paused) end
-    return
+--- Bring what waits into one of `wait` and `paused`, whichever has more, so many ids in a call; the
+--- reply is how many are left to move. What is in `paused` is older.
+local function join_waiting(queue, most)
+  local newer, older = redis.call('LLEN', queue.wait), redis.call('LLEN', queue.paused)
+  if newer == 0 or older == 0 then return 0 end
+  local ids
+  if newer <= older then
+    ids = redis.call('LRANGE', queue.wait, -most, -1)
+    for last = #ids, 1, -1 do redis.call('LPUSH', queue.paused, ids[last]) end
+    redis.call('LTRIM', queue.wait, 0, -#ids - 1)
+  else
+    ids = redis.call('LRANGE', queue.paused, 0, most - 1)
+    for _, id in ipairs(ids) do redis.call('RPUSH', queue.wait, id) end
+    redis.call('LTRIM', queue.paused, #ids, -1)
   end
-  local later = redis.call('LRANGE', queue.wait, 0, -1)
-  for last = #later, 1, -1 do redis.call('LPUSH', queue.paused, later[last]) end
-  redis.call('DEL', queue.wait)
+  return math.min(newer, older) - #ids
+end
+
+--- Move what waits to where BullMQ 5 keeps the jobs of a paused queue, where it may come; so many ids
+--- in a call. The reply is how many are left to move.
+--- uses  may_meet_5 join_waiting
+local function set_aside(queue, version, most)
+  if not may_meet_5(version) then return 0 end
+  local left = join_waiting(queue, most)
+  if left == 0 and redis.call('EXISTS', queue.wait) == 1 then
+    redis.call('RENAME', queue.wait, queue.paused)
+  end
+  return left
 end
 
 --- Put a job among the delayed, behind those of the same millisecond; returns nothing.
