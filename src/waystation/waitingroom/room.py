@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ import msgspec
 
 from waystation.core.clock import Clock
 from waystation.core.durations import Duration, instant, milliseconds, seconds
-from waystation.core.errors import InvalidInput, NotFound
+from waystation.core.errors import InvalidInput, NotFound, WrongState
 from waystation.core.events import Event, from_entry
 from waystation.core.store.client import StoreClient
 from waystation.core.store.connection import Store
@@ -81,17 +81,35 @@ class Room(StoreClient):
         self._beating = Batcher(self._heartbeat)
         self._joined = 0
 
-    async def open(self, options: RoomOptions | None = None, *, version: int | None = None) -> int:
+    async def open(
+        self,
+        options: RoomOptions | None = None,
+        *,
+        version: int | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> int:
         """Create the room or replace its options; return its version.
 
-        With `version` only if the room is still at that version, else WrongState.
+        With `version` only if the room is still at that version, else WrongState; 0 for one that
+        is not there yet. `settings` are fields that other parts keep in the `meta` hash.
         """
-        fields = (options or RoomOptions()).to_fields()
-        changed = await self.store.write(
-            fields, event="paused" if fields["status"] == "paused" else "resumed", version=version
-        )
+        fields = {**(options or RoomOptions()).to_fields(), **(settings or {})}
+        event = "paused" if fields["status"] == "paused" else "resumed"
+        # On the list first: a room that nobody finds could never be deleted.
         await self.store.ask("SADD", RoomsKeys().every, self.queue_id)
-        return changed
+        return await self.store.write(fields, event=event, version=version, creates=True)
+
+    async def delete(self, *, also: Sequence[str] = ()) -> None:
+        """Delete the room with all that is kept of it; WrongState while anybody is in it.
+
+        `also` names keys that other parts keep for it.
+        """
+        keys = self.store.keys.whole(self.store.now_ms())
+        keys = keys.with_theirs([*keys.theirs, *also])
+        if people := await scripts.delete(await self._client(), keys):
+            raise WrongState(f"{people:,} people are in the room; close it and let it empty first")
+        self.store.forget_state()
+        await self.store.ask("SREM", RoomsKeys().every, self.queue_id)
 
     async def state(self, *, max_age: Duration = 0.0) -> RoomState:
         """The options and numbers of the room, at most that old; NotFound when it is not open."""
@@ -310,7 +328,8 @@ class Room(StoreClient):
     async def get_session(self, id: str) -> Session:
         """The session of this id; NotFound when there is none."""
         found = await self.store.hash(self._keys(Place(id, "")).session)
-        if not found:
+        # An id of another room would be found as well.
+        if found.get("queue_id") != self.queue_id:
             raise NotFound(f"there is no session {id}")
         return msgspec.convert({"id": id, **found}, Session, strict=False)
 

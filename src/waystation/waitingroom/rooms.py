@@ -3,16 +3,19 @@
 import re
 
 from waystation.core.clock import Clock, SystemClock
-from waystation.core.errors import NotFound
+from waystation.core.errors import NotFound, StoreUnreachable
 from waystation.core.store.connection import Store
+from waystation.core.telemetry.logs import describe, get_logger
 from waystation.waitingroom.redis.keys import RoomsKeys, name_of, room_id
 from waystation.waitingroom.redis.store import STATE_S
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.state import RoomState
 
+REPORT_EVERY_S = 60.0
 FRESH_S = 1.0
 """How long a look at the list of rooms may serve."""
 
+_log = get_logger(__name__)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -33,6 +36,8 @@ class Rooms:
         self._open: dict[str, Room] = {}
         self._ids: dict[str, str] = {}
         self._seen = float("-inf")
+        self._reported: dict[tuple[str, str], float] = {}
+        """When it may be said again what is wrong with a room."""
 
     def known(self, name: str) -> Room | None:
         """The room of this name, if that can be said without asking the store."""
@@ -71,6 +76,27 @@ class Rooms:
         self._ids = {name_of(id): id for id in ids if is_name(name_of(id))}
         self._seen = self.clock.monotonic()
         return ids
+
+    async def states(self, max_age_s: float = 0.0) -> list[tuple[Room, RoomState]]:
+        """All rooms with their states; one that cannot be read is left out, and reported."""
+        found = list[tuple[Room, RoomState]]()
+        for id in await self.look():
+            room = self.of(id)
+            try:
+                found.append((room, await room.store.state(max_age_s)))
+            except StoreUnreachable:
+                raise
+            except Exception as error:
+                self.report(room, "state", error)
+        return found
+
+    def report(self, room: Room, duty: str, error: Exception) -> None:
+        """Log what is wrong with one room, not more than once in a minute."""
+        now = self.clock.monotonic()
+        if now < self._reported.get((room.name, duty), now):
+            return
+        self._reported[room.name, duty] = now + REPORT_EVERY_S
+        _log.error("room_failed", queue=room.name, duty=duty, **describe(error))
 
     async def recent(self) -> list[str]:
         """The ids of all rooms, as they were at most a second ago."""

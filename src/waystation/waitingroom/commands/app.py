@@ -99,8 +99,7 @@ def open_room(
         before = await _settings(room)
         options, own = merged(RoomOptions.from_fields(before or {}), asked)
         if before is None:
-            version = await room.open(options)
-            version = await room.store.write(own) if own else version
+            version = await room.open(options, settings=own)
         else:
             fields = options.to_fields()
             changed = {option: fields[option] for option in asked.keys() & fields.keys()}
@@ -121,8 +120,7 @@ def list_rooms(context: typer.Context, as_json: AsJson = False) -> None:
     """Print all rooms: status, waiting, inside and rate."""
 
     async def ask(store: Store) -> dict[str, RoomState]:
-        rooms = Rooms(store)
-        return {name_of(id): await rooms.of(id).state() for id in await rooms.look()}
+        return {room.name: state for room, state in await Rooms(store).states()}
 
     found = in_the_store(context, ask)
     if as_json:
@@ -275,8 +273,10 @@ def schedule(
     """Let visitors gather before the room opens."""
 
     async def put(room: Room) -> str | None:
+        # Committed to before anybody can join.
+        commitment = await Lottery(room).announce() if by_lot else None
         await Control(room).schedule(round(start.timestamp() * 1000))
-        return await Lottery(room).announce() if by_lot else None
+        return commitment
 
     commitment = change_the_room(context, id, "schedule", put)
     typer.echo(f"opens at {start.isoformat()}")

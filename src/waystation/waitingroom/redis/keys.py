@@ -30,6 +30,9 @@ class RoomKeys(Keyspace, root=""):
 
     meta = Hash("queue:<name>:meta", "how the room is set up")
     state = Hash("queue:<name>:state", "what the scripts remember between calls")
+    epoch = String(
+        "queue:<name>:epoch", "where a room of a deleted one's name goes on", ttl="367 d"
+    )
 
     normal_list = List("queue:<name>:waiting:0", "ids of the normal lane in order; may hold ghosts")
     elevated_list = List("queue:<name>:waiting:1", "the same for the elevated lane")
@@ -85,7 +88,7 @@ class RoomKeys(Keyspace, root=""):
         self.node = f"{{{self.tag}}}:" if self.tag else ""
         """What an id starts with that lies on the same node of a cluster as the room."""
         for line in RoomKeys.lines():
-            if "<" not in line.pattern_in(RoomKeys).replace("<name>", ""):
+            if is_of_room(line):
                 _built(self, line)
         blank = self.of("", network=_GAP)
         self._fronts = blank.position, blank.owner, blank.session
@@ -96,6 +99,13 @@ class RoomKeys(Keyspace, root=""):
         keys = self.within(RoomKeys, hour=hour_of(now_ms))
         _built(keys, RoomKeys.stats)
         return keys
+
+    def whole(self, now_ms: int) -> "RoomKeys":
+        """The same keys with all that a room has but the keys of its visitors, which expire."""
+        own = [line for line in RoomKeys.lines() if line.name not in ("meta", "epoch")]
+        theirs = [getattr(self, line.name) for line in own if is_of_room(line)]
+        hours = (self.at(now_ms - hour * 3_600_000) for hour in range(25))
+        return self.with_theirs([*theirs, *(each.stats for each in hours)])
 
     def of(self, position: str, *, visitor: str = "", network: str = "") -> "RoomKeys":
         """The same keys with those of one visitor filled in."""
@@ -143,6 +153,11 @@ class RoomsKeys(Keyspace, root=""):
 
     def __init__(self) -> None:
         super().__init__("rooms")
+
+
+def is_of_room(line: Key) -> bool:
+    """Whether a key is one of the room as a whole, not of an hour or a visitor."""
+    return "<" not in line.pattern_in(RoomKeys).replace("<name>", "")
 
 
 def hour_of(now_ms: int) -> str:

@@ -271,12 +271,19 @@ async def configure(
     *,
     queue: str,
     event: str,
+    creates: str,
     version: str | int,
     pepper: str,
     now: str | int,
     fields: Sequence[str],
 ) -> int:
     """Change how the room is set up; its new version."""
+    ...
+
+
+@script(reply=int)
+async def delete(redis: Client, keys: RoomKeys) -> int:
+    """Delete a room with everything that is kept of it, if nobody is in it; how many are."""
     ...
 
 

@@ -1,6 +1,6 @@
 """Internal: a room's way to Redis, shared by everything that works on one room."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from waystation.core.clock import Clock, SystemClock
@@ -71,7 +71,12 @@ class RoomStore:
         return dict(zip(texts[::2], texts[1::2], strict=True))
 
     async def write(
-        self, fields: dict[str, str], *, event: str = "changed", version: int | None = None
+        self,
+        fields: Mapping[str, str],
+        *,
+        event: str = "changed",
+        version: int | None = None,
+        creates: bool = False,
     ) -> int:
         """Change fields of the `meta` hash, an empty text removing one; return the new version."""
         changed = await scripts.configure(
@@ -79,6 +84,7 @@ class RoomStore:
             self.keys,
             queue=self.queue_id,
             event=event,
+            creates="1" if creates else "",
             version="" if version is None else version,
             pepper=self._bits.getrandbits(128).to_bytes(16).hex(),
             now=self.now(),

@@ -1,9 +1,11 @@
 """Background maintenance of all rooms: admission, expiry, schedules, draws and metrics."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 
 from waystation.core.clock import SystemClock
+from waystation.core.errors import StoreUnreachable, WrongState
 from waystation.core.runtime.loop import Loop
 from waystation.waitingroom.metrics import RoomMetrics
 from waystation.waitingroom.operating.alarms import EVERY_S as ALARMS_EVERY_S
@@ -59,58 +61,83 @@ class RoomMaintenance:
 
     async def admit(self) -> None:
         """Admit everybody there is a turn and a seat for, in every room."""
-        for room in await self._all():
-            called = await Admission(room).admit()
-            name = room.name
-            if called.called:
-                self._metrics.admissions.of(name).inc(len(called.called))
-            if called.no_shows:
-                self._metrics.expired.of(name, "missed").inc(called.no_shows)
+        await self._each(self._admit)
         self._admitted = self._clock.monotonic()
+
+    async def _admit(self, room: Room) -> None:
+        called = await Admission(room).admit()
+        if called.called:
+            self._metrics.admissions.of(room.name).inc(len(called.called))
+        if called.no_shows:
+            self._metrics.expired.of(room.name, "missed").inc(called.no_shows)
 
     async def sweep(self) -> None:
         """Expire silent visitors and compact the lists."""
-        for room in await self._all():
-            upkeep = Upkeep(room)
-            if silent := await upkeep.expire_silent():
-                self._metrics.expired.of(room.name, "silent").inc(len(silent))
-            await upkeep.compact()
+        await self._each(self._sweep)
+
+    async def _sweep(self, room: Room) -> None:
+        upkeep = Upkeep(room)
+        if silent := await upkeep.expire_silent():
+            self._metrics.expired.of(room.name, "silent").inc(len(silent))
+        await upkeep.compact()
 
     async def open_due(self) -> None:
         """Begin and end scheduled events, and draw lots in every room that opens."""
-        for room in await self._all():
-            await Schedule(room).keep()
-            state = await room.state()
-            due = state.phase == "prequeue" and (state.starts_ms or 0) <= state.now_ms
-            if due or state.phase == "drawing":
+        await self._each(self._open_due)
+
+    async def _open_due(self, room: Room) -> None:
+        await Schedule(room).keep()
+        state = await room.state()
+        due = state.phase == "prequeue" and (state.starts_ms or 0) <= state.now_ms
+        if due or state.phase == "drawing":
+            # Where another process has drawn meanwhile there is nothing left to do.
+            with suppress(WrongState):
                 await Lottery(room).draw(beacon=str(state.starts_ms or ""))
 
     async def follow(self) -> None:
         """Adjust the rate of every room that follows its site."""
-        for room in await self._all():
-            if (await room.state(max_age=EVERY_S)).fields.get("follow"):
-                await Following(room).keep()
+        rooms = [self._rooms.of(id) for id in await self._rooms.look()]
+        # Side by side: a site that answers slowly costs its own room alone.
+        await asyncio.gather(*(self._guarded(room, self._follow) for room in rooms))
+
+    async def _follow(self, room: Room) -> None:
+        if (await room.state(max_age=EVERY_S)).fields.get("follow"):
+            await Following(room).keep()
 
     async def watch(self) -> None:
         """Raise and clear the alarms of every room that has limits."""
-        for room in await self._all():
-            fields = (await room.state(max_age=ALARMS_EVERY_S)).fields
-            if fields.get(LIMITS) or fields.get(RINGING):
-                await Alarms(room).keep()
+        await self._each(self._watch)
+
+    async def _watch(self, room: Room) -> None:
+        fields = (await room.state(max_age=ALARMS_EVERY_S)).fields
+        if fields.get(LIMITS) or fields.get(RINGING):
+            await Alarms(room).keep()
 
     async def measure(self) -> None:
         """Update the metrics, and the history once in a minute."""
-        for room in await self._all():
-            state, name = await room.state(), room.name
-            minute = state.now_ms // 60_000
-            if self._noted.get(name) != minute:
-                await History(room).note()
-                self._noted[name] = minute
-            for lane in Lane:
-                self._metrics.queue_length.of(name, lane.name.lower()).set(state.lanes[lane])
-            self._metrics.active_sessions.of(name).set(state.inside)
-            self._metrics.fail_open.of(name).set(float(state.fail_open))
-            self._metrics.admit_lag.of(name).set(self.lag_s())
+        await self._each(self._measure)
 
-    async def _all(self) -> list[Room]:
-        return [self._rooms.of(id) for id in await self._rooms.look()]
+    async def _measure(self, room: Room) -> None:
+        state, name = await room.state(), room.name
+        minute = state.now_ms // 60_000
+        if self._noted.get(name) != minute:
+            await History(room).note()
+            self._noted[name] = minute
+        for lane in Lane:
+            self._metrics.queue_length.of(name, lane.name.lower()).set(state.lanes[lane])
+        self._metrics.active_sessions.of(name).set(state.inside)
+        self._metrics.fail_open.of(name).set(float(state.fail_open))
+        self._metrics.admit_lag.of(name).set(self.lag_s())
+
+    async def _each(self, duty: Callable[[Room], Awaitable[None]]) -> None:
+        for id in await self._rooms.look():
+            await self._guarded(self._rooms.of(id), duty)
+
+    async def _guarded(self, room: Room, duty: Callable[[Room], Awaitable[None]]) -> None:
+        """Do something for one room; what is wrong with it does not concern the others."""
+        try:
+            await duty(room)
+        except StoreUnreachable:
+            raise
+        except Exception as error:
+            self._rooms.report(room, duty.__name__.strip("_"), error)

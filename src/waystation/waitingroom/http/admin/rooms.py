@@ -7,7 +7,6 @@ from waystation.core.errors import InvalidOption, WrongState
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import Answer, Request, answer
 from waystation.core.http.problems import Code, Problem
-from waystation.core.store import faults
 from waystation.waitingroom.http.admin import bodies
 from waystation.waitingroom.http.admin.context import FAILS, MOST_BODY, ROOT, AdminContext
 from waystation.waitingroom.http.admin.merging import OWN, merged
@@ -17,9 +16,8 @@ from waystation.waitingroom.http.keys import HttpKeys
 from waystation.waitingroom.http.sites.proxies import Rule, rules_of
 from waystation.waitingroom.http.visitors.status import serving_state
 from waystation.waitingroom.options import RoomOptions
-from waystation.waitingroom.redis.keys import RoomsKeys
 from waystation.waitingroom.room import Room
-from waystation.waitingroom.rooms import is_name, name_of
+from waystation.waitingroom.rooms import is_name
 from waystation.waitingroom.state import RoomState
 
 
@@ -35,9 +33,9 @@ class RoomAdmin:
         """List the rooms that the key may see, with their numbers."""
         who = await self._context.operators.require(request, "viewer", request.query.get("queue"))
         rooms = [
-            {**room_body(room, await room.state()), "stats": await numbers(room)}
-            for id in await self._rooms.look()
-            if who.may("viewer", name_of(id)) and (room := self._rooms.of(id))
+            {**room_body(room, state), "stats": await numbers(room)}
+            for room, state in await self._rooms.states()
+            if who.may("viewer", room.name)
         ]
         return answer({"queues": rooms})
 
@@ -49,13 +47,12 @@ class RoomAdmin:
         who = await self._context.operators.require(request, "admin", asked.id)
         if not is_name(asked.id):
             raise Problem(400, Code.INVALID_INPUT, "an id must be 1 to 64 of A-Z a-z 0-9 _ . -")
-        if asked.id in {name_of(id) for id in await self._rooms.look()}:
-            raise Problem(409, Code.EXISTS, "there is a room of that name")
         room = self._rooms.of(asked.id)
         options, own = merged(RoomOptions(), asked.settings)
-        await room.open(options)
-        if own:
-            await room.store.write(own)
+        try:
+            await room.open(options, version=0, settings=own)
+        except WrongState:
+            raise Problem(409, Code.EXISTS, "there is a room of that name") from None
         await self._context.note(who, "create", room, before=None, after=asked.settings)
         self._rooms.forget()
         return _versioned(room, await room.state(), 201)
@@ -93,18 +90,13 @@ class RoomAdmin:
     async def delete(self, request: Request) -> Answer:
         """Delete an empty room with its codes, events and theme."""
         room, who = await self._context.allowed(request, "admin")
-        state = await room.state()
-        if state.waiting or state.inside:
-            raise Problem(409, Code.NOT_EMPTY, "close the room and let it empty first")
-        with faults.translated():
-            client = await room.store.client()
-            await client.execute_command("SREM", RoomsKeys().every, room.queue_id)
-            own = (room.store.keys.codes, room.store.keys.redeemed, room.store.keys.schedule)
-            http = HttpKeys(room.queue_id)
-            own += (http.looks, http.hooks, http.hook_states)
-            await client.execute_command("UNLINK", *own)
+        http = HttpKeys(room.queue_id)
+        try:
+            await room.delete(also=(http.looks, http.hooks, http.hook_states))
+        except WrongState as error:
+            raise Problem(409, Code.NOT_EMPTY, str(error)) from None
         self._rooms.forget()
-        await self._context.note_change(who, "delete", room, state, state)
+        await self._context.note(who, "delete", room, before=room.name, after=None)
         return Answer(204)
 
     @endpoint(f"GET {ROOT}/{{id}}/rules", fails=FAILS, scope="viewer")

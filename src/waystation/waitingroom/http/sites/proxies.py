@@ -30,7 +30,6 @@ from waystation.waitingroom.http.sites.sessions import Sessions
 from waystation.waitingroom.pages.render import source
 from waystation.waitingroom.redis.store import STATE_S
 from waystation.waitingroom.room import Room
-from waystation.waitingroom.rooms import name_of
 from waystation.waitingroom.state import RoomState
 from waystation.waitingroom.visitor import Inside
 
@@ -218,13 +217,12 @@ class ProxyRoutes:
     async def config(self, request: Request) -> Answer:
         """The requests that each room protects; signed with `Accept: application/jose`."""
         queues = list[dict[str, object]]()
-        for id in await self._rooms.look():
-            state = await self._rooms.of(id).state(max_age=STATE_S)
+        for room, state in await self._rooms.states(STATE_S):
             until_ms = state.fail_open_until_ms or 0
             queues.append(
                 {
-                    "id": name_of(id),
-                    "wait_url": f"/wait/{name_of(id)}",
+                    "id": room.name,
+                    "wait_url": f"/wait/{room.name}",
                     "epoch": state.epoch,
                     "fail_policy": state.fields.get("fail_policy", ""),
                     "waiting_page": state.options.waiting_page.value,

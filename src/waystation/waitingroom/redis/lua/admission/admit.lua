@@ -8,6 +8,8 @@
 local set = redis.call('HMGET', meta, 'status', 'admission_rate', 'max_active', 'burst',
   'lane_weights', 'strict_lanes', 'queueing_method', 'phase', 'claim_window_s', 'missed_s',
   'events_cap', 'ramp_from', 'ramp_us', 'ramp_s', 'starts_us')
+-- Of a room that has been deleted meanwhile nothing may come back.
+if not set[1] and not set[8] then return { {}, 0, 0, 0 } end
 local us = instant_us(now)
 local room = {
   queue = queue, now = us, events = events, cap = set[11], admitted = admitted, missed = missed,

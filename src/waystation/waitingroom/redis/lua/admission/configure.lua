@@ -1,6 +1,6 @@
 --- Change how the room is set up.
---- keys  meta state events
---- args  queue event version pepper now fields...
+--- keys  meta state events epoch
+--- args  queue event creates version pepper now fields...
 --- uses  instant_us format_int emit_event
 local us = instant_us(now)
 local kept = redis.call('HMGET', meta, 'version', 'created_at', 'status', 'events_cap')
@@ -8,8 +8,13 @@ local current = kept[1] or '0'
 if version ~= '' and version ~= current then
   return redis.error_reply('WRONG_STATE the room is at version ' .. current .. ', not ' .. version)
 end
+if not kept[2] and creates == '' then
+  return redis.error_reply('NOT_FOUND there is no room ' .. queue .. '; it may have been deleted')
+end
 local seconds = format_int(us / 1000000)
-if not kept[2] then redis.call('HSET', meta, 'created_at', seconds, 'phase', 'open', 'epoch', 1) end
+if not kept[2] then
+  redis.call('HSET', meta, 'created_at', seconds, 'phase', 'open', 'epoch', redis.call('GET', epoch) or 1)
+end
 redis.call('HSETNX', state, 'pepper', pepper)
 local changes = {}
 for at = fields, #ARGV, 2 do

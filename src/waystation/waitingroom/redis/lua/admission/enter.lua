@@ -8,6 +8,7 @@ local set = redis.call('HMGET', meta, 'status', 'queueing_method', 'phase', 'wai
   'fail_open_us', 'invite_only', 'pow_bits', 'max_active', 'newcomers_per_minute', 'session_s',
   'missed_s', 'events_cap', 'admission_rate', 'burst', 'ramp_from', 'ramp_us', 'ramp_s',
   'unproven_s')
+if not set[1] and not set[3] then return { 'wait' } end
 local us = instant_us(now)
 local page, status = set[4] or 'automatic', set[1] or 'active'
 local free = page == 'off' or (tonumber(set[5]) or 0) > us

@@ -1,4 +1,4 @@
---- Put some of the pre-queue in line, the last of them first; how many stand there now, or -1 once it is over.
+--- Put some of the pre-queue in line; how many stand there now, or -1 once it is over.
 --- keys  meta state lottery prequeue early_elevated early_vip early_premium positions elevated vip premium
 --- keys  normal_list elevated_list vip_list premium_list heartbeat drawn
 --- args  opened placed now people...

@@ -8,6 +8,12 @@
 local set = redis.call('HMGET', meta, 'status', 'queueing_method', 'max_queue_size', 'phase',
   'starts_us', 'position_ttl_s', 'fail_open_us', 'newcomers_per_minute', 'missed_s', 'session_s',
   'events_cap', 'strict_lanes')
+-- Of a room that has been deleted meanwhile nothing may come back.
+if not set[1] and not set[4] then
+  local answers = {}
+  for at = newcomers, #ARGV, 10 do answers[#answers + 1] = { 'refused', 'closed', 0 } end
+  return answers
+end
 local us = instant_us(now)
 local seconds = format_int(us / 1000000)
 local room = {

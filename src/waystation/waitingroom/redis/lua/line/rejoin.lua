@@ -14,7 +14,7 @@ local room = {
   missed = missed, sessions_expiry = sessions_expiry,
 }
 local known = redis.call('HMGET', position, 'proof', 'left_us', 'left_from', 'left_order', 'left_lane')
-if not known[1] then return { 'gone' } end
+if not known[1] or not set[1] then return { 'gone' } end
 if known[1] ~= proof then return { 'forbidden' } end
 -- Who asks again has the place already.
 local found = visitor_status(room, id)

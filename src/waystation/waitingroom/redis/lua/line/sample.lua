@@ -1,7 +1,8 @@
 --- Note the numbers of a room, once in a minute; a day of them is kept.
---- keys  positions recovered prequeue admitted sessions stats minutes
+--- keys  meta positions recovered prequeue admitted sessions stats minutes
 --- args  hour now
 --- uses  instant_us format_int
+if redis.call('EXISTS', meta) == 0 then return 0 end
 local minute = math.floor(instant_us(now) / 60000000)
 local last = redis.call('LINDEX', minutes, 0) or ''
 if (tonumber(string.match(last, '^%d+') or '') or 0) >= minute then return 0 end

@@ -1,0 +1,181 @@
+"""Rooms that are deleted and made again, and rooms that are broken beside those that are not."""
+
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from tests.waitingroom.hands import QUEUE, Hands
+from tests.waitingroom.http.hands import House
+from waystation.core.errors import NotFound, StoreError, WrongState
+from waystation.core.store.connection import connect
+from waystation.waitingroom.http.keys import HttpKeys
+from waystation.waitingroom.metrics import RoomMetrics
+from waystation.waitingroom.operating.history import History
+from waystation.waitingroom.options import RoomOptions
+from waystation.waitingroom.redis.keys import RoomKeys, RoomsKeys, is_of_room
+from waystation.waitingroom.room import Room
+from waystation.waitingroom.rooms import Rooms
+from waystation.waitingroom.running.maintenance import RoomMaintenance
+from waystation.waitingroom.visitor import JoinRequest, Refused
+
+ADMIN = "/api/v1/admin/queues"
+
+
+async def one_in(hands: Hands, where: str) -> None:
+    """Get somebody into one of the six states in which people are in a room."""
+    if where == "prequeued":
+        await hands.control.schedule(hands.clock.now_ms() + 60_000)
+    await hands.join("a")
+    if where in ("called", "late", "returned", "inside"):
+        assert await hands.admit() == ["a"]
+    if where in ("late", "returned"):
+        await hands.clock.advance(121)
+        await hands.admit()
+    if where == "returned":
+        await hands.room.recover(hands.places["a"], "a")
+    if where == "inside":
+        await hands.come_in("a")
+
+
+@pytest.mark.parametrize("where", ["prequeued", "waiting", "returned", "called", "late", "inside"])
+async def test_a_room_in_which_anybody_is_stays(hands: Hands, where: str) -> None:
+    await hands.open()
+    await one_in(hands, where)
+    counts = await hands.room.counts()
+    assert counts == {**dict.fromkeys(counts, 0), where: 1}
+    with pytest.raises(WrongState, match="1 people are in the room"):
+        await hands.room.delete()
+    assert await hands.room.counts() == counts
+
+
+async def test_a_room_that_is_made_again_is_like_a_new_one(redis: Redis, house: House) -> None:
+    """Whatever was kept of it, whoever wrote it."""
+    admin = await house.operator()
+    fresh = (await admin.post(ADMIN, {"id": "new", "settings": {"admission_rate": 3}})).json()
+    old = house.rooms.of("old")
+    await old.open(settings={"rules": "[]", "return_hosts": "evil.example", "invite_only": "1"})
+    filler: dict[str, Any] = {
+        "hash": lambda key: redis.hset(key, "event", "1"),
+        "list": lambda key: redis.rpush(key, "1"),
+        "set": lambda key: None,
+        "zset": lambda key: None,
+        "stream": lambda key: redis.xadd(key, {"event": "x"}),
+        "string": lambda key: redis.set(key, "1"),
+    }
+    keys = old.store.keys_now()
+    for line in RoomKeys.lines():
+        if is_of_room(line) and (filling := filler[line.type](getattr(keys, line.name))):
+            await filling
+    await redis.hset(keys.stats, "total_enqueued", "1")
+    for http in (HttpKeys(old.queue_id).looks, HttpKeys(old.queue_id).hooks):
+        await redis.set(http, "1")
+
+    assert (await admin.http.delete(f"{ADMIN}/old")).status_code == 204
+    left = [each.decode() async for each in redis.scan_iter("*old*")]
+    assert left == [keys.epoch]
+    assert (await admin.get(f"{ADMIN}/old")).status_code == 404
+    again = (await admin.post(ADMIN, {"id": "old", "settings": {"admission_rate": 3}})).json()
+    assert again == {**fresh, "id": "old", "epoch": 2}
+    meta, other = [await redis.hgetall(RoomKeys(each).meta) for each in ("old", "new")]
+    assert {**meta, b"epoch": b"1", b"created_at": b"", b"updated_at": b""} == {
+        **other, b"created_at": b"", b"updated_at": b"",
+    }  # fmt: skip
+
+
+async def test_nothing_of_a_deleted_room_comes_back_by_a_process_that_has_not_heard(
+    hands: Hands,
+) -> None:
+    """Each step that another server may be about to make."""
+    await hands.open()
+    place = await hands.join("left")
+    await hands.room.state(max_age=60)
+    await hands.room.leave(place, "left")
+    other = Room(QUEUE, hands.store, clock=hands.clock)
+    await other.delete()
+    before = sorted([each async for each in hands.redis.scan_iter()])
+    request = JoinRequest(key="late", secret="late")
+    assert await hands.room.join(request) == Refused("closed")
+    assert await hands.room.enter(request) is None
+    await hands.room.rejoin(place, "left")
+    await hands.room.heartbeat(place)
+    assert await hands.admit() == []
+    await hands.expire()
+    await History(hands.room).note()
+    with pytest.raises(NotFound, match="deleted"):
+        await hands.control.pause()
+    assert sorted([each async for each in hands.redis.scan_iter()]) == before
+
+
+async def test_two_who_make_the_same_room_make_it_once(house: House) -> None:
+    admin = await house.operator()
+    for status in (201, 409):
+        made = await admin.post(ADMIN, {"id": "twin", "settings": {"invite_only": status == 201}})
+        assert made.status_code == status
+    seen = await house.rooms.of("twin").state()
+    assert (seen.fields["invite_only"], seen.version) == ("1", 1)
+
+
+async def _missing(redis: Redis, keys: RoomKeys) -> None:
+    await redis.delete(keys.meta)
+
+
+async def _garbled(redis: Redis, keys: RoomKeys) -> None:
+    await redis.hset(keys.meta, "max_active", "many")
+
+
+async def _mistyped(redis: Redis, keys: RoomKeys) -> None:
+    await redis.delete(keys.positions)
+    await redis.set(keys.positions, "x")
+
+
+async def _unplanned(redis: Redis, keys: RoomKeys) -> None:
+    await redis.hset(keys.schedule, "event", "{")
+
+
+@pytest.mark.parametrize("broken", [_missing, _garbled, _mistyped, _unplanned])
+async def test_what_is_wrong_with_one_room_does_not_concern_the_others(
+    redis: Redis, redis_url: str, house: House, broken: Any
+) -> None:
+    """A loop over rooms never ends because of one of them, whichever it is."""
+    names = ("aa", "mm", "zz")
+    for name in names:
+        await house.rooms.of(name).open(RoomOptions(admission_rate=10), settings={"follow": "{}"})
+    await broken(redis, RoomKeys("mm"))
+    well = [house.rooms.of(name) for name in ("aa", "zz")]
+    for room in well:
+        await room.join(JoinRequest(key="a", secret="a"))
+    async with await connect(redis_url) as store:
+        care = RoomMaintenance(Rooms(store), RoomMetrics(None))
+        for duty in (care.admit, care.sweep, care.open_due, care.measure, care.follow, care.watch):
+            await duty()
+    assert [(await room.counts())["called"] for room in well] == [1, 1]
+    admin = await house.operator()
+    listed = (await admin.get(ADMIN)).json()["queues"]
+    assert {"aa", "zz"} <= {each["id"] for each in listed}
+    shown = await house.visitor().get("/v1/connector-config")
+    assert {"aa", "zz"} <= {each["id"] for each in shown.json()["queues"]}
+    origin = {"origin": "https://x.example", "access-control-request-method": "GET"}
+    asked = await house.visitor().http.options("/v1/verify", headers=origin)
+    assert asked.status_code == 403
+    await redis.delete(RoomKeys("mm").positions)
+
+
+async def test_a_store_that_is_away_is_not_the_fault_of_a_room(house: House) -> None:
+    """The loop around it reports that once, and tries again."""
+    care = RoomMaintenance(house.rooms, RoomMetrics(None))
+    await house.store.close()
+    with pytest.raises(StoreError):
+        await care.admit()
+
+
+async def test_a_room_that_is_listed_and_has_no_settings_can_be_made_or_deleted(
+    redis: Redis, house: House
+) -> None:
+    admin = await house.operator()
+    for name in ("made", "gone"):
+        await redis.sadd(RoomsKeys().every, f"{{{name}}}")
+    house.rooms.forget()
+    assert (await admin.post(ADMIN, {"id": "made", "settings": {}})).status_code == 201
+    assert (await admin.http.delete(f"{ADMIN}/gone")).status_code == 204
+    assert "gone" not in {each["id"] for each in (await admin.get(ADMIN)).json()["queues"]}
