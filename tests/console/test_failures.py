@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from tests.console import hands
 from tests.console.hands import Desk
 from tests.support.patience import limit
-from waystation.bullmq import Job, Queue, Worker
+from waystation.bullmq import Job, JobOptions, Queue, Worker
+from waystation.console.actions import failures
 from waystation.core.runtime.loop import Loop
 from waystation.pipeline import runner
 from waystation.pipeline.history import History
@@ -189,3 +191,28 @@ async def test_errors_that_differ_in_their_words_are_groups_of_their_own(desk: D
         ("ConnectionError", "connect to <address> refused"): 8,
         ("TimeoutError", "no answer after <n> s"): 4,
     }
+
+
+async def test_a_group_that_may_be_larger_than_what_was_looked_at_says_so(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(failures, "PER_QUEUE", 4)
+
+    async def refuses(job: Job) -> None:
+        raise ValueError("no such card")
+
+    async with Queue("many", desk.store) as many, Queue("some", desk.store) as some:
+        for queue, count in ((many, 5), (some, 4)):
+            await queue.add_many([("pay", {}, JobOptions(attempts=1)) for _ in range(count)])
+        async with Worker("many", refuses, desk.store), Worker("some", refuses, desk.store):
+            for queue, count in ((many, 5), (some, 4)):
+
+                async def ended(queue: Queue = queue, count: int = count) -> bool:
+                    return (await queue.counts("failed"))["failed"] == count
+
+                await _until(ended)
+    await desk.app.console.sampler.take()
+    found = await desk.get("failures")
+    told = {each["queue"]: (each["count"], each["is_complete"]) for each in found["groups"]}
+    assert told == {"many": (4, False), "some": (4, True)}
+    assert found["complete"] is False

@@ -13,6 +13,7 @@ from tests.console.hands import Desk
 from tests.support.patience import limit
 from waystation import bullmq, files, routing
 from waystation.bullmq import Job, Keep, NewJob, PayloadOptions, Queue, Schedule
+from waystation.console.measures.live import Live
 from waystation.console.why import why
 
 SEND = NewJob("send", {})
@@ -63,6 +64,18 @@ async def test_rates_come_from_what_was_written_between_two_samples(desk: Desk) 
         [seen] = (await desk.get("overview"))["queues"]
     assert seen["added_per_s"] > 0
     assert [point[1] for point in seen["points"]] == [1, 51]
+
+
+async def test_queues_that_are_not_followed_are_counted_and_can_be_opened(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(desk.app.console.directory, "_most", 2)
+    for name in ("a", "b", "c"):
+        await Queue(name, desk.store).add("send")
+    seen = await desk.get("overview")
+    assert ([each["name"] for each in seen["queues"]], seen["left_out"]) == (["a", "b"], 1)
+    assert (await desk.get("queues/bullmq/c"))["counts"]["waiting"] == 1
+    assert len(await Live(desk.store).rows()) == 3
 
 
 async def test_a_queue_that_is_deleted_disappears(desk: Desk) -> None:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from tests.console.why.scene import Expected, Scene, until
@@ -138,6 +139,43 @@ async def queue_at_work(scene: Scene) -> Expected:
     await scene.bullmq_worker(scene.blocks, concurrency=1)
     await scene.state(first.id, "active")
     return Expected("mail", Cause.WORKING, "is at work: 1 active and 1 waiting")
+
+
+@situation
+async def queue_in_which_everything_fails(scene: Scene) -> Expected:
+    await scene.bullmq_worker(works)
+    await scene.state((await scene.mail.add("send")).id, "completed")
+    await scene.bullmq_worker(fails, queue="pay")
+    pay = bullmq.Queue("pay", scene.store)
+    jobs = [await pay.add("charge", {}, attempts=1) for _ in range(5)]
+    for job in jobs:
+        await until(partial(_is_in, pay, job.id, "failed"))
+    says = r"Queue pay fails: all of the last 5 attempts failed, .*smtp is down"
+    return Expected("pay", Cause.FAILING, says)
+
+
+async def _is_in(queue: Any, id: str, state: str) -> bool:
+    return await queue.state(id) == state
+
+
+@situation
+async def type_of_which_every_job_fails(scene: Scene) -> Expected:
+    await scene.routing_worker({"charge": fails, "send": works})
+    for number in range(5):
+        job = await scene.routing.add("charge", {"n": number}, retry=routing.Retry(attempts=1))
+        await until(partial(_is_in, scene.routing, job.id, "dead"))
+    other = await scene.routing.add("send", {})
+    await until(partial(_is_in, scene.routing, other.id, "completed"))
+    return Expected("charge", Cause.FAILING, "Type charge fails: all of the last 5 attempts failed")
+
+
+@situation
+async def priority_in_which_every_file_fails(scene: Scene) -> Expected:
+    await scene.files_worker(fails, max_retries=0)
+    for number in range(5):
+        job = await scene.file(f"{number}.txt")
+        await _filed(scene, job.id, "failed")
+    return Expected("low", Cause.FAILING, "Priority low fails: all of the last 5 attempts failed")
 
 
 @situation

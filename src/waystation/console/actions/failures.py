@@ -41,6 +41,9 @@ class Group(msgspec.Struct, kw_only=True):
     message: str
     """What it said the last time."""
     count: int
+    is_complete: bool
+    """False when its queue has more failures than were looked at: then there are at least `count`,
+    and the first of them may have come before `first_at`."""
     first_at: datetime | None
     last_at: datetime | None
     trend: list[int]
@@ -71,7 +74,7 @@ class FailureGroups:
         self._kept: dict[tuple[str, ...], tuple[float, Groups]] = {}
 
     async def of(self, queues: Sequence[ConsoleQueue]) -> Groups:
-        """The groups of these queues, the newest first."""
+        """The groups of these queues, the largest first."""
         key = tuple(f"{queue.product}/{queue.name}" for queue in queues)
         kept = self._kept.get(key)
         if kept and time.monotonic() - kept[0] < FRESH_S:
@@ -88,20 +91,23 @@ class FailureGroups:
 
 
 async def _groups(queues: Sequence[ConsoleQueue]) -> Groups:
-    groups: dict[tuple[str, str, str], list[Failure]] = {}
+    found: list[Group] = []
     looked_at, complete = 0, True
     for queue in queues:
         failed = (await queue.levels()).counts.get(queue.failed, 0)
         most = min(PER_QUEUE, IN_ALL - looked_at)
-        complete = complete and failed <= most
+        is_complete = failed <= most
+        complete = complete and is_complete
         if not failed or most <= 0:
             continue
+        members: dict[str, list[Failure]] = {}
         async for failure in failures_of(queue, most=most):
             looked_at += 1
-            groups.setdefault((queue.product, queue.name, group_id(failure)), []).append(failure)
-    found = [_group(*key, members) for key, members in groups.items()]
-    # By when each was first seen: by the last one, groups would change places with each failure.
+            members.setdefault(group_id(failure), []).append(failure)
+        found += [_group(queue, id, each, is_complete) for id, each in members.items()]
+    # Of two that are equally large the newer kind comes first, which no further failure changes.
     found.sort(key=lambda group: group.first_at or datetime.min.replace(tzinfo=UTC), reverse=True)
+    found.sort(key=lambda group: group.count, reverse=True)
     return Groups(groups=found, looked_at=looked_at, complete=complete)
 
 
@@ -115,19 +121,20 @@ async def failures_of(queue: ConsoleQueue, *, most: int) -> AsyncGenerator[Failu
             return
 
 
-def _group(product: str, queue: str, id: str, members: Sequence[Failure]) -> Group:
+def _group(queue: ConsoleQueue, id: str, members: Sequence[Failure], is_complete: bool) -> Group:
     instants = sorted(each.at for each in members if each.at)
     latest = max(members, key=lambda each: each.at or datetime.min.replace(tzinfo=UTC))
     return Group(
         id=id,
-        product=product,
-        queue=queue,
+        product=queue.product,
+        queue=queue.name,
         name=latest.name,
         error=_error(latest),
         signature=fingerprints.signature(latest.reason),
         fingerprint=fingerprints.fingerprint(latest.reason),
         message=short(latest.reason, 500),
         count=len(members),
+        is_complete=is_complete,
         first_at=instants[0] if instants else None,
         last_at=instants[-1] if instants else None,
         trend=_trend(instants),

@@ -16,7 +16,7 @@ from waystation.core.errors import NotFound
 from waystation.core.store.connection import Store
 
 MOST_QUEUES = 2000
-"""Queues that are shown; a store with more has a name in it that was meant to be data."""
+"""Queues of a prefix that the console follows all the time; the others open by their address."""
 SHARE = 0.01
 """The part of the store's time that looking for queues may take."""
 A_KEY_S = 0.5e-6
@@ -31,8 +31,13 @@ class Directory:
     are many keys, often where there are few.
     """
 
-    def __init__(self, store: Store, options: ConsoleOptions) -> None:
+    def __init__(
+        self, store: Store, options: ConsoleOptions, *, most: int | None = MOST_QUEUES
+    ) -> None:
         self._store = store
+        self._most = most
+        self.left_out = 0
+        """Queues that are there and not among those that are known."""
         self.prefixes = Prefixes(tuple(options.prefixes))
         self._found: dict[tuple[str, str], ConsoleQueue] = {}
         self._fixed = [
@@ -73,9 +78,11 @@ class Directory:
 
     async def look(self) -> None:
         """Look through all keys once."""
-        seen = set[tuple[str, str]]()
+        seen, left_out = set[tuple[str, str]](), 0
         for prefix in self.prefixes.every:
-            for name in (await queue_names(self._store, prefix))[:MOST_QUEUES]:
+            names = await queue_names(self._store, prefix)
+            left_out += len(names) - len(names[: self._most])
+            for name in names[: self._most]:
                 opened = self._opened(QueueKeys(name, prefix=prefix))
                 seen.add((opened.product, opened.name))
         for each in self._fixed:
@@ -84,6 +91,7 @@ class Directory:
                 seen.add((each.product, each.name))
         for key in [key for key in self._found if key not in seen]:
             del self._found[key]
+        self.left_out = left_out
 
     def _opened(self, keys: QueueKeys) -> ConsoleQueue:
         key = (BullmqQueue.product, self.prefixes.shown(keys))

@@ -48,7 +48,8 @@ class Live:
         options = ConsoleOptions(
             prefixes=places.bullmq.every, namespaces=(places.routing,), layouts=(places.files,)
         )
-        self._sampler = Sampler(store, Directory(store, options), every_s=_EVERY_S)
+        directory = Directory(store, options, most=None)
+        self._sampler = Sampler(store, directory, every_s=_EVERY_S)
         self._rooms = Rooms(store)
 
     async def rows(self) -> list[Row]:

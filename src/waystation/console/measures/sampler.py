@@ -66,6 +66,8 @@ class Overview(msgspec.Struct, kw_only=True):
     took_ms: float
     every_s: float
     queues: list[QueueSample]
+    left_out: int = 0
+    """Queues that the store has besides; each opens by its address."""
 
 
 class _Activity:
@@ -192,6 +194,7 @@ class Sampler:
             took_ms=round((time.monotonic() - began) * 1000, 1),
             every_s=self._every_s,
             queues=[each for each in samples if each is not None],
+            left_out=self._directory.left_out,
         )
         self.version += 1
 

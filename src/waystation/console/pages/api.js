@@ -107,9 +107,12 @@ export function follow(place, handlers, signal) {
 export function every(seconds, step, signal, kept = null) {
   if (signal.aborted) return;
   heard(signal);
+  let asking = false;
   const turn = () => {
-    if (document.hidden || (kept && held(kept))) return;
-    Promise.resolve(step()).then(() => heard(signal), (error) => unheard(error.message || String(error), signal));
+    // A store that is slow gets no second question before it has answered the first.
+    if (asking || document.hidden || (kept && held(kept))) return;
+    asking = true;
+    Promise.resolve(step()).then(() => heard(signal), (error) => unheard(error.message || String(error), signal)).finally(() => { asking = false; });
   };
   const timer = setInterval(turn, seconds * 1000);
   signal.addEventListener('abort', () => clearInterval(timer));

@@ -1,8 +1,8 @@
 // Parts that several views share: chips, panels, tables, tiles, the tree of a value, toasts, dialogs.
 
-import { h, replace } from './dom.js';
+import { append, h, replace } from './dom.js';
 import { Problem } from './api.js';
-import { ago, local, inUtc } from './format.js';
+import { ago, exact, local, inUtc } from './format.js';
 
 export const session = { name: '', role: 'viewer', signIn: false };
 export const may = (role) => ['viewer', 'operator', 'admin'].indexOf(session.role) >= ['viewer', 'operator', 'admin'].indexOf(role);
@@ -29,12 +29,23 @@ export function table(label, columns, rows) {
 export const facts = (pairs) => h('dl', { class: 'facts' }, pairs.filter(([, value]) => value !== null && value !== undefined && value !== '')
   .map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value))));
 
+const LONGEST = 4000;
+
+// A text, or its beginning with ways to see the rest: a browser cannot lay out megabytes.
+export function cut(text) {
+  if (text.length <= LONGEST) return text;
+  const box = h('span', {}, text.slice(0, LONGEST), '… ');
+  const file = () => h('a', { href: URL.createObjectURL(new Blob([text], { type: 'text/plain' })), download: 'value.txt' }).click();
+  const all = text.length <= 50 * LONGEST && button(`Show all ${exact(text.length)} characters`, () => replace(box, text), 'quiet');
+  return append(box, [all, ' ', button(`Download all ${exact(text.length)} characters`, file, 'quiet')]);
+}
+
 // A value as a tree that opens; long ones stay closed until somebody looks.
 export function tree(value, name = null, depth = 0) {
   const label = name === null ? null : h('span', { class: 'key' }, name);
   if (value === null || typeof value !== 'object') {
     const kind = value === null ? 'null' : typeof value;
-    return h('div', { class: 'leaf' }, label, h('span', { class: `literal ${kind}` }, kind === 'string' ? `"${value}"` : String(value)));
+    return h('div', { class: 'leaf' }, label, h('span', { class: `literal ${kind}` }, kind === 'string' ? ['"', cut(value), '"'] : String(value)));
   }
   const list = Array.isArray(value);
   const entries = Object.entries(value);

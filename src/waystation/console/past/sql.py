@@ -1,22 +1,83 @@
-"""SQL over the history: one SELECT of a caller, with limits."""
+"""SQL over the history: one SELECT of a caller, in a process of its own with limits that hold.
 
+A single call of a function cannot be interrupted inside DuckDB, and takes memory that DuckDB does
+not count. The system ends a process whatever it does.
+"""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
 from typing import Any
+
+import msgspec
 
 from waystation.console.past.jobs import LONGEST_DATA, THREADS
 from waystation.console.past.views import Selected, TableView
+from waystation.core.errors import InvalidInput, WaystationError
 from waystation.pipeline.ask.active_files import duckdb_type
 from waystation.pipeline.ask.engine import Engine
 from waystation.pipeline.products import product_tables
 from waystation.pipeline.tables import every
 
+MOST_MB = 1024
+"""Memory that DuckDB may use; the process may use twice as much."""
+
+
+class Asked(msgspec.Struct, array_like=True):
+    """A question, as it is handed to the process."""
+
+    root: str
+    query: str
+    most: int
+    seconds: float
+
 
 def answer(root: str, query: str, most: int, seconds: float) -> Selected:
     """Answer one SELECT, with so many rows at most and in so many seconds."""
-    with Engine(root, threads=THREADS) as engine:
+    asked = msgspec.json.encode(Asked(root, query, most, seconds))
+    # What DuckDB has spilled goes with the folder, also when the process was ended.
+    with tempfile.TemporaryDirectory(prefix="waystation-sql-") as spill:
+        done = subprocess.run(  # noqa: S603, it is this program
+            [sys.executable, "-m", __name__],
+            input=asked,
+            capture_output=True,
+            check=False,
+            env={**os.environ, "TMPDIR": spill},
+        )
+    if done.returncode == 0:
+        return msgspec.json.decode(done.stdout, type=Selected)
+    if done.returncode == -signal.SIGALRM:
+        raise InvalidInput("the answer took too long; ask about fewer days or one queue")
+    if done.returncode == 1 and done.stdout:
+        raise InvalidInput(done.stdout.decode())
+    raise InvalidInput(f"the answer needs more than {2 * MOST_MB:,} MB; ask about less")
+
+
+def main() -> int:
+    """Answer the question on standard input; 1 and what is wrong with it where it is refused."""
+    asked = msgspec.json.decode(sys.stdin.buffer.read(), type=Asked)
+    most_bytes = 2 * MOST_MB * 1024 * 1024
+    resource.setrlimit(resource.RLIMIT_DATA, (most_bytes, most_bytes))
+    try:
+        found = _selected(asked)
+    except WaystationError as error:
+        sys.stdout.write(str(error))
+        return 1
+    sys.stdout.buffer.write(msgspec.json.encode(found))
+    return 0
+
+
+def _selected(asked: Asked) -> Selected:
+    with Engine(asked.root, threads=THREADS, memory_mb=MOST_MB) as engine:
         engine.add_tables(product_tables())
-        found = engine.ask(query, most + 1, seconds=seconds)
+        # Nothing handles it, so that it ends the process.
+        signal.setitimer(signal.ITIMER_REAL, max(asked.seconds, 0.001))
+        found = engine.ask(asked.query, asked.most + 1)
     rows = [[_short(value) for value in row] for row in found.rows]
-    return Selected(columns=found.names, rows=rows[:most], complete=len(rows) <= most)
+    return Selected(columns=found.names, rows=rows[: asked.most], complete=len(rows) <= asked.most)
 
 
 def read(root: str) -> list[TableView]:
@@ -37,3 +98,7 @@ def _short(value: Any) -> Any:
     if isinstance(value, str) and len(value) > LONGEST_DATA:
         return f"{value[:LONGEST_DATA]}…"
     return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -57,6 +57,8 @@ class Cause(StrEnum):
     """It is stored, but in no state."""
     EMPTY = "empty"
     """The queue has nothing to do."""
+    FAILING = "failing"
+    """Everything that ended lately has failed."""
     WORKING = "working"
     """The queue moves."""
     UNKNOWN = "unknown"

@@ -14,6 +14,7 @@ from waystation.bullmq.scheduling import schedulers
 from waystation.console.finding.names import bullmq_workers
 from waystation.console.why.answer import Answer, Cause, Found, at, count, iso, line, span
 from waystation.console.why.pace import pace
+from waystation.console.why.recent import failing
 from waystation.core.errors import WaystationError
 from waystation.core.events import Line
 from waystation.core.line.event_trail import newest_first
@@ -37,7 +38,10 @@ async def job(store: Store, keys: QueueKeys, id: str, *, shown: str) -> Answer |
 async def queue(store: Store, keys: QueueKeys, *, shown: str) -> Answer:
     """Why a queue does not move, or that it does."""
     standing = await queue_scripts.standing(store.hot, keys, base=keys.base, id="")
-    found = await _held_back(store, keys, standing) or await _moves(store, keys, standing)
+    found = await _held_back(store, keys, standing)
+    if found is None and (seen := await failing(store.hot, keys.events)):
+        found = seen.found()
+    found = found or await _moves(store, keys, standing)
     return found.about(Line.BULLMQ, shown, "queue", shown)
 
 

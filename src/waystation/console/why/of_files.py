@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from waystation.console.why.answer import Answer, Cause, Found, at, count, iso, line
 from waystation.console.why.pace import pace
+from waystation.console.why.recent import failing
 from waystation.core.events import Line
 from waystation.core.line.event_trail import newest_first
 from waystation.core.store import faults
@@ -53,12 +54,15 @@ async def priority(store: Store, name: str, *, layout: Layout) -> Answer:
         "delayed": delayed or None,
         "workers": [worker.name for worker in alive],
     }
-    if not waiting:
-        text = "has nothing to do now"
-        found = Found(cause=Cause.EMPTY, text=text, evidence=facts)
-    elif not alive:
+    match = {b"queue": layout.queues[name].encode()}
+    if waiting and not alive:
         text = f"has {count(waiting, 'waiting file')}, and nobody works on it: no worker is alive"
         found = Found(cause=Cause.NOBODY, text=text, evidence=facts)
+    elif bad := await failing(store.hot, queue.keys.events, match=match):
+        found = bad.found()
+    elif not waiting:
+        text = "has nothing to do now"
+        found = Found(cause=Cause.EMPTY, text=text, evidence=facts)
     else:
         seen = await _pace(store, queue, layout.queues[name])
         text = f"is at work: {waiting:,} wait{seen.sentence(waiting)}"
@@ -81,6 +85,8 @@ async def every(store: Store, *, layout: Layout) -> Answer:
         text = f"has {count(stuck, 'file')} for whose name no live worker has a function"
         text += f"; {active:,} active and {waiting:,} waiting besides" if active or waiting else ""
         found = Found(cause=Cause.NO_HANDLER, text=text, evidence=facts | {"unmatched": stuck})
+    elif bad := await failing(store.hot, queue.keys.events):
+        found = bad.found()
     elif waiting or active:
         text = f"is at work: {active:,} active and {waiting:,} waiting"
         found = Found(cause=Cause.WORKING, text=text, evidence=facts)

@@ -5,6 +5,7 @@ from typing import Any
 
 from waystation.console.why.answer import Answer, Cause, Found, at, count, iso
 from waystation.console.why.pace import pace
+from waystation.console.why.recent import failing
 from waystation.core.events import Line
 from waystation.core.line.event_trail import newest_first
 from waystation.core.store.connection import Store
@@ -113,6 +114,8 @@ async def type(store: Store, name: str, *, namespace: str) -> Answer | None:
             cause = Cause.NOBODY
         text = f"has {count(waiting, 'waiting job')}: {reason.text}"
         found = Found(cause=cause, text=text, until_ms=reason.until_ms, evidence=facts)
+    elif bad := await failing(store.hot, queue.keys.events, match={b"queue": name.encode()}):
+        found = bad.found()
     elif waiting:
         seen = await pace(store.hot, queue.keys.events, await _now_ms(store))
         text = f"is at work: {waiting:,} wait{seen.sentence(waiting)}"
@@ -146,6 +149,8 @@ async def every(store: Store, *, namespace: str) -> Answer:
         text = f"has {count(waiting, 'waiting job')}, of which {held:,} cannot start; "
         text += f"those of type {most.type}: {reason.text}"
         found = Found(cause=cause, text=text, until_ms=reason.until_ms, evidence=facts)
+    elif bad := await failing(store.hot, queue.keys.events):
+        found = bad.found()
     elif waiting:
         seen = await pace(store.hot, queue.keys.events, await _now_ms(store))
         text = f"is at work: {waiting:,} {'waits' if waiting == 1 else 'wait'}"

@@ -10,7 +10,6 @@ import shutil
 import tempfile
 from collections.abc import Container, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from threading import Event, Thread
 from typing import Any, Self
 
 import duckdb
@@ -32,8 +31,6 @@ MACROS = (
 )
 
 IN_MEMORY = ":memory:"
-AGAIN_S = 0.1
-"""How long after an interruption that ended nothing another one follows."""
 
 
 class Engine:
@@ -42,7 +39,9 @@ class Engine:
     Its views are gone when it is closed, unless it is given a file for its `database`.
     """
 
-    def __init__(self, root: str, *, threads: int = 0, database: str = IN_MEMORY) -> None:
+    def __init__(
+        self, root: str, *, threads: int = 0, memory_mb: int = 0, database: str = IN_MEMORY
+    ) -> None:
         self.root = root
         self._spill = tempfile.mkdtemp(prefix="waystation-ask-")
         config: dict[str, Any] = {
@@ -56,6 +55,8 @@ class Engine:
             config["storage_compatibility_version"] = "v1.0.0"
         if threads:
             config["threads"] = threads
+        if memory_mb:
+            config["memory_limit"] = f"{memory_mb}MB"
         self._db = duckdb.connect(database, config=config)
         self._run("set TimeZone = 'UTC'")
         self._run("set enable_progress_bar = false")
@@ -171,8 +172,8 @@ class Engine:
         self._run("set lock_configuration = true")
         self._is_locked = True
 
-    def ask(self, query: str, most: int | None = None, *, seconds: float | None = None) -> Answer:
-        """Answer one SELECT of a caller, with so many rows at most and in so many seconds."""
+    def ask(self, query: str, most: int | None = None) -> Answer:
+        """Answer one SELECT of a caller, with so many rows at most."""
         self.lock()
         try:
             statements = self._db.extract_statements(query)
@@ -180,8 +181,7 @@ class Engine:
             raise InvalidInput(_first_line(error)) from None
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise InvalidInput("wanted one SELECT; the history is only read")
-        with self._ended_after(seconds):
-            return self.select(query, most)
+        return self.select(query, most)
 
     def select(self, query: str, most: int | None = None) -> Answer:
         """Answer a question of our own."""
@@ -214,28 +214,6 @@ class Engine:
     def add_as_of(self) -> None:
         """Let questions ask for the state as of an instant, where the view of events is there."""
         self._run(f"create or replace {as_of.macro()}")
-
-    @contextmanager
-    def _ended_after(self, seconds: float | None) -> Generator[None]:
-        if seconds is None:
-            yield
-            return
-        ended = Event()
-
-        def interrupt() -> None:
-            pause = seconds
-            while not ended.wait(pause):
-                self._db.interrupt()
-                # One that comes before the query has begun counts for nothing.
-                pause = AGAIN_S
-
-        watching = Thread(target=interrupt, daemon=True)
-        watching.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            watching.join()
 
     def _run(self, statement: str) -> None:
         with _readable():
@@ -294,8 +272,6 @@ def _refused(views: Sequence[str]) -> Generator[None]:
         raise InvalidInput(message) from None
     except duckdb.OutOfMemoryException as error:
         raise InvalidInput(f"{_first_line(error)}; --engine spark can answer it") from None
-    except duckdb.InterruptException:
-        raise InvalidInput("the answer took too long; ask about fewer days or one queue") from None
     except duckdb.Error as error:
         raise InvalidInput(_first_line(error) + _hint(error)) from None
 

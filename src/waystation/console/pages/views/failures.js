@@ -14,7 +14,9 @@ const SAID = {
 
 export async function failures(root, { signal }) {
   const [list, drives] = [h('div', { class: 'groups' }, loading()), h('div', {})];
-  replace(root, h('h1', {}, 'Failures'), h('p', { class: 'muted' }, 'Jobs that failed for good, grouped by what went wrong; the newest kind comes first.'), drives, list);
+  const filter = h('input', { type: 'search', id: 'filter', placeholder: 'Filter by queue, name or error', 'aria-label': 'Filter failures', oninput: () => show() });
+  let reply = { groups: [], complete: true };
+  replace(root, h('h1', {}, 'Failures'), h('p', { class: 'muted' }, 'Jobs that failed for good, grouped by what went wrong; the largest group comes first.'), drives, h('div', { class: 'row' }, filter), list);
 
   async function redrive(group, mode) {
     try {
@@ -32,24 +34,31 @@ export async function failures(root, { signal }) {
     } catch (error) { trouble(error); }
   }
 
+  function show() {
+    const text = filter.value.toLowerCase();
+    const shown = reply.groups.filter((each) => `${each.product}/${each.queue} ${each.name} ${each.error} ${each.message}`.toLowerCase().includes(text));
+    replace(list, !reply.complete && h('p', { class: 'muted' }, `The newest ${count(reply.looked_at)} failures were looked at; there are more. A number with + is the least that there are.`),
+      shown.length ? shown.map((group) => card(group, redrive)) : reply.groups.length ? empty('No failure is like this') : empty('Nothing has failed', 'Jobs that fail for good appear here.'));
+  }
+
   async function draw() {
-    const [reply, running] = await Promise.all([get('failures'), get('redrives')]);
-    replace(list, reply.groups.length ? reply.groups.map((group) => card(group, redrive)) : empty('Nothing has failed', 'Jobs that fail for good appear here.'),
-      !reply.complete && h('p', { class: 'muted' }, `The newest ${count(reply.looked_at)} failures were looked at; there are more.`));
+    const [found, running] = await Promise.all([get('failures'), get('redrives')]);
+    reply = found;
+    show();
     replace(drives, running.redrives.length > 0 && h('section', { class: 'panel', 'aria-label': 'Redrives' }, h('h2', {}, 'Redrives'), running.redrives.slice(0, 5).map((each) => progress(each, draw))));
   }
   await draw();
   every(2, draw, signal, root);
 }
 
-const isNew = (group) => group.first_at && Date.now() - new Date(group.first_at) < 3600e3;
+const isNew = (group) => group.is_complete && group.first_at && Date.now() - new Date(group.first_at) < 3600e3;
 
 function card(group, redrive) {
   return h('article', { class: 'group panel' },
     h('div', { class: 'row spread top' },
-      h('div', {}, h('h2', {}, group.error || 'Error', h('span', { class: 'number' }, ` × ${count(group.count)}`), isNew(group) && h('span', { class: 'chip bad' }, 'new')), h('p', { class: 'signature' }, group.signature || group.message)),
+      h('div', {}, h('h2', {}, group.error || 'Error', h('span', { class: 'number' }, ` × ${count(group.count)}${group.is_complete ? '' : '+'}`), isNew(group) && h('span', { class: 'chip bad' }, 'new')), h('p', { class: 'signature' }, group.signature || group.message)),
       h('figure', { class: 'trend' }, bars(group.trend, `${group.name}: failures in the last hour`), h('figcaption', { class: 'note' }, 'last hour'))),
-    h('p', { class: 'muted' }, link(path('queues', group.product, group.queue), {}, group.queue), ` · ${group.name} · first `, time(group.first_at), ' · last ', time(group.last_at)),
+    h('p', { class: 'muted' }, link(path('queues', group.product, group.queue), {}, group.queue), ` · ${group.name} · first ${group.is_complete ? '' : 'before '}`, time(group.first_at), ' · last ', time(group.last_at)),
     h('p', { class: 'examples' }, 'Latest: ', group.examples.map((id, index) => [index ? ', ' : '', link(path('queues', group.product, group.queue, id), { class: 'small' }, id)])),
     may('operator') && h('div', { class: 'row wrap' }, button('Retry one', () => redrive(group, 'one')), button('Canary of five', () => redrive(group, 'canary'), 'primary'), button('Retry all', () => redrive(group, 'all'))));
 }

@@ -3,7 +3,7 @@
 import { h, link, path, replace, s } from '../dom.js';
 import { every, get, queuePlace } from '../api.js';
 import { moment, span } from '../format.js';
-import { button, chip, facts, panel, time, tree, trouble } from '../parts.js';
+import { button, chip, cut, facts, panel, time, tree, trouble } from '../parts.js';
 import { act } from './queue.js';
 
 export async function job(root, { parts, signal }) {
@@ -33,8 +33,8 @@ export async function job(root, { parts, signal }) {
           panel('Data', tree(reply.data)),
           reply.result !== null && panel('Result', tree(reply.result)),
           reply.traces.length > 0 && panel(reply.traces.length > 1 ? 'Tracebacks' : 'Traceback', reply.traces.map((trace, index) =>
-            h('details', { open: index === reply.traces.length - 1 }, h('summary', { class: 'small' }, `Attempt ${index + 1}`), h('pre', { tabindex: '0' }, trace))).reverse()),
-          reply.logs.length > 0 && panel(`Log${reply.logs_total > reply.logs.length ? `, ${reply.logs.length} of ${reply.logs_total} lines` : ''}`, h('pre', { tabindex: '0' }, reply.logs.join('\n')))),
+            h('details', { open: index === reply.traces.length - 1 }, h('summary', { class: 'small' }, `Attempt ${index + 1}`), h('pre', { tabindex: '0' }, cut(trace)))).reverse()),
+          reply.logs.length > 0 && panel(`Log${reply.logs_total > reply.logs.length ? `, ${reply.logs.length} of ${reply.logs_total} lines` : ''}`, h('pre', { tabindex: '0' }, cut(reply.logs.join('\n'))))),
         h('div', {},
           panel('Timeline', timeline(reply)), flow,
           panel('Facts', facts([
@@ -64,7 +64,7 @@ async function remembered(root, product, name, id) {
     h('h1', {}, past.name || past.id, ' ', past.state && chip(past.state)), h('p', { class: 'muted id' }, past.id),
     h('p', { class: 'why' }, 'This job is no longer in the store; the history remembers it.'),
     h('div', { class: 'halves' },
-      h('div', {}, panel('Data', past.data === null ? h('p', { class: 'muted' }, 'Its data was not kept.') : tree(data)), past.error && panel('Error', h('pre', { tabindex: '0' }, past.error))),
+      h('div', {}, panel('Data', past.data === null ? h('p', { class: 'muted' }, 'Its data was not kept.') : tree(data)), past.error && panel('Error', h('pre', { tabindex: '0' }, cut(past.error)))),
       panel('Facts', facts([['Attempts', past.attempts], ['Added', past.added_at && time(past.added_at)], ['Ended', past.ended_at && time(past.ended_at)]]))));
   return true;
 }
@@ -105,7 +105,7 @@ function graph(flow, product) {
     lines.map(([from, to]) => s('path', { class: 'edge', d: `M${from.x + wide},${from.y + high / 2} C${from.x + wide + bend / 2},${from.y + high / 2} ${to.x - bend / 2},${to.y + high / 2} ${to.x},${to.y + high / 2}` })),
     nodes.map(({ node, x, y }) => s('a', { href: `#${path('queues', product, node.queue, node.id)}` },
       s('title', {}, `${node.name}, ${node.queue}, ${node.state}`), s('rect', { class: `node ${kinds[node.state] || ''}`, x, y, width: wide, height: high, rx: 8 }),
-      s('text', { x: x + 12, y: y + 19, class: 'strong' }, cut(node.name, 21)), s('text', { x: x + 12, y: y + 36, class: 'tick' }, cut(`${node.queue} · ${node.state}`, 28))))));
+      s('text', { x: x + 12, y: y + 19, class: 'strong' }, short(node.name, 21)), s('text', { x: x + 12, y: y + 36, class: 'tick' }, short(`${node.queue} · ${node.state}`, 28))))));
 }
 
-const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+const short = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
