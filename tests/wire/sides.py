@@ -47,6 +47,10 @@ class NodeSide:
 
     async def on_queue(self, queue: str, verb: str, args: Sequence[Json]) -> None:
         await self._queue(queue).call(_camel(verb), *args)
+        if verb == "promote_jobs":
+            # Node leaves the delay that no longer counts, and a parent would wait for it again.
+            for job in await self._queue(queue).call("getJobs", ["wait", "prioritized"]):
+                await self._redis.hset(f"bull:{queue}:{job['id']}", "delay", 0)  # pyright: ignore[reportGeneralTypeIssues]
 
     async def on_job(self, queue: str, job_id: str, verb: str, args: Sequence[Json]) -> None:
         await self._queue(queue).call_job(job_id, _camel(verb), *args)
