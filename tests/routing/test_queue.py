@@ -1,15 +1,21 @@
 """The queue's public API: states, listings, waiting for a result, events, dead letters, limits."""
 
 import asyncio
+import gc
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
+from typing import Any, get_args
 
 import pytest
+from redis.asyncio import Redis
 
 from tests.routing.hands import Hands
+from tests.support.patience import LIMIT_S
 from waystation.core.outcome import Failed
-from waystation.errors import InvalidOption, JobFailed, NotFound
+from waystation.errors import InvalidOption, JobFailed, NotFound, StoreUnreachable
 from waystation.routing import (
+    Event,
     Job,
     JobOptions,
     Limit,
@@ -20,6 +26,9 @@ from waystation.routing import (
     Worker,
     WorkerOptions,
 )
+from waystation.routing import events as routing_events
+from waystation.routing import queue as routing_queue
+from waystation.routing.queue import JobState
 
 ONCE = Retry(attempts=1)
 
@@ -87,6 +96,112 @@ async def test_jobs_are_listed_by_state(hands: Hands) -> None:
         await ids("completed")
 
 
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("state", ["waiting", "delayed", "dead", "held", "active"])
+async def test_the_pages_of_a_state_are_those_of_the_whole(
+    hands: Hands, state: JobState, backwards: bool
+) -> None:
+    source, parent = hands.source(types=["t"]), await hands.add("parent")
+    more = {"delayed": {"schedule": Schedule(delay=9)}, "held": {"depends_on": (parent,)}}
+    for _ in range(7):
+        await hands.add("t", retry=ONCE, **more.get(state, {}))
+        if state == "dead":
+            await hands.fail(source)
+    if state == "active":
+        await hands.claim(source, 7)
+
+    async def ids(offset: int, limit: int) -> list[str]:
+        found = await hands.queue.get_jobs(
+            state, offset=offset, limit=limit, newest_first=backwards
+        )
+        return [job.id for job in found]
+
+    whole = await ids(0, 100)
+    assert len(whole) == 7 + (state == "waiting")
+    assert [id for page in range(5) for id in await ids(2 * page, 2)] == whole
+    await hands.redis.flushdb()
+
+
+async def test_a_page_reads_no_more_ids_than_are_on_it(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent = await hands.add("parent")
+    held = NewJob("t", None, JobOptions(depends_on=(parent,)))
+    for job in (NewJob("t"), held, NewJob("t", None, JobOptions(schedule=Schedule(delay=9)))):
+        await hands.queue.add_many([job] * 3_000)
+    pipe, sizes = hands.store.hot, list[int]()
+
+    class Weighed:
+        async def execute_command(self, *command: Any) -> Any:
+            reply = await pipe.execute_command(*command)
+            if command[0] in ("LRANGE", "ZRANGE", "HSCAN", "HKEYS"):
+                sizes.append(len(reply[1] if command[0] == "HSCAN" else reply))
+            return reply
+
+    monkeypatch.setitem(hands.store.__dict__, "hot", Weighed())
+    for state in get_args(JobState)[:4]:
+        found = await hands.queue.get_jobs(state, offset=10, limit=10)
+        assert len(found) == (0 if state == "active" else 10)
+    # Two of ten ids, and what has no order takes the first thousand fields and values.
+    assert sum(sizes) < 3_000
+    await hands.redis.flushdb()
+
+
+async def test_a_wait_leaves_no_client_behind(hands: Hands) -> None:
+    async def clients() -> int:
+        gc.collect()
+        return sum(isinstance(each, Redis) for each in gc.get_objects())
+
+    job = await hands.add()
+    with pytest.raises(TimeoutError):
+        await hands.queue.wait(job, timeout=0.01)
+    before = await clients()
+    for _ in range(10):
+        with pytest.raises(TimeoutError):
+            await hands.queue.wait(job, timeout=0.01)
+    assert await clients() == before
+
+
+async def test_a_wait_ends_although_its_event_was_trimmed_before_it_was_read(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = await hands.add()
+
+    async def busy(*_: object) -> AsyncGenerator[Event]:
+        # The queue is never quiet, and none of its events is of this job.
+        source = hands.source()
+        (claim,) = await hands.claim(source)
+        await hands.settle(source, claim)
+        while True:
+            yield Event(id="1-1", line="routing", queue="q", name="active", at_ms=1, subject="x")
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(routing_events, "follow", busy)
+    monkeypatch.setattr(routing_queue, "LOOK_S", 0.01)
+    assert await hands.queue.wait(job, timeout=LIMIT_S) == "ok"
+
+
+async def test_a_wait_outlives_a_hiccup_of_the_store(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = await hands.add()
+    follow, tries = routing_events.follow, 0
+
+    async def hiccup(*place: Any) -> AsyncGenerator[Event | None]:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            raise StoreUnreachable("away for a moment")
+        source = hands.source()
+        (claim,) = await hands.claim(source)
+        await hands.settle(source, claim)
+        async for event in follow(*place):
+            yield event
+
+    monkeypatch.setattr(routing_events, "follow", hiccup)
+    assert await hands.queue.wait(job, timeout=LIMIT_S) == "ok"
+
+
 async def test_waiting_for_a_job_returns_its_result(hands: Hands) -> None:
     queue = Queue(hands.store)
 
@@ -102,7 +217,7 @@ async def test_waiting_for_a_job_returns_its_result(hands: Hands) -> None:
 
 async def test_waiting_for_a_job_that_does_not_end_well(hands: Hands) -> None:
     job = await hands.queue.add("email", retry=ONCE)
-    with pytest.raises(TimeoutError):
+    with pytest.raises(TimeoutError, match=r"not finished within 0\.05 s: nobody fits: no worker"):
         await hands.queue.wait(job.id, timeout=0.05)
     waiting = asyncio.create_task(hands.queue.wait(job.id, timeout=10))
     source = hands.source()

@@ -1,8 +1,10 @@
 """The queue: add jobs, look at them, cancel and retry them."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, Literal, NamedTuple, TypeAlias, Unpack, cast
 
 import msgspec
@@ -11,7 +13,14 @@ from waystation.core import codec, identity
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.codec import PAYLOAD_LIMIT, check_size
 from waystation.core.durations import Duration, seconds
-from waystation.core.errors import InvalidOption, JobFailed, Malformed, NotFound, WaystationError
+from waystation.core.errors import (
+    InvalidOption,
+    JobFailed,
+    Malformed,
+    NotFound,
+    StoreError,
+    WaystationError,
+)
 from waystation.core.events import Line
 from waystation.core.line import forecasts, prometheus
 from waystation.core.line.forecasts import Forecast
@@ -20,6 +29,7 @@ from waystation.core.options import at_least, of_kind
 from waystation.core.store import faults
 from waystation.core.store.client import StoreClient
 from waystation.core.store.connection import Store
+from waystation.core.store.reconnect import reconnecting
 from waystation.core.store.script import texts
 from waystation.routing import events
 from waystation.routing.coverage import Covered, coverage, knows
@@ -38,7 +48,11 @@ from waystation.routing.schedules import Schedules, next_slot
 from waystation.routing.target import route
 
 PER_CALL = 500
-"""Jobs added in one step."""
+"""Jobs added, cancelled or listed in one step."""
+SORTED = 1_000
+"""So many active or held jobs are listed in order."""
+LOOK_S = 5.0
+"""How often whoever waits for a job looks at its state, whatever events come."""
 
 JobState: TypeAlias = Literal[
     "waiting", "active", "delayed", "held", "cron", "dead", "completed", "failed"
@@ -136,12 +150,23 @@ class Queue(StoreClient):
         return job
 
     async def add_many(self, jobs: Sequence[NewJob]) -> list[Job]:
-        """Add many jobs, all checked before the first is added.
+        """Add many jobs, all checked before the first is added; they may wait for each other.
 
         A few hundred are added in one step, all of them or none.
         """
         now_ms = (self._clock or SystemClock()).now_ms()
         records = [record(job, now_ms=now_ms, payload_limit=self._payload_limit) for job in jobs]
+        if order := _parents_first([(str(each[1]), each[7]) for each in records]):
+            added = await self._add([records[place] for place in order])
+            ids = [id for _, id in sorted(zip(order, added, strict=True))]
+        else:
+            ids = await self._add(records)
+        return [
+            Job(id, cast(bytes, record[2]), type=job.type)
+            for id, record, job in zip(ids, records, jobs, strict=True)
+        ]
+
+    async def _add(self, records: Sequence[Record]) -> list[str]:
         client = (await self._connected()).durable
         ids: list[str] = []
         for first in range(0, len(records), PER_CALL):
@@ -157,10 +182,7 @@ class Queue(StoreClient):
             except WaystationError as error:
                 error.add_note(f"at least {len(ids)} of {len(records)} jobs had been added")
                 raise
-        return [
-            Job(id, cast(bytes, record[2]), type=job.type)
-            for id, record, job in zip(ids, records, jobs, strict=True)
-        ]
+        return ids
 
     dispatch = add
     """BridgeMQ's name for `add`."""
@@ -204,18 +226,32 @@ class Queue(StoreClient):
         """Return a job's result when it is completed.
 
         JobFailed when it becomes a dead letter or is cancelled, NotFound when there is no such
-        job, TimeoutError when it takes longer than `timeout`.
+        job, TimeoutError with what keeps it when it takes longer than `timeout`.
         """
-        async with asyncio.timeout(None if timeout is None else seconds(timeout, "timeout")):
-            store = await self._connected()
-            newest = await events.newest_id(store, self.keys)
-            if ended := await self._ended(id):
-                return ended.data
-            async with aclosing(events.follow(store, self.keys, newest)) as following:
-                async for event in following:
-                    # Without events for a while, some may have been trimmed before they were read.
-                    concerns_it = event is None or (event.job_id == id and event.name in _ENDS)
-                    if concerns_it and (ended := await self._ended(id)):
+        try:
+            async with asyncio.timeout(None if timeout is None else seconds(timeout, "timeout")):
+                if ended := await self._ended(id):
+                    return ended.data
+                return await reconnecting(lambda: self._result_of(id))
+        except TimeoutError:
+            sentence = f"job {id} has not finished within {timeout} s"
+            with suppress(StoreError):
+                reasons = [reason.text for reason in await self.why(id)]
+                sentence += f": {'; '.join(reasons)}"
+            raise TimeoutError(sentence) from None
+
+    async def _result_of(self, id: str) -> Any:
+        store = await self._connected()
+        newest, looked = await events.newest_id(store, self.keys), time.monotonic()
+        if ended := await self._ended(id):
+            return ended.data
+        async with aclosing(events.follow(store, self.keys, newest)) as following:
+            async for event in following:
+                # Its event may have been trimmed before it was read, so the state is asked as well.
+                is_old = time.monotonic() - looked >= LOOK_S
+                if event is None or is_old or (event.job_id == id and event.name in _ENDS):
+                    looked = time.monotonic()
+                    if ended := await self._ended(id):
                         return ended.data
         raise AssertionError("the stream of events never ends")
 
@@ -225,20 +261,21 @@ class Queue(StoreClient):
         The worker of a running job notices it when it next renews its lease. `by` names whoever
         cancels them in the event.
         """
-        if not ids:
-            return 0
         error = CancelledByCaller("the job was cancelled")
-        stopped = await scripts.cancel(
-            (await self._connected()).hot,
-            self.keys,
-            namespace=self.keys.namespace,
-            now=self._now(),
-            keep_s=KEPT_S,
-            result=failure(error, (self._clock or SystemClock()).now_ms(), 0),
-            by=by,
-            ids=ids,
-        )
-        return sum(stopped)
+        client, stopped = (await self._connected()).hot, 0
+        for first in range(0, len(ids), PER_CALL):
+            found = await scripts.cancel(
+                client,
+                self.keys,
+                namespace=self.keys.namespace,
+                now=self._now(),
+                keep_s=KEPT_S,
+                result=failure(error, (self._clock or SystemClock()).now_ms(), 0),
+                by=by,
+                ids=ids[first : first + PER_CALL],
+            )
+            stopped += sum(found)
+        return stopped
 
     async def retry(self, *ids: str) -> int:
         """Run dead letters again; the same as `dead_letters.retry`."""
@@ -253,15 +290,22 @@ class Queue(StoreClient):
         limit: int = 100,
         newest_first: bool = False,
     ) -> list[Job]:
-        """Jobs in these states, or in any: state by state. What cannot be read is left out."""
+        """Jobs in these states, or in any: state by state. What cannot be read is left out.
+
+        Where more than a thousand are active or held, those come in no order.
+        """
         left = at_least("limit", limit, 1)
         at_least("offset", offset, 0)
         client = (await self._connected()).hot
         found: list[Job] = []
-        for state in _listed(states):
-            ids = await self._ids(state, newest_first=newest_first)
-            some = ids[offset : offset + left]
-            offset = max(0, offset - len(ids))
+        sizes = await self.counts(*states)
+        for state, size in sizes.items():
+            some = (
+                await self._ids(state, size, offset, left, newest_first=newest_first)
+                if offset < size
+                else []
+            )
+            offset = max(0, offset - size)
             left -= len(some)
             if some:
                 with faults.translated():
@@ -373,21 +417,36 @@ class Queue(StoreClient):
             raise JobFailed(f"job {id} failed for good{reason}")
         return None
 
-    async def _ids(self, state: JobState, *, newest_first: bool) -> list[str]:
+    async def _ids(
+        self, state: JobState, size: int, offset: int, count: int, *, newest_first: bool
+    ) -> list[str]:
+        """A page of the ids in a state, of which there are `size`."""
         client, key = (await self._connected()).hot, self._place(state)
+        # Dead letters are listed with the newest first.
+        backwards = newest_first != (state == "dead")
+        first, last = offset, min(offset + count, size) - 1
+        if backwards:
+            first, last = size - 1 - last, size - 1 - first
         with faults.translated():
             match _SIZES[state]:
                 case "LLEN":
-                    found = texts(await client.execute_command("LRANGE", key, 0, -1))
+                    found = texts(await client.execute_command("LRANGE", key, first, last))
                 case "ZCARD":
-                    found = texts(await client.execute_command("ZRANGE", key, 0, -1))
-                case "SCARD":
+                    found = texts(await client.execute_command("ZRANGE", key, first, last))
+                case size_of:
+                    scan = "SSCAN" if size_of == "SCARD" else "HSCAN"
+                    ids = await self._scanned(scan, key, max(SORTED, last + 1))
                     # Ids are made in the order of time.
-                    found = sorted(texts(await client.execute_command("SMEMBERS", key)))
-                case _:
-                    found = sorted(texts(await client.execute_command("HKEYS", key)))
-        # Dead letters are listed with the newest first.
-        return found[::-1] if newest_first != (state == "dead") else found
+                    found = (sorted(ids) if size <= SORTED else ids)[first : last + 1]
+        return found[::-1] if backwards else found
+
+    async def _scanned(self, scan: str, key: str, count: int) -> list[str]:
+        client, cursor, found = (await self._connected()).hot, 0, dict[str, None]()
+        while True:
+            cursor, some = await client.execute_command(scan, key, cursor, "COUNT", PER_CALL)
+            found |= dict.fromkeys(texts(some if scan == "SSCAN" else some[::2]))
+            if not (cursor := int(cursor)) or len(found) >= count:
+                return list(found)
 
     def _place(self, state: JobState) -> str:
         return self.keys.deadletter if state == "dead" else getattr(self.keys, state)
@@ -413,6 +472,23 @@ _SIZES = {
     "cron": "ZCARD",
     "dead": "LLEN",
 }
+
+
+def _parents_first(jobs: Sequence[tuple[str, Any]]) -> list[int] | None:
+    """The places of the jobs, each behind those it waits for; None when none waits."""
+    waits = [set(codec.decode(names, list[str]) if names else ()) for _, names in jobs]
+    if not any(waits):
+        return None
+    given = {id: place for place, (id, _) in enumerate(jobs)}
+    sorter = TopologicalSorter(
+        {place: sorted(given[id] for id in each if id in given) for place, each in enumerate(waits)}
+    )
+    try:
+        return [*sorter.static_order()]
+    except CycleError as error:
+        places: list[int] = error.args[1]
+        names = ", ".join(sorted({jobs[place][0] for place in places}))
+        raise InvalidOption(f"jobs must not wait for each other, got {names}") from None
 
 
 def _listed(states: Sequence[JobState]) -> Sequence[JobState]:

@@ -3,6 +3,7 @@
 import asyncio
 from functools import cached_property
 from typing import Any, Self, cast
+from weakref import WeakSet
 
 import msgspec
 from redis.asyncio import ConnectionPool, Redis
@@ -84,7 +85,8 @@ class Store:
             client_name=options.client_name,
             connect_timeout=options.connect_timeout,
         )
-        self._blocking: list[Redis] = []
+        # Whoever has closed a client and lets go of it leaves nothing behind here.
+        self._blocking: WeakSet[Redis] = WeakSet()
 
     @cached_property
     def redis(self) -> Redis:
@@ -116,7 +118,7 @@ class Store:
     def blocking(self, at_most: float) -> Redis:
         """Internal: a client of its own for calls that block up to that many seconds."""
         client = self._client(at_most + self.options.call_timeout, self.options.max_connections)
-        self._blocking.append(client)
+        self._blocking.add(client)
         return client
 
     async def ask(self, *command: Any) -> Any:
