@@ -33,6 +33,7 @@ _REPLIES = {
     "set_limit": "1",
     "recover": "the ids taken back, and the cursor to go on with",
     "recover_foreign": "the ids taken back, and the cursor to go on with",
+    "release": "how many went on, and the two cursors to go on with",
     "fire_cron": "the ids of the jobs made",
     "reconcile": "the types whose count was wrong",
     "tidy": "the workers forgotten, and the cursor to go on with",
@@ -57,9 +58,39 @@ The next step of ours enters it into the index. What it claims with a script of 
 lock and removing the id from the list, is respected.
 
 A job belongs to its claimant for as long as `jobs:lock:<id>` lives. Whoever claims with `claim_job`
-or with plain commands renews that lock with `EXPIRE`, `PEXPIRE` or `SET … XX EX`, ends the job with
-`release_lock`, and need not register. A worker that is in `workers:active` must also keep its
-heartbeat alive: without it, its jobs go back at once. A lock without an end is given 30 seconds."""
+or with plain commands renews that lock with `EXPIRE`, `PEXPIRE` or `SET … XX EX`, and need not
+register. A worker that is in `workers:active` must also keep its heartbeat alive: without it, its
+jobs go back at once. A lock without an end is given 30 seconds.
+
+Such a worker says how a job ended before it lets go of it: these commands, then `release_lock`.
+
+It has completed:
+
+```
+SET jobs:result:<id> {"success": true, "data": …, "completedAt": …} EX 86400
+SET jobs:status:<id> completed EX 86400
+DEL jobs:data:<id>
+```
+
+It is tried again:
+
+```
+SET jobs:data:<id> {…, "attempts": one higher}
+SET jobs:status:<id> delayed
+ZADD jobs:delayed <milliseconds> <id>
+```
+
+It has failed for good:
+
+```
+SET jobs:data:<id> {…, "attempts": one higher}
+SET jobs:result:<id> {"success": false, "error": {"name": …, "message": …}, …} EX 86400
+SET jobs:status:<id> dead
+LPUSH jobs:deadletter <id>
+```
+
+`release_lock` lets jobs go on that wait for one that has completed; after plain commands alone the
+scheduler does so, within a minute."""
 
 _MATCHING = """\
 ## What fits

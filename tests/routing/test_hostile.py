@@ -195,6 +195,29 @@ async def test_dead_letters_that_others_wrote_can_be_tried_again_and_removed(han
     assert await hands.claim_ids(hands.source(), 9) == ["a"]
 
 
+async def test_a_dead_letter_of_another_client_says_what_is_known_of_it(
+    hands: Hands,
+) -> None:
+    id, keys = await hands.add(), hands.keys.of("n")
+    error = {"name": "NodeError", "message": "no"}
+    for name, data in (("n", {"jobId": "n", "type": "t", "attempts": 3}), ("m", {"type": "t"})):
+        await hands.redis.set(hands.keys.of(name).data, json.dumps(data))
+        await hands.redis.set(hands.keys.of(name).status, "dead")
+        await hands.redis.lpush(hands.keys.deadletter, name)
+    result = {"success": False, "error": error, "completedAt": 7}
+    await hands.redis.set(keys.result, json.dumps(result), ex=60)
+
+    known, unknown = await hands.queue.dead_letters.list()
+
+    assert (known.id, known.reason, known.attempts, known.failed_ms) == ("n", "FAILED", 3, 7)
+    assert (known.error.name, known.error.message) == ("NodeError", "no")
+    assert (unknown.id, unknown.reason, unknown.attempts) == ("m", "", 0)
+    (why,) = await hands.queue.why("n")
+    assert why.text == "dead after 3 attempts: FAILED, NodeError: no"
+    await hands.queue.cancel(id)
+    await hands.redis.flushdb()
+
+
 async def test_a_job_cannot_wait_for_one_that_was_cancelled(hands: Hands) -> None:
     first = await hands.add()
     await hands.queue.cancel(first)

@@ -276,6 +276,31 @@ async def test_releasing_never_counts_below_nothing(hands: Hands, bridge: Bridge
     assert await hands.text("bridge:ratelimit:concurrent:email") is None
 
 
+async def test_a_foreign_worker_may_try_again_and_give_up(hands: Hands, bridge: Bridge) -> None:
+    """B-26 B-66"""
+    id = await hands.add()
+    keys = hands.keys.of(id)
+    job = await bridge.claim("w1", now=hands.clock.now_ms())
+    assert job is not None
+    await hands.redis.set(keys.data, json.dumps(job | {"attempts": 1}))
+    await hands.redis.set(keys.status, "delayed")
+    await hands.redis.zadd(hands.keys.delayed, {id: hands.clock.now_ms() + 1_000})
+    assert await bridge.release(id) == 1
+    assert await bridge.claim("w1", now=hands.clock.now_ms()) is None
+    await hands.clock.advance(2)
+    assert await bridge.claim("w1", now=hands.clock.now_ms()) == job | {"attempts": 1}
+
+    await hands.redis.set(keys.data, json.dumps(job | {"attempts": 2}))
+    await hands.redis.set(keys.status, "dead")
+    await hands.redis.lpush(hands.keys.deadletter, id)
+    assert await bridge.release(id) == 1
+
+    assert await hands.queue.state(id) == "dead"
+    assert [each.attempts for each in await hands.queue.dead_letters.list()] == [2]
+    assert await hands.queue.dead_letters.retry(id) == 1
+    assert await hands.claim_ids(hands.source()) == [id]
+
+
 async def test_two_languages_share_one_line(hands: Hands, bridge: Bridge) -> None:
     """B-66 B-43"""
     ids = [await hands.add() for _ in range(20)]

@@ -117,7 +117,9 @@ async def _descendants(
     """Whatever waits for a job, and what waits for those: ids and signatures."""
     open, seen = [parent], {parent}
     while open:
-        async for names in _members(client, keys.of(open.pop()).dependents):
+        async for members in _members(client, keys.of(open.pop()).dependents):
+            # The number under which it waits stands before each id.
+            names = [member.rpartition(b" ")[2] for member in members]
             with faults.translated():
                 held = await client.execute_command("HMGET", keys.held, *names)
                 routes = await client.execute_command("HMGET", keys.routes, *names)

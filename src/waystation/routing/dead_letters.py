@@ -13,7 +13,7 @@ from waystation.core.store.script import texts
 from waystation.routing.redis import scripts
 from waystation.routing.redis.keys import RoutingKeys
 from waystation.routing.redis.wire import rewritten
-from waystation.routing.results import DeadLetter
+from waystation.routing.results import DeadLetter, foreign_letter
 
 _PER_CALL = 500
 
@@ -53,7 +53,11 @@ class DeadLetters:
             return await client.execute_command("LLEN", self._keys.deadletter)
 
     async def retry(self, *ids: str) -> int:
-        """Run these jobs again, with all their attempts; how many there were."""
+        """Run these jobs again, with all their attempts; how many there were.
+
+        One that never ran, because a job it depends on was cancelled or removed, waits for its
+        dependencies again, and stays a dead letter while one of them is unknown.
+        """
         done = 0
         for first in range(0, len(ids), _PER_CALL):
             done += await self._retry(ids[first : first + _PER_CALL])
@@ -99,7 +103,14 @@ class DeadLetters:
             if not ids:
                 return ()
             found = await client.execute_command("HMGET", self._keys.meta, *ids)
-        return [_letter(id, meta) for id, meta in zip(texts(ids), found, strict=True)]
+            names = texts(ids)
+            letters = [_letter(id, meta) for id, meta in zip(names, found, strict=True)]
+            for place in [at for at, meta in enumerate(found) if meta is None]:
+                # Another client has put it there, and has said why in the job and its result.
+                keys = self._keys.of(names[place])
+                job = await client.execute_command("MGET", keys.data, keys.result)
+                letters[place] = foreign_letter(names[place], *job)
+        return letters
 
     async def _retry(self, ids: Sequence[str]) -> int:
         client = (await self._connected()).hot

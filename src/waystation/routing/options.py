@@ -74,7 +74,8 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
     metadata: Mapping[str, Any] = {}
     """Notes about the job, kept with it."""
     job_id: str | None = None
-    """The job's id; random without one. A second job of the same id is not added."""
+    """The job's id; random without one. A second job of the same id is not added while the first
+    has not ended or is a dead letter. `idempotency_key` keeps it out for a day, also after that."""
     idempotency_key: str | None = None
     """For a day, a second job with the same key is not added."""
 

@@ -16,7 +16,7 @@ from waystation.routing.job import Job
 from waystation.routing.redis import scripts
 from waystation.routing.redis.keys import RoutingKeys
 from waystation.routing.registry import profiles_of, registered
-from waystation.routing.results import CancelledByCaller, DeadLetter, Result
+from waystation.routing.results import CancelledByCaller, DeadLetter, Result, foreign_letter
 
 
 class Why(StrEnum):
@@ -208,7 +208,7 @@ def _reasons(found: _Facts, *, anybody: bool) -> list[Reason]:
         return [Reason(why=Why.SCHEDULED, text=f"fires next at {instant(at)}", until_ms=at)]
     match found.status:
         case b"dead":
-            return [_dead(found.meta)]
+            return [_dead(found)]
         case b"completed":
             return [Reason(why=Why.COMPLETED, text=f"completed{_at(result)}")]
         case b"failed" if result and result.error and result.error.name == _CANCELLED:
@@ -249,11 +249,11 @@ def _delayed(due_ms: float, job: Job | None, result: Result | None) -> Reason:
     return Reason(why=Why.DELAYED, text=f"due at {instant(due_ms)}", until_ms=due_ms)
 
 
-def _dead(meta: bytes | None) -> Reason:
+def _dead(found: _Facts) -> Reason:
     try:
-        letter = codec.decode(meta or b"{}", DeadLetter)
+        letter = codec.decode(found.meta or b"", DeadLetter)
     except Malformed:
-        letter = DeadLetter()
+        letter = foreign_letter("", found.data, found.result)
     cause = f": {letter.reason}" if letter.reason else ""
     if letter.error.name:
         cause += f", {letter.error.name}: {letter.error.message}"

@@ -1,14 +1,16 @@
 """Results: how an attempt at a job ended, how far it is, and why a job is a dead letter."""
 
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from waystation.core import codec
 from waystation.core.durations import possible_instant
-from waystation.core.errors import WaystationError
+from waystation.core.errors import InvalidInput, WaystationError
 from waystation.core.failure import message_of
+
+T = TypeVar("T")
 
 KEPT_S = 24 * 60 * 60
 """How long the end of a job is remembered."""
@@ -131,6 +133,31 @@ def dead_letter_meta(error: BaseException, attempts: int, now_ms: int, worker: s
             "worker": worker,
         }
     )
+
+
+def foreign_letter(id: str, data: bytes | None, result: bytes | None) -> DeadLetter:
+    """Internal: what is known of a dead letter that another client has made."""
+    job, ended = _read(data, _Attempts), _read(result, Result)
+    if ended is None or ended.error is None:
+        return DeadLetter(id=id, attempts=job.attempts if job else 0)
+    return DeadLetter(
+        id=id,
+        reason="FAILED",
+        error=ended.error,
+        attempts=job.attempts if job else 0,
+        failed_ms=ended.completed_ms,
+    )
+
+
+class _Attempts(msgspec.Struct, frozen=True):
+    attempts: int = 0
+
+
+def _read(raw: bytes | None, type: type[T]) -> T | None:
+    try:
+        return codec.decode(raw, type) if raw else None
+    except InvalidInput:
+        return None
 
 
 def _name(error: BaseException) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -31,6 +32,8 @@ _log = get_logger(__name__)
 
 BATCH = 100
 """Jobs that one step of a duty takes."""
+PAGES = 20
+"""Such steps in one look for what others have ended; the next look goes on from there."""
 
 
 class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +76,8 @@ class Upkeep:
         self._term = term
         self._options = options or SchedulerOptions()
         self._clock = clock
+        self._seen: tuple[int, int] = (0, 0)
+        """How far the looks for jobs that others have ended have come."""
 
     async def promote_due(self) -> int:
         """Let delayed jobs wait whose time has come; how many did."""
@@ -178,6 +183,35 @@ class Upkeep:
             cursor = page.cursor
             if cursor == 0:
                 return taken
+
+    async def release(self) -> int:
+        """Go on with jobs that waited for one that has ended; how many there were."""
+        released = 0
+        while True:
+            count, _, _ = await self._release("", "")
+            released += count
+            if count < BATCH:
+                return released
+
+    async def find_ended(self) -> None:
+        """Look through some of what other clients may have ended with plain commands."""
+        for _ in range(PAGES):
+            _, *seen = await self._release(*self._seen)
+            self._seen = (int(seen[0]), int(seen[1]))
+            if self._seen == (0, 0):
+                return
+
+    async def _release(self, cursor: str | int, routes_cursor: str | int) -> Sequence[Any]:
+        return await scripts.release(
+            self._client,
+            self._keys,
+            namespace=self._keys.namespace,
+            now=self._now(),
+            term=self._term.number,
+            batch=BATCH,
+            cursor=cursor,
+            routes_cursor=routes_cursor,
+        )
 
     async def reconcile(self) -> list[str]:
         """Put right the counts of running jobs; the types that were wrong."""
@@ -311,6 +345,8 @@ class Scheduler(StoreClient):
         rounds = (
             Loop(upkeep.promote_due, every_s=seconds(options.tick)),
             Loop(upkeep.fire_schedules, every_s=seconds(options.tick)),
+            Loop(upkeep.release, every_s=seconds(options.tick)),
+            Loop(upkeep.find_ended, every_s=seconds(options.mend)),
             Loop(upkeep.recover, every_s=seconds(options.recover)),
             Loop(upkeep.reconcile, every_s=seconds(options.mend)),
             Loop(upkeep.reindex, every_s=seconds(options.mend)),

@@ -110,8 +110,18 @@ async def depend(hands: Hands) -> None:
             await hands.settle(source, held)
         await hands.claim(source, 9)
     first = await hands.add()
-    await hands.add("after", depends_on=(first,))
+    dead = await hands.add("after", depends_on=(first,))
     await hands.queue.cancel(first)
+    await hands.add(job_id=first)
+    await hands.queue.dead_letters.retry(dead)
+    for status in ("completed", ""):
+        other = await hands.add()
+        await hands.add("after", depends_on=(other,))
+        await hands.redis.delete(hands.keys.of(other).data, hands.keys.of(other).status)
+        await hands.redis.set(hands.keys.of(other).status, status)
+    upkeep = await hands.upkeep()
+    await upkeep.find_ended()
+    await upkeep.release()
 
 
 async def recover(hands: Hands) -> None:

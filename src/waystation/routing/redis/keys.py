@@ -39,9 +39,13 @@ class RoutingKeys(Keyspace, root="<name>"):
     leases = SortedSet("jobs:leases", "active ids by the millisecond their lease is over")
     routes = Hash("jobs:routes", "lane and signature of each job that has not ended")
     stalls = Hash("jobs:stalls", "how many workers fell silent while they held a job")
-    held = Hash("jobs:held", "how many others a job still waits for, and its delay after that")
+    held = Hash(
+        "jobs:held", "how many others a job waits for, its delay after that, and its number"
+    )
     awaited = Set("jobs:awaited", "ids that other jobs wait for")
-    dependents = Set("jobs:dependents:<job>", "ids that wait for this job")
+    dependents = Set("jobs:dependents:<job>", "numbers and ids of the jobs that wait for this one")
+    ended = List("jobs:ended", "jobs that have ended, while those that waited for them go on")
+    released = Set("jobs:ended:<number>", "those that waited for one of these and go on next")
     fired = Hash(
         "jobs:cron:fired", "of each schedule the last slot seen, and the last that made a job"
     )

@@ -272,6 +272,24 @@ async def recover_foreign(
     ...
 
 
+@script(reply=raw)
+async def release(
+    redis: Client,
+    keys: RoutingKeys,
+    *,
+    namespace: str,
+    now: str | int,
+    term: int,
+    batch: int,
+    cursor: str | int,
+    routes_cursor: str | int,
+) -> tuple[int, bytes, bytes]:
+    """Go on with jobs that waited for one that has ended; how many, and where the looks for jobs
+    that others have ended go on.
+    """
+    ...
+
+
 @script(reply=texts)
 async def fire_cron(
     redis: Client,

@@ -5,7 +5,7 @@
 --- args  namespace now jobs...
 --- unchecked  serial
 --- uses  keys_at instant_ms whole emit_event push_waiting queue_of text_of check_serial must_hold
---- uses  wake_for
+--- uses  wake_for hold
 --- lazy  index_foreign
 local line = keys_at(namespace)
 now = instant_ms(now)
@@ -29,23 +29,13 @@ for at = jobs, #ARGV, 8 do
   made[ARGV[at + 1]] = true
   local signature = string.sub(ARGV[at + 3], 2)
   if not checked[signature] then must_hold('ZCARD', line.ids .. signature) end
+  if ARGV[at + 5] ~= '' then must_hold('STRLEN', line.jobs .. 'idempotency:' .. ARGV[at + 5]) end
   checked[signature] = true
 end
 
 local function due_at(text)
   local delay = string.match(text, '^%+(%d+)$')
   return delay and now + tonumber(delay) or tonumber(text)
-end
-
-local function hold(id, waits_for)
-  local open = 0
-  for _, other in ipairs(cjson.decode(waits_for)) do
-    if text_of(line.status .. other) ~= 'completed' then
-      open = open + redis.call('SADD', line.dependents .. other, id)
-      redis.call('SADD', line.awaited, other)
-    end
-  end
-  return open
 end
 
 line.now = now
@@ -62,13 +52,10 @@ for at = jobs, #ARGV, 8 do
   elseif redis.call('SET', line.data .. id, data, 'NX') then
     if key ~= '' then redis.call('SET', line.jobs .. 'idempotency:' .. key, id, 'EX', kept_s) end
     redis.call('HSET', line.routes, id, route)
-    local open = waits_for ~= '' and hold(id, waits_for) or 0
     emit_event(line, now, 'added', queue, id, 'lane', string.sub(route, 1, 1), 'target', string.sub(route, 2))
-    if open > 0 then
-      local delay = kind == 'delayed' and math.max(due_at(due) - now, 0) or 0
-      redis.call('HSET', line.held, id, open .. ' ' .. whole(delay))
-      redis.call('SET', line.status .. id, 'delayed')
-      emit_event(line, now, 'waiting-children', queue, id, 'count', open)
+    local delay = kind == 'delayed' and math.max(due_at(due) - now, 0) or 0
+    if waits_for ~= '' and hold(line, now, id, route, cjson.decode(waits_for), delay) > 0 then
+      -- Another job's end lets it go.
     elseif kind == 'waiting' then
       push_waiting(line, id, route)
       emit_event(line, now, 'waiting', queue, id)

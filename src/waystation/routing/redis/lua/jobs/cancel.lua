@@ -2,7 +2,7 @@
 --- keys  waiting delayed cron claims routes held stalls fired events
 --- args  namespace now keep_s result by ids...
 --- uses  keys_at instant_ms emit_event index_foreign remove_waiting unindex_jobs claim_of
---- uses  free_claim dead_letter_dependents
+--- uses  free_claim note_end release_dependents
 --- uses  queue_of text_of check_keys
 local line = keys_at(namespace)
 now = instant_ms(now)
@@ -31,8 +31,9 @@ for at = ids, #ARGV do
     redis.call('SET', line.status .. id, 'failed', 'EX', keep_s)
     redis.call('EXPIRE', line.progress .. id, keep_s)
     emit_event(line, now, 'cancelled', queue_of(signature), id, unpack(who))
-    dead_letter_dependents(line, now, id, 'was cancelled')
+    note_end(line, id, 'was cancelled')
   end
   done[#done + 1] = found and 1 or 0
 end
+release_dependents(line, now, 100)
 return done

@@ -1,11 +1,12 @@
 --- Remove dead jobs for good; how many there were.
 --- keys  deadletter meta routes events
 --- args  namespace now ids...
---- uses  keys_at instant_ms emit_event remove_dead_letters dead_letter_dependents queue_of
---- uses  check_keys
+--- uses  keys_at instant_ms emit_event remove_dead_letters note_end queue_of
+--- uses  release_dependents check_keys
 local line = keys_at(namespace)
 now = instant_ms(now)
 check_keys(line)
+line.now = now
 local wanted, count = {}, 0
 for at = ids, #ARGV do wanted[ARGV[at]] = true end
 local found = remove_dead_letters(line, wanted)
@@ -19,8 +20,9 @@ for at = ids, #ARGV do
     redis.call('HDEL', routes, id)
     emit_event(line, now, 'removed', route and queue_of(string.sub(route, 2)) or '', id,
       'reason', 'purged')
-    dead_letter_dependents(line, now, id, 'was purged')
+    note_end(line, id, 'was purged')
     count = count + 1
   end
 end
+release_dependents(line, now, 100)
 return count

@@ -6,7 +6,7 @@
 --- keys  waiting places heads signatures serial routes claims wake events deadletter meta active
 --- keys  delayed cron held
 --- args  namespace now profiles id
---- uses  keys_at instant_ms index_foreign obstacles claim_of whole check_keys
+--- uses  keys_at instant_ms index_foreign obstacles claim_of whole check_keys held_of
 local line = keys_at(namespace)
 now = instant_ms(now)
 check_keys(line)
@@ -14,11 +14,13 @@ index_foreign(line, now)
 local data = redis.call('GET', line.data .. id)
 
 local awaited = {}
-if redis.call('HEXISTS', held, id) == 1 then
+local waits_for, _, number = held_of(line, id)
+if waits_for then
+  local member = (number ~= '' and number .. ' ' or '') .. id
   local read, job = pcall(cjson.decode, data or '')
   local names = read and type(job) == 'table' and job.dependsOn
   for _, other in ipairs(type(names) == 'table' and names or {}) do
-    if redis.call('SISMEMBER', line.dependents .. other, id) == 1 then
+    if redis.call('SISMEMBER', line.dependents .. other, member) == 1 then
       awaited[#awaited + 1] = other
       awaited[#awaited + 1] = redis.call('GET', line.status .. other) or ''
     end

@@ -1,12 +1,13 @@
 --- File outcomes away and claim the next jobs, in one step.
 --- Each outcome is its kind, id and token, then: completed result attempt progressed;
 --- retry data result delay route reason attempt; dead data result meta attempt; returned nothing.
---- keys  waiting active delayed claims leases routes stalls awaited held deadletter places heads
---- keys  signatures serial wake events limits paused meta
+--- keys  waiting active delayed claims leases routes stalls awaited held ended deadletter places
+--- keys  heads signatures serial wake events limits paused meta
 --- args  namespace now token lease_ms want profile worker keep_s outcomes...
 --- unchecked  all
 --- uses  keys_at instant_ms makes_room whole emit_event claim_jobs claim_of
---- lazy  check_keys index_foreign promote_due uncount try_again give_up hand_back release_dependents
+--- lazy  check_keys index_foreign promote_due uncount try_again give_up hand_back note_end
+--- lazy  release_dependents
 local line = keys_at(namespace)
 now = instant_ms(now)
 makes_room('ZREM', leases)
@@ -34,7 +35,7 @@ if #asked > 0 then
     records[asked[place]] = record
   end
   has_stalled = redis.call('HLEN', stalls) > 0
-  has_awaited = redis.call('SCARD', awaited) > 0
+  has_awaited = redis.call('SCARD', awaited) + redis.call('LLEN', ended) > 0
   redis.call('ZCARD', signatures)
 else
   redis.call('HLEN', claims)
@@ -95,10 +96,11 @@ if #over > 0 then
   if has_stalled then redis.call('HDEL', stalls, unpack(over)) end
   if has_awaited then
     for place, is_awaited in ipairs(redis.call('SMISMEMBER', awaited, unpack(over))) do
-      if is_awaited == 1 then lazy().release_dependents(line, now, over[place]) end
+      if is_awaited == 1 then lazy().note_end(line, over[place], '') end
     end
   end
 end
+if has_awaited then lazy().release_dependents(line, now, 100) end
 
 local claimed, limited_ms, unread, due_in, woken = {}, 0, false, '', '0-0'
 if want > 0 then

@@ -8,6 +8,7 @@ local function keys_at(namespace)
     deadletter = ':jobs:deadletter', meta = ':jobs:deadletter:meta', claims = ':jobs:claims',
     leases = ':jobs:leases', routes = ':jobs:routes', stalls = ':jobs:stalls',
     awaited = ':jobs:awaited', held = ':jobs:held', dependents = ':jobs:dependents:',
+    ended = ':jobs:ended',
     wake = ':jobs:wake', fired = ':jobs:cron:fired', places = ':index:places',
     heads = ':index:heads', signatures = ':index:signatures', serial = ':index:serial',
     ids = ':index:ids:', serves = ':index:serves:', limits = ':ratelimit:config',
@@ -29,7 +30,7 @@ end
 --- uses  must_hold check_serial
 local function check_keys(line)
   local sizes = {
-    LLEN = { 'waiting', 'deadletter' },
+    LLEN = { 'waiting', 'deadletter', 'ended' },
     SCARD = { 'active', 'awaited', 'registered', 'paused' },
     ZCARD = { 'delayed', 'cron', 'leases', 'places', 'heads', 'signatures' },
     HLEN = { 'claims', 'routes', 'stalls', 'held', 'fired', 'meta', 'limits' },
