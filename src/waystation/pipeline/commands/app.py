@@ -182,6 +182,7 @@ def forget(
     queue: Annotated[
         str, typer.Option(help="Queue, needed when several have this id; '*' for all of them.")
     ] = "",
+    line: Annotated[str, typer.Option(help="Product, where queues of several have one name.")] = "",
     mentioned: Annotated[
         bool,
         typer.Option(
@@ -198,7 +199,7 @@ def forget(
     """
     with kept_history(context, master, history, conf) as kept, watching() as watch:
         watch.begin("erasing")
-        gone = erasure.forget(kept, key, queue=queue, mentioned=mentioned)
+        gone = erasure.forget(kept, key, queue=queue, line=line, mentioned=mentioned)
     _print_deleted(gone)
 
 

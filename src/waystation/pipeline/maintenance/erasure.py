@@ -6,17 +6,17 @@ the log must be purged, too.
 
 import contextlib
 import datetime as dt
-import json
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 from deltalake import DeltaTable
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from waystation.core.errors import InvalidInput
+from waystation.core.errors import InvalidInput, WrongState
 from waystation.pipeline.ask.active_files import active_files
 from waystation.pipeline.bronze.commits import WRITER_NOTE
 from waystation.pipeline.history import ArrowFrames, History
@@ -29,13 +29,15 @@ from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.silver.steps import SUBJECT, Subject
 from waystation.pipeline.sources.offsets import OFFSETS_NOTE
 from waystation.pipeline.storage import delta, filesystems
-from waystation.pipeline.storage.arrow import fs, pa
+from waystation.pipeline.storage.arrow import Invalid, fs, pa, pq
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.notes import last_note
 from waystation.pipeline.tables import (
     ATTEMPTS,
     EVENTS,
     FAILED_ITEMS,
+    FAILURE_DAYS,
+    FAILURES,
     FIELD_VALUES,
     GAPS,
     ITEMS,
@@ -54,6 +56,7 @@ AT_ONCE = 200
 ORPHAN_H = 1
 """Hours after which a file in no commit counts as left by a killed task."""
 
+Row: TypeAlias = Mapping[str, Any]
 EVERY_QUEUE = "*"
 """Stands for all queues that have an id."""
 
@@ -92,57 +95,97 @@ def retain_payloads(root: str, since: dt.date) -> int:
 
 
 def forget(
-    history: History, key: str, *, queue: str = "", mentioned: bool = False
+    history: History, key: str, *, queue: str = "", line: str = "", mentioned: bool = False
 ) -> dict[str, int]:
     """Delete every row about one job, file or visitor, and every trace in files and logs.
 
-    An id that several queues have needs the queue, or `EVERY_QUEUE`. With `mentioned`, `key` is a
-    name, an address or a number: events that contain it as a whole word select the jobs, files and
-    visitors, of one queue or of all. Returns the rows deleted from each table.
+    An id that several queues have needs the queue, or `EVERY_QUEUE`; `line` is the product. With
+    `mentioned`, `key` is a name, an address or a number: events and payloads that contain it as a
+    whole word, however JSON spells it, select the jobs, files and visitors, of one queue or of all.
+    Returns the rows deleted from each table.
     """
     delete = _delete_mentioned if mentioned else _delete_subject
-    gone = delete(history, key, queue)
+    gone = delete(history, key, queue, line)
+    _delete_examples(history.root)
+    # First: whatever goes wrong later, nothing is left of what was deleted.
+    _purge(history, tables_of(history.root))
     refresh_all(history)
     _purge(history, tables_of(history.root))
+    word = re.compile(_word(key))
+
+    def is_meant(row: Row) -> bool:
+        if mentioned:
+            return any(map(word.search, _texts_in(row.values())))
+        of = row.get("line", ""), row.get("queue", "")
+        return row.get("subject") == key and _is_of(*of, queue, line)
+
+    _require_no_trace(history.root, is_meant)
     return gone
 
 
-def _delete_subject(history: History, key: str, queue: str) -> dict[str, int]:
+def _delete_subject(history: History, key: str, queue: str, line: str) -> dict[str, int]:
     if not key:
         raise InvalidInput("wanted the id of a job, file or visitor, got nothing")
     fold(history)
-    found = _queues_with(history, key)
-    named = sorted(name for _, name in found if name)
-    if len(named) > 1 and not queue:
+    found = [each for each in _queues_with(history, key) if line in ("", each[0])]
+    named = sorted(f"{name} of {product}" for product, name in found if name)
+    wanted = [each for each in found if each[1] and queue in ("", EVERY_QUEUE, each[1])]
+    if len(wanted) > 1 and queue != EVERY_QUEUE:
         raise InvalidInput(
-            f"{key} is in several queues: {', '.join(named)}. Say which with --queue, or all with "
-            f"--queue '{EVERY_QUEUE}'"
+            f"{key} is in several queues: {', '.join(named)}. Say which with --queue and --line, "
+            f"or all with --queue '{EVERY_QUEUE}'"
         )
-    return _delete_subjects(history, [(*each, key) for each in found if _is_of(each[1], queue)])
+    return _delete_subjects(history, _chosen([(*each, key) for each in found], queue, line))
 
 
-def _delete_mentioned(history: History, key: str, queue: str) -> dict[str, int]:
+def _delete_mentioned(history: History, key: str, queue: str, line: str) -> dict[str, int]:
     if len(key) < SHORTEST:
         raise InvalidInput(f"wanted at least {SHORTEST} characters to search for, got {key!r}")
     fold(history)
+    word = re.compile(_word(key))
     found = history.events().where(_mentions(key))
     kept = history.read(PAYLOADS).where(_holds(key))
     named = found.where(F.col("subject").isNotNull()).select(*SUBJECT)
     rows = named.union(kept.select(*SUBJECT)).distinct().collect()
-    subjects = [(row["line"], row["queue"], row["subject"]) for row in rows]
-    subjects += [each for each in _lost(history.root) if each[-1] == key]
-    gone = _delete_subjects(history, [each for each in subjects if _is_of(each[1], queue)])
+    subjects: list[Subject] = [(row["line"], row["queue"], row["subject"]) for row in rows]
+    subjects += [each for each in _lost(history.root) if word.search(each[-1])]
+    gone = _delete_subjects(history, _chosen(subjects, queue, line))
     # Events of a queue as a whole have no subject.
-    entries = found.where(F.col("subject").isNull()).select("queue", *_ENTRY).collect()
-    mine = [each[1:] for each in entries if _is_of(each[0], queue)]
+    entries = found.where(F.col("subject").isNull()).select(*_WHOSE, *_ENTRY).collect()
+    mine = [each[2:] for each in entries if _is_of(each[0], each[1], queue, line)]
     for predicate in _predicates(_ENTRY, mine):
         gone[EVENTS.name] += delta.delete_where(history.root, EVENTS, predicate)
     if _exists(history.root, WORKERS):
-        worker = f"worker = {_quoted(key)}"
-        if queue not in ("", EVERY_QUEUE):
-            worker += f" AND queue = {_quoted(queue)}"
-        gone[WORKERS.name] = delta.delete_where(history.root, WORKERS, worker)
+        columns = (*_WHOSE, "worker")
+        rows = delta.read_arrow(history.root, WORKERS, columns).to_pylist()
+        known = {(row["line"], row["queue"], row["worker"] or "") for row in rows}
+        workers = [
+            each for each in known if word.search(each[2]) and _is_of(each[0], each[1], queue, line)
+        ]
+        gone[WORKERS.name] = sum(
+            delta.delete_where(history.root, WORKERS, predicate)
+            for predicate in _predicates(columns, workers)
+        )
     return gone
+
+
+def _chosen(subjects: Sequence[Subject], queue: str, line: str) -> list[Subject]:
+    """The subjects of a queue and a product.
+
+    Some events of routing have no queue: they belong to the queue that has the same id.
+    """
+    mine = [each for each in subjects if each[1] and _is_of(each[0], each[1], queue, line)]
+    if queue in ("", EVERY_QUEUE):
+        return [each for each in subjects if line in ("", each[0])]
+    ids = {(product, subject) for product, _, subject in mine}
+    return mine + [each for each in subjects if not each[1] and (each[0], each[2]) in ids]
+
+
+def _delete_examples(root: str) -> None:
+    """Delete what names examples of jobs: the next refresh counts it again."""
+    for table in (FAILURES, FAILURE_DAYS):
+        if _exists(root, table):
+            delta.delete_where(root, table, "true")
 
 
 def _delete_subjects(history: History, subjects: Sequence[Subject]) -> dict[str, int]:
@@ -165,9 +208,8 @@ def _queues_with(history: History, key: str) -> set[tuple[str, str]]:
     return found
 
 
-def _is_of(name: str, queue: str) -> bool:
-    # Some events of routing have no queue.
-    return not name or queue in ("", EVERY_QUEUE, name)
+def _is_of(product: str, name: str, queue: str, line: str) -> bool:
+    return line in ("", product) and queue in ("", EVERY_QUEUE, name)
 
 
 def _purge(history: History, tables: Sequence[Table]) -> None:
@@ -175,11 +217,11 @@ def _purge(history: History, tables: Sequence[Table]) -> None:
     first_versions: dict[str, int] = {}
     for table in tables:
         path = table.path(history.root)
-        _delete_files(path)
         first_versions[path] = _restate(path, table)
     # A fold finds new events in the log of the table, so it must run before the log is cut.
     fold(history)
     for path, version in first_versions.items():
+        _delete_files(path)
         _cut_log(path, before=version)
 
 
@@ -211,6 +253,44 @@ def _delete_files(path: str) -> None:
     table.vacuum(
         retention_hours=ORPHAN_H, dry_run=False, enforce_retention_duration=False, full=True
     )
+
+
+def _require_no_trace(root: str, is_meant: Callable[[Row], bool]) -> None:
+    """Refuse to say that all is gone while a file in no commit, perhaps being written, has it."""
+    young = [file for table in tables_of(root) for file in _uncommitted(table.path(root))]
+    held = [file for file in young if any(map(is_meant, _rows(file)))]
+    if held:
+        raise WrongState(
+            f"all tables are rid of it, but {len(held)} files in no commit hold it, such as "
+            f"{held[0]}: a run is writing them, or was killed less than {ORPHAN_H} h ago. "
+            "Call it again when the run has stored them, or after that time"
+        )
+
+
+def _uncommitted(path: str) -> list[str]:
+    files, root = filesystems.filesystem(path)
+    held = set(pa.table(DeltaTable(path).get_add_actions())["path"].to_pylist())
+    found: list[Any] = files.get_file_info(fs.FileSelector(root, recursive=True))
+    names = [each.path for each in found if each.path.endswith(".parquet")]
+    mine = [name for name in names if "/_delta_log/" not in name]
+    return [name for name in mine if name.removeprefix(f"{root}/") not in held]
+
+
+def _rows(file: str) -> list[Row]:
+    """The rows of a file; none of one that is not finished."""
+    files, _ = filesystems.filesystem(file)
+    with contextlib.suppress(Invalid, OSError):
+        return pq.read_table(file, filesystem=files, partitioning=None).to_pylist()
+    return []
+
+
+def _texts_in(values: Iterable[Any]) -> Iterator[str]:
+    """Every text, however deep."""
+    for each in values:
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, list | tuple):
+            yield from _texts_in(each)  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _removed_files(path: str) -> set[str]:
@@ -250,23 +330,52 @@ def _log(path: str) -> list[Any]:
 
 
 def _word(key: str) -> str:
-    # Java's syntax for escapes is the same.
-    return rf"(?<![\w.@-]){re.escape(key)}(?![\w@-])"
+    """A pattern for a text as a whole word, in any case and however JSON spells its letters.
+
+    Java and Python read it alike.
+    """
+    letters = "".join(map(_letter, unicodedata.normalize("NFC", key)))
+    # A letter before it may be the end of an escape, such as that of a new line.
+    begins = r"(?:(?<![\w.@-])|(?<=\\[nrtbf])|(?<=\\u[0-9a-f]{4}))"
+    return rf"(?iu){begins}{letters}(?![\w@-])"
+
+
+def _letter(letter: str) -> str:
+    """A pattern for a letter: small or large, in one piece or with its accent apart."""
+    ways = {letter, letter.lower(), letter.upper()}
+    ways |= {unicodedata.normalize("NFD", each) for each in ways}
+    return f"(?:{'|'.join(sorted(''.join(map(_sign, way)) for way in ways))})"
+
+
+def _sign(sign: str) -> str:
+    """A pattern for a character, or the escapes that JSON has for it."""
+    numbered = "".join(rf"\\+u{unit}" for unit in _units(sign))
+    before = "" if sign.isalnum() else r"\\*"
+    return f"(?:{before}{re.escape(sign)}|{numbered})"
+
+
+def _units(text: str) -> Iterator[str]:
+    """The numbers of a text's letters, as JSON writes them."""
+    raw = text.encode("utf-16-be")
+    return (raw[at : at + 2].hex() for at in range(0, len(raw), 2))
 
 
 def _holds(key: str) -> Column:
     """Condition: a row of `payloads` contains a text as a whole word."""
-    texts = [column.name for column in PAYLOADS.columns if column.type == TEXT]
-    whole = F.concat_ws("\n", *texts, "logs", F.map_values("fields"))
-    # In JSON, letters beyond ASCII may be written by their numbers.
-    written = json.dumps(key)[1:-1]
-    return whole.rlike(_word(key)) | whole.rlike(_word(written))
+    texts = [
+        column.name
+        for column in PAYLOADS.columns
+        if column.type == TEXT and column.name not in _WHOSE
+    ]
+    return F.concat_ws("\n", *texts, "logs", F.map_values("fields")).rlike(_word(key))
 
 
 def _mentions(key: str) -> Column:
+    """Condition: an event contains a text as a whole word, in its fields or in a name."""
     pattern = _word(key)
     said = F.exists(F.map_values("fields"), lambda value: value.rlike(pattern))
-    return said | (F.col("subject") == key) | (F.col("worker") == key)
+    named = [F.coalesce(F.col(each).rlike(pattern), F.lit(False)) for each in ("subject", "worker")]
+    return said | named[0] | named[1]
 
 
 def _predicates(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

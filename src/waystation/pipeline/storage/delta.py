@@ -383,8 +383,11 @@ def summary(path: str, *, counted: str, spanned: str) -> Summary:
 
 
 def _read_file(path: str, name: str, columns: list[str]) -> Any:
+    """Some columns of a file in the types that its table declares, whatever has written it."""
     files, root = filesystem(path)
-    return pq.read_table(f"{root}/{name}", columns=columns, filesystem=files, partitioning=None)
+    rows = pq.read_table(f"{root}/{name}", columns=columns, filesystem=files, partitioning=None)
+    declared: Any = pa.schema(cast(Any, DeltaTable(path).schema().to_arrow()))
+    return rows.cast(pa.schema([declared.field(each) for each in rows.column_names]))
 
 
 def values(

@@ -57,7 +57,7 @@ class Part(NamedTuple):
 class PartWriter:
     """Writes rows to files of a table, one for each partition.
 
-    As a context manager it deletes unfinished files when an error leaves the block.
+    As a context manager it deletes its files when an error leaves the block.
     """
 
     def __init__(
@@ -109,6 +109,10 @@ class PartWriter:
         finally:
             for part in self._open.values():
                 part.discard()
+            if failure is not None:
+                for written in self.parts:
+                    with contextlib.suppress(OSError):
+                        self._files.delete_file(f"{self._root}/{written.path}")
 
     def _cut(self, batch: Batch) -> Iterator[tuple[tuple[Any, ...], Batch]]:
         cut: list[tuple[tuple[Any, ...], Batch]] = [((), batch)]

@@ -1,0 +1,179 @@
+"""Whoever is forgotten is in no byte of the history, whatever else is in it or goes wrong."""
+
+import os
+import random
+import re
+import shutil
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.pipeline.events_of_all import told_by_all
+from tests.pipeline.stories import START
+from tests.pipeline.test_cli_pipeline import traces
+from tests.pipeline.test_engines import rows_of
+from tests.pipeline.test_rounds import in_parts, keep, no_spark, refresh, told
+from waystation.core.errors import InvalidInput, WrongState
+from waystation.pipeline.history import History
+from waystation.pipeline.maintenance import erasure
+from waystation.pipeline.maintenance.compaction import compact
+from waystation.pipeline.maintenance.erasure import forget, retain
+from waystation.pipeline.maintenance.rebuild import rebuild
+from waystation.pipeline.products.cron_slots import CRON_SLOTS, SCHEDULES
+from waystation.pipeline.products.files import FILES
+from waystation.pipeline.products.routed_jobs import ROUTED_JOBS, ROUTES
+from waystation.pipeline.tables import ATTEMPTS, FAILED_ITEMS, FAILURES, ITEMS
+
+COMPARED = (
+    ITEMS,
+    ATTEMPTS,
+    FAILED_ITEMS,
+    FAILURES,
+    FILES,
+    ROUTED_JOBS,
+    ROUTES,
+    SCHEDULES,
+    CRON_SLOTS,
+)
+
+
+def told_about_all(seed: int) -> list[dict[str, Any]]:
+    """Events of all four products and a schedule; ids that nothing else contains."""
+    rows = [*told(random.Random(seed), 30), *told_by_all(seed)]
+    return [{**row, "subject": f"<{row['line']} {row['subject']}>"} for row in rows]
+
+
+@pytest.fixture
+def history(root: str) -> History:
+    keep(root, told_about_all(5), 0)
+    history = History(no_spark, root)
+    refresh(history)
+    return history
+
+
+def test_no_byte_is_left_whatever_is_done_in_whatever_order(root: str) -> None:
+    dice = random.Random(4)
+    rows = told_about_all(4)
+    history, gone = History(no_spark, root), list[str]()
+    subjects = sorted({row["subject"] for row in rows})
+    doing: list[Callable[[History], Any]] = [
+        compact,
+        rebuild,
+        lambda _: retain(history, START.date()),
+        refresh,
+    ]
+    dice.shuffle(doing)
+    parts = list(in_parts(dice, rows, 2))
+    for batch, lines in enumerate((("bullmq", "routing"), ("files", "waitingroom"))):
+        # What is stored later may be about them again.
+        keep(root, [row for row in parts[batch] if row["subject"] not in gone], batch)
+        refresh(history)
+        for line in lines:
+            of_line = [each for each in subjects if line in each and each not in gone]
+            gone.append(dice.choice(of_line))
+            forget(history, gone[-1], queue="*")
+            assert [name for each in gone for name in traces(Path(root), each)] == []
+            doing.pop()(history)
+    found = {table.name: rows_of(root, table) for table in COMPARED}
+    rebuild(history)
+    assert found == {table.name: rows_of(root, table) for table in COMPARED}
+
+
+def test_a_refresh_that_fails_leaves_no_byte_behind(
+    root: str, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = next(row[2] for row in rows_of(root, ITEMS) if "failed" in row)
+    assert traces(Path(root), failed)
+
+    def refused(*_: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(erasure, "refresh_all", refused)
+    with pytest.raises(OSError, match="no space left"):
+        forget(history, failed)
+    assert traces(Path(root), failed) == []
+
+
+def test_a_file_that_a_run_may_be_writing_is_named(root: str, history: History) -> None:
+    someone = rows_of(root, ITEMS)[0][2]
+    named = traces(Path(root), someone)
+    events = Path(root, next(name for name in named if name.startswith("bronze/events/date")))
+    left = events.with_name("part-of-a-killed-run.parquet")
+    shutil.copy(events, left)
+    with pytest.raises(WrongState, match=left.name):
+        forget(history, someone)
+    os.utime(left, (1, 1))
+    forget(history, someone)
+    assert traces(Path(root), someone) == []
+
+
+def test_a_queue_is_one_of_a_product(root: str) -> None:
+    (row,) = told_about_all(1)[:1]
+    shared: dict[str, Any] = {**row, "subject": "7", "event": "added", "fields": []}
+    keep(
+        root,
+        [
+            {**shared, "line": "bullmq", "queue": "mail", "stream": "a"},
+            {**shared, "line": "routing", "queue": "mail", "stream": "b"},
+            {**shared, "line": "routing", "queue": "", "event": "removed", "stream": "b", "seq": 9},
+            {**shared, "line": "bullmq", "queue": "post", "stream": "c"},
+        ],
+        0,
+    )
+    history = History(no_spark, root)
+    with pytest.raises(InvalidInput, match="mail of bullmq, mail of routing, post of bullmq"):
+        forget(history, "7")
+    with pytest.raises(InvalidInput, match="--line"):
+        forget(history, "7", queue="mail")
+    assert forget(history, "7", queue="post")["events"] == 1
+    assert forget(history, "7", queue="mail", line="bullmq")["events"] == 1
+    # Of routing, some events have no queue.
+    assert forget(history, "7", queue="mail", line="routing")["events"] == 2
+
+
+NAME = "Zoë/Müller@example.org"
+
+
+def spellings(name: str) -> list[str]:
+    """How a writer of JSON, or a person, may write a name."""
+    numbered = "".join(f"\\u{ord(each):04x}" for each in name)
+    partly = "".join(each if each.isascii() else f"\\u{ord(each):04X}" for each in name)
+    apart = unicodedata.normalize("NFD", name)
+    return [
+        name,
+        numbered,
+        numbered.upper().replace("\\U", "\\u"),
+        partly,
+        name.lower(),
+        name.upper(),
+        name.replace("/", "\\/"),
+        partly.replace("\\u", "\\\\u"),
+        apart,
+        "".join(each if each.isascii() else f"\\u{ord(each):04x}" for each in apart),
+    ]
+
+
+@pytest.mark.parametrize("around", ['"{}"', "welcome:{}", "for {}, who", "a\\n{}", "a\\u0020{}\\n"])
+def test_a_name_is_found_however_it_is_written(around: str) -> None:
+    word = re.compile(erasure._word(NAME))  # pyright: ignore[reportPrivateUsage]
+    for each in spellings(NAME):
+        assert word.search(around.format(each)), each
+        for other in (f"x{each}", f"{each}x", f"x@{each}", f"{each}-y"):
+            assert not word.search(f'"{other}"'), other
+
+
+def test_spark_finds_a_name_in_every_column(spark: SparkSession, root: str) -> None:
+    (row,) = told_about_all(1)[:1]
+    shared: dict[str, Any] = {**row, "subject": "nobody", "worker": None, "fields": []}
+    rows = [{**shared, "fields": [("reason", f"bad\\n{each}")]} for each in spellings(NAME)]
+    rows += [{**shared, "subject": f"welcome:{NAME}"}, {**shared, "worker": f"{NAME} 3"}]
+    rows = [{**each, "seq": turn} for turn, each in enumerate(rows)]
+    rows.append({**shared, "fields": [("reason", f"x{NAME}")], "seq": 99})
+    keep(root, rows, 0)
+    mentions = erasure._mentions(NAME)  # pyright: ignore[reportPrivateUsage]
+    found = History(spark, root).events().where(mentions).select("seq").collect()
+    assert sorted(each["seq"] for each in found) == list(range(len(rows) - 1))
