@@ -1,8 +1,12 @@
+import ast
 import io
 import json
 import logging
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +20,7 @@ from waystation.core.telemetry.allowlist import KEYS
 from waystation.core.telemetry.lines import Lines
 from waystation.core.telemetry.traces import Traces, current_ids
 
+SOURCE = Path(logs.__file__).parents[2]
 CANARY = "canary-7f3a"
 log = logs.get_logger("waystation.test")
 theirs = logging.getLogger("shop")
@@ -278,3 +283,32 @@ def test_without_any_configuration_errors_reach_stderr() -> None:
     first, *rest = ran.stderr.splitlines()
     assert first == "job_failed job_id=7 error_class=KeyError"
     assert rest[-1] == "KeyError: 'email'"
+
+
+LOGGING = {"debug", "info", "warning", "error", "exception", "bind"}
+
+
+def log_calls() -> Iterator[tuple[str, ast.Call]]:
+    """Every call of a logger of ours in the source."""
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Call(func=ast.Attribute(value=value, attr=attr)) if attr in LOGGING:
+                    if re.search(r"log(ger)?$|_logger\(.*\)$", ast.unparse(value)):
+                        yield f"{path.relative_to(SOURCE)}:{node.lineno}", node
+                case _:
+                    pass
+
+
+def test_every_field_that_is_logged_anywhere_is_in_the_table() -> None:
+    calls = list(log_calls())
+    assert len(calls) > 50
+    # What every line gets by itself is not for anybody to give.
+    allowed = KEYS.keys() - {"level", "ts", "msg", "logger", "traceback"}
+    unknown = {
+        f"{place} {word.arg}"
+        for place, call in calls
+        for word in call.keywords
+        if word.arg is not None and word.arg not in allowed
+    }
+    assert unknown == set()

@@ -1,6 +1,7 @@
 """Addresses of visitors behind trusted proxies."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TypeAlias
 
@@ -30,7 +31,7 @@ def visitor_address(peer: str, forwarded: str, trusted: Sequence[Network]) -> st
     if not is_among(peer, trusted):
         return peer
     for hop in reversed(forwarded.split(",")):
-        text = hop.strip()
+        text = _without_port(hop)
         if not is_address(text):
             return peer
         if not is_among(text, trusted):
@@ -39,8 +40,17 @@ def visitor_address(peer: str, forwarded: str, trusted: Sequence[Network]) -> st
     return peer
 
 
+def _without_port(hop: str) -> str:
+    """The address of a hop in any form of RFC 7239: bare, with a port, in brackets, quoted."""
+    text = hop.strip().strip('"')
+    if text.startswith("["):
+        return text[1:].partition("]")[0]
+    return text.partition(":")[0] if text.count(":") == 1 else text
+
+
+@lru_cache(maxsize=10_000)
 def client_of(address: str) -> str:
-    """What shares a limit on connections: an IPv4 address, or the /64 of an IPv6 one."""
+    """Whom a limit counts: an IPv4 address, or the /64 of an IPv6 one, which one client has."""
     try:
         found = ip_address(address)
     except ValueError:

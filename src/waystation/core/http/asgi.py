@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Sequence
 
-from waystation.core.errors import StoreError
+from waystation.core.errors import NotReplicated, StoreBusy, StoreUnreachable
 from waystation.core.http.addresses import Network, is_among, visitor_address
 from waystation.core.http.exchange import NO_STORE, Answer, Headers, Receive, Request, Scope, Send
 from waystation.core.http.problems import KIND, Problem, from_error
@@ -11,6 +11,8 @@ from waystation.core.http.slow import SlowBodies
 from waystation.core.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
+_NOT_OURS = (Problem, StoreUnreachable, StoreBusy, NotReplicated)
+"""What no change of ours would mend, and whoever asks may try again."""
 _SAFE = (b"x-content-type-options", b"nosniff")
 _HANDED_ON = {
     b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip", b"forwarded",
@@ -42,8 +44,8 @@ def reported(error: Exception) -> tuple[Problem, str, Headers]:
     """The problem of an error, logged if it is ours to mend: its request id and its headers."""
     problem = from_error(error)
     request_id = secrets.token_hex(8)
-    if problem.status >= 500 and not isinstance(error, Problem | StoreError):
-        _log.error("request_failed", request_id=request_id, exc_info=error)
+    if problem.status >= 500 and not isinstance(error, _NOT_OURS):
+        _log.error("request_failed", error, request_id=request_id)
     headers = [(n.encode(), v.encode("latin-1")) for n, v in problem.headers.items()]
     return problem, request_id, headers
 

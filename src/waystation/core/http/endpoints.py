@@ -177,5 +177,5 @@ class Table:
 
 
 # Neither can be part of a path.
-_ANY = "{}"
+_ANY = "/{}"
 _HERE = "/"

@@ -184,10 +184,13 @@ class Request:
         # Asking again for the end of what is here already would cost a turn of the loop.
         while length is None or len(whole) < length:
             message = await self._receive()
+            if message["type"] == "http.disconnect":
+                # Part of a form is a form as well, with other numbers in it.
+                raise Problem(400, Code.MALFORMED, "the body was cut off")
             whole += message.get("body", b"")
             if len(whole) > most:
                 raise _too_large(most)
-            if not message.get("more_body") or message["type"] == "http.disconnect":
+            if not message.get("more_body"):
                 break
         return whole
 

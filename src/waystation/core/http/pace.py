@@ -2,12 +2,16 @@
 
 from waystation.core.clock import Clock
 from waystation.core.errors import RateLimited
+from waystation.core.http.addresses import client_of
 
 MOST_WATCHED = 100_000
 
 
 class Pace:
-    """One question per interval and visitor, with some to spare; kept in this process alone."""
+    """One question per interval and client, with some to spare; kept in this process alone.
+
+    All addresses that one client can take are one (`client_of`), whoever asks for the limit.
+    """
 
     def __init__(self, *, every_s: float, burst: int, clock: Clock) -> None:
         self._every_s = every_s
@@ -33,11 +37,12 @@ class Pace:
 
     def count(self, who: str) -> None:
         """Take a question down."""
+        who = client_of(who)
         now = self._clock.monotonic()
         if who not in self._due and len(self._due) >= MOST_WATCHED:
             del self._due[next(iter(self._due))]
         self._due[who] = max(now, self._due.get(who, now)) + self._every_s
 
     def _over_s(self, who: str) -> float:
-        due = self._due.get(who)
+        due = self._due.get(client_of(who))
         return 0.0 if due is None else due - self._clock.monotonic() - self._burst_s

@@ -37,11 +37,14 @@ class ProviderSignIn:
         self._cookie = cookies.name("j")
         # Operators sign in now and then; whoever does nothing else fills the store.
         self._pace = Pace(every_s=3.0, burst=20, clock=clock)
+        # Whoever has many networks as well: what is under way at once stays small.
+        self._under_way = Pace(every_s=0.05, burst=1000, clock=clock)
 
     async def set_out(self, request: Request, page: str) -> tuple[str, Header]:
         """Where to send the browser, and the cookie it takes along; SignInRefused if nowhere."""
         provider = self.require_provider()
         self._pace.require(request.address)
+        self._under_way.require("everybody")
         await provider.meet()
         sign_in, state, cookie = await self._sign_ins.begin(page)
         where = await provider.way_in(state=state, nonce=sign_in.nonce, verifier=sign_in.verifier)

@@ -31,6 +31,8 @@ KEYS = {
     "duty": "the duty whose pass this is",
     "listener": "the event that a listener was called for",
     "script": "the script that ran",
+    "webhook": "the id of the webhook",
+    "tool": "the tool that an assistant called",
     "state": "the state something is in now",
     "signal": "the signal that came",
     "server": "the store's address, or its kind and version",

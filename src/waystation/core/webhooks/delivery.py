@@ -6,23 +6,28 @@ followed. This is why the standard library's client is used here and httpx2 else
 opened to the checked address, while TLS still verifies the name.
 """
 
+import re
 import socket
-import ssl
 from collections.abc import Mapping, Sequence
-from contextlib import closing
-from functools import cache
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from http.client import HTTPException
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
 from waystation.core.errors import InvalidOption
+from waystation.core.http import outgoing
 from waystation.core.http.addresses import Network
 
 PATIENCE_S = 5.0
+"""For one delivery: connecting, sending and the answer."""
 LONGEST_URL = 500
 _NAT64 = IPv6Network("64:ff9b::/96")
 """How IPv4 is reached from networks that have none (RFC 6052)."""
+_PROTOCOLS = IPv4Network("192.0.0.0/24")
+"""For protocols (RFC 6890); clouds have their metadata there, and older Pythons call it public."""
+_LABEL = "[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
+_NAME = re.compile(rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})*\.?", re.IGNORECASE)
+"""A host name (RFC 1123), with the underscores that some networks of one's own have."""
 _OWN_NAT64 = IPv6Network("64:ff9b:1::/48")
 
 Address: TypeAlias = IPv4Address | IPv6Address
@@ -40,6 +45,8 @@ def checked(url: str, inside: Sequence[Network]) -> str:
     parts = _plain(url, inside)
     host = parts.hostname or ""
     address = _written_out(host)
+    if address is None and not _NAME.fullmatch(host):
+        raise InvalidOption(f"a webhook's url must name a host that can exist, got {host!r}")
     if address is not None and not _may_go(address, inside, secure=parts.scheme == "https"):
         raise InvalidOption(_leads_inside(host))
     return url
@@ -61,15 +68,13 @@ def post(url: str, body: bytes, headers: Mapping[str, str], inside: Sequence[Net
     port = parts.port or (443 if parts.scheme == "https" else 80)
     host = parts.hostname or ""
     address = _allowed(host, port, inside, secure=parts.scheme == "https")
-    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     try:
-        with closing(_connection(parts.scheme, host, address, port)) as connection:
-            connection.request("POST", path, body, dict(headers))
-            answer = connection.getresponse()
-            answer.read(1024)
-            return answer.status
+        status, _ = outgoing.ask(
+            "POST", url, limit_s=PATIENCE_S, address=address, body=body, headers=headers, most=0
+        )
     except (OSError, HTTPException) as error:
         raise Unreachable(f"{host} does not answer: {type(error).__name__}") from error
+    return status
 
 
 def _split(url: str) -> SplitResult:
@@ -87,7 +92,7 @@ def _split(url: str) -> SplitResult:
 def _allowed(host: str, port: int, inside: Sequence[Network], *, secure: bool) -> str:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise Unreachable(f"nobody knows {host}") from error
     for *_, place in found:
         address = ip_address(str(place[0]).partition("%")[0])
@@ -110,7 +115,7 @@ def _may_go(address: Address, inside: Sequence[Network], *, secure: bool) -> boo
 
 def _is_public(address: Address) -> bool:
     # Python takes the networks' own kind of NAT64 (RFC 8215) for one that everybody reaches.
-    own = isinstance(address, IPv6Address) and address in _OWN_NAT64
+    own = address in (_OWN_NAT64 if isinstance(address, IPv6Address) else _PROTOCOLS)
     return address.is_global and not address.is_multicast and not own
 
 
@@ -136,23 +141,3 @@ def _written_out(host: str) -> Address | None:
     except (OSError, UnicodeError):
         return None
     return ip_address(str(found[0][4][0]).partition("%")[0])
-
-
-def _connection(scheme: str, host: str, address: str, port: int) -> HTTPConnection:
-    if scheme == "http":
-        plain = HTTPConnection(host, port, timeout=PATIENCE_S)
-        plain.sock = socket.create_connection((address, port), PATIENCE_S)
-        return plain
-    secure = HTTPSConnection(host, port, timeout=PATIENCE_S, context=_context())
-    raw = socket.create_connection((address, port), PATIENCE_S)
-    try:
-        secure.sock = _context().wrap_socket(raw, server_hostname=host)
-    except OSError:
-        raw.close()
-        raise
-    return secure
-
-
-@cache
-def _context() -> ssl.SSLContext:
-    return ssl.create_default_context()
