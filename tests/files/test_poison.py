@@ -3,7 +3,10 @@
 import asyncio
 import json
 import os
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +22,8 @@ from waystation.files.metrics import Meter
 from waystation.files.options import WorkerOptions
 from waystation.files.producer import Producer, ProducerOptions
 from waystation.files.queue import Queue
+from waystation.files.redis import scripts
+from waystation.files.upkeep.unmatched import UnmatchedSweep
 from waystation.files.worker import Worker
 
 POISON = b'{"id": 7, "filepath": '
@@ -132,3 +137,126 @@ async def test_a_directory_full_of_trouble_is_worked_off_to_the_last_file(
     page = metrics.expose().decode()
     for reason in reasons:
         assert f'jobs_failed_total{{queue="jobqueue:low_priority",reason="{reason}"}}' in page
+
+
+UNWRITABLE = b'{"id":"unwritable","filepath":"/inbox/u.pdf","\xff":1}'
+ODD_JOBS = [
+    UNWRITABLE,
+    b'{"id":"infinite","filepath":"/inbox/i.pdf","score":1e999}',
+    b'{"id":"bytes","filepath":"/inbox/b.pdf","tag":"\xff\xfe"}',
+    b'{"id":"two","filepath":"/inbox/t.pdf","filepath_bytes":"!!!"}',
+    b'{"id":"many","filepath":"/inbox/m.pdf","retries":99999999999999999999}',
+    b'{"id":"nothing","filepath":"/inbox/n.pdf","retries":null,"trace_id":null}',
+    b'{"id":"nan","filepath":"/inbox/n.pdf","retries":NaN}',
+    b'{"id":"zero","filepath":"/inbox/\\u0000.pdf"}',
+    b'{"id":"deep","filepath":"/inbox/d.pdf","x":' + b"[" * 5000 + b"]" * 5000 + b"}",
+]
+
+
+async def test_a_worker_survives_every_odd_job_and_runs_the_next(hands: Hands) -> None:
+    await hands.redis.lpush(hands.keys.queues[1], *ODD_JOBS)
+    await hands.add(id="good")
+    ran: list[str] = []
+
+    def fail(job: jobs.Job) -> None:
+        ran.append(job.id)
+        if job.id != "good":
+            raise ValueError("no")
+
+    queue = Queue(hands.store)
+    options = WorkerOptions(max_retries=1, backoff=0, poll=0.05)
+    async with asyncio.timeout(LIMIT_S), Worker(fail, hands.store, options=options) as worker:
+        while await queue.dead_letters.count() < len(ODD_JOBS) or "good" not in ran:
+            assert worker.is_running
+            await asyncio.sleep(0.01)
+
+    letters = {letter.id: letter.reason for letter in await queue.dead_letters.list()}
+    assert letters["unwritable"] == "MALFORMED"
+    assert letters["infinite"] == letters["bytes"] == "HANDLER_ERROR"
+    assert ran.count("infinite") == ran.count("nothing") == 2
+    assert {await queue.state("good"), await queue.state("bytes")} == {"completed", "failed"}
+    assert len([each async for each in _kept_events(queue)]) > len(ODD_JOBS)
+
+
+async def _kept_events(queue: Queue) -> AsyncGenerator[str]:
+    async with aclosing(queue.events(after="0-0")) as events:
+        async for event in events:
+            yield event.name
+            if event.name == "completed":
+                return
+
+
+async def test_the_jobs_of_every_dead_worker_are_taken_back_whatever_one_holds(
+    hands: Hands,
+) -> None:
+    await hands.redis.sadd(hands.keys.workers, "w1", "w2", "w3")
+    await hands.redis.lpush(hands.keys.of("w1").processing, *ODD_JOBS)
+    await hands.redis.set(hands.keys.of("w2").processing, "no list")
+    id = await hands.add()
+    await hands.redis.rename(hands.keys.queues[1], hands.keys.of("w3").processing)
+
+    for _ in range(3):
+        await hands.reaper().reap()
+    await hands.redis.delete(hands.keys.of("w2").processing)
+
+    assert await hands.where(id) == ["waiting"]
+    assert await hands.redis.llen(hands.keys.of("w1").processing) == 0
+
+
+async def test_unmatched_files_become_dead_letters_whatever_one_is(hands: Hands) -> None:
+    for raw in ODD_JOBS:
+        await hands.redis.xadd(hands.keys.unmatched, {"job": raw, "lane": "first"})
+    await hands.redis.xadd(hands.keys.unmatched, {"other": b"member"})
+    source = hands.source(ending=".csv")
+    for _ in range(3):
+        assert (await source.settle([], claim=1)).claims == []
+    hands.set(no_handler_after=0)
+    sweep = UnmatchedSweep(hands.redis, hands.keys, hands.options)
+    assert await sweep.sweep() == len(ODD_JOBS) + 1
+
+
+async def test_retrying_everything_moves_what_can_run_and_each_letter_once(hands: Hands) -> None:
+    queue = Queue(hands.store)
+    good = [await hands.add(id=f"g{number}") for number in range(120)]
+    raws = await hands.redis.lrange(hands.keys.queues[1], 0, -1)
+    await hands.redis.delete(hands.keys.queues[1])
+    await hands.redis.lpush(hands.keys.dead_letter, *raws, *ODD_JOBS)
+    before = await queue.dead_letters.count()
+    moved: list[bytes] = []
+
+    async def fail_at_once(*given: Any, **rest: Any) -> int:
+        # A quick fleet: whatever is put back fails again before the next page is read.
+        count = await requeue(*given, **rest)
+        back = await hands.redis.lrange(hands.keys.queues[1], 0, -1)
+        await hands.redis.delete(hands.keys.queues[1])
+        moved.extend(back)
+        if back:
+            await hands.redis.lpush(hands.keys.dead_letter, *back)
+        return count
+
+    requeue = scripts.requeue
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scripts, "requeue", fail_at_once)
+        count = await queue.dead_letters.retry_all()
+
+    ids = [jobs.read(raw).id for raw in moved]
+    assert count == len(ids) == len(set(ids)) <= before
+    assert set(good) < set(ids)
+    assert "unwritable" not in ids
+    assert await queue.dead_letters.retry("unwritable", "g1") == 1
+
+
+async def test_a_purge_leaves_what_fails_meanwhile(hands: Hands) -> None:
+    queue = Queue(hands.store)
+    await hands.redis.lpush(hands.keys.dead_letter, *[b"%d" % number for number in range(150)])
+
+    async def one_more(*given: Any, **rest: Any) -> int:
+        count = await purge(*given, **rest)
+        await hands.redis.lpush(hands.keys.dead_letter, b"new")
+        return count
+
+    purge = scripts.purge
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scripts, "purge", one_more)
+        assert await queue.dead_letters.purge() == 150
+    assert await queue.dead_letters.count() == 2

@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -14,8 +16,10 @@ from tests.support.patience import LIMIT_S
 from waystation.core.errors import InvalidOption, JobFailed, NotFound
 from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Settled
+from waystation.files import events
 from waystation.files.directory.intake import entry
 from waystation.files.directory.scan import Found
+from waystation.files.events import Event
 from waystation.files.options import Layout
 from waystation.files.queue import Queue
 from waystation.files.redis import scripts
@@ -203,6 +207,74 @@ async def test_wait_returns_when_a_job_is_completed_and_raises_when_it_fails(han
             await queue.wait("unknown")
         # What happened long ago is no longer among the events, but the lists still have it.
         await hands.redis.delete(hands.keys.events)
+
+
+async def test_a_wait_ends_although_the_event_was_trimmed_before_it_was_read(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("waystation.files.queue._LOOK_S", 0.05)
+    queue, source = Queue(hands.store), hands.source()
+    id = await hands.add()
+    (claim,) = (await source.settle([], claim=1)).claims
+    real = events.follow
+
+    async def too_slow(*given: Any) -> AsyncGenerator[Event]:
+        # A reader that has fallen behind: the other jobs of a busy queue, and never ours.
+        async with aclosing(real(*given)) as found:
+            async for event in found:
+                if event.job_id != id:
+                    yield event
+
+    monkeypatch.setattr(events, "follow", too_slow)
+    waiting = asyncio.create_task(queue.wait(id, timeout=LIMIT_S))
+    await asyncio.sleep(0)
+    await source.settle([Settled(claim, Done())], claim=0)
+    for _ in range(3):
+        await hands.add()
+    await hands.redis.xtrim(hands.keys.events, maxlen=1, approximate=False)
+    await waiting
+
+
+async def test_following_events_goes_on_after_the_store_was_away(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("waystation.files.events._AGAIN_S", 0.01)
+    queue, seen = Queue(hands.store), list[str | None]()
+
+    async def follow() -> None:
+        async with aclosing(queue.events(after="0-0")) as found:
+            async for event in found:
+                seen.append(event.job_id)
+                if len(seen) == 2:
+                    return
+
+    following = asyncio.create_task(follow())
+    first = await hands.add()
+    async with asyncio.timeout(LIMIT_S):
+        while not seen:
+            await asyncio.sleep(0.01)
+        await hands.redis.client_kill_filter(_type="normal", skipme=True)
+        second = await hands.add()
+        await following
+    assert seen == [first, second]
+
+
+async def test_unmatched_files_are_read_in_bounded_pages_each_once(hands: Hands) -> None:
+    async with hands.redis.pipeline(transaction=False) as pipe:
+        for number in range(1200):
+            raw = b'{"id":"u%d","filepath":"/inbox/a"}' % number
+            pipe.xadd(hands.keys.unmatched, {"job": raw, "lane": 1})
+        await pipe.execute()
+    await hands.redis.config_resetstat()
+    queue = Queue(hands.store)
+
+    assert await queue.state("u1199") == "unmatched"
+    stats = await hands.redis.info("commandstats")
+    assert stats["cmdstat_xrange"]["calls"] == 3
+    page = await queue.get_jobs("unmatched", offset=1100, limit=2)
+    assert [job.id for job in page] == ["u1100", "u1101"]
+    (newest,) = await queue.get_jobs("unmatched", limit=1, newest_first=True)
+    assert newest.id == "u1199"
 
 
 async def test_events_come_as_they_happen_and_can_be_continued(hands: Hands) -> None:

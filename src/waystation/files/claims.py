@@ -35,7 +35,14 @@ from waystation.files.options import WorkerOptions
 from waystation.files.reasons import Reason, reason_of
 from waystation.files.redis import scripts
 from waystation.files.redis.keys import FileKeys
-from waystation.files.redis.records import Record, as_stored, failure, handed_back, success
+from waystation.files.redis.records import (
+    Record,
+    as_stored,
+    failure,
+    handed_back,
+    reason_in,
+    success,
+)
 from waystation.files.redis.scripts import Settlement
 
 _log = get_logger(__name__)
@@ -329,8 +336,8 @@ class FileSource:
                 lost = LeaseLost(f"job {claim.id} is no longer held by {claim.token}")
                 refused.append(Refused(claim, lost))
             elif isinstance(each.outcome, Failed):
-                reason = reason_of(each.outcome.error)
-                self._count_failure(claim.lane, reason, again=record[0] == "retry")
+                if self._meter:
+                    self._meter.failed(claim.lane, reason_in(record), again=record[0] == "retry")
                 outcome = as_stored(each.outcome.error, claim.work.attempt, record)
                 stored.append(Settled(claim, outcome, each.took_s))
             else:
@@ -347,10 +354,6 @@ class FileSource:
         if job.trace_id and job.span_id:
             known |= {"trace_id": job.trace_id, "span_id": job.span_id}
         return known
-
-    def _count_failure(self, lane: int, reason: Reason, *, again: bool) -> None:
-        if self._meter:
-            self._meter.failed(lane, reason, again=again)
 
 
 def _by_holder(

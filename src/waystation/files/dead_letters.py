@@ -8,6 +8,7 @@ import msgspec
 
 from waystation.core import codec
 from waystation.core.durations import instant
+from waystation.core.errors import Malformed
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.options import at_least
 from waystation.core.store import faults
@@ -84,38 +85,41 @@ class DeadLetters:
     async def retry_all(self, limit: int | None = None) -> int:
         """Put dead letters back into their queues, the oldest first; how many moved.
 
-        What is no job stays a dead letter, because it would fail again.
+        At most those that there are when it begins, each once. What is no job stays a dead
+        letter, because it would fail again.
         """
         if limit is not None:
             at_least("limit", limit, 0)
         redis: Any = (await self._connected()).redis
-        moved, skipped = 0, 0
-        while limit is None or moved < limit:
-            count = _PAGE if limit is None else min(_PAGE, limit - moved)
+        # Those that fail again meanwhile come back to the list with the same bytes.
+        left, moved, skipped, done = await self.count(), 0, 0, set[int]()
+        while left and (limit is None or moved < limit):
+            count = min(_PAGE, left, _PAGE if limit is None else limit - moved)
             raws = await lists.page(redis, self._place, skipped, count)
-            if not raws:
-                break
-            back, unreadable = await self._retry(raws)
+            fresh = [raw for raw in raws if hash(raw) not in done]
+            back, unreadable = await self._retry(fresh)
+            done.update(map(hash, fresh))
             moved += back
-            skipped += unreadable
+            skipped += unreadable + len(raws) - len(fresh)
+            left = left - len(raws) if raws else 0
         return moved
 
     async def purge(self) -> int:
-        """Delete all dead letters; how many there were."""
-        deleted = 0
+        """Delete all dead letters that there are now; how many there were."""
+        deleted, left = 0, await self.count()
         store = await self._connected()
-        while True:
+        while left > 0:
             count = await scripts.purge(
                 store.hot,
                 self._keys,
                 now=SERVER_TIME,
                 events_cap=self._options.events_max_len,
-                most=_PAGE,
+                most=min(_PAGE, left),
                 queue=self._keys.dead_letter,
             )
             deleted += count
-            if not count:
-                return deleted
+            left = left - count if count else 0
+        return deleted
 
     async def _each(self) -> AsyncGenerator[bytes]:
         redis: Any = (await self._connected()).redis
@@ -143,7 +147,10 @@ class DeadLetters:
         if job is None:
             return None
         lane = self._keys.lane_of(job.origin_queue, job.priority)
-        return raw, job.id, lane, jobs.with_retries(raw, 0, self._keys.queues[lane - 1])
+        try:
+            return raw, job.id, lane, jobs.with_retries(raw, 0, self._keys.queues[lane - 1])
+        except Malformed:
+            return None
 
 
 def _id_of(raw: bytes) -> str:

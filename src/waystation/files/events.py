@@ -1,5 +1,6 @@
 """Events: what happens to the files of a queue, as it happens."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import datetime
@@ -9,6 +10,7 @@ import msgspec
 
 from waystation.core import events as envelope
 from waystation.core.durations import instant
+from waystation.core.errors import StoreBusy, StoreUnreachable
 from waystation.core.line.event_trail import newest_first
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
@@ -17,6 +19,8 @@ from waystation.files.redis.keys import FileKeys
 _BLOCK_S = 5.0
 """A longer block would hide a connection that has died."""
 _PAGE = 100
+_AGAIN_S = 1.0
+"""Between two tries to reach a store that has gone away."""
 
 
 class Event(envelope.Event, frozen=True, kw_only=True):
@@ -42,10 +46,15 @@ async def follow(store: Store, keys: FileKeys, after: str) -> AsyncGenerator[Eve
     async with store.clone(max_connections=1) as own:
         redis: Any = own.blocking(_BLOCK_S)
         while True:
-            with faults.translated():
-                reply: Any = await redis.xread(
-                    {keys.events: after}, count=_PAGE, block=round(_BLOCK_S * 1000)
-                )
+            try:
+                with faults.translated():
+                    reply: Any = await redis.xread(
+                        {keys.events: after}, count=_PAGE, block=round(_BLOCK_S * 1000)
+                    )
+            except (StoreUnreachable, StoreBusy):
+                # Nothing was read, so the next call continues at the same place.
+                await asyncio.sleep(_AGAIN_S)
+                continue
             for id, fields in _entries(reply):
                 after = id.decode()
                 event = envelope.from_entry(after, fields)

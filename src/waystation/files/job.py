@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import msgspec
 
-from waystation.core import codec
 from waystation.core.errors import Malformed
 
 
@@ -21,11 +20,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Its id."""
     filepath: Annotated[str, msgspec.Meta(min_length=1)]
     """The path as text, for display; bytes that are no text are written `\\xff`."""
-    size: Annotated[int, msgspec.Meta(ge=0)] = msgspec.field(default=0, name="filesize")
+    size: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = msgspec.field(
+        default=0, name="filesize"
+    )
     """Bytes of the file when it was added."""
     priority: str = ""
     """The name of its priority; it decides which list it waits in."""
-    retries: Annotated[int, msgspec.Meta(ge=0)] = 0
+    retries: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] = 0
     """Failed attempts so far."""
     creation_time: str = ""
     """When it was added, as the wire has it: RFC 3339 with nanoseconds."""
@@ -69,6 +70,7 @@ class _Wire(Job, frozen=True, kw_only=True, omit_defaults=False):
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Job).decode
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def write(
@@ -99,18 +101,42 @@ def write(
 
 
 def read(raw: bytes) -> Job:
-    """Decode a job; Malformed when the bytes are none."""
+    """Decode a job; Malformed when the bytes are none. A member that is null counts as left out."""
     try:
-        return _decode(raw)
+        job = _read(raw)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise Malformed(f"this is no job: {error}") from None
+    if job.filepath_bytes is not None and _shown(job.filepath_bytes) != job.filepath:
+        # Patterns, pages and logs use the text, and the handler opens the bytes.
+        raise Malformed("this is no job: filepath and filepath_bytes name different files")
+    return job
+
+
+def _read(raw: bytes) -> Job:
+    try:
+        return _decode(raw)
+    except msgspec.ValidationError:
+        if b"null" not in raw:
+            raise
+        given = {name: value for name, value in _members(raw).items() if bytes(value) != b"null"}
+        return _decode(_encode(given))
+
+
+def _shown(exact: str) -> str | None:
+    try:
+        return readable(os.fsdecode(base64.b64decode(exact, validate=True)))[0]
+    except ValueError:
+        return None
 
 
 def with_retries(raw: bytes, retries: int, queue: str) -> bytes:
-    """The job with another number of retries; all other fields stay, known or not."""
-    fields = codec.decode(raw, dict[str, Any])
+    """The job with another number of retries; all other members stay as they were written."""
+    try:
+        members: dict[str, Any] = _members(raw)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise Malformed(f"this job cannot be written again: {error}") from None
     return _encode(
-        {**fields, "retries": retries, "origin_queue": fields.get("origin_queue", queue)}
+        {**members, "retries": retries, "origin_queue": members.get("origin_queue", queue)}
     )
 
 

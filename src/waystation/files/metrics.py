@@ -8,7 +8,6 @@ from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Claim, Refused, Settled
 from waystation.core.telemetry.metrics import BREAKER_STATE, Metrics
 from waystation.files.job import Job
-from waystation.files.reasons import Reason
 
 LINE = "files"
 
@@ -65,7 +64,7 @@ class Meter:
         """Count calls that the store did not answer."""
         self.metrics.store_reconnects.of().inc()
 
-    def failed(self, lane: int, reason: Reason, *, again: bool) -> None:
+    def failed(self, lane: int, reason: str, *, again: bool) -> None:
         """Count a failure and what follows from it."""
         self.metrics.jobs_failed.of(self._queues[lane - 1], reason).inc()
         (self._retried if again else self._dead)[lane - 1].inc()

@@ -1,6 +1,7 @@
 """The queue of files: add files, look at jobs, retry what failed."""
 
 import asyncio
+import contextlib
 import os
 import time
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
@@ -11,11 +12,19 @@ from typing import Any
 import msgspec
 
 from waystation.core.durations import Duration, instant, seconds
-from waystation.core.errors import InvalidInput, InvalidOption, JobFailed, NotFound
+from waystation.core.errors import (
+    InvalidInput,
+    InvalidOption,
+    JobFailed,
+    NotFound,
+    StoreBusy,
+    StoreUnreachable,
+)
 from waystation.core.events import Line
 from waystation.core.line import forecasts, prometheus
 from waystation.core.line.forecasts import Forecast
 from waystation.core.options import at_least
+from waystation.core.runtime.tasks import end
 from waystation.core.store import faults
 from waystation.core.store.client import StoreClient
 from waystation.core.store.connection import Store
@@ -35,6 +44,9 @@ from waystation.files.upkeep import orphans
 
 _PER_CALL = 500
 """Files added in one step."""
+_LOOK_S = 2.0
+_LONGEST_LOOK_S = 60.0
+"""How often `wait` examines a job whose event may have been trimmed, which reads every list."""
 
 
 class WorkerInfo(msgspec.Struct, frozen=True):
@@ -186,18 +198,35 @@ class Queue(StoreClient):
         async with asyncio.timeout(None if timeout is None else seconds(timeout, "timeout")):
             store = await self._connected()
             newest = await events.newest_id(store, self.keys)
-            last = await events.last_event_of(store, self.keys, id)
-            if last:
-                name, reason = last[b"event"].decode(), last.get(b"reason", b"").decode()
-            else:
-                name, reason = _EVENT_OF.get(await self.state(id), ""), ""
-            if _has_ended(id, name, reason):
+            if await self._has_ended(store, id):
                 return
-            async with aclosing(events.follow(store, self.keys, newest)) as found:
-                async for event in found:
-                    reason = event.fields.get("reason", "")
-                    if event.job_id == id and _has_ended(id, event.name, reason):
-                        return
+            following = asyncio.create_task(self._follow_to_end(store, id, newest))
+            pause_s = _LOOK_S
+            try:
+                # Its event may be trimmed before it is read, so the job is examined now and then.
+                while not (await asyncio.wait([following], timeout=pause_s))[0]:
+                    pause_s = min(2 * pause_s, _LONGEST_LOOK_S)
+                    with contextlib.suppress(StoreUnreachable, StoreBusy):
+                        if await self._has_ended(store, id):
+                            return
+                await following
+            finally:
+                await end([following])
+
+    async def _has_ended(self, store: Store, id: str) -> bool:
+        last = await events.last_event_of(store, self.keys, id)
+        if last:
+            name, reason = last[b"event"].decode(), last.get(b"reason", b"").decode()
+        else:
+            name, reason = _EVENT_OF.get(await self.state(id), ""), ""
+        return _has_ended(id, name, reason)
+
+    async def _follow_to_end(self, store: Store, id: str, after: str) -> None:
+        async with aclosing(events.follow(store, self.keys, after)) as found:
+            async for event in found:
+                reason = event.fields.get("reason", "")
+                if event.job_id == id and _has_ended(id, event.name, reason):
+                    return
 
     async def events(self, after: str | None = None) -> AsyncGenerator[Event]:
         """Events as they come; with `after`, also those behind the event of that id.
@@ -218,7 +247,9 @@ class Queue(StoreClient):
         redis: Any = (await self._connected()).redis
         found: list[WorkerInfo] = []
         with faults.translated():
-            for name in sorted(each.decode() for each in await redis.smembers(self.keys.workers)):
+            for name in sorted(
+                each.decode(errors="replace") for each in await redis.smembers(self.keys.workers)
+            ):
                 keys = self.keys.of(name)
                 beat: bytes | None = await redis.get(keys.heartbeat)
                 found.append(_worker(name, beat, active=await redis.llen(keys.processing)))

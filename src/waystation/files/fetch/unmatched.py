@@ -134,8 +134,10 @@ def _entry(keys: FileKeys, id: str, fields: list[bytes] | dict[bytes, bytes]) ->
         dict(zip(fields[::2], fields[1::2], strict=True)) if isinstance(fields, list) else fields
     )
     raw: bytes = known.get(b"job", b"")
-    lane = int(known.get(b"lane", len(keys.queues)))
-    return Entry(id, min(max(lane, 1), len(keys.queues)), raw, lists.read(raw))
+    lane = known.get(b"lane", b"")
+    last = len(keys.queues)
+    number = min(max(int(lane), 1), last) if lane.isdigit() else last
+    return Entry(id, number, raw, lists.read(raw))
 
 
 def _order(id: str) -> tuple[int, int]:

@@ -1,6 +1,7 @@
 """The places of a job: the lists, sorted sets and the stream that hold jobs, by state."""
 
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from waystation.core.errors import InvalidOption, Malformed
@@ -97,9 +98,13 @@ async def page(
             case "zset":
                 return await redis.zrange(place.key, offset, last, desc=newest_first)
             case "stream":
-                read = redis.xrevrange if newest_first else redis.xrange
-                entries: list[Any] = await read(place.key, count=last + 1)
-                return [fields.get(b"job", b"") for _, fields in entries[offset:]]
+                found: list[bytes] = []
+                async with aclosing(_stream(redis, place.key, newest_first)) as payloads:
+                    async for raw in payloads:
+                        found.append(raw)
+                        if len(found) > last:
+                            break
+                return found[offset:]
 
 
 async def find(redis: Any, keys: FileKeys, id: str) -> tuple[State, Job] | None:
@@ -122,6 +127,10 @@ def read(raw: bytes) -> Job | None:
 
 
 async def _each(redis: Any, place: Place) -> AsyncGenerator[bytes]:
+    if place.type == "stream":
+        async for raw in _stream(redis, place.key):
+            yield raw
+        return
     offset = 0
     while raws := await page(redis, place, offset, _PAGE):
         for raw in raws:
@@ -129,6 +138,22 @@ async def _each(redis: Any, place: Place) -> AsyncGenerator[bytes]:
         offset += len(raws)
 
 
+async def _stream(redis: Any, key: str, newest_first: bool = False) -> AsyncGenerator[bytes]:
+    """The payloads of a stream, a bounded number in each call."""
+    start, stop = ("+", "-") if newest_first else ("-", "+")
+    command = "XREVRANGE" if newest_first else "XRANGE"
+    while True:
+        with faults.translated():
+            entries: list[Any] = await redis.execute_command(
+                command, key, start, stop, "COUNT", _PAGE
+            )
+        for _, fields in entries:
+            yield fields.get(b"job", b"")
+        if len(entries) < _PAGE:
+            return
+        start = f"({entries[-1][0].decode()}"
+
+
 async def _workers(redis: Any, keys: FileKeys) -> list[str]:
     with faults.translated():
-        return sorted(name.decode() for name in await redis.smembers(keys.workers))
+        return sorted(name.decode(errors="replace") for name in await redis.smembers(keys.workers))

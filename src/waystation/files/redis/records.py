@@ -2,6 +2,7 @@
 
 from typing import TypeAlias, cast
 
+from waystation.core.errors import Malformed
 from waystation.core.failure import message_of
 from waystation.core.outcome import Failed, Retried
 from waystation.files import job as jobs
@@ -35,11 +36,9 @@ def failure(
 ) -> Record:
     """Failed: a retry after a delay, or a dead letter."""
     reason = reason_of(error)
-    payload = jobs.with_retries(raw, job.retries + 1, queue)
-    if reason in FINAL or job.retries >= options.max_retries:
-        return dead(raw, job.id, lane, job.attempt, payload, reason, error)
-    delay_ms = options.delay_ms(job.retries + 1)
-    return ("retry", raw, job.id, lane, job.attempt, payload, delay_ms, reason.value)
+    is_last = reason in FINAL or job.retries >= options.max_retries
+    delay_ms = None if is_last else options.delay_ms(job.retries + 1)
+    return _failed(raw, job, lane, queue, reason, error, delay_ms)
 
 
 def dead(
@@ -58,11 +57,33 @@ def dead(
 
 def abandoned(raw: bytes, job: Job, lane: int, queue: str, max_retries: int) -> Record:
     """Its worker died, which counts as a failed attempt."""
-    payload = jobs.with_retries(raw, job.retries + 1, queue)
-    if job.retries >= max_retries:
-        why = "its workers died too often"
-        return dead(raw, job.id, lane, job.attempt, payload, Reason.ABANDONED, why)
-    return ("retry", raw, job.id, lane, job.attempt, payload, 0, Reason.ABANDONED.value)
+    delay_ms = None if job.retries >= max_retries else 0
+    why = "its workers died too often"
+    return _failed(raw, job, lane, queue, Reason.ABANDONED, why, delay_ms)
+
+
+def _failed(
+    raw: bytes,
+    job: Job,
+    lane: int,
+    queue: str,
+    reason: Reason,
+    error: BaseException | str,
+    delay_ms: int | None,
+) -> Record:
+    """A retry after the delay; a dead letter without one, or where the job cannot be rewritten."""
+    try:
+        payload = jobs.with_retries(raw, job.retries + 1, queue)
+    except Malformed as unwritable:
+        return dead(raw, job.id, lane, job.attempt, raw, Reason.MALFORMED, unwritable)
+    if delay_ms is None:
+        return dead(raw, job.id, lane, job.attempt, payload, reason, error)
+    return ("retry", raw, job.id, lane, job.attempt, payload, delay_ms, reason.value)
+
+
+def reason_in(record: Record) -> str:
+    """The reason in the record of a failure."""
+    return str(record[7] if record[0] == "retry" else record[6])
 
 
 def as_stored(error: BaseException, attempt: int, record: Record) -> Failed:

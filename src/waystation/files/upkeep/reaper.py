@@ -8,18 +8,18 @@ from typing import Any
 
 from waystation.core.clock import Clock
 from waystation.core.durations import seconds
-from waystation.core.errors import Malformed
+from waystation.core.errors import Malformed, StoreBusy, StoreUnreachable
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store import faults
 from waystation.core.store.script import Client
-from waystation.core.telemetry.logs import get_logger
+from waystation.core.telemetry.logs import describe, get_logger
 from waystation.core.telemetry.metrics import Metrics
 from waystation.files import job as jobs
 from waystation.files.options import ReaperOptions, WorkerOptions
 from waystation.files.reasons import Reason
 from waystation.files.redis import scripts
 from waystation.files.redis.keys import FileKeys
-from waystation.files.redis.records import Record, abandoned, dead
+from waystation.files.redis.records import Record, abandoned, dead, reason_in
 from waystation.files.upkeep.orphans import Orphans
 
 _log = get_logger(__name__)
@@ -58,7 +58,7 @@ class Reaper:
         while True:
             workers = await self._page()
             for worker in workers:
-                moved += await self._reap_one(worker, deadline)
+                moved += await self._reap_alone(worker, deadline)
             if self._cursor == "0" or self._timer() >= deadline:
                 break
             # ±50 %, so that reapers that started together do not stay together.
@@ -75,6 +75,16 @@ class Reaper:
                 )
             )
         return page
+
+    async def _reap_alone(self, worker: str, deadline: float) -> int:
+        try:
+            return await self._reap_one(worker, deadline)
+        except (StoreUnreachable, StoreBusy):
+            raise
+        except Exception as error:
+            # Whatever is wrong with one worker's list must not keep the others waiting.
+            _log.error("worker_not_reaped", worker_id=worker, **describe(error))
+            return 0
 
     async def _reap_one(self, worker: str, deadline: float) -> int:
         keys, moved = self._keys.of(worker), 0
@@ -129,9 +139,8 @@ class Reaper:
         self._metrics.reaper_recovered.of().inc(len(records))
         for record in records:
             queue = self._keys.queues[int(record[3]) - 1]
+            self._metrics.jobs_failed.of(queue, reason_in(record)).inc()
             is_retry = record[0] == "retry"
-            reason = record[7] if is_retry else record[6]
-            self._metrics.jobs_failed.of(queue, str(reason)).inc()
             after = self._metrics.jobs_retried if is_retry else self._metrics.jobs_dead_letter
             after.of(queue).inc()
 
