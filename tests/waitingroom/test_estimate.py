@@ -10,6 +10,7 @@ import pytest
 from tests.waitingroom.hands import Hands
 from waystation.waitingroom.estimates import estimate
 from waystation.waitingroom.estimates.model import BOUNDS, Model, Sample, closed_form, fit
+from waystation.waitingroom.estimates.stays import Stays
 from waystation.waitingroom.options import Method
 from waystation.waitingroom.visitor import Called, Gone, Lane, Late, Returned, Waiting
 
@@ -43,6 +44,43 @@ async def test_everybody_is_told_a_range(hands: Hands) -> None:
     await hands.join_all(*(f"v{each}" for each in range(20)))
     found = estimate.wait(await hands.room.state(), await hands.status("v19"))
     assert found == estimate.Wait(p10=7.5, p50=10, p90=15)
+
+
+@pytest.mark.parametrize("lots", [False, True])
+@pytest.mark.parametrize("stays", [Stays(session_s=300.0), Stays()])
+@pytest.mark.parametrize(("rate", "seats"), [(10, 2), (10, 10_000), (0.5, 2)])
+async def test_the_estimate_before_the_opening_holds_after_it(
+    hands: Hands, lots: bool, stays: Stays, rate: float, seats: int
+) -> None:
+    """F38: whichever of rate and seats binds, for each of those who came early."""
+    await hands.open(admission_rate=rate, max_active=seats)
+    await hands.join_all("first", "second")
+    if lots:
+        await hands.lottery.announce("ab" * 32)
+    await hands.control.schedule(hands.clock.now_ms() + 60_000)
+    names = [f"v{each}" for each in range(20)]
+    await hands.join_all(*names)
+    before = await _known(hands, stays, names)
+    await hands.clock.advance(60)
+    await hands.lottery.draw()
+    after = await _known(hands, stays, names)
+    # Of a draw nobody is told about the luckiest and the unluckiest tenth.
+    drawn = hands.names(await hands.lottery.drawn())[2:-2] if lots else names
+    for name in drawn:
+        early, late = before[name], after[name]
+        assert (early is None) == (late is None)
+        if early is None or late is None:
+            continue
+        # The minute until the opening has passed.
+        assert early.p10 - 60 <= late.p90 + 1e-9
+        assert late.p10 <= early.p90 - 60 + 1e-9
+        if not lots:
+            assert early.p50 - 60 == pytest.approx(late.p50)
+
+
+async def _known(hands: Hands, stays: Stays, names: list[str]) -> dict[str, estimate.Wait | None]:
+    state = msgspec.structs.replace(await hands.room.state(), stays=stays)
+    return {name: estimate.wait(state, await hands.status(name)) for name in names}
 
 
 async def test_a_lane_waits_for_its_share(hands: Hands) -> None:

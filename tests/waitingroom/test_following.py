@@ -1,17 +1,25 @@
 """The rate follows what lies behind the room."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
 import msgspec
 import pytest
 
+from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
 from tests.waitingroom.hands import Hands
 from waystation.core.errors import InvalidOption
 from waystation.core.http.server import serving
+from waystation.core.store.connection import connect
 from waystation.waitingroom import Following, FollowOptions
-from waystation.waitingroom.operating.following import Reading, next_rate
+from waystation.waitingroom.metrics import RoomMetrics
+from waystation.waitingroom.operating import following
+from waystation.waitingroom.operating.following import Reading, look, next_rate
+from waystation.waitingroom.options import RoomOptions
+from waystation.waitingroom.rooms import Rooms
+from waystation.waitingroom.running.maintenance import RoomMaintenance
 
 
 class Site:
@@ -21,11 +29,15 @@ class Site:
         self.url = f"http://127.0.0.1:{port}/"
         self.status = 200
         self.text = ""
+        self.drips = False
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             return
         await send({"type": "http.response.start", "status": self.status, "headers": []})
+        while self.drips:
+            await send({"type": "http.response.body", "body": b".", "more_body": True})
+            await asyncio.sleep(0.05)
         await send({"type": "http.response.body", "body": self.text.encode()})
 
 
@@ -89,6 +101,44 @@ async def test_a_change_is_left_alone_for_a_while_and_an_operator_comes_first(
     assert not await Following(hands.room).keep()
     assert (await hands.room.state()).rate == 4
     assert "follow" not in (await hands.room.state()).fields
+
+
+async def test_a_rate_of_nothing_that_an_operator_set_stays(hands: Hands, site: Site) -> None:
+    await hands.open(admission_rate=8)
+    await Following(hands.room).start(FollowOptions(url=site.url, target=60, least=1, most=9))
+    await hands.control.set_rate(0)
+    assert await rate_after(hands, 3) == 0
+    await hands.control.set_rate(2)
+    assert await rate_after(hands) == pytest.approx(2.2)
+
+
+async def test_a_site_that_never_ends_its_answer_is_given_up(site: Site) -> None:
+    site.drips = True
+    options = FollowOptions(url=site.url)
+    try:
+        assert await look(options, patience_s=0.3) == Reading(None, "the site did not answer")
+    finally:
+        site.drips = False
+
+
+async def test_a_site_that_drips_costs_its_own_room_alone(
+    redis_url: str, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rooms are looked at side by side: the second one's look ends before the first one's."""
+    async with await connect(redis_url) as store:
+        rooms, looked = Rooms(store), asyncio.Event()
+
+        async def look_at(options: FollowOptions) -> Reading:
+            await looked.wait() if options.target == 1 else looked.set()
+            return Reading(None, "away")
+
+        monkeypatch.setattr(following, "look", look_at)
+        for name, target in (("slow", 1), ("well", 2)):
+            await rooms.of(name).open(RoomOptions(admission_rate=8))
+            await Following(rooms.of(name)).start(FollowOptions(url=site.url, target=target))
+        async with asyncio.timeout(LIMIT_S):
+            await RoomMaintenance(rooms, RoomMetrics(None)).follow()
+        assert [state.rate for _, state in await rooms.states()] == [4, 4]
 
 
 async def test_a_site_that_is_away_lets_the_least_in(hands: Hands) -> None:

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from redis.asyncio import Redis
 
 from tests.waitingroom.hands import QUEUE, Hands
 from tests.waitingroom.http.hands import House
@@ -49,24 +48,31 @@ async def test_a_room_in_which_anybody_is_stays(hands: Hands, where: str) -> Non
     assert await hands.room.counts() == counts
 
 
-async def test_a_room_that_is_made_again_is_like_a_new_one(redis: Redis, house: House) -> None:
+async def _fill(redis: Any, kind: str, key: str) -> None:
+    """Have something in a key that is not about people."""
+    match kind:
+        case "hash":
+            await redis.hset(key, "event", "1")
+        case "list":
+            await redis.rpush(key, "1")
+        case "stream":
+            await redis.xadd(key, {"event": "x"})
+        case "string":
+            await redis.set(key, "1")
+        case _:
+            pass
+
+
+async def test_a_room_that_is_made_again_is_like_a_new_one(redis: Any, house: House) -> None:
     """Whatever was kept of it, whoever wrote it."""
     admin = await house.operator()
     fresh = (await admin.post(ADMIN, {"id": "new", "settings": {"admission_rate": 3}})).json()
     old = house.rooms.of("old")
     await old.open(settings={"rules": "[]", "return_hosts": "evil.example", "invite_only": "1"})
-    filler: dict[str, Any] = {
-        "hash": lambda key: redis.hset(key, "event", "1"),
-        "list": lambda key: redis.rpush(key, "1"),
-        "set": lambda key: None,
-        "zset": lambda key: None,
-        "stream": lambda key: redis.xadd(key, {"event": "x"}),
-        "string": lambda key: redis.set(key, "1"),
-    }
     keys = old.store.keys_now()
     for line in RoomKeys.lines():
-        if is_of_room(line) and (filling := filler[line.type](getattr(keys, line.name))):
-            await filling
+        if is_of_room(line):
+            await _fill(redis, line.type, getattr(keys, line.name))
     await redis.hset(keys.stats, "total_enqueued", "1")
     for http in (HttpKeys(old.queue_id).looks, HttpKeys(old.queue_id).hooks):
         await redis.set(http, "1")
@@ -92,8 +98,9 @@ async def test_nothing_of_a_deleted_room_comes_back_by_a_process_that_has_not_he
     await hands.room.state(max_age=60)
     await hands.room.leave(place, "left")
     other = Room(QUEUE, hands.store, clock=hands.clock)
+    redis: Any = hands.redis
     await other.delete()
-    before = sorted([each async for each in hands.redis.scan_iter()])
+    before = sorted([each async for each in redis.scan_iter()])
     request = JoinRequest(key="late", secret="late")
     assert await hands.room.join(request) == Refused("closed")
     assert await hands.room.enter(request) is None
@@ -104,7 +111,7 @@ async def test_nothing_of_a_deleted_room_comes_back_by_a_process_that_has_not_he
     await History(hands.room).note()
     with pytest.raises(NotFound, match="deleted"):
         await hands.control.pause()
-    assert sorted([each async for each in hands.redis.scan_iter()]) == before
+    assert sorted([each async for each in redis.scan_iter()]) == before
 
 
 async def test_two_who_make_the_same_room_make_it_once(house: House) -> None:
@@ -116,26 +123,26 @@ async def test_two_who_make_the_same_room_make_it_once(house: House) -> None:
     assert (seen.fields["invite_only"], seen.version) == ("1", 1)
 
 
-async def _missing(redis: Redis, keys: RoomKeys) -> None:
+async def _missing(redis: Any, keys: RoomKeys) -> None:
     await redis.delete(keys.meta)
 
 
-async def _garbled(redis: Redis, keys: RoomKeys) -> None:
+async def _garbled(redis: Any, keys: RoomKeys) -> None:
     await redis.hset(keys.meta, "max_active", "many")
 
 
-async def _mistyped(redis: Redis, keys: RoomKeys) -> None:
+async def _mistyped(redis: Any, keys: RoomKeys) -> None:
     await redis.delete(keys.positions)
     await redis.set(keys.positions, "x")
 
 
-async def _unplanned(redis: Redis, keys: RoomKeys) -> None:
+async def _unplanned(redis: Any, keys: RoomKeys) -> None:
     await redis.hset(keys.schedule, "event", "{")
 
 
 @pytest.mark.parametrize("broken", [_missing, _garbled, _mistyped, _unplanned])
 async def test_what_is_wrong_with_one_room_does_not_concern_the_others(
-    redis: Redis, redis_url: str, house: House, broken: Any
+    redis: Any, redis_url: str, house: House, broken: Any
 ) -> None:
     """A loop over rooms never ends because of one of them, whichever it is."""
     names = ("aa", "mm", "zz")
@@ -170,7 +177,7 @@ async def test_a_store_that_is_away_is_not_the_fault_of_a_room(house: House) -> 
 
 
 async def test_a_room_that_is_listed_and_has_no_settings_can_be_made_or_deleted(
-    redis: Redis, house: House
+    redis: Any, house: House
 ) -> None:
     admin = await house.operator()
     for name in ("made", "gone"):

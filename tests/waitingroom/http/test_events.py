@@ -2,8 +2,13 @@
 
 from typing import Any
 
+import msgspec
+import pytest
+
 from tests.waitingroom.http.hands import QUEUE, House
+from waystation.core import codec
 from waystation.waitingroom.http.bodies import rfc3339
+from waystation.waitingroom.operating.schedule import Schedule
 from waystation.waitingroom.running.maintenance import RoomMaintenance
 
 ROOT = f"/api/v1/admin/queues/{QUEUE}"
@@ -74,3 +79,43 @@ async def test_an_event_that_cannot_be_is_refused(house: House) -> None:
         assert (await admin.post(f"{ROOT}/events", {**good, **wrong})).status_code == status
     operator = await house.operator("operator")
     assert (await operator.post(f"{ROOT}/events", good)).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"new_users_per_minute": 600},
+        {"total_active_users": 70},
+        {"max_active_users": 70},
+        {"admission_rate": 10.0},
+        {"claim_window_s": 60},
+        {"status": "active"},
+        {"queueing_method": "fifo"},
+        {"lane_weights": [1, 2, 4, 8]},
+        {"strict_lanes": False},
+        {"invite_only": False},
+        {"pow_bits": 4},
+        {"page_status": 200},
+        {"return_hosts": ["shop.example"]},
+    ],
+)
+async def test_what_an_event_names_counts_when_it_begins_whatever_it_was_when_planned(
+    house: House, asked: dict[str, Any]
+) -> None:
+    admin = await house.operator()
+    assert (await admin.http.patch(ROOT, json=asked)).status_code == 200
+    wanted = (await admin.get(ROOT)).json()["settings"]
+    planned = {"settings": asked, **await _times(house, 600, 1200)}
+    id = (await admin.post(f"{ROOT}/events", planned)).json()["id"]
+    [event] = await Schedule(house.room).planned()
+    assert event.changes
+    await house.room.store.ask(
+        "HSET",
+        house.room.store.keys.schedule,
+        id,
+        codec.encode(msgspec.structs.replace(event, starts_ms=(await house.room.state()).now_ms)),
+    )
+    house.room.store.forget_state()
+    await house.room.store.write(dict.fromkeys(event.changes, ""))
+    await Schedule(house.room).keep()
+    assert (await admin.get(ROOT)).json()["settings"] == wanted

@@ -1,10 +1,15 @@
 """Keys change while people wait and shop, and nobody notices."""
 
 import asyncio
+import os
 import stat
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import QUEUE, House
@@ -12,7 +17,7 @@ from waystation.core.clock import HandClock
 from waystation.core.errors import WrongState
 from waystation.waitingroom.http.app import App
 from waystation.waitingroom.signing.keyfile import ANNOUNCED_S, LIFE_S, KeyFile
-from waystation.waitingroom.signing.tokens import Kind
+from waystation.waitingroom.signing.tokens import KINDS, LEEWAY_S, Keyring, Kind
 
 KEYS = "/api/v1/admin/keys"
 
@@ -41,7 +46,7 @@ def test_a_key_is_announced_before_it_signs_and_counts_after(tmp_path: Path) -> 
     assert changed.ids(Kind.SESSION) == after
     assert other.changed() is None
     last = file.retire(Kind.SESSION, now_s=now_s + LIFE_S[Kind.SESSION])
-    assert last.ids(Kind.SESSION)[2] is None
+    assert len(last.ids(Kind.SESSION)) == 2
     assert last.ids(Kind.QUEUE) == changed.ids(Kind.QUEUE)
 
 
@@ -53,7 +58,55 @@ async def test_many_changes_at_once_are_made_one_after_the_other(tmp_path: Path)
         for kind in Kind
     ]
     await asyncio.gather(*rotate)
-    assert all(file.read().ids(kind)[2] for kind in Kind)
+    assert all(len(file.read().ids(kind)) == 3 for kind in Kind)
+    assert sorted(os.listdir(tmp_path)) == ["keys.json", "keys.lock"]
+
+
+def _signed(keys: Keyring, kind: Kind, now_s: int) -> str:
+    """A token that lives as long as one of its kind may."""
+    said: dict[str, Any] = {"iss": "w", "aud": "shop", "iat": now_s, "jti": "a", "owner": "o"}
+    more = {"key": "k", "sub": "s", "exp": now_s + LIFE_S[kind]}
+    return keys.sign(msgspec.convert(said | more, KINDS[kind]))
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+@given(pauses=st.lists(st.integers(ANNOUNCED_S, 400 * 86_400), min_size=1, max_size=6))
+@settings(max_examples=15, deadline=None, database=None)
+def test_a_token_counts_as_long_as_it_lives_however_often_keys_change(
+    tmp_path_factory: pytest.TempPathFactory, kind: Kind, pauses: list[int]
+) -> None:
+    file = KeyFile(tmp_path_factory.mktemp("keys") / "keys.json")
+    keys, now_s = file.read(), 1_700_000_000
+    given, changes = list[tuple[int, str]](), list[int]()
+    for pause in pauses:
+        given.append((now_s, _signed(keys, kind, now_s)))
+        now_s += pause
+        keys = file.rotate(kind, now_s=now_s)
+        alive = [token for since, token in given if now_s < since + LIFE_S[kind]]
+        for token in alive:
+            keys.verify(token, KINDS[kind], audience="shop", issuer="w", now_ms=now_s * 1000)
+        # No key is kept for tokens that are all dead.
+        changes.append(now_s)
+        live = [at for at in changes if now_s - at < LIFE_S[kind] + LEEWAY_S]
+        assert len(keys.ids(kind)) == 2 + len(live)
+
+
+def test_a_change_that_fails_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = KeyFile(tmp_path / "keys.json")
+    before = file.read().to_json()
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", _no_room)
+        with pytest.raises(OSError, match="no room"):
+            file.rotate(Kind.QUEUE, now_s=1_700_000_000)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["keys.json", "keys.lock"]
+    assert file.read().to_json() == before
+    file.rotate(Kind.QUEUE, now_s=1_700_000_000)
+
+
+def _no_room(_: int) -> None:
+    raise OSError("no room")
 
 
 async def test_whoever_waits_shops_or_is_invited_notices_no_change(

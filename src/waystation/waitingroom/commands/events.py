@@ -9,9 +9,10 @@ import typer
 
 from waystation.core.app.commands import AsJson
 from waystation.waitingroom.commands.reach import Id, Noted, in_the_room, noted_in_the_room
+from waystation.waitingroom.http.admin.merging import named
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.operating.lottery import Lottery
-from waystation.waitingroom.operating.schedule import CURRENT, Schedule, ScheduledEvent, changes_of
+from waystation.waitingroom.operating.schedule import CURRENT, Schedule, ScheduledEvent
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.visitor import new_id
 
@@ -56,7 +57,7 @@ def plan(
             gathers_ms=None if gather is None else _millis(gather),
             by_lot=by_lot,
             witness=witness,
-            changes=changes_of(options, options.with_settings(settings)),
+            changes=named(options, settings),
         )
         await Schedule(room).plan(event)
         return Noted(result=event.id, after=msgspec.to_builtins(event))

@@ -148,15 +148,36 @@ def wait(state: RoomState, status: VisitorStatus) -> Wait | None:
                 if state.runs and rate > 0
                 else None
             )
-        case Prequeued(starts_ms=starts_ms, early=early):
-            if starts_ms is None or state.rate <= 0:
-                return None
-            start_s = max(0.0, (starts_ms - state.now_ms) / 1000)
-            # The draw has not happened yet.
-            drawn = _any_place(early, state.rate, model_of(state).theta)
-            return Wait(p10=start_s + drawn.p10, p50=start_s + drawn.p50, p90=start_s + drawn.p90)
+        case Prequeued():
+            return _before_opening(state, status)
         case _:
             return None
+
+
+def _before_opening(state: RoomState, status: Prequeued) -> Wait | None:
+    """The time until the opening, and the wait that somebody will have in line then."""
+    opened = _opened(state)
+    seen = forecast(opened, status.lane)
+    if status.starts_ms is None or seen is None:
+        return None
+    start_s = max(0.0, (status.starts_ms - state.now_ms) / 1000)
+    first = sum(state.lanes) + 1 + seen.before
+    if state.fields.get("commitment"):
+        # The draw has not happened yet: any place from the first to the last is as likely.
+        p10, p50, p90 = (
+            seen.spread.wait(max(1.0, first + share * status.early)) for share in (0.1, 0.5, 0.9)
+        )
+    else:
+        p10 = p50 = p90 = seen.spread.wait(max(1.0, first + status.ahead))
+    return Wait(p10=start_s + p10.p10, p50=start_s + p50.p50, p90=start_s + p90.p90)
+
+
+@lru_cache(maxsize=64)
+def _opened(state: RoomState) -> RoomState:
+    """The room as it will be when those who came early stand in line."""
+    normal, *upper = state.lanes
+    lanes = (normal + state.early, *upper)
+    return msgspec.structs.replace(state, phase="open", lanes=lanes, early=0, flow=None)
 
 
 def _any_place(people: int, rate: float, theta: float) -> Wait:

@@ -82,8 +82,8 @@ class Seal:
     def of(cls, keyring: Keyring) -> Self:
         """The seal that belongs to a keyring; it turns with the keys of the queue tickets."""
         ring = json.loads(keyring.to_json())[Kind.QUEUE]
-        names = ("current", "previous", "next")
-        return cls([ring[name]["k"].encode() for name in names if name in ring])
+        keys = (ring["current"], *ring["previous"], ring["next"])
+        return cls([key["k"].encode() for key in keys])
 
     def stamp(self, text: str) -> str:
         """A mark that only this installation can make."""

@@ -3,10 +3,9 @@
 import asyncio
 import math
 import time
-from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import ProxyHandler, Request, build_opener
 
+import httpx2
 import msgspec
 
 from waystation.core import codec
@@ -24,8 +23,6 @@ CALM = 0.8
 """Below this share of the target the rate may rise again."""
 PATIENCE_S = 10.0
 LARGEST = 4_000_000
-_DIRECT = build_opener(ProxyHandler({}))
-"""What lies behind the room is reached without the proxy that leads outside."""
 
 
 class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +83,10 @@ class Following:
             return False
         if state.now_ms - int(state.fields.get("follow_us", 0)) / 1000 < SETTLES_S * 1000:
             return False
-        reading = await asyncio.to_thread(look, options)
+        # Following never goes below `least`: a rate of nothing was set by somebody who meant it.
+        if state.options.admission_rate <= 0:
+            return False
+        reading = await look(options)
         rate = next_rate(options, state.rate, reading)
         if math.isclose(rate, state.rate, rel_tol=1e-6):
             return False
@@ -113,22 +113,34 @@ def next_rate(options: FollowOptions, rate: float, reading: Reading) -> float:
     return min(options.most, max(options.least, rate * factor))
 
 
-def look(options: FollowOptions) -> Reading:
+async def look(options: FollowOptions, *, patience_s: float = PATIENCE_S) -> Reading:
     """Time the page, or read the metric."""
     began = time.monotonic()
     try:
-        request = Request(options.url, headers={"User-Agent": "waystation"})  # noqa: S310
-        with _DIRECT.open(request, timeout=PATIENCE_S) as answer:
-            text = answer.read(LARGEST).decode("utf-8", "replace")
-    except HTTPError as error:
-        error.close()
-        return Reading(None, f"the site answered {error.code}")
-    except (OSError, ValueError):
+        # For the whole answer: a site that sends a byte now and then is not well.
+        async with asyncio.timeout(patience_s):
+            status, text = await _answer(options.url)
+    except (OSError, ValueError, httpx2.HTTPError, httpx2.InvalidURL):
         return Reading(None, "the site did not answer")
+    if status >= 400:
+        return Reading(None, f"the site answered {status}")
     if options.series:
         return _metric(text, options.series)
     took_s = time.monotonic() - began
     return Reading(took_s, f"the site took {took_s:.2g} s")
+
+
+async def _answer(url: str) -> tuple[int, str]:
+    # What lies behind the room is reached without the proxy that leads outside.
+    client = httpx2.AsyncClient(trust_env=False, follow_redirects=True)
+    asked = client.stream("GET", url, headers={"User-Agent": "waystation"})
+    async with client, asked as answer:
+        text = bytearray()
+        async for part in answer.aiter_bytes():
+            text += part
+            if len(text) > LARGEST:
+                break
+        return answer.status_code, text[:LARGEST].decode("utf-8", "replace")
 
 
 def _metric(text: str, series: str) -> Reading:

@@ -14,7 +14,6 @@ from waystation.core import codec
 from waystation.core.errors import InvalidOption, NotFound, WrongState
 from waystation.waitingroom.operating.control import LATEST_MS
 from waystation.waitingroom.operating.lottery import Lottery, checked_witness
-from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.state import RoomState
@@ -150,9 +149,3 @@ class Schedule:
 
     async def _ask(self, verb: str, *parts: Any) -> Any:
         return await self._room.store.ask(verb, self._room.store.keys.schedule, *parts)
-
-
-def changes_of(options: RoomOptions, changed: RoomOptions) -> dict[str, str]:
-    """The fields of `meta` that are different."""
-    before = options.to_fields()
-    return {name: value for name, value in changed.to_fields().items() if before[name] != value}

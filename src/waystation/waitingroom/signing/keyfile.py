@@ -8,19 +8,20 @@ import fcntl
 import json
 import os
 import random
+import tempfile
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from waystation.core.errors import WrongState
-from waystation.waitingroom.signing.tokens import Keyring, Kind
+from waystation.waitingroom.signing.tokens import LEEWAY_S, Keyring, Kind
 
 ANNOUNCED_S = 600
 """How long a key is shown to connectors before it may be used; they look every five minutes."""
 LIFE_S = {Kind.ENQUEUE: 366 * 86_400, Kind.QUEUE: 86_400, Kind.SESSION: 86_400}
 """How long a token of each kind may count."""
-_WHEN = "rotated_at"
+_WHEN, _REPLACED = "rotated_at", "replaced_at"
 
 
 class KeyFile:
@@ -47,33 +48,38 @@ class KeyFile:
         return {kind: int(kept.get(kind.value, 0)) for kind in Kind}
 
     def rotate(self, kind: Kind, *, now_s: int, emergency: bool = False) -> Keyring:
-        """Sign with the key that was announced; the one so far goes on counting."""
-        return self._change(
-            kind,
-            lambda keys: keys.rotate(kind, random.SystemRandom()),
-            now_s=now_s,
-            least_s=0 if emergency else ANNOUNCED_S,
-            rotated=True,
-        )
+        """Sign with the key that was announced; each before counts as long as its tokens live."""
+
+        def rotated(keys: Keyring, kept: dict[str, Any]) -> None:
+            _, current, *before = keys.ids(kind)
+            known: dict[str, int] = kept.get(_REPLACED, {})
+            replaced = {**{id: known.get(id, now_s) for id in before}, current: now_s}
+            over = {id for id in before if now_s - replaced[id] >= LIFE_S[kind] + LEEWAY_S}
+            keys.rotate(kind, random.SystemRandom())
+            keys.retire(kind, over)
+            others = {**known, **replaced}
+            kept[_REPLACED] = {id: at for id, at in others.items() if id not in over}
+            kept[_WHEN] = {**kept.get(_WHEN, {}), kind.value: now_s}
+
+        least_s = 0 if emergency else ANNOUNCED_S
+        return self._change(kind, rotated, now_s=now_s, least_s=least_s)
 
     def retire(self, kind: Kind, *, now_s: int, emergency: bool = False) -> Keyring:
-        """Let what the key before has signed count no longer."""
-        return self._change(
-            kind,
-            lambda keys: keys.retire(kind),
-            now_s=now_s,
-            least_s=0 if emergency else LIFE_S[kind],
-            rotated=False,
-        )
+        """Let what the keys before have signed count no longer."""
+
+        def retired(keys: Keyring, _: dict[str, Any]) -> None:
+            keys.retire(kind)
+
+        least_s = 0 if emergency else LIFE_S[kind]
+        return self._change(kind, retired, now_s=now_s, least_s=least_s)
 
     def _change(
         self,
         kind: Kind,
-        step: Callable[[Keyring], None],
+        step: Callable[[Keyring, dict[str, Any]], None],
         *,
         now_s: int,
         least_s: int,
-        rotated: bool,
     ) -> Keyring:
         with self._locked():
             kept: dict[str, Any] = json.loads(self.path.read_bytes())
@@ -84,10 +90,8 @@ class KeyFile:
                     f"the last change was {age} s ago; the next may be {least_s} s after it"
                 )
             keys = Keyring.from_json(json.dumps(kept))
-            step(keys)
-            if rotated:
-                when[kind.value] = now_s
-            self._replace(json.dumps({**json.loads(keys.to_json()), _WHEN: when}))
+            step(keys, kept)
+            self._replace(json.dumps({**kept, **json.loads(keys.to_json())}))
         return self.read()
 
     @contextmanager
@@ -111,12 +115,17 @@ class KeyFile:
         self._aside(text).replace(self.path)
 
     def _aside(self, text: str) -> Path:
-        aside = self.path.with_suffix(f".{os.getpid()}")
-        made = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(made, "w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+        # Named by chance: in containers on one volume every process has the same number.
+        made, name = tempfile.mkstemp(dir=self.path.parent, prefix=f"{self.path.stem}.")
+        aside = Path(name)
+        try:
+            with os.fdopen(made, "w") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:
+            aside.unlink()
+            raise
         return aside
 
     def _mark(self) -> tuple[int, int]:

@@ -7,7 +7,7 @@ its key, never its algorithm: what the header says about that only has to agree 
 import json
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from enum import StrEnum
 from typing import Any, NoReturn, Self, TypeVar, cast
 
@@ -90,15 +90,13 @@ SIGNED_WITH: Mapping[Kind, type[SigningKey]] = {
 
 
 class Ring:
-    """The keys of one kind: the one in use, the one to come and the one before."""
+    """The keys of one kind: the one in use, the one to come and those before, the last first."""
 
-    def __init__(
-        self, next: SigningKey, current: SigningKey, previous: SigningKey | None = None
-    ) -> None:
+    def __init__(self, next: SigningKey, current: SigningKey, *previous: SigningKey) -> None:
         self.next = next
         self.current = current
         self.previous = previous
-        self.by_id = {key.id: key for key in (next, current, previous) if key is not None}
+        self.by_id = {key.id: key for key in (next, current, *previous)}
         self._heads: dict[Kind, bytes] = {}
 
     def head(self, kind: Kind) -> bytes:
@@ -111,11 +109,27 @@ class Ring:
 
     def rotated(self, bits: Bits) -> "Ring":
         """The next key in use, and a new one announced."""
-        return Ring(type(self.next).generate(bits), self.next, self.current)
+        return Ring(type(self.next).generate(bits), self.next, self.current, *self.previous)
 
-    def retired(self) -> "Ring":
-        """The same without the key before."""
-        return Ring(self.next, self.current)
+    def retired(self, ids: Container[str] | None = None) -> "Ring":
+        """The same without these keys before; without all of them when none are named."""
+        kept = () if ids is None else tuple(k for k in self.previous if k.id not in ids)
+        return Ring(self.next, self.current, *kept)
+
+    def written(self) -> dict[str, Any]:
+        """All keys, private ones included."""
+        return {
+            "next": self.next.written(private=True),
+            "current": self.current.written(private=True),
+            "previous": [key.written(private=True) for key in self.previous],
+        }
+
+    @classmethod
+    def read(cls, kept: Mapping[str, Any], made: type[SigningKey]) -> Self:
+        """Read what `written` gave; one key before may stand there alone."""
+        before: Any = kept.get("previous", [])
+        previous = cast("list[Any]", before if isinstance(before, list) else [before])
+        return cls(*(made.read(key) for key in (kept["next"], kept["current"], *previous)))
 
 
 class Keyring:
@@ -139,39 +153,27 @@ class Keyring:
         """Read what `to_json` wrote."""
         try:
             kept = cast("dict[str, dict[str, Any]]", json.loads(text))
-            rings = {
-                kind: Ring(**{name: made.read(key) for name, key in kept[kind].items()})
-                for kind, made in SIGNED_WITH.items()
-            }
+            rings = {kind: Ring.read(kept[kind], made) for kind, made in SIGNED_WITH.items()}
         except (ValueError, KeyError, TypeError, AttributeError, JoseError) as error:
             raise InvalidInput(f"these are not the keys of a waiting room: {error}") from None
         return cls(rings)
 
     def to_json(self) -> str:
         """Everything, private keys included: for a secret store, never for a log."""
-        return json.dumps(
-            {
-                kind.value: {
-                    name: key.written(private=True)
-                    for name in ("next", "current", "previous")
-                    if (key := getattr(ring, name)) is not None
-                }
-                for kind, ring in self._rings.items()
-            }
-        )
+        return json.dumps({kind.value: ring.written() for kind, ring in self._rings.items()})
 
     def rotate(self, kind: Kind, bits: Bits) -> None:
         """Use the key announced last; tokens signed with the one in use so far go on counting."""
         self._rings[kind] = self._rings[kind].rotated(bits)
 
-    def retire(self, kind: Kind) -> None:
-        """Let tokens of the key before count no longer."""
-        self._rings[kind] = self._rings[kind].retired()
+    def retire(self, kind: Kind, ids: Container[str] | None = None) -> None:
+        """Let tokens of these keys before count no longer; of all of them when none are named."""
+        self._rings[kind] = self._rings[kind].retired(ids)
 
-    def ids(self, kind: Kind) -> tuple[str, str, str | None]:
-        """The ids of the next, the current and the previous key of one kind."""
+    def ids(self, kind: Kind) -> tuple[str, ...]:
+        """The ids of the next, the current and the previous keys of one kind."""
         ring = self._rings[kind]
-        return ring.next.id, ring.current.id, ring.previous.id if ring.previous else None
+        return ring.next.id, ring.current.id, *(key.id for key in ring.previous)
 
     def jwks(self) -> dict[str, list[dict[str, Any]]]:
         """The public keys that connectors check sessions with, the one to come among them."""

@@ -11,9 +11,9 @@ from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import Answer, Request, answer
 from waystation.waitingroom.http.admin import bodies
 from waystation.waitingroom.http.admin.context import FAILS, MOST_BODY, ROOT, AdminContext
-from waystation.waitingroom.http.admin.merging import merged
+from waystation.waitingroom.http.admin.merging import named
 from waystation.waitingroom.http.bodies import rfc3339
-from waystation.waitingroom.operating.schedule import CURRENT, Schedule, ScheduledEvent, changes_of
+from waystation.waitingroom.operating.schedule import CURRENT, Schedule, ScheduledEvent
 from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.state import RoomState
 from waystation.waitingroom.visitor import new_id
@@ -45,7 +45,6 @@ class EventAdmin:
         room, who = await self._context.allowed(request, "admin")
         asked = await request.read(bodies.NewEvent, MOST_BODY)
         state = await room.state()
-        options, own = merged(state.options, asked.settings)
         gathers = asked.prequeue_start_time
         event = ScheduledEvent(
             id=new_id(random.SystemRandom()),
@@ -55,7 +54,7 @@ class EventAdmin:
             gathers_ms=None if gathers is None else _millis(gathers),
             by_lot=asked.shuffle_at_event_start,
             witness=asked.witness,
-            changes={**changes_of(state.options, options), **own},
+            changes=named(state.options, asked.settings),
         )
         schedule = Schedule(room)
         await schedule.plan(event)

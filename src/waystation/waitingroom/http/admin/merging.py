@@ -39,6 +39,15 @@ def merged(options: RoomOptions, asked: dict[str, Any]) -> tuple[RoomOptions, di
     return options.with_settings(plain), {name: _field(value) for name, value in own.items()}
 
 
+def named(options: RoomOptions, asked: dict[str, Any]) -> dict[str, str]:
+    """The fields of `meta` for all settings that were asked for, also those that change nothing."""
+    wanted, own = merged(options, asked)
+    fields = wanted.to_fields()
+    names = ("admission_rate" if each == "new_users_per_minute" else each for each in asked)
+    kept = (_SAME.get(each, each) for each in names)
+    return {**{name: fields[name] for name in kept if name in fields}, **own}
+
+
 def _number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidOption(f"wanted a number, got {value!r}")

@@ -51,7 +51,7 @@ class SigningKeyAdmin:
         scope="admin",
     )
     async def retire(self, request: Request) -> Answer:
-        """Retire the previous signing key."""
+        """Retire the previous signing keys."""
         return await self._change(request, "retire-key", KeyFile.retire)
 
     async def _change(self, request: Request, action: str, step: Callable[..., Keyring]) -> Answer:
@@ -75,8 +75,9 @@ class SigningKeyAdmin:
         when = {} if self._file is None else await asyncio.to_thread(self._file.rotated_at)
         listed = list[bodies.KeyIds]()
         for name, kind in _NAMES.items():
-            next, current, previous = self._tokens.keyring.ids(kind)
+            next, current, *before = self._tokens.keyring.ids(kind)
             rotated = rfc3339(when[kind] * 1000) if when.get(kind) else None
+            previous = before[0] if before else None
             listed.append(
                 bodies.KeyIds(
                     kind=name, next=next, current=current, previous=previous, rotated_at=rotated
