@@ -106,13 +106,7 @@ def redrive(
         if sandbox:
             _try(Store(url), sandboxed(planned, prefixes, to), options, sandbox)
             return
-        driver = Redrive(Store(url), planned, options, prefixes=prefixes, tell=_tell)
-        if driver.is_closed():
-            raise InvalidInput(
-                f"the redrive {planned.name} has added all its jobs. --as NAME starts another, "
-                "which adds every selected job, those that were added before as well"
-            )
-        _finish(driver.run())
+        _finish(Redrive(Store(url), planned, options, prefixes=prefixes, tell=_tell).run())
 
 
 def _try(store: Store, planned: Plan, options: RedriveOptions, sandbox: str) -> None:
@@ -152,6 +146,7 @@ def _finish(outcome: Outcome) -> None:
     typer.echo(
         f"{outcome.added:,} added, {outcome.completed:,} completed, "
         f"{outcome.failed:,} failed again, {outcome.open:,} open, {outcome.left:,} not added"
+        + (f", {outcome.gone:,} removed before they were judged" if outcome.gone else "")
     )
     for reason in outcome.reasons:
         typer.echo(f"  {reason}")

@@ -1,7 +1,8 @@
 """Driver of a redrive: a canary, then waves under a cap, and a stop when jobs fail again.
 
 Every job is added by one script together with its key, so a driver that was killed and starts again
-adds nothing twice; and its id follows from its key, so the driver knows what became of each.
+adds nothing twice; and its id follows from its key, so the driver knows what became of each. The
+keys stay as long as the redrive is remembered: any two starts of one name add each job once.
 """
 
 import time
@@ -11,17 +12,18 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from waystation.bullmq.redis.job_scripts import retry_job
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.prefixes import Prefixes
-from waystation.core.errors import InvalidOption
+from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.core.store import faults
 from waystation.pipeline.products.bullmq import BullmqEncoder
 from waystation.pipeline.redrive.plan import Plan, Planned
-from waystation.pipeline.sources.batch_writer import BatchWriter, batch_keys, receipt_of
+from waystation.pipeline.sources.batch_writer import BatchWriter, batch_keys
 from waystation.pipeline.sources.store import Store
 
 KEEP_MS = 7 * 86_400_000
-"""Milliseconds that a redrive which is not finished is remembered."""
+"""Milliseconds that a redrive is remembered after it last added a job."""
 DEFAULT = Prefixes()
 CHUNK = 200
 """Jobs that are added or looked at in one round trip."""
@@ -56,6 +58,8 @@ class Outcome(NamedTuple):
     """Jobs that were added, by this start and by earlier ones."""
     completed: int
     failed: int
+    gone: int
+    """Added jobs that somebody has removed: nobody knows how they ended."""
     open: int
     """Added jobs that have not ended."""
     left: int
@@ -93,7 +97,7 @@ class Redrive:
         self._keys = {each: prefixes.required(each) for each in set(map(self._queue, plan.jobs))}
         self._tell = tell
         self._states: dict[str, str] = {}
-        """Ids that were added: '' while open, else completed or failed."""
+        """Ids that were added: '' while open, else completed, failed or gone."""
         self._reasons: list[str] = []
 
     def run(self) -> Outcome:
@@ -109,6 +113,8 @@ class Redrive:
                 return self._outcome("the canary did not end in time; start again to go on")
             if self._failed > self._options.tolerate:
                 return self._outcome(f"{self._failed} of the canary failed again")
+            if gone := sum(self._states[each.id] == "gone" for each in canary):
+                return self._outcome(f"{gone} of the canary were removed before they were judged")
         return self._release([each for each in jobs if each.id not in self._states])
 
     def _release(self, jobs: list[Planned]) -> Outcome:
@@ -129,22 +135,10 @@ class Redrive:
                 return self._outcome(why, left=len(jobs))
             if not wave:
                 time.sleep(self._options.poll)
-        for queue in {self._queue(each) for each in self._plan.jobs}:
-            client = self._client(queue)
-            many = sum(self._queue(each) == queue for each in self._plan.jobs)
-            self._writer(queue).close(client, many)
         return self._outcome()
 
-    def is_closed(self) -> bool:
-        """Whether a redrive of this name has added all its jobs before."""
-        for queue in {self._queue(each) for each in self._plan.jobs}:
-            receipt = receipt_of(self._client(queue), *self._place(queue), self._plan.name)
-            if receipt is None or receipt.closed_at is None:
-                return False
-        return bool(self._plan.jobs)
-
     def _recall(self) -> None:
-        """Find out what earlier starts have added."""
+        """Find out what earlier starts have added; what had failed again is retried."""
         with faults.translated():
             for queue, jobs in self._by_queue(self._plan.jobs):
                 done = batch_keys(*self._place(queue), self._plan.name).done
@@ -157,11 +151,35 @@ class Redrive:
         if self._states:
             self._tell(f"{len(self._states):,} jobs were added by an earlier start")
         self._look()
+        if again := [each for each in self._plan.jobs if self._states.get(each.id) == "failed"]:
+            self._tell(f"{len(again):,} of them failed again, and are retried")
+            self._retry(again)
+
+    def _retry(self, jobs: Sequence[Planned]) -> None:
+        """Let jobs run once more that had failed when this start began."""
+        for job in jobs:
+            keys = self._keys[self._queue(job)]
+            retry_job.call_sync(
+                self._client(self._queue(job)),
+                keys,
+                base=keys.base,
+                id=job.id,
+                state="failed",
+                lifo=0,
+                forget=["atm"],
+            )
+            self._states[job.id] = ""
+        self._reasons.clear()
 
     def _add(self, jobs: Sequence[Planned]) -> None:
         for queue, mine in self._by_queue(jobs):
             rows = [{"key": each.key, **msgspec.structs.asdict(each)} for each in mine]
-            self._writer(queue).add(self._client(queue), rows, chunk=CHUNK)
+            added = self._writer(queue).add(self._client(queue), rows, chunk=CHUNK)
+            if added.rows != len(rows):
+                raise InvalidInput(
+                    f"the redrive {self._plan.name} is closed in {queue}, which has taken "
+                    f"{added.rows} of {len(rows)} jobs: --as NAME starts another"
+                )
             self._states |= dict.fromkeys((each.id for each in mine), "")
 
     def _wait(self, jobs: Sequence[Planned]) -> bool:
@@ -199,9 +217,11 @@ class Redrive:
             self._states[job.id] = "failed"
             if len(self._reasons) < 5:
                 self._reasons.append((reason or b"").decode("utf-8", "replace"))
-        elif completed is not None or not there:
-            # Failures are kept, so one that is gone has completed and was removed.
+        elif completed is not None:
             self._states[job.id] = "completed"
+        elif not there:
+            # Both ends are kept, so somebody has cleaned, drained or obliterated the queue.
+            self._states[job.id] = "gone"
 
     @property
     def _open(self) -> set[str]:
@@ -217,6 +237,7 @@ class Redrive:
             added=len(states),
             completed=states.count("completed"),
             failed=states.count("failed"),
+            gone=states.count("gone"),
             open=states.count(""),
             left=len(self._plan.jobs) - len(states) if left is None else left,
             stopped=stopped,

@@ -26,10 +26,10 @@ _NOT_AGAIN = (
     "de",
     "deduplication",
     "debounce",
-    # A failure must stay visible.
-    "removeOnFail",
 )
 """Options that belong to the first life of a job."""
+VISIBLE = {"removeOnFail": False, "removeOnComplete": {"age": 86_400}}
+"""Options by which the driver sees how a job ended, whatever the workers remove."""
 
 
 class Planned(msgspec.Struct, frozen=True):
@@ -119,8 +119,7 @@ def _own_name(queue: str, prefixes: Prefixes) -> str:
 
 def _tried_once(job: Planned, queue: str) -> Planned:
     given = msgspec.json.decode(job.options, type=dict[str, Any])
-    kept = {key: value for key, value in given.items() if key != "removeOnComplete"}
-    options = msgspec.json.encode({**kept, "attempts": 1}).decode()
+    options = msgspec.json.encode({**given, "removeOnComplete": False, "attempts": 1}).decode()
     return msgspec.structs.replace(job, queue=queue, options=options)
 
 
@@ -141,13 +140,14 @@ def _planned(row: Mapping[str, Any], name: str, sealer: Sealer) -> Planned | str
     except msgspec.MsgspecError:
         return "its options are no JSON"
     kept = {key: value for key, value in given.items() if key not in _NOT_AGAIN}
+    seen = VISIBLE if kept.get("removeOnComplete") is not False else {"removeOnFail": False}
     return Planned(
         queue=row["queue"],
         subject=row["subject"],
         id=f"redrive-{name}-{_digest(row)}",
         name=row["name"] or "unnamed",
         data=data,
-        options=msgspec.json.encode(kept).decode(),
+        options=msgspec.json.encode({**kept, **seen}).decode(),
         priority=row["priority"] or 0,
     )
 
