@@ -99,7 +99,7 @@ async def add(hands: Hands, queue: Queue) -> None:
     ]
     for wish in wishes:
         await hands.add(**wish)
-    parent = Parent("own", "bull:mail")
+    parent = Parent("own", hands.keys.qualified)
     await queue.add_many(
         [NewJob("send"), NewJob("send", {}, JobOptions(parent=parent, priority=1))]
     )
@@ -228,10 +228,10 @@ async def relate(hands: Hands, queue: Queue) -> None:
         await end(hands, Done(1))
         await flows.add(parent("again", child("early"), child("idle")))
         await flows.add(parent("unique", child("d")))
-        await hands.add(job_id="e", parent=Parent("unique", "bull:mail"))
+        await hands.add(job_id="e", parent=Parent("unique", hands.keys.qualified))
         await hands.end(await hands.claim_one(), Done(1))
         held = await hands.claim(9)
-        await hands.redis.sadd(hands.keys.of(held[0].id).dependencies, "bull:mail:f")
+        await hands.redis.sadd(hands.keys.of(held[0].id).dependencies, f"{hands.keys.base}f")
         await held[0].work.move_to_waiting_children()
         trimmed = hands.source(remove_on_fail=Keep(count=1))
         for name in ("g", "h"):

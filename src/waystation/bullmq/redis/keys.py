@@ -9,7 +9,12 @@ PREFIX = "bull"
 
 
 class QueueKeys(Keyspace, root="<prefix>:<name>"):
-    """The keys of one queue."""
+    """The keys of one queue.
+
+    A script that builds names of keys declares `absent`, too. While a cluster moves a slot, it
+    answers "try again" to whoever names several keys of which one is not there; otherwise it would
+    run the script where those are that it names, though others may be on the other node.
+    """
 
     id = String("id", "the last number given to a job")
     meta = Hash("meta", "events cap, version, paused, global concurrency and rate limit")
@@ -36,6 +41,9 @@ class QueueKeys(Keyspace, root="<prefix>:<name>"):
     metrics_completed_data = List("metrics:completed:data", "completed in each minute, newest left")
     metrics_failed = Hash("metrics:failed", "failed jobs: count, and the last minute")
     metrics_failed_data = List("metrics:failed:data", "failed in each minute, newest left")
+    absent = String(
+        "waystation:absent", "never there, so that a cluster runs no script on half a slot"
+    )
 
     def __init__(self, name: str, *, prefix: str = PREFIX) -> None:
         super().__init__(name, prefix=prefix)
@@ -72,3 +80,4 @@ class JobKeys(Keyspace, root="<prefix>:<name>:<id>"):
     ignored = Hash("failed", "reasons of failed children that do not fail the parent")
     output = Stream("output", "what the handler has emitted", ttl="7 days after the last part")
     unsuccessful = SortedSet("unsuccessful", "keys of failed children that fail the parent")
+    absent = String("waystation:absent", "never there, as the queue's own")

@@ -3,6 +3,7 @@
 --- The reply has an id for each job, or a number below zero that says why it was refused, or the id
 --- and the fields of the job that was there before.
 --- keys  id meta wait active prioritized delayed marker events pc paused completed failed
+--- keys  absent
 --- args  base now jobs...
 --- unchecked  all
 --- uses  now_ms store_job

@@ -3,7 +3,7 @@
 --- A job with `has_children` waits for them. The reply has an id for each job, with the fields
 --- of one that was there before;
 --- or, when nothing was added, a number below zero and the place of the job it is about.
---- keys  meta
+--- keys  meta absent
 --- args  now jobs...
 --- uses  now_ms queue_at events_cap has_other_parent insert_job read_parent release_parent
 --- uses  must_hold check_queue check_wants

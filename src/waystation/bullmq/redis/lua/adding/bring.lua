@@ -2,6 +2,7 @@
 --- the message is gone, -1 when there is a job with that id. Nothing is moved then.
 --- The keys of the other system are arguments, because this runs where they share a server with ours.
 --- keys  id meta wait active prioritized delayed marker events pc paused completed failed
+--- keys  absent
 --- args  base now holder message name data opts wants theirs...
 --- uses  now_ms must_hold check_message take_message insert_job events_cap
 local queue = {

@@ -3,7 +3,7 @@
 --- A worker that holds the job has lost its lock then, and learns so when it renews it. A job that has
 --- done steps runs once more, for them to be undone, and fails then.
 --- keys  wait paused active prioritized delayed completed failed waiting_children meta events marker pc
---- keys  stalled
+--- keys  stalled absent
 --- args  base now id reason keep
 --- uses  now_ms must_hold check_queue check_ties is_current_iteration drop_from_states file_finished
 --- uses  mark_ready events_cap enqueue_job

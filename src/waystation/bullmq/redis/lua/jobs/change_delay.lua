@@ -1,6 +1,6 @@
 --- Delay a delayed job anew, by milliseconds from now: 0, -1 when it is gone, -3 when it is not
 --- delayed.
---- keys  delayed marker meta events
+--- keys  delayed marker meta events absent
 --- args  base now id delay
 --- uses  now_ms push_delayed mark_delayed events_cap
 local job, due = base .. id, now_ms(now) + tonumber(delay)

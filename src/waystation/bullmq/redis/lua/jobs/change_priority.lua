@@ -1,5 +1,5 @@
 --- Give a job another priority, and its new place if it waits: 0, or -1 when it is gone.
---- keys  wait active prioritized marker meta pc paused
+--- keys  wait active prioritized marker meta pc paused absent
 --- args  base id priority lifo
 --- uses  push_prioritized mark_ready waiting_list
 local queue = {

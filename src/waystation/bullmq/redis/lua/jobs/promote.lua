@@ -1,5 +1,5 @@
 --- Make a delayed job ready to run now: 0, or -3 when it is not delayed.
---- keys  wait active prioritized delayed marker meta events pc paused
+--- keys  wait active prioritized delayed marker meta events pc paused absent
 --- args  base id
 --- uses  push_prioritized mark_ready waiting_list
 local queue = {

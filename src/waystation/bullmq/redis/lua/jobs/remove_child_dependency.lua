@@ -1,5 +1,5 @@
 --- Release a parent from waiting for a child; 1 when done, 0 when it did not wait, or an error code.
---- keys  job
+--- keys  job absent
 --- args  base now
 --- uses  now_ms check_parent leave_parent
 if redis.call('EXISTS', job) == 0 then return -1 end

@@ -1,6 +1,7 @@
 --- Remove a job with all that is kept about it: 1, or 0 when a worker holds it or one of its
 --- children, -3 when it is not in `state` ('' for any), or -8 when it keeps its scheduler going.
 --- keys  wait paused active prioritized delayed completed failed waiting_children meta events marker
+--- keys  absent
 --- args  base now id with_children by state
 --- uses  now_ms is_in_state is_current_iteration is_locked check_tree remove_tree
 local queue = {

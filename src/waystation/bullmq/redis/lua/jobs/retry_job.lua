@@ -1,5 +1,5 @@
 --- Run a finished job again: 0, -1 when it is gone, -3 when it is not in that state.
---- keys  wait active prioritized completed failed marker meta events pc paused
+--- keys  wait active prioritized completed failed marker meta events pc paused absent
 --- args  base id state lifo forget...
 --- uses  forget_steps push_prioritized mark_ready waiting_list check_parent return_to_parent events_cap
 local queue = {

@@ -1,5 +1,5 @@
 --- Store a job's progress and emit `progress`: 0, or -1 when it is gone.
---- keys  meta events
+--- keys  meta events absent
 --- args  base id progress
 --- uses  events_cap
 local job = base .. id

@@ -2,7 +2,7 @@
 --- -2 when jobs are active and may not be taken from their workers.
 --- keys  wait paused active prioritized delayed completed failed waiting_children meta events marker
 --- keys  id pc stalled stalled_check limiter paused_schedulers
---- keys  metrics_completed metrics_completed_data metrics_failed metrics_failed_data
+--- keys  metrics_completed metrics_completed_data metrics_failed metrics_failed_data absent
 --- args  base now most force
 --- unchecked  events marker id pc stalled_check limiter
 --- unchecked  metrics_completed metrics_completed_data metrics_failed metrics_failed_data

@@ -1,5 +1,5 @@
 --- How a job has ended: completed and its result, failed and its reason, open, or missing.
---- keys  completed failed
+--- keys  completed failed absent
 --- args  base id
 local job = base .. id
 if redis.call('ZSCORE', completed, id) then

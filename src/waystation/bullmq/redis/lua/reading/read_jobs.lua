@@ -1,4 +1,5 @@
 --- The fields of jobs, each a flat list that is empty when the job is gone.
+--- keys  meta absent
 --- args  base ids...
 local jobs = {}
 for place = ids, #ARGV do

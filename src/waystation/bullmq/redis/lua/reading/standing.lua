@@ -3,6 +3,7 @@
 --- long that lasts, when it is due, the rules of the queue (paused, concurrency, max), what its rate
 --- limit has counted and how long that lasts, and how many jobs are active and wait.
 --- keys  completed failed delayed prioritized active wait paused waiting_children meta limiter
+--- keys  absent
 --- args  base now id
 --- uses  now_ms stored_fields
 local state, place, due = 'unknown', -1, false

@@ -1,5 +1,5 @@
 --- Renew locks by their ids and tokens; the reply has the places, from 1, of those that are lost.
---- keys  stalled
+--- keys  stalled absent
 --- args  base lease_ms locks...
 local lost = {}
 for at = locks, #ARGV, 2 do

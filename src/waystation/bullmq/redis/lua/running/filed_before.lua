@@ -2,7 +2,7 @@
 --- Each is its kind and id, then the attempts, pickups and stalls that its worker knew of. The reply
 --- has for each: when the job finished, 1 when it goes on, 0 when the outcome was not filed, and
 --- nothing when the job is gone.
---- keys  active
+--- keys  active absent
 --- args  base outcomes...
 local replies = {}
 for at = outcomes, #ARGV, 5 do

@@ -1,6 +1,6 @@
 --- Find the jobs that were claimed under these tokens, for a worker whose answer was lost.
 --- The reply has an id, a token and the fields of each.
---- keys  active
+--- keys  active absent
 --- args  base tokens...
 local ours = {}
 for at = tokens, #ARGV do ours[ARGV[at]] = true end

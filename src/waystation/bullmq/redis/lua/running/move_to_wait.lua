@@ -1,6 +1,6 @@
 --- Put the job that a worker holds back at the head of its queue; the attempt does not count.
 --- The reply is how long the rate limit still binds, in milliseconds, or why the job stays.
---- keys  wait active prioritized marker meta events stalled limiter paused
+--- keys  wait active prioritized marker meta events stalled limiter paused absent
 --- args  base id token
 --- uses  take_back mark_ready waiting_list events_cap
 local queue = {

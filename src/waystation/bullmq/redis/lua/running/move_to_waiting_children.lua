@@ -1,6 +1,6 @@
 --- Leave a job that its worker holds to wait for one of its children, or for all.
 --- 0 when it waits now, 1 when there is nothing to wait for, below zero why not.
---- keys  active waiting_children stalled events
+--- keys  active waiting_children stalled events absent
 --- args  base id token child now
 --- uses  now_ms take_back
 local job = base .. id

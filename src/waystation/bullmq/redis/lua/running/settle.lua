@@ -3,7 +3,7 @@
 --- failed reason stacktrace keep attempts; retry reason stacktrace delay lifo; returned nothing;
 --- limited nothing: returned, and no job is claimed while the limit of the queue lasts.
 --- keys  wait active prioritized delayed marker meta events pc stalled limiter completed failed
---- keys  paused metrics_completed metrics_failed
+--- keys  paused metrics_completed metrics_failed absent
 --- args  base now token lease_ms want worker max duration metrics outcomes...
 --- unchecked  all
 --- uses  claim_jobs

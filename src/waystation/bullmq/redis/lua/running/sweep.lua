@@ -2,6 +2,7 @@
 --- ago, or all when that is ''; but no job that a worker holds, nor the next one of a scheduler.
 --- Looks at up to `most` ids after the first `skip`; replies which it removed and how many it spared.
 --- keys  wait paused active prioritized delayed completed failed waiting_children meta events marker
+--- keys  absent
 --- args  base now state grace most skip emit
 --- uses  now_ms makes_room is_current_iteration field_of check_ancestors erase_job
 local queue = {

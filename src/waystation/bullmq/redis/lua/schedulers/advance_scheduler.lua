@@ -1,7 +1,7 @@
 --- Make a scheduler's next job, if `job` is still the one that keeps it going.
 --- `slot` is when a calendar says, '' for one that counts. The reply is the next job's id, '' when
 --- this one keeps nothing going or the end has come, and -10 when the slot is taken.
---- keys  meta wait paused active prioritized delayed marker events pc
+--- keys  meta wait paused active prioritized delayed marker events pc absent
 --- args  base now scheduler job slot opts id priority lifo deduplication
 --- uses  now_ms next_slot free_slot insert_iteration
 local schedulers = base .. 'repeat'

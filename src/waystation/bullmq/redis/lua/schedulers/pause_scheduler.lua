@@ -1,7 +1,7 @@
 --- Stop a scheduler from making jobs; its record stays, and its next job goes as long as that waits
 --- for its time. The reply is 1, 0 when it is paused already, -1 when there is none, and -3 for one
 --- of BullMQ 5's repeatable jobs.
---- keys  delayed events paused_schedulers
+--- keys  delayed events paused_schedulers absent
 --- args  base now scheduler by
 --- uses  now_ms forget_job field_of
 local schedulers = base .. 'repeat'

@@ -1,5 +1,5 @@
 --- Remove a scheduler, with its next job as long as that waits for its time; 1, or 0 if there is none.
---- keys  delayed events paused_schedulers
+--- keys  delayed events paused_schedulers absent
 --- args  base scheduler
 --- uses  forget_job
 local schedulers = base .. 'repeat'

@@ -1,7 +1,7 @@
 --- Let a paused scheduler make jobs again. `slot` is when a calendar says, '' for one that counts.
 --- The reply is the next job's id, '' when it is not paused, and below zero why not: -4 its end has
 --- come, -10 the slot is taken.
---- keys  meta wait paused active prioritized delayed marker events pc paused_schedulers
+--- keys  meta wait paused active prioritized delayed marker events pc paused_schedulers absent
 --- args  base now scheduler slot opts id priority lifo deduplication
 --- uses  now_ms next_slot free_slot insert_iteration
 local schedulers = base .. 'repeat'

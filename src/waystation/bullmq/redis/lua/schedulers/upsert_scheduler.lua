@@ -3,7 +3,7 @@
 --- `fields` are those of the record; `slot` is when a calendar says, '' for one that counts.
 --- The reply is the job's id, '' while it is paused, or below zero why not: -10 the slot is taken, -11
 --- all slots are.
---- keys  meta wait paused active prioritized delayed marker events pc paused_schedulers
+--- keys  meta wait paused active prioritized delayed marker events pc paused_schedulers absent
 --- args  base now scheduler slot every offset start_date name data opts id priority lifo
 --- args  deduplication fields...
 --- uses  now_ms events_cap next_slot free_slot insert_iteration forget_job

@@ -1,7 +1,7 @@
 --- Let a job that a worker holds wait until it is due or signalled; it holds no worker meanwhile.
 --- The reply is 0 when it waits now, 1 and the signal that has come, 2 when the wait is over; or an
 --- error code. A wait without an end is looked at again after `wait_ms`.
---- keys  active delayed marker meta events stalled
+--- keys  active delayed marker meta events stalled absent
 --- args  base now id token step signal due_ms wait_ms endless
 --- uses  now_ms must_hold take_back push_delayed mark_delayed events_cap
 local queue = { base = base, active = active, stalled = stalled, delayed = delayed, marker = marker }

@@ -1,6 +1,6 @@
 --- Remember what a step of a job returned, unless it is remembered already.
 --- The reply has 0 and what is remembered, or an error code.
---- keys  meta events
+--- keys  meta events absent
 --- args  base id token step value
 --- uses  must_hold events_cap
 local job = base .. id

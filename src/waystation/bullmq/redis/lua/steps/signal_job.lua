@@ -1,6 +1,6 @@
 --- Send a signal to a job, which waits for it or will: 1, 0 when it has ended, -1 when it is gone.
 --- The same call made again counts once.
---- keys  wait paused active prioritized delayed completed failed marker meta events pc
+--- keys  wait paused active prioritized delayed completed failed marker meta events pc absent
 --- args  base now id signal call data
 --- uses  now_ms must_hold enqueue_job events_cap
 local queue = {
