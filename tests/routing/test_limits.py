@@ -42,6 +42,7 @@ async def test_every_end_of_a_claim_gives_its_place_back(hands: Hands, end: str)
             await hands.settle(source, claim, Returned())
         case "cancelled":
             await hands.queue.cancel(id)
+            assert await hands.settle(source, claim)
         case _:
             await hands.lapse()
 

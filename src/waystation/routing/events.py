@@ -64,10 +64,8 @@ async def follow(store: Store, keys: RoutingKeys, after: str) -> AsyncGenerator[
         await redis.aclose()
 
 
-async def newest_id(store: Store, keys: RoutingKeys) -> str:
-    """The id of the newest event; `0-0` when there is none."""
+async def newest_id(store: Store, stream: str) -> str:
+    """The id of the newest entry of a stream; `0-0` when there is none."""
     with faults.translated():
-        newest: Any = await store.hot.execute_command(
-            "XREVRANGE", keys.events, "+", "-", "COUNT", 1
-        )
+        newest: Any = await store.hot.execute_command("XREVRANGE", stream, "+", "-", "COUNT", 1)
     return newest[0][0].decode() if newest else "0-0"

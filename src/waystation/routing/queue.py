@@ -242,7 +242,7 @@ class Queue(StoreClient):
 
     async def _result_of(self, id: str) -> Any:
         store = await self._connected()
-        newest, looked = await events.newest_id(store, self.keys), time.monotonic()
+        newest, looked = await events.newest_id(store, self.keys.events), time.monotonic()
         if ended := await self._ended(id):
             return ended.data
         async with aclosing(events.follow(store, self.keys, newest)) as following:
@@ -258,8 +258,8 @@ class Queue(StoreClient):
     async def cancel(self, *ids: str, by: str = "") -> int:
         """Stop jobs that have not ended, running ones too; how many there were.
 
-        The worker of a running job notices it when it next renews its lease. `by` names whoever
-        cancels them in the event.
+        The worker of a running job is told at once and stops its handler, which keeps its place
+        under a limit until it has ended. `by` names whoever cancels them in the event.
         """
         error = CancelledByCaller("the job was cancelled")
         client, stopped = (await self._connected()).hot, 0
@@ -334,7 +334,7 @@ class Queue(StoreClient):
         """
         store = await self._connected()
         if after is None:
-            after = await events.newest_id(store, self.keys)
+            after = await events.newest_id(store, self.keys.events)
         async with aclosing(events.follow(store, self.keys, after)) as following:
             async for event in following:
                 if event is not None:

@@ -24,6 +24,7 @@ from waystation.core.telemetry.traces import Traces
 from waystation.routing.job import Job
 from waystation.routing.redis.keys import NAMESPACE, RoutingKeys, checked_type
 from waystation.routing.registry import Profile
+from waystation.routing.source.cancellations import heed_cancellations
 from waystation.routing.source.claims import ClaimOptions, RoutingSource
 from waystation.routing.upkeep import SchedulerOptions, share_scheduler
 
@@ -125,10 +126,11 @@ class Worker(BackgroundWorker[Job]):
         source = RoutingSource(store, self._keys, self._profile, claims)
         log = WorkLog(_about, server=str(store.address), line="routing", worker_id=self.name)
         worker = CoreWorker(source, self._handler, self._options, listener=self._listener, log=log)
-        if (scheduler := self._options.scheduler) is None:
-            return WorkerRuntime(worker, source)
-        share = partial(share_scheduler, store, self._keys.namespace, scheduler)
-        return WorkerRuntime(worker, source, background=[share])
+        place = store, self._keys.namespace
+        background = [partial(heed_cancellations, *place, worker)]
+        if (scheduler := self._options.scheduler) is not None:
+            background.append(partial(share_scheduler, *place, scheduler))
+        return WorkerRuntime(worker, source, background=background)
 
     async def _connect(self) -> Store:
         self._place = place_of(self._url)

@@ -98,6 +98,13 @@ async def limit(hands: Hands) -> None:
     await hands.queue.pause("email")
     await hands.claim(source)
     await hands.queue.resume("email")
+    await hands.queue.limits.set("email", Limit(max_concurrent=9))
+    held = await hands.claim(source, 3)
+    await hands.queue.cancel(*(claim.id for claim in held))
+    async with source.keeper() as extend:
+        await extend(held)
+    await source.settle([Settled(held[0], Done(1))], claim=0)
+    await hands.lapse()
 
 
 async def depend(hands: Hands) -> None:

@@ -37,6 +37,10 @@ class RoutingKeys(Keyspace, root="<name>"):
     deadletter_cap = String("jobs:deadletter:cap", "the most that list may hold; 10000 without")
     claims = Hash("jobs:claims", "token, counted, turn, since, worker and type of each active id")
     leases = SortedSet("jobs:leases", "active ids by the millisecond their lease is over")
+    stopping = Hash(
+        "jobs:stopping", "cancelled jobs whose handler takes a place under a limit until it ends"
+    )
+    stopped = Stream("jobs:stopped", "jobs that were cancelled while they ran, for their workers")
     routes = Hash("jobs:routes", "lane and signature of each job that has not ended")
     stalls = Hash("jobs:stalls", "how many workers fell silent while they held a job")
     held = Hash(

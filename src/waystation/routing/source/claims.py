@@ -11,6 +11,7 @@ import msgspec
 from waystation.core import codec
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import (
+    Cancelled,
     LeaseLost,
     Malformed,
     NotFound,
@@ -266,6 +267,8 @@ def _refusal(code: int, id: str) -> WaystationError:
     match code:
         case -1:
             return NotFound(f"job {id} is gone")
+        case -3:
+            return Cancelled(f"job {id} was cancelled")
         case -6:
             return LeaseLost(f"job {id} is held by somebody else")
         case _:

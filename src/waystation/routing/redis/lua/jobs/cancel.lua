@@ -2,7 +2,7 @@
 --- keys  waiting delayed cron claims routes held stalls fired events
 --- args  namespace now keep_s result by ids...
 --- uses  keys_at instant_ms emit_event index_foreign remove_waiting unindex_jobs claim_of
---- uses  free_claim note_end release_dependents
+--- uses  stop_claim note_end release_dependents
 --- uses  queue_of text_of check_keys
 local line = keys_at(namespace)
 now = instant_ms(now)
@@ -16,8 +16,7 @@ for at = ids, #ARGV do
   if found then
     local signature = string.sub(route, 2)
     if record then
-      -- Its holder learns it when the lease is renewed, and its outcome does not count.
-      free_claim(line, id, claim_of(record))
+      stop_claim(line, id, claim_of(record))
     elseif redis.call('ZREM', delayed, id) == 0 and redis.call('ZREM', cron, id) == 0
       and redis.call('HDEL', held, id) == 0 then
       remove_waiting(line, id)

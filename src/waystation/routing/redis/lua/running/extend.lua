@@ -1,7 +1,7 @@
 --- Renew leases; the reply has the places, from 1, of those that are lost.
---- keys  claims leases
+--- keys  claims leases stopping stopped
 --- args  namespace now lease_ms worker held...
---- uses  keys_at instant_ms makes_room whole
+--- uses  keys_at instant_ms makes_room whole tell_holder
 local line = keys_at(namespace)
 local deadline = whole(instant_ms(now) + lease_ms)
 local ids = {}
@@ -15,7 +15,14 @@ for place, id in ipairs(ids) do
     deadlines[#deadlines + 1] = deadline
     deadlines[#deadlines + 1] = id
   else
-    lost[#lost + 1] = place
+    -- A handler that was told to stop and has not ended yet still takes a place under its limit.
+    local name = token .. ' ' .. id
+    local told, queue = string.match(redis.call('HGET', stopping, name) or '', '^%S+ (%d+) (.*)$')
+    if told then
+      redis.call('HSET', stopping, name, deadline .. ' ' .. told + 1 .. ' ' .. queue)
+      tell_holder(line, id, token)
+    end
+    if not told or told ~= '0' then lost[#lost + 1] = place end
   end
 end
 if #deadlines > 0 then redis.call('ZADD', leases, unpack(deadlines)) end

@@ -5,9 +5,9 @@
 --- keys  heads signatures serial wake events limits paused meta
 --- args  namespace now token lease_ms want profile worker keep_s outcomes...
 --- unchecked  all
---- uses  keys_at instant_ms makes_room whole emit_event claim_jobs claim_of
+--- uses  keys_at instant_ms makes_room whole emit_event claim_jobs claim_of text_of
 --- lazy  check_keys index_foreign promote_due uncount try_again give_up hand_back note_end
---- lazy  release_dependents
+--- lazy  release_dependents end_stopping
 local line = keys_at(namespace)
 now = instant_ms(now)
 makes_room('ZREM', leases)
@@ -60,7 +60,9 @@ while at <= #ARGV do
   local record = records[id]
   local claim = record and claim_of(record)
   if not claim or claim.token ~= held then
-    code = record and -6 or (redis.call('EXISTS', line.status .. id) == 1 and -2 or -1)
+    local status = text_of(line.status .. id)
+    code = record and -6 or (status == 'failed' and -3 or status and -2 or -1)
+    lazy().end_stopping(line, held .. ' ' .. id)
   else
     records[id] = false
     freed[#freed + 1] = id

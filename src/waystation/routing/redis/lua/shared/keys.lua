@@ -8,7 +8,7 @@ local function keys_at(namespace)
     deadletter = ':jobs:deadletter', meta = ':jobs:deadletter:meta', claims = ':jobs:claims',
     leases = ':jobs:leases', routes = ':jobs:routes', stalls = ':jobs:stalls',
     awaited = ':jobs:awaited', held = ':jobs:held', dependents = ':jobs:dependents:',
-    ended = ':jobs:ended',
+    ended = ':jobs:ended', stopping = ':jobs:stopping', stopped = ':jobs:stopped',
     wake = ':jobs:wake', fired = ':jobs:cron:fired', places = ':index:places',
     heads = ':index:heads', signatures = ':index:signatures', serial = ':index:serial',
     ids = ':index:ids:', serves = ':index:serves:', limits = ':ratelimit:config',
@@ -33,8 +33,9 @@ local function check_keys(line)
     LLEN = { 'waiting', 'deadletter', 'ended' },
     SCARD = { 'active', 'awaited', 'registered', 'paused' },
     ZCARD = { 'delayed', 'cron', 'leases', 'places', 'heads', 'signatures' },
-    HLEN = { 'claims', 'routes', 'stalls', 'held', 'fired', 'meta', 'limits' },
-    XLEN = { 'wake', 'events' },
+    HLEN = { 'claims', 'routes', 'stalls', 'held', 'fired', 'meta', 'limits',
+      'stopping' },
+    XLEN = { 'wake', 'events', 'stopped' },
   }
   for size, names in pairs(sizes) do
     for _, name in ipairs(names) do must_hold(size, line[name]) end

@@ -21,6 +21,32 @@ local function free_claim(line, id, claim)
   if claim.counted then uncount(line, claim.queue) end
 end
 
+--- Take a claim away whose job was cancelled, and let its holder know. Its place under a limit stays
+--- taken until the handler has ended, or for as long as the lease lasts.
+--- uses  free_claim tell_holder
+local function stop_claim(line, id, claim)
+  if claim.counted then
+    local deadline = redis.call('ZSCORE', line.leases, id) or 0
+    redis.call('HSET', line.stopping, claim.token .. ' ' .. id, deadline .. ' 0 ' .. claim.queue)
+    claim.counted = false
+  end
+  free_claim(line, id, claim)
+  tell_holder(line, id, claim.token)
+end
+
+--- Tell the worker that runs a job that it was cancelled.
+local function tell_holder(line, id, token)
+  redis.call('XADD', line.stopped, 'MAXLEN', '~', 256, '*', 'id', id, 'token', token)
+end
+
+--- Give the place back that the handler of a cancelled job had under a limit; `name` is the token
+--- of its claim and its id.
+--- uses  uncount
+local function end_stopping(line, name)
+  local queue = string.match(redis.call('HGET', line.stopping, name) or '', '^%S+ %d+ (.*)$')
+  if redis.call('HDEL', line.stopping, name) == 1 and queue then uncount(line, queue) end
+end
+
 --- How many milliseconds the lock of a job still lasts; nil when there is none. A lock without an
 --- end gets the one that the document gives every lock, so that its holder has to renew it.
 local function lock_left(line, id)

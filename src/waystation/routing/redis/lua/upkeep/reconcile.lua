@@ -1,6 +1,6 @@
 --- Set the count of running jobs, of these types and of all that run under a limit, to what the
 --- claims say; the types that were wrong.
---- keys  claims limits terms
+--- keys  claims stopping limits terms
 --- args  namespace term counted...
 --- uses  keys_at claim_of fenced wake_for
 local over = fenced(terms, term)
@@ -9,6 +9,11 @@ local line, running, wrong = keys_at(namespace), {}, {}
 for _, record in ipairs(redis.call('HVALS', claims)) do
   local claim = claim_of(record)
   if claim.counted then running[claim.queue] = (running[claim.queue] or 0) + 1 end
+end
+-- Handlers of cancelled jobs that have not ended yet.
+for _, told in ipairs(redis.call('HVALS', stopping)) do
+  local queue = string.match(told, '^%S+ %d+ (.*)$')
+  if queue then running[queue] = (running[queue] or 0) + 1 end
 end
 for at = counted, #ARGV do running[ARGV[at]] = running[ARGV[at]] or 0 end
 local types = {}

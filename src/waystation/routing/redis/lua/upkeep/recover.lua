@@ -1,10 +1,10 @@
 --- Take jobs back whose lease is over or whose worker is dead; their ids, where to go on, and the
 --- ids of those that were given up.
---- keys  claims leases stalls registered terms events
+--- keys  claims leases stalls stopping registered terms events
 --- args  namespace now term max_stalls batch cursor
 --- uses  keys_at instant_ms whole emit_event fenced index_foreign claim_of free_claim put_back
 --- uses  dead_letter route_of
---- uses  dead_letter_unreadable lock_left check_keys
+--- uses  dead_letter_unreadable lock_left check_keys end_stopping number_or
 local line = keys_at(namespace)
 now = instant_ms(now)
 local over = fenced(terms, term)
@@ -55,6 +55,12 @@ for _ = 1, 10 do
     end
   end
   if #over < tonumber(batch) or #taken >= tonumber(batch) then break end
+end
+
+-- Whoever ran a cancelled job, and has not said that it ended, takes no place for longer.
+local told = redis.call('HSCAN', stopping, 0, 'COUNT', batch)[2]
+for at = 1, #told, 2 do
+  if number_or(0, string.match(told[at + 1], '^%S+')) <= now then end_stopping(line, told[at]) end
 end
 
 local silent, any = {}, false
