@@ -218,7 +218,7 @@ def test_41_a_name_is_asked_for_once_so_that_it_cannot_change_its_mind(
 INSIDE_LITERALS = (
     "127.0.0.1", "127.1", "2130706433", "0x7f000001", "10.0.0.1", "169.254.169.254", "[::1]",
     "[::ffff:127.0.0.1]", "[64:ff9b::7f00:1]", "[64:ff9b:1::1]", "[2002:7f00:1::]", "localhost",
-    "shop.localhost", "localhost.",
+    "shop.localhost", "localhost.", "192.0.0.192",
 )  # fmt: skip
 
 

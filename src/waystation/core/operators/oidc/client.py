@@ -1,5 +1,6 @@
 """HTTP requests to an identity provider."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -8,6 +9,7 @@ import httpx2
 from waystation.core.operators.oidc.errors import ProviderAway
 
 TIMEOUT_S = 5.0
+"""How long the whole answer may take."""
 MOST = 1_000_000
 """Bytes of an answer that are read."""
 
@@ -21,7 +23,11 @@ async def ask(
     # A new client each time: people sign in seldom, and no proxy of the environment is used.
     client = httpx2.AsyncClient(timeout=TIMEOUT_S, follow_redirects=False, trust_env=False)
     try:
-        async with client, client.stream(method, url, data=form, headers=wanted) as answer:
+        async with (
+            asyncio.timeout(TIMEOUT_S),
+            client,
+            client.stream(method, url, data=form, headers=wanted) as answer,
+        ):
             body = b""
             async for part in answer.aiter_bytes():
                 body += part
