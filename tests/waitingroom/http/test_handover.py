@@ -51,6 +51,25 @@ async def test_a_site_takes_the_session_over_once(house: House) -> None:
     assert (again.status_code, again.json()["code"]) == (401, "INVALID_TOKEN")
 
 
+@pytest.mark.parametrize("query", ["", "?x=1", "?a=b%20c&d"])
+@pytest.mark.parametrize("fragment", ["", "#section", "#/sale?from=mail"])
+async def test_a_target_keeps_its_query_and_its_fragment(
+    house: House, query: str, fragment: str
+) -> None:
+    await house.room.store.write({"return_hosts": SITE})
+    house.rooms.forget()
+    person = house.visitor()
+    await person.join()
+    await house.admission.admit_now(1)
+    sealed = house.tokens.seal_target(house.room, SITE, f"/page{query}{fragment}")
+    begun = await person.ask("POST", "claim", {"return": sealed})
+    address = urlsplit(str(begun.json()["redirect_url"]))
+    assert f"#{address.fragment}" == (fragment or "#")
+    path, token = split_token(f"{address.path}?{address.query}")
+    assert path == f"/page{query}"
+    assert (await redeem(house, token)).status_code == 200
+
+
 async def test_another_host_gets_nothing_and_spoils_nothing(house: House) -> None:
     token = await handed(house)
     for host in ("other.example", "", f"{SITE}:8000", SITE.upper()):

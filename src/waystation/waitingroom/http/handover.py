@@ -17,12 +17,12 @@ LONGEST = 256
 
 async def onward(room: Room, place: Place, destination: str, *, host: str) -> str:
     """Where a visitor goes on to from a page on this host, with a token if that is another host."""
-    there = urlsplit(destination).netloc
-    if not there or there == host:
+    there = urlsplit(destination)
+    if not there.netloc or there.netloc == host:
         return destination
-    token = f"{room.name}.{await room.hand_over(place, there)}"
-    mark = "&" if "?" in destination else "?"
-    return f"{destination}{mark}{PARAMETER}={token}"
+    token = f"{PARAMETER}={room.name}.{await room.hand_over(place, there.netloc)}"
+    # In front of a fragment, which no server sees.
+    return there._replace(query=f"{there.query}&{token}" if there.query else token).geturl()
 
 
 async def redeemed(rooms: Rooms, token: str, *, host: str) -> tuple[Room, RoomState, Passed] | None:

@@ -39,13 +39,16 @@
   }
 
   async function brought() {
-    const here = new URL(location.href);
-    const token = here.searchParams.get("wr_token");
-    if (token === null) return null;
-    here.searchParams.delete("wr_token");
-    history.replaceState(history.state, "", here);
+    const parts = location.search.slice(1).split("&");
+    const isToken = (each) => each.startsWith("wr_token=");
+    const token = parts.find(isToken)?.slice(9);
+    if (token === undefined) return null;
     const seen = await post("/v1/redeem", { token, host: location.host });
-    return seen.ok ? keep(await seen.json()) : null;
+    const held = seen.ok ? keep(await seen.json()) : null;
+    /* Only now: while the room does not answer, the token stays for the next try. */
+    const rest = parts.filter((each) => !isToken(each)).join("&");
+    history.replaceState(history.state, "", location.pathname + (rest && `?${rest}`) + location.hash);
+    return held;
   }
 
   async function renewed() {
