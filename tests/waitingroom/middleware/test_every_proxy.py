@@ -9,7 +9,6 @@ from tests.waitingroom.middleware import recipes
 from tests.waitingroom.middleware.block import Block
 from tests.waitingroom.middleware.conftest import block_behind
 from tests.waitingroom.middleware.nginx import nginx
-from waystation.waitingroom.middleware import Rule
 
 PAGE = "Accept: text/html"
 PROXIES = {
@@ -104,8 +103,3 @@ async def test_two_sessions_under_one_name_wait_like_everybody_else(block: Block
     # A site's own cookies may well come twice, from two paths.
     got = await block.send("GET /checkout", PAGE, f"Cookie: a=1; {session}; a=2")
     assert got.status == 200
-
-
-@pytest.mark.parametrize("path", SPELLINGS)
-def test_the_middleware_knows_these_spellings_too(path: str) -> None:
-    assert Rule(queue="shop", path="/checkout*").fits("GET", path, {})

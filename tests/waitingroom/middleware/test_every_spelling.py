@@ -1,0 +1,95 @@
+"""Two hundred spellings of a path through every connector, judged by what the site gets."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.ports import free_port
+from tests.waitingroom.connectors.conftest import following
+from tests.waitingroom.http import hands
+from tests.waitingroom.middleware.block import Block
+from tests.waitingroom.middleware.spellings import LISTED, spellings, taken_for
+from tests.waitingroom.middleware.test_every_proxy import PROXIES
+from waystation.core.http.server import serving
+from waystation.waitingroom.http.options import ServerOptions
+
+PAGE = "Accept: text/html"
+ODD = ("/products;colour=red/12", "/a%20b", "/caf%C3%A9", "/blog/checkout", "/x?q=/../checkout")
+"""What no connector may send to the line."""
+pytestmark = pytest.mark.timeout(180)
+every_connector = pytest.mark.parametrize("connector", [*PROXIES, "edge-worker"])
+
+
+class Site:
+    """A site that answers everything, and remembers the line that each request began with."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while head := await reader.readuntil(b"\r\n\r\n") if not reader.at_eof() else b"":
+            self.seen.append(head.split(b" ")[1].decode("latin-1"))
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+            break
+        await writer.drain()
+        writer.close()
+
+
+@asynccontextmanager
+async def behind(
+    connector: str, redis_url: str, folder: Path, *, away: bool = False
+) -> AsyncGenerator[tuple[Block, Site]]:
+    """A site behind a connector, and the room that it asks."""
+    site, room, origin = Site(), free_port(), free_port()
+    options = ServerOptions(poll_floor_ms=0, trusted_proxies=["127.0.0.1/32"])
+    async with (
+        hands.house(redis_url, options, newcomers_per_minute=0) as house,
+        serving(house.app, host="127.0.0.1", port=free_port() if away else room),
+        await asyncio.start_server(site.answer, "127.0.0.1", origin),
+    ):
+        block = Block(house)
+        block.room, block.origin = room, origin
+        if connector == "edge-worker":
+            block.port = free_port()
+            async with following(connector, block, folder):
+                yield block, site
+        else:
+            async with PROXIES[connector](folder, room=room, origin=origin) as block.port:
+                yield block, site
+
+
+@every_connector
+async def test_whatever_a_site_takes_for_the_protected_part_needs_a_session(
+    connector: str, redis_url: str, tmp_path: Path
+) -> None:
+    async with behind(connector, redis_url, tmp_path) as (block, site):
+        came_through: dict[str, list[tuple[str, list[str]]]] = {}
+        for path in spellings():
+            site.seen.clear()
+            await block.send(f"GET {path}", PAGE)
+            if wrong := [(seen, kinds) for seen in site.seen if (kinds := taken_for(seen))]:
+                came_through[path] = wrong
+        assert came_through == {}
+        for path in ODD:
+            site.seen.clear()
+            got = await block.send(f"GET {path}", PAGE)
+            assert (got.status, len(site.seen)) == (200, 1), path
+        # Whoever has a session gets what was asked for, as it was asked for or cleaned.
+        session = await block.session()
+        for path in LISTED[:20]:
+            await block.send(f"GET {path}", PAGE, f"Cookie: {session}")
+        assert any("checkout" in each for each in site.seen)
+
+
+@every_connector
+async def test_a_connector_that_starts_while_the_room_is_away_lets_nobody_in(
+    connector: str, redis_url: str, tmp_path: Path
+) -> None:
+    async with behind(connector, redis_url, tmp_path, away=True) as (block, site):
+        site.seen.clear()
+        got = await block.send("GET /checkout", PAGE)
+        assert (got.status >= 500, site.seen) == (True, [])
+        assert (await block.send("GET /other", PAGE)).status == 200
