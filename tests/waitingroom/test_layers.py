@@ -16,7 +16,7 @@ BROKEN = {
     "operating/lottery.py": "waystation.waitingroom.pages.words",
     "operating/control.py": "waystation.waitingroom.running.admission",
     "pages/render.py": "waystation.waitingroom.http.bodies",
-    "middleware/rules.py": "waystation.waitingroom.http.bodies",
+    "middleware/gate.py": "waystation.waitingroom.http.bodies",
     "http/options.py": "waystation.waitingroom.http.context",
     "http/visitors/notify.py": "waystation.waitingroom.http.sites.sessions",
 }

@@ -1,17 +1,20 @@
 """What a connector does while the room is away: what its operator wants, and not for ever."""
 
 import asyncio
+import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
 from tests.waitingroom.http.hands import QUEUE
 from tests.waitingroom.middleware.shop import OPTIONS, PAGE, Shop
 from waystation.core.clock import HandClock
 from waystation.core.errors import InvalidOption, StoreUnreachable
 from waystation.core.http.server import serving
-from waystation.waitingroom.middleware import WaitingRoomWsgi
+from waystation.waitingroom.middleware import WaitingRoomWsgi, connector
 from waystation.waitingroom.middleware.gate import Gate, GateOptions
 from waystation.waitingroom.middleware.link import AGAIN_S, AWAY_AFTER, FRESH_S, Link, http_fetch
 from waystation.waitingroom.middleware.signed import CONFIG, SESSION
@@ -123,7 +126,34 @@ async def test_rules_come_from_the_room_where_the_site_brings_none(
     bad = {**PAGE, "user-agent": "BadBot/1.0"}
     assert (await other.http.get("/checkout", headers=bad)).status_code == 403
     assert (await other.http.post("/checkout", headers=PAGE)).status_code == 200
+    # The handshake of a websocket is a GET.
+    sent: list[Any] = []
+    scope = {"type": "websocket", "path": "/checkout", "headers": [(b"upgrade", b"websocket")]}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await other.middleware(scope, None, send)  # pyright: ignore[reportArgumentType]
+    assert sent == [{"type": "websocket.close", "code": 1013}]
     await other.http.aclose()
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"path": "/*", "header": "X-Partner", "action": "bypass"},
+        {"path": "/checkout?x=1"},
+        {"path": "/checkout", "methods": ["GET, POST"]},
+        {"path": "checkout"},
+        {"path": "/checkout", "action": "open"},
+    ],
+)
+async def test_rules_that_cannot_be_meant_are_refused_where_they_are_written(
+    shop: Shop, rule: dict[str, Any]
+) -> None:
+    admin = await shop.house.operator()
+    assert (await admin.http.put(f"{ROOM}/rules", json=[rule])).status_code == 422
+    assert (await admin.http.get(f"{ROOM}/rules")).json() == {"rules": []}
 
 
 async def test_a_room_that_was_started_anew_is_asked_over_a_new_connection(shop: Shop) -> None:
@@ -136,6 +166,56 @@ async def test_a_room_that_was_started_anew_is_asked_over_a_new_connection(shop:
                 assert (status, body) == (200, b'{"status":"alive"}')
     with pytest.raises(StoreUnreachable, match="does not answer"):
         await asyncio.to_thread(fetch, "GET", "/health/live", {})
+
+
+async def test_what_may_have_had_its_effect_is_not_sent_again() -> None:
+    """A token counts once: asked again over a new connection, it would be refused."""
+    asked: list[str] = []
+    closed: list[str] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while head := (await reader.read(65536)).decode():
+            asked.append(head.partition(" HTTP")[0])
+            if "/once" in asked[-1] or (asked.count(asked[-1]) == 1 and "/first" not in asked[-1]):
+                break
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+        closed.append(asked[-1])
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        fetch = http_fetch(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        await asyncio.to_thread(fetch, "GET", "/first", {})
+        with pytest.raises(StoreUnreachable):
+            await asyncio.to_thread(fetch, "POST", "/once", {}, b"{}")
+        assert asked == ["GET /first", "POST /once"]
+        # What only asks may be asked again.
+        await asyncio.to_thread(fetch, "GET", "/first", {})
+        assert (await asyncio.to_thread(fetch, "GET", "/twice", {}))[0] == 200
+        assert asked[2:] == ["GET /first", "GET /twice", "GET /twice"]
+        del fetch
+        async with asyncio.timeout(LIMIT_S):
+            while len(closed) < 3:
+                await asyncio.sleep(0.01)
+
+
+async def test_the_first_request_after_a_quiet_while_finds_the_room_back(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed = [0.0]
+    began = time.monotonic()
+    clock = SimpleNamespace(monotonic=lambda: began + passed[0])
+    monkeypatch.setattr(connector, "time", clock)
+    shop.away = True
+    assert (await shop.http.get("/checkout", headers=PAGE)).status_code == 503
+    shop.away = False
+    passed[0] = 120
+    assert (await shop.http.get("/checkout", headers=PAGE)).status_code == 303
+
+
+@pytest.mark.parametrize(("secure", "kept"), [(True, "wr_own=1; wr_s_x=2"), (False, "wr_own=1")])
+def test_a_sites_own_cookies_reach_it_whatever_they_begin_with(secure: bool, kept: str) -> None:
+    gate = Gate(GateOptions(secure_cookies=secure))
+    assert gate.without_ours("wr_own=1; __Host-wr_v=zzz; wr_s_x=2") == kept
 
 
 async def test_only_what_the_room_has_signed_is_believed(shop: Shop) -> None:

@@ -23,8 +23,8 @@ MOST_BODY = 4096
 
 PATIENCE_S = 10.0
 """How long a body may take to come."""
-OURS = ("__Host-wr_", "wr_")
-"""What the names of the room's cookies begin with."""
+OURS = ("__Host-wr_", "wr_v=", "wr_q_", "wr_s_", "wr_o=", "wr_j=")
+"""What the room's cookies begin with, where they are secure and where they are not."""
 
 T = TypeVar("T")
 _JSON = b"application/json"

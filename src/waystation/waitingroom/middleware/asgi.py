@@ -2,12 +2,13 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, TypeAlias
+from urllib.parse import quote
 
 from waystation.waitingroom.middleware.answers import cookie_header
 from waystation.waitingroom.middleware.connector import COMMAND, Asked, Connector, Passing, Reply
-from waystation.waitingroom.middleware.gate import Gate, GateOptions, Pass
+from waystation.waitingroom.middleware.gate import IN_PATH, Gate, GateOptions, Pass
 from waystation.waitingroom.middleware.link import Fetch
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -89,7 +90,7 @@ class WaitingRoomMiddleware:
         if self._connector.is_stale and self._asking is None:
             self._asking = asyncio.create_task(asyncio.to_thread(self._connector.refresh))
             self._asking.add_done_callback(self._asked)
-        if self._connector.is_new and self._asking is not None:
+        if self._connector.is_old and self._asking is not None:
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.shield(self._asking)
 
@@ -97,8 +98,15 @@ class WaitingRoomMiddleware:
         self._asking = None
 
 
+def paths_of(scope: Scope) -> tuple[str, Sequence[str]]:
+    """The path as it was asked for, with its %XX, and what the server made of it."""
+    read = str(scope["path"])
+    raw = scope.get("raw_path")
+    return raw.decode("latin-1").partition("?")[0] if raw else quote(read, safe=IN_PATH), (read,)
+
+
 def _asked(scope: Scope) -> Asked:
-    path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1").partition("?")[0]
+    path, also = paths_of(scope)
     headers = dict[str, str]()
     for raw, value in scope["headers"]:
         name, text = raw.decode("latin-1"), value.decode("latin-1")
@@ -106,9 +114,11 @@ def _asked(scope: Scope) -> Asked:
         both = name == "cookie" and name in headers
         headers[name] = f"{headers[name]}; {text}" if both else text
     return Asked(
-        scope.get("method", "WEBSOCKET"),
+        # The handshake of a websocket is a GET.
+        scope.get("method", "GET"),
         path,
         scope.get("query_string", b"").decode("latin-1"),
         headers,
         (scope.get("client") or ("",))[0],
+        also,
     )

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -10,6 +11,7 @@ from waystation.waitingroom.middleware.answers import arrival, refusal
 from waystation.waitingroom.middleware.gate import (
     Ask,
     Decision,
+    Down,
     Gate,
     GateOptions,
     Pass,
@@ -31,9 +33,12 @@ class Asked(NamedTuple):
 
     method: str
     path: str
+    """As it was asked for, with its %XX."""
     query: str
     headers: dict[str, str]
     address: str = ""
+    also: Sequence[str] = ()
+    """What the server made of the path, which the site may read instead."""
 
 
 class Passing(msgspec.Struct, frozen=True):
@@ -55,6 +60,7 @@ class Connector:
         self.gate = Gate(options)
         self.link = Link(self.gate, fetch or http_fetch(room))
         self._next = float("-inf")
+        self._lasts_s = 0.0
         self._lock = threading.Lock()
 
     @property
@@ -63,18 +69,19 @@ class Connector:
         return time.monotonic() >= self._next
 
     @property
-    def is_new(self) -> bool:
-        """Whether nothing is known yet, not even that the room is away."""
-        return self.gate.keys is None and self.gate.away_since is None
+    def is_old(self) -> bool:
+        """Whether what is known counts no more: there is nothing yet, or nobody asked for long."""
+        return time.monotonic() >= self._next + self._lasts_s
 
     def refresh(self) -> None:
         """Ask for keys and settings if they are stale; blocks."""
-        # Only the first answer is worth waiting for; a room that is away must hold up nobody.
-        if not self.is_stale or not self._lock.acquire(blocking=self.is_new):
+        # Others go on with what is known meanwhile; a room that is away must hold up nobody.
+        if not self.is_stale or not self._lock.acquire(blocking=self.is_old):
             return
         try:
             if self.is_stale:
-                self._next = time.monotonic() + self.link.refresh()
+                self._lasts_s = self.link.refresh()
+                self._next = time.monotonic() + self._lasts_s
         finally:
             self._lock.release()
 
@@ -84,7 +91,7 @@ class Connector:
 
     def decide(self, asked: Asked) -> Decision:
         """What to do with a request, as far as that can be said without asking the room."""
-        return self.gate.decide(asked.method, asked.path, asked.query, asked.headers)
+        return self.gate.decide(asked.method, asked.path, asked.query, asked.headers, asked.also)
 
     def settle(self, decision: Decision, asked: Asked) -> Passing | Reply:
         """Let a request pass, or answer it; asks the room where that is needed, and blocks."""
@@ -103,7 +110,11 @@ class Connector:
             case Pass():
                 return Passing(decision, renewed or "")
             case Redeem():
-                queue, token = self.link.redeem(decision)
+                seat = self.link.redeem(decision)
+                if seat is None:
+                    # The token stays in the address, so that it counts when the page is reloaded.
+                    return refusal(Down())
+                queue, token = seat
                 return arrival(decision.location, self.gate.cookie(queue), token)
             case _:
                 return refusal(decision)

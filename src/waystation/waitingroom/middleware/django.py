@@ -24,9 +24,10 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
 from waystation.core.errors import InvalidOption
 from waystation.waitingroom.middleware.answers import KEPT_S
+from waystation.waitingroom.middleware.asgi import paths_of
 from waystation.waitingroom.middleware.connector import COMMAND, Asked, Connector, Passing, Reply
 from waystation.waitingroom.middleware.gate import GateOptions, Pass
-from waystation.waitingroom.middleware.wsgi import asked_in, strip
+from waystation.waitingroom.middleware.wsgi import asked_in, paths_in, strip
 
 
 class WaitingRoom:
@@ -110,7 +111,10 @@ def connector_of(configured: Any) -> Connector:
 
 
 def _asked(request: HttpRequest) -> Asked:
-    return asked_in(request.META, request.path)
+    # The path among the variables of CGI is one that Django has decoded.
+    scope = getattr(request, "scope", None)
+    path, also = paths_of(scope) if scope else paths_in(request.META, request.path.encode())
+    return asked_in(request.META, path, (*also, request.path))
 
 
 def _response(reply: Reply) -> HttpResponse:

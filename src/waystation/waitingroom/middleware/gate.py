@@ -8,13 +8,17 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from waystation.core.durations import Duration, seconds
-from waystation.waitingroom.middleware.rules import Rule
+from waystation.core.errors import InvalidInput
+from waystation.core.http.exchange import OURS
 from waystation.waitingroom.middleware.signed import LONGEST_SESSION, SESSION, Keys
+from waystation.waitingroom.rules import Rule, closing
 
 LEEWAY_S = 30
 RENEW_WITHIN_S = 30
 TOKEN = "wr_token"  # noqa: S105
 """The parameter in which the waiting page hands a session over."""
+IN_PATH = "/:@!$&'()*+,;=~"
+"""What a path may hold besides letters and digits; all else is written as %XX."""
 
 
 class Pass(msgspec.Struct, frozen=True):
@@ -122,22 +126,45 @@ class Gate:
         self.away_since: float | None = None
         """Since when the room has not answered; None while it does."""
 
-    def decide(self, method: str, path: str, query: str, headers: Mapping[str, str]) -> Decision:
-        """What to do with a request; header names are lower case."""
-        if f"{TOKEN}=" in query and method in ("GET", "HEAD"):
+    def decide(
+        self,
+        method: str,
+        path: str,
+        query: str,
+        headers: Mapping[str, str],
+        also: Sequence[str] = (),
+    ) -> Decision:
+        """What to do with a request; header names are lower case.
+
+        The path is the one of the request, with its %XX; `also` is what the server made of it.
+        """
+        if method in ("GET", "HEAD") and any(_is_token(each) for each in query.split("&")):
             return self._brought(path, query, headers)
+        if not self._options.rules and not self.config.issued:
+            # What is protected is not known yet, so everything may be.
+            return self._without_room(Down(), "")
         rules = self._options.rules or self.config.rules
-        rule = next((each for each in rules if each.fits(method, path, headers)), None)
-        if rule is None or rule.action == "bypass":
-            return Pass()
-        if rule.action == "block":
+        try:
+            closed = closing(rules, method, (path, *also), headers)
+        except InvalidInput:
             return Forbid()
-        if self._is_open(rule.queue):
+        if any(rule.action == "block" for rule in closed):
+            return Forbid()
+        queues = dict.fromkeys(rule.queue for rule in closed)
+        found = [self._in_front_of(each, method, path, query, headers) for each in queues]
+        # A path that two rooms could be meant by needs a session of each.
+        passes = next((each for each in found if isinstance(each, Ask)), Pass())
+        return next((each for each in found if not isinstance(each, Pass | Ask)), passes)
+
+    def _in_front_of(
+        self, queue: str, method: str, path: str, query: str, headers: Mapping[str, str]
+    ) -> Decision:
+        if self._is_open(queue):
             return Pass()
-        otherwise = self._otherwise(rule.queue, method, path, query, headers)
-        token = self._shown(rule.queue, headers)
-        found = self._read(token, rule.queue, otherwise) if token else otherwise
-        return found if self.away_since is None else self._without_room(found, rule.queue)
+        otherwise = self._otherwise(queue, method, path, query, headers)
+        token = self._shown(queue, headers)
+        found = self._read(token, queue, otherwise) if token else otherwise
+        return found if self.away_since is None else self._without_room(found, queue)
 
     @property
     def key(self) -> str:
@@ -160,17 +187,18 @@ class Gate:
     def without_ours(self, cookies: str) -> str:
         """The cookies that the site may see."""
         pairs = [each.strip() for each in cookies.split(";")]
-        ours = ("__Host-wr_", "wr_")
+        # A site may have cookies of its own that begin with wr_.
+        ours = OURS[:1] if self._options.secure_cookies else OURS
         return "; ".join(each for each in pairs if not each.startswith(ours))
 
     def _brought(self, path: str, query: str, headers: Mapping[str, str]) -> Redeem:
         parts = query.split("&")
-        tokens = [each.partition("=")[2] for each in parts if each.startswith(f"{TOKEN}=")]
-        kept = "&".join(each for each in parts if not each.startswith(f"{TOKEN}="))
+        token = next(each for each in parts if _is_token(each)).partition("=")[2]
+        kept = "&".join(each for each in parts if not _is_token(each))
         # More slashes in front would lead to another host.
-        plain = quote("/" + path.lstrip("/\\"), safe="/%:@!$&'()*+,;=~")
+        here = _address("/" + path.lstrip("/\\"), kept)
         host = urlsplit(self._options.site_url).netloc or headers.get("host", "")
-        return Redeem(tokens[0] if tokens else "", host, f"{plain}?{kept}" if kept else plain)
+        return Redeem(token, host, here)
 
     def _is_open(self, queue: str) -> bool:
         return self.config.open_until.get(queue, 0) > self._now()
@@ -188,8 +216,7 @@ class Gate:
     def _otherwise(
         self, queue: str, method: str, path: str, query: str, headers: Mapping[str, str]
     ) -> Wait | Refuse:
-        asked = quote(path + (f"?{query}" if query else ""), safe="/?&=%")
-        target = self._options.site_url.rstrip("/") + asked
+        target = self._options.site_url.rstrip("/") + _address(path, query)
         location = f"{self._options.room_url}/wait/{queue}?target={quote(target, safe='')}"
         browser = method in ("GET", "HEAD") and "text/html" in headers.get("accept", "")
         shown = browser and "upgrade" not in headers
@@ -224,3 +251,13 @@ class Gate:
         if len(token) > LONGEST_SESSION or self.keys is None:
             return None
         return self.keys.read(token, SESSION)
+
+
+def _is_token(part: str) -> bool:
+    return part.startswith(f"{TOKEN}=")
+
+
+def _address(path: str, query: str) -> str:
+    """A path and its query as a browser writes them; what came as bytes is Latin-1 here."""
+    plain = quote(path, safe=f"{IN_PATH}%", encoding="latin-1", errors="replace")
+    return f"{plain}?{quote(query, safe=f'{IN_PATH}%?[]', encoding='latin-1')}" if query else plain

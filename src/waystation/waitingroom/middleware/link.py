@@ -6,22 +6,26 @@ must not bring them a dependency.
 
 import json
 import logging
+import selectors
+import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, NamedTuple, Protocol, cast
 from urllib.parse import quote, urlsplit
 
 from waystation.core.errors import InvalidOption, StoreUnreachable
+from waystation.core.http.deadline import answer_within
 from waystation.waitingroom.middleware.gate import Ask, Config, Gate, Pass, Redeem, Refuse, Wait
-from waystation.waitingroom.middleware.rules import Rule
 from waystation.waitingroom.middleware.signed import CONFIG, Keys
+from waystation.waitingroom.rules import Rule, rule_of
 
 # The site's own logging, not ours: it is set up by somebody else.
 _log = logging.getLogger("waystation.waitingroom.middleware")
 
 PATIENCE_S = 2.0
+"""How long the whole answer to a question may take."""
 FRESH_S = 15.0
 """How long what is known counts before it is asked for again."""
 AGAIN_S = 1.0
@@ -77,9 +81,11 @@ class _HttpFetch:
         self, method: str, path: str, headers: dict[str, str], body: bytes | None = None
     ) -> tuple[int, bytes]:
         try:
-            # One that was left open may be closed at the other end, or taken by another thread.
-            with suppress(IndexError, ConnectionError, HTTPException):
-                return self._ask(self._free.pop(), method, path, headers, body)
+            # One that was left open may break at the other end; what was sent over it may have
+            # had its effect all the same, so only a question is asked again.
+            again = (ConnectionError, HTTPException) if method == "GET" else ()
+            with suppress(IndexError, *again):
+                return self._ask(self._left_open(), method, path, headers, body)
             return self._ask(self._new(), method, path, headers, body)
         except (OSError, HTTPException) as error:
             raise StoreUnreachable(f"the room does not answer at {self._base}: {error}") from error
@@ -87,6 +93,17 @@ class _HttpFetch:
     def _new(self) -> HTTPConnection:
         kind = HTTPSConnection if self._parts.scheme == "https" else HTTPConnection
         return kind(self._parts.netloc, timeout=PATIENCE_S)
+
+    def _left_open(self) -> HTTPConnection:
+        """A connection for the next question; IndexError when there is none."""
+        while True:
+            connection = self._free.pop()
+            with selectors.DefaultSelector() as looking:
+                looking.register(connection.sock, selectors.EVENT_READ)
+                # There is nothing yet that the other end could say, but that it has closed.
+                if not looking.select(0):
+                    return connection
+            connection.close()
 
     def _ask(
         self,
@@ -97,6 +114,7 @@ class _HttpFetch:
         body: bytes | None,
     ) -> tuple[int, bytes]:
         try:
+            answer_within(connection, time.monotonic() + PATIENCE_S)
             connection.request(method, self._parts.path.rstrip("/") + path, body, headers)
             answer = connection.getresponse()
             content = answer.read(LONGEST_ANSWER)
@@ -174,11 +192,16 @@ class Link:
             return wait, None
         return Pass(wait.queue, str(answer.get("session_id", "")), token), token
 
-    def redeem(self, brought: Redeem) -> tuple[str, str]:
-        """The room and the signature of a session that was handed over; empty without one."""
+    def redeem(self, brought: Redeem) -> tuple[str, str] | None:
+        """The room and the signature of a session that was handed over; empty without one.
+
+        None when the room does not answer, so that the token may still count.
+        """
         asked = json.dumps({"token": brought.token[:256], "host": brought.host[:255]})
         headers = {"Content-Type": "application/json"}
         status, body = self._ask("POST", "/v1/redeem", headers, asked.encode())
+        if status >= 500:
+            return None
         answer = _object(body) if status == 200 else {}
         return str(answer.get("queue_id") or ""), str(answer.get("session_token") or "")
 
@@ -256,18 +279,14 @@ def _config(claims: Mapping[str, Any]) -> Config:
         policies={id: str(each["fail_policy"]) for id, each in queues.items()},
         open_until={id: int(each["fail_open_until"]) for id, each in queues.items()},
         pages={id: str(each.get("waiting_page", "")) for id, each in queues.items()},
-        rules=[_rule(id, rule) for id, each in queues.items() for rule in each["rules"]],
+        rules=[rule for id, each in queues.items() for rule in _rules(id, each["rules"])],
     )
 
 
-def _rule(queue: str, said: Mapping[str, Any]) -> Rule:
-    name, colon, part = str(said.get("header", "")).partition(":")
-    return Rule(
-        queue=queue,
-        path=str(said["path"]),
-        methods=[str(each) for each in said.get("methods", ())],
-        headers={name.strip(): part.strip()} if colon else {},
-        cookie=str(said.get("cookie", "")),
-        agent=str(said.get("agent", "")),
-        action=said.get("action", "queue"),
-    )
+def _rules(queue: str, said: Sequence[Mapping[str, Any]]) -> Iterator[Rule]:
+    for each in said:
+        try:
+            yield rule_of(queue, each)
+        except InvalidOption as error:
+            # It fits no request at all, and must not stop the others.
+            _log.error("a rule of the room %s cannot be meant: %s", queue, error)

@@ -1,13 +1,14 @@
 """Middleware for WSGI sites: Flask and others."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import quote
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from waystation.waitingroom.middleware.answers import cookie_header
 from waystation.waitingroom.middleware.connector import COMMAND, Asked, Connector, Passing
-from waystation.waitingroom.middleware.gate import Gate, GateOptions
+from waystation.waitingroom.middleware.gate import IN_PATH, Gate, GateOptions
 from waystation.waitingroom.middleware.link import Fetch
 
 
@@ -33,8 +34,9 @@ class WaitingRoomWsgi:
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Decide, then answer or hand on."""
         self._connector.refresh()
-        path = str(environ.get("SCRIPT_NAME", "")) + str(environ.get("PATH_INFO", ""))
-        asked = asked_in(environ, path)
+        # The bytes of the path, decoded once, come as Latin-1.
+        read = str(environ.get("SCRIPT_NAME", "")) + str(environ.get("PATH_INFO", ""))
+        asked = asked_in(environ, *paths_in(environ, read.encode("latin-1")))
         found = self._connector.settle(self._connector.decide(asked), asked)
         if isinstance(found, Passing):
             return self._pass(found, environ, start_response)
@@ -61,7 +63,17 @@ class WaitingRoomWsgi:
         return self._app(environ, start)
 
 
-def asked_in(environ: dict[str, Any], path: str) -> Asked:
+def paths_in(environ: dict[str, Any], read: bytes) -> tuple[str, Sequence[str]]:
+    """The path as it was asked for, with its %XX, and what the server made of it.
+
+    Some servers say what was sent; all give what they read.
+    """
+    sent = str(environ.get("RAW_URI") or environ.get("REQUEST_URI") or "").partition("?")[0]
+    path = sent if sent.startswith("/") else quote(read, safe=IN_PATH)
+    return path, [each for each in (read.decode("utf-8", "replace"), sent) if each]
+
+
+def asked_in(environ: dict[str, Any], path: str, also: Sequence[str]) -> Asked:
     """The request that the variables of CGI describe."""
     headers = {
         name[5:].replace("_", "-").lower(): str(value)
@@ -74,6 +86,7 @@ def asked_in(environ: dict[str, Any], path: str) -> Asked:
         str(environ.get("QUERY_STRING", "")),
         headers,
         str(environ.get("REMOTE_ADDR", "")),
+        also,
     )
 
 

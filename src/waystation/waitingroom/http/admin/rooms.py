@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from waystation.core import codec
 from waystation.core.errors import InvalidOption, WrongState
 from waystation.core.http.endpoints import endpoint
@@ -18,6 +20,7 @@ from waystation.waitingroom.http.visitors.status import serving_state
 from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.rooms import is_name
+from waystation.waitingroom.rules import rule_of
 from waystation.waitingroom.state import RoomState
 
 
@@ -118,8 +121,9 @@ class RoomAdmin:
         room, who = await self._context.allowed(request, "admin")
         asked = await request.read(list[Rule], MOST_BODY)
         for rule in asked:
-            if not rule.path.startswith("/") or rule.action not in ("queue", "bypass", "block"):
-                raise InvalidOption("a rule needs a path from / on, and queue, bypass or block")
+            if rule.header and ":" not in rule.header:
+                raise InvalidOption(f"header must be `Name: part`, got {rule.header!r}")
+            rule_of(room.name, msgspec.to_builtins(rule))
         dry = request.query.get("dry_run")
         if dry not in (None, "true"):
             raise Problem(400, Code.MALFORMED, "dry_run must be true, or not be there")

@@ -1,0 +1,160 @@
+"""Rules: the requests that a room protects, however their paths are spelled."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Literal
+from urllib.parse import unquote
+
+import msgspec
+
+from waystation.core.errors import InvalidInput, InvalidOption
+
+MOST_READ = 65_536
+"""A path whose readings have more characters than this together is refused as past reading."""
+_PLAIN = re.compile(r"(?:/(?![/.])[^/%;\\?#\x00-\x1f\x7f]*)+")
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_OVERLONG = re.compile(r"%c([01])%([89ab][0-9a-f])|%u00([0-9a-f]{2})")
+"""Letters of ASCII that UTF-8 would write with one byte, and those that IIS knows."""
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """One kind of request, and the room it has to wait in."""
+
+    queue: str
+    path: str
+    """A pattern such as /checkout*; `*` stands for anything, upper and lower case are the same."""
+    methods: Sequence[str] = ()
+    """Empty for all."""
+    headers: Mapping[str, str] = {}
+    """Only those with these headers, each holding this text."""
+    cookie: str = ""
+    """Only those whose cookies hold this text."""
+    agent: str = ""
+    """Only those whose browser's name holds this text."""
+    action: Literal["queue", "bypass", "block"] = "queue"
+    """The first rule that fits counts: wait, go by, or be turned away."""
+
+    def __post_init__(self) -> None:
+        if not self.path.startswith("/") or "?" in self.path or "#" in self.path:
+            raise InvalidOption(
+                f"a rule's path must start with / and have no query, got {self.path!r}"
+            )
+        if "{" in self.queue:
+            raise InvalidOption(f"a rule names its room without braces, got {self.queue!r}")
+        if self.action not in ("queue", "bypass", "block"):
+            raise InvalidOption(f"a rule must queue, bypass or block, got {self.action!r}")
+        for name in (*self.methods, *self.headers):
+            if not _TOKEN.fullmatch(name):
+                raise InvalidOption(f"a rule names methods and headers by a word, got {name!r}")
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        texts = {self.path.lower(), unquote(self.path).lower()}
+        parts = (".*".join(re.escape(part) for part in text.split("*")) for text in texts)
+        return re.compile("|".join(parts), re.DOTALL)
+
+    def is_about(self, method: str, headers: Mapping[str, str]) -> bool:
+        """Whether a request is of the kind that the rule is for, whatever its path."""
+        if self.methods and method.upper() not in [each.upper() for each in self.methods]:
+            return False
+        for name, text in self.headers.items():
+            # Also one without a text has to be there.
+            if name.lower() not in headers or text not in headers[name.lower()]:
+                return False
+        cookies, agent = headers.get("cookie", ""), headers.get("user-agent", "")
+        return self.cookie in cookies and self.agent in agent
+
+    def fits(self, reading: str) -> bool:
+        """Whether one reading of a path is meant, with or without a slash at its end."""
+        # What opens has to be meant both ways, what closes in one of them.
+        enough = all if self.action == "bypass" else any
+        forms = (reading, reading.rstrip("/") or "/")
+        return enough(self._pattern.fullmatch(each) is not None for each in forms)
+
+
+def closing(
+    rules: Sequence[Rule], method: str, paths: Sequence[str], headers: Mapping[str, str]
+) -> list[Rule]:
+    """The rules that some reading of a path comes under, in their order; none where it may pass.
+
+    For each reading the first rule that fits counts; what may pass may do so in all of them.
+    """
+    near = [each for each in rules if each.is_about(method, headers)]
+    if not near:
+        return []
+    first = [next((rule for rule in near if rule.fits(each)), None) for each in readings(*paths)]
+    return [rule for rule in near if rule.action != "bypass" and rule in first]
+
+
+def rule_of(queue: str, said: Mapping[str, Any]) -> Rule:
+    """The rule that an operator wrote; InvalidOption when it cannot be meant."""
+    name, _, part = str(said.get("header", "")).partition(":")
+    return Rule(
+        queue=queue,
+        path=str(said["path"]),
+        methods=[str(each) for each in said.get("methods", ())],
+        headers={name.strip(): part.strip()} if name else {},
+        cookie=str(said.get("cookie", "")),
+        agent=str(said.get("agent", "")),
+        action=said.get("action", "queue"),
+    )
+
+
+def readings(*paths: str) -> set[str]:
+    """What a site might take a path for, in lower case; InvalidInput when it is past reading.
+
+    Servers differ in what they decode, and how often, and in what they cut or resolve, so every
+    order of these steps counts.
+    """
+    found = {each.lower() for each in paths}
+    fresh = {each for each in found if not _PLAIN.fullmatch(each)}
+    while fresh:
+        fresh = {step(each) for each in fresh for step in _STEPS} - found
+        found |= fresh
+        if sum(map(len, found)) > MOST_READ:
+            raise InvalidInput("a path must be written plainly")
+    return found
+
+
+def _decoded(path: str) -> str:
+    return unquote(path).lower()
+
+
+def _shortened(path: str) -> str:
+    return _OVERLONG.sub(_short, path)
+
+
+def _short(found: re.Match[str]) -> str:
+    page, low, plain = found.groups()
+    return f"%{plain}" if plain else f"%{int(page) * 64 + (int(low, 16) & 63):02x}"
+
+
+def _without_dots(path: str) -> str:
+    kept = list[str]()
+    for part in path.split("/"):
+        if part == "..":
+            kept = kept[:-1] or [""]
+        elif part != ".":
+            kept.append(part)
+    return "/".join(kept)
+
+
+def _substituting(pattern: str, by: str) -> Callable[[str], str]:
+    compiled = re.compile(pattern, re.DOTALL)
+    return lambda path: compiled.sub(by, path)
+
+
+_STEPS: Sequence[Callable[[str], str]] = (
+    _decoded,
+    _shortened,
+    _without_dots,
+    _substituting(r"\\", "/"),
+    _substituting(r";[^/]*", ""),
+    _substituting(r"[?#].*", ""),
+    _substituting(r"[\x00-\x1f\x7f]", ""),
+    _substituting(r"//+", "/"),
+    # A request may name the whole address, or no slash at all.
+    _substituting(r"\A[a-z][a-z0-9+.-]*://[^/]*", ""),
+    _substituting(r"\A(?!/)", "/"),
+)
