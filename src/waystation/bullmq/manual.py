@@ -132,6 +132,7 @@ class ManualWorker(QueueClient):
             source,
             held=lambda: list(self._held.values()),
             lost=self._lost,
+            lease=self._options.lock_duration / 1000,
             every=self._options.lock_duration / 3000,
         )
         await self._closers.enter_async_context(keeper)

@@ -29,7 +29,10 @@ def queues(
     as_json: AsJson = False,
 ) -> None:
     """Print every queue and room that the store has, with what waits and how fast it moves."""
-    rows, place = _measured(context, over)
+    rows, place, forbidden = _measured(context, over)
+    if forbidden:
+        keys = ", ".join(forbidden)
+        typer.echo(f"left out: {keys}, which this user of the store may not read", err=True)
     if as_json:
         import msgspec
 
@@ -56,7 +59,7 @@ def cells(row: Row) -> tuple[str, ...]:
     )
 
 
-def _measured(context: typer.Context, over: float) -> tuple[list[Row], str]:
+def _measured(context: typer.Context, over: float) -> tuple[list[Row], str, list[str]]:
     # Imported here, so that help does not load what it does not need.
     import asyncio
 
@@ -66,12 +69,12 @@ def _measured(context: typer.Context, over: float) -> tuple[list[Row], str]:
 
     settings = loaded(context)
 
-    async def measure(store: Store) -> tuple[list[Row], str]:
+    async def measure(store: Store) -> tuple[list[Row], str, list[str]]:
         live = Live(store, places_of(settings))
         rows = await live.rows()
         if over and rows:
             await asyncio.sleep(over)
             rows = await live.rows()
-        return rows, str(store.address)
+        return rows, str(store.address), live.forbidden
 
     return on_store(settings, measure)

@@ -5,14 +5,14 @@ import time
 
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.prefixes import Prefixes
-from waystation.bullmq.redis.scanning import queue_names
+from waystation.console.finding.names import readable_names
 from waystation.console.options import ConsoleOptions
 from waystation.console.products.bullmq import BullmqQueue
 from waystation.console.products.bullmq_workers import Connections
 from waystation.console.products.files import FilesQueue
 from waystation.console.products.queue import ConsoleQueue
 from waystation.console.products.routing import RoutingQueue
-from waystation.core.errors import NotFound
+from waystation.core.errors import NotFound, StoreUnsuitable
 from waystation.core.store.connection import Store
 
 MOST_QUEUES = 2000
@@ -38,6 +38,8 @@ class Directory:
         self._most = most
         self.left_out = 0
         """Queues that are there and not among those that are known."""
+        self.forbidden: list[str] = []
+        """Keys of other products that this user of the store may not read."""
         self.prefixes = Prefixes(tuple(options.prefixes))
         self._found: dict[tuple[str, str], ConsoleQueue] = {}
         self._fixed = [
@@ -79,16 +81,26 @@ class Directory:
     async def look(self) -> None:
         """Look through all keys once."""
         seen, left_out = set[tuple[str, str]](), 0
+        self.forbidden.clear()
         for prefix in self.prefixes.every:
-            names = await queue_names(self._store, prefix)
+            try:
+                names = await readable_names(self._store, prefix)
+            except StoreUnsuitable:
+                self.forbidden.append(f"{prefix}:*")
+                continue
             left_out += len(names) - len(names[: self._most])
             for name in names[: self._most]:
                 opened = self._opened(QueueKeys(name, prefix=prefix))
                 seen.add((opened.product, opened.name))
         for each in self._fixed:
-            if await each.exists():
-                self._found[each.product, each.name] = each
-                seen.add((each.product, each.name))
+            try:
+                if not await each.exists():
+                    continue
+            except StoreUnsuitable:
+                self.forbidden.append(f"{each.name}:*")
+                continue
+            self._found[each.product, each.name] = each
+            seen.add((each.product, each.name))
         for key in [key for key in self._found if key not in seen]:
             del self._found[key]
         self.left_out = left_out

@@ -3,13 +3,14 @@
 import base64
 import binascii
 from collections.abc import Iterable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from waystation.bullmq.redis.keys import PREFIX, QueueKeys
 from waystation.bullmq.redis.prefixes import Prefixes
 from waystation.bullmq.redis.scanning import queue_names
 from waystation.console.finding.places import Places, QueueName
-from waystation.core.errors import WaystationError
+from waystation.core.errors import StoreUnsuitable, WaystationError
 from waystation.core.events import Line
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
@@ -20,19 +21,47 @@ from waystation.routing.redis.keys import NAMESPACE
 from waystation.waitingroom.redis.keys import RoomsKeys, name_of, room_id
 
 
-async def find_queues(store: Store, places: Places | None = None) -> list[QueueName]:
+class Known(NamedTuple):
+    """The queues of a store, as far as this user of it may read."""
+
+    queues: list[QueueName]
+    forbidden: list[tuple[Line, str]]
+    """Products whose keys this user may not read."""
+
+
+async def find_queues(store: Store, places: Places | None = None) -> Known:
     """Every queue of every product in a store; looks at all its keys once."""
     places = places or Places()
-    found = [
-        QueueName(Line.BULLMQ, places.bullmq.shown(QueueKeys(name, prefix=prefix)))
-        for prefix in places.bullmq.every
-        for name in await queue_names(store, prefix)
-    ]
-    found += [QueueName(Line.ROUTING, name) for name in await job_types(store, places.routing)]
-    if await has_files(store, places.files):
-        found += [QueueName(Line.FILES, name) for name in places.files.priorities]
-    found += [QueueName(Line.WAITINGROOM, name) for name in await rooms(store)]
-    return found
+    known = Known([], [])
+    for line, keys, names in (
+        *(
+            (Line.BULLMQ, f"{prefix}:*", partial(shown_names, store, places.bullmq, prefix))
+            for prefix in places.bullmq.every
+        ),
+        (Line.ROUTING, f"{places.routing}:*", partial(job_types, store, places.routing)),
+        (Line.FILES, f"{places.files.prefix}:*", partial(priorities, store, places.files)),
+        (Line.WAITINGROOM, RoomsKeys().every, partial(rooms, store)),
+    ):
+        try:
+            known.queues.extend(QueueName(line, name) for name in await names())
+        except StoreUnsuitable:
+            known.forbidden.append((line, keys))
+    return known
+
+
+async def readable_names(store: Store, prefix: str) -> list[str]:
+    """The queues under a prefix of BullMQ; StoreUnsuitable where this user may not read them."""
+    names = await queue_names(store, prefix)
+    if names:
+        # A scan shows the names of all keys, whoever asks.
+        await store.ask("EXISTS", QueueKeys(names[0], prefix=prefix).meta)
+    return names
+
+
+async def shown_names(store: Store, prefixes: Prefixes, prefix: str) -> list[str]:
+    """The queues under a prefix of BullMQ, by what they are called."""
+    names = await readable_names(store, prefix)
+    return [prefixes.shown(QueueKeys(name, prefix=prefix)) for name in names]
 
 
 async def bullmq_workers(store: Store, prefix: str = PREFIX) -> dict[str, list[str]] | None:
@@ -83,6 +112,11 @@ async def has_files(store: Store, layout: Layout) -> bool:
     with faults.translated():
         known = await store.hot.execute_command("EXISTS", *keys.lanes, keys.workers, keys.events)
     return bool(known)
+
+
+async def priorities(store: Store, layout: Layout) -> list[str]:
+    """The priorities of a queue of files that was ever used."""
+    return list(layout.priorities) if await has_files(store, layout) else []
 
 
 async def rooms(store: Store) -> list[str]:

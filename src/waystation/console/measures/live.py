@@ -7,10 +7,10 @@ from waystation.console.finding.names import workers_by_queue
 from waystation.console.finding.places import Places
 from waystation.console.measures.sampler import QueueSample, Sampler
 from waystation.console.options import ConsoleOptions
-from waystation.core.errors import NotFound
+from waystation.core.errors import NotFound, StoreUnsuitable
 from waystation.core.events import Line
 from waystation.core.store.connection import Store
-from waystation.waitingroom.redis.keys import name_of
+from waystation.waitingroom.redis.keys import RoomsKeys, name_of
 from waystation.waitingroom.rooms import Rooms
 
 _EVERY_S = 2.0
@@ -48,8 +48,9 @@ class Live:
         options = ConsoleOptions(
             prefixes=places.bullmq.every, namespaces=(places.routing,), layouts=(places.files,)
         )
-        directory = Directory(store, options, most=None)
-        self._sampler = Sampler(store, directory, every_s=_EVERY_S)
+        self._directory = Directory(store, options, most=None)
+        self._sampler = Sampler(store, self._directory, every_s=_EVERY_S)
+        self._no_rooms: list[str] = []
         self._rooms = Rooms(store)
 
     async def rows(self) -> list[Row]:
@@ -59,9 +60,19 @@ class Live:
         rows = [_row(each, workers) for each in self._sampler.latest.queues]
         return rows + await self._room_rows()
 
+    @property
+    def forbidden(self) -> list[str]:
+        """Keys that this user of the store may not read, so that what they hold is left out."""
+        return [*self._directory.forbidden, *self._no_rooms]
+
     async def _room_rows(self) -> list[Row]:
         rows: list[Row] = []
-        for id in await self._rooms.look():
+        try:
+            ids = await self._rooms.look()
+        except StoreUnsuitable:
+            self._no_rooms = [RoomsKeys().every]
+            return rows
+        for id in ids:
             try:
                 state = await self._rooms.of(id).state()
             except NotFound:

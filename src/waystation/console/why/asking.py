@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Sequence
 from contextlib import aclosing
 
-from waystation.console.finding.names import find_queues
+from waystation.console.finding.names import find_queues, has_files, job_types
 from waystation.console.finding.places import Places, QueueName
 from waystation.console.past.history import History
 from waystation.console.why import of_bullmq, of_files, of_history, of_rooms, of_routing
@@ -41,7 +41,10 @@ async def why(
         raise InvalidOption("what is asked about must be an id, a path or a name, got nothing")
     places = places or Places()
     known = await find_queues(store, places)
-    wanted = [each for each in known if product in (None, each.product)]
+    wanted = [each for each in known.queues if product in (None, each.product)]
+    products = {line for line in Line if product in (None, line)} - {
+        line for line, _ in known.forbidden
+    }
     if queue is None and "/" in subject:
         start, _, rest = subject.partition("/")
         if any(each.name == start for each in wanted):
@@ -51,13 +54,15 @@ async def why(
         for each in wanted:
             if each.name == subject and (answer := await _explain_queue(store, each, places)):
                 answers.append(answer)
+        answers += await _explain_namespace(store, subject, products, places)
         if answers:
             return answers
-    answers = await _explain_subject(store, subject, queue, product, wanted, places)
+    answers = await _explain_subject(store, subject, queue, products, wanted, places)
     if not answers and history is not None:
         past = await of_history.job(history, queue or "", subject)
         answers = [past] if past and product in (None, past.product) else []
-    return answers or [await _unknown(store, subject, queue, wanted, places)]
+    forbidden = [keys for _, keys in known.forbidden]
+    return answers or [await _unknown(store, subject, queue, wanted, forbidden, places)]
 
 
 async def _explain_queue(store: Store, queue: QueueName, places: Places) -> Answer | None:
@@ -77,7 +82,7 @@ async def _explain_subject(
     store: Store,
     subject: str,
     queue: str | None,
-    product: str | None,
+    products: set[Line],
     known: Sequence[QueueName],
     places: Places,
 ) -> list[Answer]:
@@ -93,9 +98,9 @@ async def _explain_subject(
         elif each.product is Line.WAITINGROOM:
             answers.append(await of_rooms.visitor(store, each.name, subject))
     # Jobs of these two are not kept by queue, so they are looked for once.
-    if product in (None, Line.ROUTING):
+    if Line.ROUTING in products:
         answers.append(await of_routing.job(store, subject, namespace=places.routing))
-    if product in (None, Line.FILES):
+    if Line.FILES in products:
         answers.append(await of_files.file(store, subject, layout=places.files))
     found = [each for each in answers if each is not None]
     return [each for each in found if _fits(each, queue)]
@@ -105,8 +110,30 @@ def _fits(answer: Answer, queue: str | None) -> bool:
     return queue is None or answer.queue in (queue, "")
 
 
+async def _explain_namespace(
+    store: Store, name: str, products: set[Line], places: Places
+) -> list[Answer]:
+    """All types of a namespace, or all priorities of a directory, under the name they have in the
+    console and in `waystation queues`."""
+    answers: list[Answer] = []
+    if Line.ROUTING in products and name == places.routing and await job_types(store, name):
+        answers.append(await of_routing.every(store, namespace=name))
+    if (
+        Line.FILES in products
+        and name == places.files.prefix
+        and await has_files(store, places.files)
+    ):
+        answers.append(await of_files.every(store, layout=places.files))
+    return answers
+
+
 async def _unknown(
-    store: Store, subject: str, queue: str | None, known: Sequence[QueueName], places: Places
+    store: Store,
+    subject: str,
+    queue: str | None,
+    known: Sequence[QueueName],
+    forbidden: Sequence[str],
+    places: Places,
 ) -> Answer:
     names = [each.name for each in known]
     if queue is not None and queue not in names:
@@ -117,6 +144,8 @@ async def _unknown(
         near = difflib.get_close_matches(subject, [*names, *ids], n=_NEAREST)
         where = f" in queue {queue}" if queue else ""
         text = f"Nothing named {subject} exists{where}, and no event that is kept names it"
+    if forbidden:
+        text += f"; this user may not read {', '.join(forbidden)}"
     like = f"; did you mean {' or '.join(near)}?" if near else "."
     return Answer(
         product="",
@@ -126,7 +155,7 @@ async def _unknown(
         cause=Cause.UNKNOWN,
         sentence=f"{text}{like}",
         nearest=tuple(near),
-        evidence={"queues": len(known)},
+        evidence={"queues": len(known)} | ({"not_readable": list(forbidden)} if forbidden else {}),
     )
 
 
