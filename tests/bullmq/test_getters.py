@@ -86,7 +86,6 @@ async def test_ids_whose_job_is_gone_are_left_out(queue: Queue, hands: Hands) ->
 async def test_what_bullmq_5_set_aside_counts_as_waiting(queue: Queue, hands: Hands) -> None:
     await queue.add_many([("old", n) for n in range(2)])
     await queue.pause()
-    await hands.redis.rename(hands.keys.wait, hands.keys.paused)
     await hands.call("LPUSH", hands.keys.wait, "new")
     await hands.call("HSET", hands.keys.of("new").job, "name", "new", "data", "2")
 

@@ -1,5 +1,6 @@
 """Limits: how many jobs of a queue may run at once, or start in a stretch of time."""
 
+import math
 from datetime import timedelta
 from typing import Any
 
@@ -56,7 +57,8 @@ class Limits:
         concurrency, active = await ask_all(
             client, ("HGET", keys.meta, "concurrency"), ("LLEN", keys.active)
         )
-        return concurrency is not None and active >= int(concurrency)
+        most = _limit(concurrency)
+        return most is not None and active >= most
 
     async def set_rate_limit(self, max: int, duration: Duration) -> None:
         """Let at most `max` jobs start in this duration."""
@@ -101,8 +103,17 @@ class Limits:
     async def _get(self, *fields: str) -> list[int | None]:
         client, keys = await self._connect()
         found: list[Any] = await ask(client, "HMGET", keys.meta, *fields)
-        return [None if value is None else int(value) for value in found]
+        return [_limit(value) for value in found]
 
     async def _unset(self, *fields: str) -> None:
         client, keys = await self._connect()
         await ask(client, "HDEL", keys.meta, *fields)
+
+
+def _limit(text: bytes | None) -> int | None:
+    """A limit as the scripts read it: whatever else another client has written there is none."""
+    try:
+        limit = math.floor(float(text or b""))
+    except (ValueError, OverflowError):
+        return None
+    return limit if 1 <= limit <= 2**53 else None

@@ -6,7 +6,7 @@
 --- keys  absent
 --- args  base now jobs...
 --- unchecked  all
---- uses  now_ms store_job
+--- uses  now_ms store_job limit_of
 --- lazy  check_wants insert_job waiting_list
 local queue = {
   base = base, meta = meta, wait = wait, active = active, prioritized = prioritized,
@@ -20,7 +20,7 @@ local many = (#ARGV - jobs + 1) / 4
 -- script that fails has added nothing.
 local rules = redis.call('HMGET', meta, 'opts.maxLenEvents', 'paused', 'concurrency')
 -- Another client may have written anything there, and jobs must go on.
-local most, cap = tonumber(rules[3]), rules[1]
+local most, cap = rules[3] and limit_of(rules[3]), rules[1]
 if not cap or #cap > 9 or not string.match(cap, '^%d+$') then cap = 10000 end
 queue.is_held = (rules[2] or (most and redis.call('LLEN', active) >= most)) and true or false
 redis.call('XLEN', events)

@@ -3,7 +3,7 @@
 --- this one keeps nothing going or the end has come, and -10 when the slot is taken.
 --- keys  meta wait paused active prioritized delayed marker events pc absent
 --- args  base now scheduler job slot opts id priority lifo deduplication
---- uses  now_ms next_slot free_slot insert_iteration
+--- uses  now_ms whole limit_of next_slot free_slot insert_iteration
 local schedulers = base .. 'repeat'
 local queue = {
   base = base, meta = meta, wait = wait, paused = paused, active = active,
@@ -18,20 +18,20 @@ local known = redis.call('HMGET', record, 'name', 'data', 'every', 'offset', 'st
 if not known[1] then return '' end
 
 local is_cron = slot ~= ''
-local every = not is_cron and tonumber(known[3]) or nil
+local every = not is_cron and limit_of(known[3]) or nil
 if not is_cron and not every then return '' end
 slot = is_cron and tonumber(slot)
-  or next_slot(previous, every, tonumber(known[4]) or 0, tonumber(known[5]), now)
+  or next_slot(previous, every, whole(known[4]) or 0, whole(known[5]), now)
 local free = free_slot(base, scheduler, slot, every or 0)
 if free ~= slot then
   redis.call('XADD', events, '*', 'event', 'duplicated',
     'jobId', 'repeat:' .. scheduler .. ':' .. string.format('%.0f', slot))
 end
 if not free then return -10 end
-local finish = tonumber(known[6])
+local finish = whole(known[6])
 if finish and free > finish then return '' end
 redis.call('ZADD', schedulers, free, scheduler)
-redis.call('HINCRBY', record, 'ic', 1)
+if type(redis.pcall('HINCRBY', record, 'ic', 1)) == 'table' then redis.call('HSET', record, 'ic', 1) end
 return insert_iteration(queue, scheduler, free, {
   name = known[1], data = known[2] or '{}', opts = opts, id = id, priority = tonumber(priority),
   lifo = lifo == '1', deduplication = deduplication, is_cron = is_cron,

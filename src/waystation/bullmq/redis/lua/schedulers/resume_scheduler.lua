@@ -3,7 +3,7 @@
 --- come, -10 the slot is taken.
 --- keys  meta wait paused active prioritized delayed marker events pc paused_schedulers absent
 --- args  base now scheduler slot opts id priority lifo deduplication
---- uses  now_ms next_slot free_slot insert_iteration
+--- uses  now_ms whole limit_of next_slot free_slot insert_iteration
 local schedulers = base .. 'repeat'
 local queue = {
   base = base, meta = meta, wait = wait, paused = paused, active = active,
@@ -21,7 +21,7 @@ if redis.call('HEXISTS', paused_schedulers, scheduler) == 0 or not known[1]
 end
 
 local is_cron = slot ~= ''
-local every, start = not is_cron and tonumber(known[3]) or nil, tonumber(known[5])
+local every, start = not is_cron and limit_of(known[3]) or nil, whole(known[5])
 if not is_cron and not every then return '' end
 if is_cron then
   slot = tonumber(slot)
@@ -29,11 +29,11 @@ elseif start and start > now then
   slot = start
 else
   -- As if it had gone on all the time: what was missed is left out.
-  slot = next_slot(0, every, tonumber(known[4]) or 0, nil, now)
+  slot = next_slot(0, every, whole(known[4]) or 0, nil, now)
 end
 slot = free_slot(base, scheduler, slot, every or 0)
 if not slot then return -10 end
-local finish = tonumber(known[6])
+local finish = whole(known[6])
 if finish and slot > finish then return -4 end
 redis.call('HDEL', paused_schedulers, scheduler)
 redis.call('ZADD', schedulers, slot, scheduler)

@@ -67,7 +67,8 @@ local function try_again(queue, id, token, reason, stacktrace, delay, lifo, now,
   return 0
 end
 
---- Forget finished jobs beyond an age in seconds or a number; at most `limit` by age in one call.
+--- Forget finished jobs beyond an age in seconds or a number; at most `limit` by age, and 1,000 by
+--- number, in one call: the next one goes on.
 --- uses  field_of check_parent forget_job leave_parent keep_for_history
 local function trim_finished(queue, set, now, count, age, limit)
   local gone = {}
@@ -76,7 +77,8 @@ local function trim_finished(queue, set, now, count, age, limit)
   end
   if count and count > 0 then
     local aged = #gone
-    local extra = redis.call('ZRANGE', set, aged, -(count + 1))
+    local many = math.min(redis.call('ZCARD', set) - aged - count, 1000)
+    local extra = many > 0 and redis.call('ZRANGE', set, aged, aged + many - 1) or {}
     for _, id in ipairs(extra) do gone[#gone + 1] = id end
   end
   local leaving, parents = {}, {}
@@ -109,17 +111,25 @@ local function count_up(job, field)
 end
 
 --- Write what a job was into an event before it is removed, when a history follows the queue and has
---- not read it yet; `field` and `value` are how the job ends now.
---- uses  field_of
+--- not read it yet; `field` and `value` are how the job ends now. No job fails for its history.
+--- uses  write_history
 local function keep_for_history(queue, id, now, field, value)
+  pcall(write_history, queue, id, now, field, value)
+end
+
+--- What `keep_for_history` does.
+--- uses  field_of
+local function write_history(queue, id, now, field, value)
   -- How far the history has come, and until when that counts, in milliseconds.
   local reached, until_ms = string.match(field_of(queue.meta, 'history') or '', '^(%d+):(%d+)$')
   if not reached or tonumber(until_ms) < now then return end
   local job = queue.base .. id
   local ended = tonumber(field_of(job, 'finishedOn') or now)
   if not field and ended and ended <= tonumber(reached) then return end
-  local fields = redis.pcall('HGETALL', job)
-  if fields.err or #fields == 0 then return end
+  -- More would not fit into one command.
+  if redis.call('HLEN', job) > 1000 then return end
+  local fields = redis.call('HGETALL', job)
+  if #fields == 0 then return end
   if field then
     for _, each in ipairs({ field, value, 'finishedOn', now }) do fields[#fields + 1] = each end
   end
@@ -133,4 +143,8 @@ local function keep_for_history(queue, id, now, field, value)
     fields[#fields + 1] = cjson.encode(lines)
   end
   redis.call('XADD', queue.events, '*', 'event', 'kept', 'jobId', id, unpack(fields))
+  -- The stream is bounded by the number of its entries, which does not bound large ones.
+  if size > 8192 and redis.call('MEMORY', 'USAGE', queue.events) > 134217728 then
+    redis.call('XTRIM', queue.events, 'MAXLEN', '~', math.floor(redis.call('XLEN', queue.events) / 2))
+  end
 end

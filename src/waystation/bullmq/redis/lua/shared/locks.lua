@@ -2,20 +2,21 @@
 --- The reply has an id and the fields of each, then how long the rate limit lets nothing through.
 --- The rules are what the queue's meta says about paused, concurrency, max and duration; the instant
 --- is text, because the server writes out a number more slowly than it copies a text.
+--- uses  limit_of
 local function claim_jobs(queue, rules, want, token, lease_ms, worker, max, duration, now)
-  max = tonumber(rules[3] or max)
-  local window = tonumber(duration ~= '' and duration or rules[4])
-  if window and (window < 1 or window > 2 ^ 53) then window = nil end
+  max = (rules[3] or max ~= '') and limit_of(rules[3] or max)
+  local window = max and limit_of(duration ~= '' and duration or rules[4])
   if max then
     local ttl = redis.call('PTTL', queue.limiter)
     -- In its last millisecond a window no longer binds; counted into, it would take the count along.
-    if ttl == 0 then redis.call('DEL', queue.limiter) end
+    -- And one without an end would bind for ever.
+    if ttl == 0 or ttl == -1 then redis.call('DEL', queue.limiter) end
     local started = ttl > 0 and tonumber(redis.call('GET', queue.limiter)) or 0
     if started >= max then return {}, ttl end
     want = math.min(want, max - started)
   end
   if rules[1] then return {}, 0 end
-  local most = tonumber(rules[2])
+  local most = rules[2] and limit_of(rules[2])
   if most then want = math.min(want, most - redis.call('LLEN', queue.active)) end
   if want < 1 then return {}, 0 end
 
@@ -45,20 +46,23 @@ local function claim_jobs(queue, rules, want, token, lease_ms, worker, max, dura
   for first = 1, #live, 1000 do
     redis.call('LPUSH', queue.active, unpack(live, first, math.min(first + 999, #live)))
   end
+  local counted = #claims / 2
+  if counted == 0 then return {}, 0 end
   for at = 1, #claims, 2 do
     local id, fields, started = claims[at], claims[at + 1], '1'
     for field = 1, #fields, 2 do
       if fields[field] == 'ats' then
         started = string.format('%.0f', (tonumber(fields[field + 1]) or 0) + 1)
+      elseif fields[field] == 'defa' then
+        -- It is only picked up to fail, which is no start.
+        counted = counted - 1
       end
     end
     redis.call('XADD', queue.events, '*', 'event', 'active', 'jobId', id, 'prev', 'waiting',
       'workerId', worker)
     redis.call('HSET', queue.base .. id, 'processedOn', now, 'pb', worker, 'ats', started)
   end
-  local counted = #claims / 2
-  if counted == 0 then return {}, 0 end
-  if max and window then
+  if max and window and counted > 0 then
     local started = redis.pcall('INCRBY', queue.limiter, counted)
     if type(started) == 'table' then
       -- Another client may have written anything there, and jobs must go on.

@@ -16,6 +16,21 @@ local function now_ms(given)
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
+--- A whole number out of what another client may have written; nothing when it is none.
+local function whole(text)
+  local number = tonumber(text)
+  -- Not a number is not even itself.
+  if not number or number ~= number or math.abs(number) > 2 ^ 53 then return nil end
+  return math.floor(number)
+end
+
+--- A limit out of the queue's meta; nothing when it is no number that could be one.
+--- uses  whole
+local function limit_of(text)
+  local most = whole(text)
+  return most and most > 0 and most or nil
+end
+
 --- How many events the queue keeps; the first to ask writes the default down.
 local function events_cap(meta)
   local cap = redis.call('HGET', meta, 'opts.maxLenEvents')
@@ -27,6 +42,7 @@ local function events_cap(meta)
 end
 
 --- Count finished jobs by the minute, as dashboards read it.
+--- uses  whole
 local function record_metrics(metrics, many, now, size)
   local total = redis.pcall('HINCRBY', metrics, 'count', many)
   if type(total) == 'table' then
@@ -35,7 +51,8 @@ local function record_metrics(metrics, many, now, size)
     total = many
   end
   local last = redis.call('HMGET', metrics, 'prevTS', 'prevCount')
-  if not tonumber(last[1]) or not tonumber(last[2]) then
+  last = { whole(last[1]) or false, whole(last[2]) or false }
+  if not last[1] or not last[2] then
     redis.call('HSET', metrics, 'prevTS', now, 'prevCount', total - many)
     return
   end

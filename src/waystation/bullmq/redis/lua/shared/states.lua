@@ -26,11 +26,11 @@ local function is_in_state(queue, id, state)
 end
 
 --- True when no job may start now: paused, or at the global concurrency.
+--- uses  limit_of
 local function is_held_back(queue)
   local state = redis.call('HMGET', queue.meta, 'paused', 'concurrency')
   if state[1] then return true end
-  -- Another client may have written anything there, and jobs must go on.
-  local most = tonumber(state[2])
+  local most = limit_of(state[2])
   return most and redis.call('LLEN', queue.active) >= most
 end
 
@@ -66,7 +66,8 @@ end
 
 --- Put a job among the delayed, behind those of the same millisecond; returns nothing.
 local function push_delayed(queue, id, due)
-  local least = due * 4096
+  -- What is later than in 2039 has no place in the order of delayed jobs.
+  local least = math.floor(math.min(due, 2199023255551)) * 4096
   local most = least + 4095
   local last = redis.call('ZREVRANGEBYSCORE', queue.delayed, most, least, 'WITHSCORES', 'LIMIT', 0, 1)
   local score = least
