@@ -1,6 +1,7 @@
 """Recommendations that a run writes back to the queues."""
 
 import datetime as dt
+import random
 from typing import Any
 
 import pytest
@@ -8,12 +9,13 @@ from redis import Redis
 
 from tests.pipeline.ask import lakes
 from waystation.core.line.forecasts import DesiredWorkers, key_of, read
-from waystation.pipeline.feedback.recommendations import write_recommendations
+from waystation.pipeline.feedback.recommendations import backlogs, write_recommendations
+from waystation.pipeline.gold.forecast import SLOT_S, backlog, forecast
 from waystation.pipeline.history import History
 from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.sources.store import Store
 from waystation.pipeline.sources.streams import EventOptions
-from waystation.pipeline.tables import ATTEMPTS, CAPACITY, HOURLY
+from waystation.pipeline.tables import ATTEMPTS, CAPACITY, HOURLY, SLOTS
 
 HOUR = (dt.datetime.now(dt.UTC) + dt.timedelta(hours=6)).replace(minute=0, second=0, microsecond=0)
 """In the future, however long the tests take: recommendations of the past expire at once."""
@@ -98,6 +100,39 @@ def test_workers_are_advised_for_what_came_lately_and_for_what_waits_now(
     assert advised(1, *delayed) == 1
     busy = advised(2, *(step(f"w{n}", "waiting", n) for n in range(200)))
     assert 20 <= busy <= 250
+
+
+@pytest.mark.parametrize("hours", [1, 30])
+def test_a_forecast_is_of_what_is_open_whatever_has_come_and_gone(root: str, hours: int) -> None:
+    """Also of what came before the hours that are looked at, and of jobs that left unseen."""
+    now = HOUR + dt.timedelta(minutes=30)
+    dice, history = random.Random(hours), History(_no_spark, root)
+    at = now - dt.timedelta(hours=hours)
+    open_now = [{**step(f"w{n}", "waiting", n), "at": at, "told_at": at} for n in range(20)]
+    running = [{**step(f"a{n}", "active", n), "seq": 10**6 + n} for n in range(3)]
+    lakes.store(root, STEPS, [*open_now, *running, step("d", "delayed", 0)], 0)
+    last = int(now.timestamp()) // SLOT_S
+    rows = [
+        {
+            "line": "bullmq",
+            "queue": "mail",
+            "hour": dt.datetime.fromtimestamp(slot * SLOT_S, dt.UTC).replace(minute=0, second=0),
+            "slot": slot,
+            "came": dice.randrange(5),
+            "ended": dice.randrange(1, 5),
+        }
+        for slot in range(last - 150, last)
+    ]
+    lakes.store(root, SLOTS, rows, 0)
+    (series,) = backlogs(history, now).values()
+    assert backlog(series)[-1] == 23
+    found = forecast(series, seconds=SLOT_S)
+    assert found is not None
+    assert found.waiting == 23
+    # Nothing has ended for an hour.
+    (later,) = backlogs(history, now + dt.timedelta(hours=1)).values()
+    assert backlog(later)[-1] == 23
+    assert forecast(later, seconds=SLOT_S) is None
 
 
 def attempt(ready: dt.datetime) -> dict[str, Any]:

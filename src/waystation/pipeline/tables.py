@@ -425,7 +425,7 @@ SLOTS = Table(
         *_WHOSE,
         Column("hour", INSTANT, "start of the hour"),
         Column("slot", LONG, "seconds since 1970, divided by ten"),
-        Column("came", LONG, "jobs added or put back"),
+        Column("came", LONG, "jobs added or put back, less those removed before their end"),
         Column("ended", LONG, "jobs completed or failed for good"),
     ),
 )

@@ -60,12 +60,14 @@ def test_jobs_of_the_same_instant_may_have_run_or_not() -> None:
     assert workers_wanted(arrivals, [1.5, 1.5], target_s=5.0) == 1
 
 
-def test_jobs_that_are_late_already_do_not_make_the_others_hopeless() -> None:
-    """No number of workers changes their wait: they are only work to be done."""
+def test_a_backlog_is_worked_off_however_late_it_is() -> None:
+    """Never fewer than what runs and what waits, as far as a job takes longer than the target."""
     arrivals = steadily(random.Random(6), 500, 2.0, WINDOW_S)
-    wanted = workers_wanted(arrivals, [900.0] * 400, target_s=1.0)
-    assert wanted is not None
-    assert wanted < 400
+    mean_s = sum(each.run_s or 0.0 for each in arrivals) / len(arrivals)
+    late = [100_000.0] * 400
+    assert workers_wanted(arrivals, late, running=7, target_s=1.0) == 407
+    many = workers_wanted(arrivals, late, running=7, target_s=100 * mean_s)
+    assert many == 7 + 4
 
 
 def test_of_very_many_jobs_some_stand_for_all() -> None:

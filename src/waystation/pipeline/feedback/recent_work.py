@@ -36,6 +36,22 @@ from folded
 where event in {texts(READY)}
 """
 
+_OPEN = f"""
+with placed as (
+    select line, queue, subject, event,
+           struct(told_at, case when event in ('retry', 'stalled') then -1 else seq end) as turn
+    from {{steps}}
+), folded as (
+    select line, queue, subject, max_by(event, turn) as event
+    from placed
+    group by line, queue, subject
+)
+select line, queue, count(*) as many
+from folded
+where event in {texts((*READY, "active"))}
+group by line, queue
+"""
+
 
 class RecentWork(msgspec.Struct, frozen=True):
     """The recent work of one queue."""
@@ -43,6 +59,8 @@ class RecentWork(msgspec.Struct, frozen=True):
     arrivals: list[Arrival] = []
     waiting: list[float] = []
     """The ages of the jobs that nobody has claimed yet, in seconds."""
+    running: list[float] = []
+    """The ages of the jobs that run."""
 
 
 def recent_work(history: History, now: dt.datetime) -> dict[tuple[str, str], RecentWork]:
@@ -57,13 +75,23 @@ def recent_work(history: History, now: dt.datetime) -> dict[tuple[str, str], Rec
     found: dict[tuple[str, str], RecentWork] = defaultdict(RecentWork)
     for row in _rows(claimed):
         run_s = None if row["run_ms"] is None else row["run_ms"] / 1000
-        found[row["line"], row["queue"]].arrivals.append(Arrival(_age(row, now), run_s))
+        mine, age = found[row["line"], row["queue"]], _age(row, now)
+        mine.arrivals.append(Arrival(age, run_s))
+        if run_s is None:
+            mine.running.append(age)
     for row in _rows(query(_UNCLAIMED, steps=frames.read(STEPS))):
         mine, age = found[row["line"], row["queue"]], _age(row, now)
         mine.waiting.append(age)
         if age < WINDOW_S:
             mine.arrivals.append(Arrival(age, None))
     return found
+
+
+def open_work(history: History) -> dict[tuple[str, str], int]:
+    """How many jobs wait or run, by product and queue; delayed ones do neither."""
+    frames = frames_of(history, rows=delta.count(STEPS.path(history.root)))
+    rows = _rows(query(_OPEN, steps=frames.read(STEPS)))
+    return {(row["line"], row["queue"]): row["many"] for row in rows}
 
 
 def _rows(frame: Any) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ from waystation.core.line.forecasts import (
     written,
 )
 from waystation.core.store import faults
-from waystation.pipeline.feedback.recent_work import RecentWork, recent_work
+from waystation.pipeline.feedback.recent_work import RecentWork, open_work, recent_work
 from waystation.pipeline.gold.failures import label
 from waystation.pipeline.gold.forecast import SLOT_S, Slot, forecast, slots
 from waystation.pipeline.histograms import added, percentile
@@ -36,7 +36,7 @@ from waystation.pipeline.sources.store import Store
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, pc
-from waystation.pipeline.storage.sql import query, to_arrow
+from waystation.pipeline.storage.sql import to_arrow
 from waystation.pipeline.tables import CAPACITY, EVENTS, FAILURES, HOURLY, SLOTS, Table
 
 HOURS = 24
@@ -66,14 +66,6 @@ _NEEDED = (
     "busiest_per_s",
     "service_mean_ms",
 )
-
-# Most queues have none, and need no forecast.
-_OF_BACKLOGS = """
-with behind as (
-    select line, queue from {slots} group by line, queue having sum(came) > sum(ended)
-)
-select line, queue, slot, came, ended from {slots} semi join behind using (line, queue)
-"""
 
 QueueKey = tuple[str, str]
 """Product and queue."""
@@ -147,7 +139,13 @@ def _drains(history: History, now: dt.datetime) -> Iterator[tuple[QueueKey, Reco
 
 
 def backlogs(history: History, now: dt.datetime) -> Mapping[QueueKey, list[Slot]]:
-    """Arrivals and ends in the last hours, slot by slot without gaps, of queues with a backlog."""
+    """Arrivals and ends in the last hours, slot by slot up to now, of queues with open work.
+
+    What was open before counts as come in the first slot, so that a series ends with what is open.
+    """
+    there = open_work(history)
+    if not there:
+        return {}
     first = (now - dt.timedelta(hours=HOURS)).replace(minute=0, second=0, microsecond=0)
     hours = Hours(tuple(first + dt.timedelta(hours=n) for n in range(HOURS + 2)))
     if DeltaTable.is_deltatable(SLOTS.path(history.root)):
@@ -160,13 +158,19 @@ def backlogs(history: History, now: dt.datetime) -> Mapping[QueueKey, list[Slot]
         frames = frames_of(history, rows=many)
         counted = to_arrow(slots(steps(frames.events(hours))))
     found: dict[QueueKey, dict[int, Slot]] = {}
-    for row in query(_OF_BACKLOGS, slots=counted).to_pylist():
-        mine = found.setdefault((row["line"], row["queue"]), {})
-        mine[row["slot"]] = Slot(row["came"], row["ended"])
-    return {
-        place: [mine.get(slot, Slot(0, 0)) for slot in range(min(mine), max(mine) + 1)]
-        for place, mine in found.items()
-    }
+    for row in counted.to_pylist():
+        # Most queues have no backlog, and need no forecast.
+        if (place := (row["line"], row["queue"])) in there:
+            found.setdefault(place, {})[row["slot"]] = Slot(row["came"], row["ended"])
+    return {place: _series(mine, there[place], now) for place, mine in found.items()}
+
+
+def _series(mine: Mapping[int, Slot], open_now: int, now: dt.datetime) -> list[Slot]:
+    """Slots without gaps, up to the last one that is over or has something in it."""
+    until = max(int(now.timestamp()) // SLOT_S, max(mine) + 1)
+    first, *others = [mine.get(slot, Slot(0, 0)) for slot in range(min(mine), until)]
+    before = open_now - sum(each.came - each.ended for each in mine.values())
+    return [Slot(first.came + before, first.ended), *others]
 
 
 def _labels(history: History, now: dt.datetime) -> Iterator[tuple[QueueKey, Recommendation]]:
@@ -203,7 +207,12 @@ def _workers(history: History, now: dt.datetime) -> Iterator[tuple[QueueKey, Rec
     lately = recent_work(history, now) if busiest else {}
     for place, row in busiest.items():
         work = lately.get(place, RecentWork())
-        wanted = workers_wanted(work.arrivals, work.waiting, target_s=row["target_wait_ms"] / 1000)
+        wanted = workers_wanted(
+            work.arrivals,
+            work.waiting,
+            running=len(work.running),
+            target_s=row["target_wait_ms"] / 1000,
+        )
         yield (
             place,
             DesiredWorkers(

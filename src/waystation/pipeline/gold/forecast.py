@@ -1,8 +1,11 @@
 """Forecast of when a backlog is done, as a band calibrated on past forecasts.
 
-The backlog is divided by the recent rate of ends. Past guesses are compared with what really
-happened, and the band covers the errors of most of them. In the first backlog of a queue no guess
-has come to its end; then guesses are compared for the part that is done by now.
+The backlog is divided by the recent rate of ends. A series begins with what was open before it, so
+that it ends with what is open now, however long that has waited and however others have left.
+
+Past guesses are compared with what really happened, and the band covers the errors of most of them.
+In the first backlog of a queue no guess has come to its end; then guesses are compared for the part
+that is done by now.
 """
 
 import math
@@ -12,7 +15,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from waystation.pipeline.storage.sql import Frame, query
+from waystation.pipeline.silver.moves import ENDS
+from waystation.pipeline.storage.sql import Frame, query, texts
 
 BAND = 0.9
 LATELY = 5
@@ -54,12 +58,21 @@ class Forecast(msgspec.Struct, frozen=True):
     band: Band
 
 
+# Whoever leaves without having run has not come; but an ended job may be removed, too. Looked up
+# within the hour, so that hours can be counted one by one.
 _SLOTS = f"""
+with placed as (
+    select *, lag(event) over (partition by subject, queue, line, date_trunc('hour', `at`)
+                               order by told_at, seq) as earlier
+    from {{steps}}
+)
 select line, queue, date_trunc('hour', `at`) as `hour`,
        cast(floor(unix_seconds(`at`) / {SLOT_S}) as bigint) as slot,
-       count_if(birth or again) as came,
-       count_if(event in ('completed', 'failed')) as ended
-from {{steps}}
+       count_if(birth or again)
+           - count_if(event in ('removed', 'cancelled')
+                      and coalesce(earlier, '') not in {texts(ENDS)}) as came,
+       count_if(event in ('completed', 'failed') or (event = 'dead' and line = 'files')) as ended
+from placed
 group by line, queue, date_trunc('hour', `at`), cast(floor(unix_seconds(`at`) / {SLOT_S}) as bigint)
 """
 
@@ -134,11 +147,27 @@ def forecast(series: Sequence[Slot], *, seconds: int, band: Band | None = None) 
     likely = guess(series, len(series) - 1) if series else None
     if likely is None:
         return None
-    band = band or calibrated(misses(series)) or calibrated(misses_so_far(series))
+    band = band or _widest(calibrated(misses(series)), calibrated(misses_so_far(series)))
     if band is None:
         return None
     likely_s = likely * seconds
     return Forecast(backlog(series)[-1], likely_s * band.low, likely_s, likely_s * band.high, band)
+
+
+def _widest(*bands: Band | None) -> Band | None:
+    """A band that covers what guesses missed by when they came true, and in the present backlog.
+
+    Those that have come true by now are mostly of short backlogs.
+    """
+    known = [each for each in bands if each is not None]
+    if not known:
+        return None
+    return Band(
+        min(each.low for each in known),
+        max(each.high for each in known),
+        min(each.coverage for each in known),
+        max(each.checks for each in known),
+    )
 
 
 def _rate(series: Sequence[Slot], at: int) -> float:

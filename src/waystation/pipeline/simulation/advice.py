@@ -2,9 +2,12 @@
 
 Jobs are expected to come as they came lately: as in the last half hour, or, so that a rush is seen
 while it begins, as in the last minute alone. Whatever waits now comes first; what has waited for
-longer than the target is late with any number of workers, and counts only as work to be done.
+longer than the target is late with any number of workers, and counts only as work to be done. Never
+fewer are advised than what runs and what waits needs to begin within the target: a backlog is
+worked off, however old it is.
 """
 
+import math
 from collections.abc import Sequence
 from itertools import cycle, islice
 from operator import attrgetter
@@ -32,17 +35,21 @@ class Arrival(NamedTuple):
 
 
 def workers_wanted(
-    arrivals: Sequence[Arrival], waiting: Sequence[float], *, target_s: float
+    arrivals: Sequence[Arrival], waiting: Sequence[float], *, target_s: float, running: int = 0
 ) -> int | None:
     """The workers to have now; None where nothing came and ran within the window.
 
-    `waiting` are the ages of jobs that nobody has claimed, also of those among the arrivals.
+    `waiting` are the ages of jobs that nobody has claimed, also of those among the arrivals;
+    `running` is how many run.
     """
     runs = [each.run_s for each in arrivals if each.run_s is not None]
     if not runs:
         return None
+    # A worker may take several short jobs within the target, one after the other.
+    places = math.ceil(len(waiting) * min(1.0, sum(runs) / len(runs) / target_s))
     return max(
-        _fewest(arrivals, runs, waiting, span_s, target_s) for span_s in (WINDOW_S, LATELY_S)
+        running + places,
+        *(_fewest(arrivals, runs, waiting, span_s, target_s) for span_s in (WINDOW_S, LATELY_S)),
     )
 
 
