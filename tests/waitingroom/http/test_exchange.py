@@ -2,12 +2,13 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator, MutableMapping
+from typing import Any
 
 import pytest
 
 from tests.support.patience import LIMIT_S
-from waystation.core.http import exchange
+from waystation.core.http import exchange, streams
 from waystation.core.http.exchange import MOST_BODY, Message, Request, Scope
 from waystation.core.http.problems import Problem
 from waystation.core.http.slow import SlowBodies
@@ -126,3 +127,40 @@ class _Dripping:
         self.reading.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self.reading
+
+
+@pytest.mark.parametrize("leaves", [False, True], ids=["reads to the end", "leaves"])
+async def test_a_stream_without_news_is_not_silent(
+    leaves: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "QUIET_S", 0.01)
+    sent: list[bytes] = []
+    closed: list[bool] = []
+
+    async def events() -> AsyncIterator[tuple[str, Any]]:
+        try:
+            yield "position", {"ahead": 1}
+            while len(sent) < 5:
+                await asyncio.sleep(0.01)
+            yield "position", {"ahead": 0}
+        finally:
+            closed.append(True)
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message.get("body", b""))
+        if leaves and sent[-1].startswith(b":"):
+            raise ConnectionResetError
+
+    stream = streams.Stream(200, events=events())
+    if leaves:
+        with pytest.raises(ConnectionResetError):
+            await stream.send(send)
+    else:
+        await stream.send(send)
+        news = [each for each in sent if each.startswith(b"event")]
+        assert [each.split(b"data: ")[1] for each in news] == [
+            b'{"ahead":1}\n\n',
+            b'{"ahead":0}\n\n',
+        ]
+    assert b": no news\n\n" in sent
+    assert closed == [True]
