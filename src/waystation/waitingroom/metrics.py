@@ -55,6 +55,12 @@ class RoomMetrics:
         "status",
         buckets=_CALLS,
     )
+    webhook_lag = Instrument(
+        Gauge,
+        "waiting_room_webhook_lag_seconds",
+        "The age of the oldest event that a webhook has not been told.",
+        "queue",
+    )
     shown_wait = Instrument(
         Histogram,
         "waiting_room_wait_seconds",

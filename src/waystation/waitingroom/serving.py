@@ -70,6 +70,8 @@ async def running(
                 yield app
         except OSError as error:
             raise InvalidSetting(f"room.port wants a free port: {error}") from error
+        finally:
+            await dispatcher.close()
 
 
 def server_options(settings: RoomSettings) -> ServerOptions:

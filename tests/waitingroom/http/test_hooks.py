@@ -1,5 +1,6 @@
 """Webhooks: what a site is told, signed, in order, and again until it has taken it."""
 
+import asyncio
 import hashlib
 import hmac
 import socket
@@ -9,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
 from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import QUEUE, House, Person
@@ -17,9 +19,11 @@ from waystation.core.errors import InvalidOption
 from waystation.core.http.addresses import networks
 from waystation.core.http.server import serving
 from waystation.core.webhooks import delivery as outside
+from waystation.core.webhooks import passes
 from waystation.waitingroom.http.app import App
 from waystation.waitingroom.http.options import ServerOptions
 from waystation.waitingroom.http.webhooks.dispatcher import WebhookDispatcher, dispatcher_of
+from waystation.waitingroom.visitor import JoinRequest
 
 HOOKS = f"/api/v1/admin/queues/{QUEUE}/webhooks"
 INSIDE = ("127.0.0.0/8",)
@@ -271,3 +275,74 @@ async def test_alarms_are_heard_with_what_they_say(house: House, listener: Liste
     assert (await viewer.get(path)).json()["limits"]["waiting"] == 0
     for wrong in ({"waiting": -1}, {"no_shows": 2}, {"loud": True}):
         assert (await admin.http.put(path, json=wrong)).status_code in (400, 422)
+
+
+async def test_a_webhook_reads_past_what_is_not_for_it_in_one_pass(
+    house: House, listener: Listener
+) -> None:
+    await _hooked(house, listener, "alarm")
+    for at in range(1500):
+        await house.room.store.ask(
+            "XADD", house.room.store.keys.events, "*", "event", "waiting", "at", str(at)
+        )
+    await house.room.store.ask("XADD", house.room.store.keys.events, "*", "event", "alarm")
+    await dispatcher_of(house.context).carry()
+    assert [each["event"] for each in listener.events()] == ["alarm"]
+
+
+@pytest.mark.parametrize("begun", [True, False], ids=["read before", "nothing read yet"])
+async def test_events_that_were_trimmed_unread_are_told_as_a_gap(
+    house: House, listener: Listener, begun: bool
+) -> None:
+    stream = house.room.store.keys.events
+    await house.room.store.ask("DEL", stream)
+    await _hooked(house, listener, "alarm")
+    dispatcher = dispatcher_of(house.context)
+    if begun:
+        await house.room.store.ask("XADD", stream, "1-1", "event", "waiting")
+        await dispatcher.carry()
+    for at in range(2, 300):
+        event = "alarm" if at == 2 else "waiting"
+        command = ("XADD", stream, "MAXLEN", "=", 100, f"{at}-1", "event", event)
+        await house.room.store.ask(*command)
+    await dispatcher.carry()
+    await dispatcher.carry()
+    after = "1-1" if begun else "0-0"
+    assert [(each["event"], each["id"]) for each in listener.events()] == [
+        ("gap", f"{after}..200-1")
+    ]
+
+
+async def test_a_receiver_that_is_slow_or_odd_holds_up_no_other(
+    house: House, listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin, _ = await _hooked(house, listener, "waiting")
+    other = house.rooms.of("other")
+    await other.open()
+    house.rooms.forget()
+    for url in ("http://127.0.0.1:1/slow", "http://127.0.0.1:1/odd"):
+        made = await admin.post(
+            "/api/v1/admin/queues/other/webhooks", {"url": url, "events": ["waiting"]}
+        )
+        assert made.status_code == 201, made.text
+    dispatcher = dispatcher_of(house.context)
+    real, slow = dispatcher.sender.send, asyncio.Event()
+
+    async def send(url: str, *rest: Any, **more: Any) -> str:
+        if "slow" in url:
+            await slow.wait()
+        if "odd" in url:
+            raise UnicodeError("label too long")
+        return await real(url, *rest, **more)
+
+    monkeypatch.setattr(dispatcher.sender, "send", send)
+    monkeypatch.setattr(passes, "WAIT_S", 0.05)
+    await other.join(JoinRequest(key="k", secret="s"))
+    for turn in range(2):
+        await house.visitor(f"10.1.1.{turn}").join()
+        async with asyncio.timeout(LIMIT_S):
+            while len(listener.events()) <= turn:
+                await dispatcher.carry()
+    # Whoever is served goes on being served once, and not once for each pass.
+    slow.set()
+    await dispatcher.close()

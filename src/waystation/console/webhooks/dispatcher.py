@@ -4,17 +4,16 @@ The position in each stream is kept in the store and moves on after a receiver h
 event is sent at least once, whoever is restarted.
 """
 
-import asyncio
 import random
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from waystation.console.finding.directory import Directory
 from waystation.console.products.queue import ConsoleQueue, short
 from waystation.console.webhooks.hooks import (
-    GAP,
     KEPT_FAILURES,
     FailedDelivery,
     Hook,
@@ -25,14 +24,15 @@ from waystation.core import codec
 from waystation.core.durations import instant
 from waystation.core.errors import StoreError
 from waystation.core.events import Event, from_bullmq, from_entry
-from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.core.store.leader import Election, OfficeKeys, Term
 from waystation.core.telemetry.logs import get_logger
+from waystation.core.webhooks.passes import Passes
+from waystation.core.webhooks.reading import GAP, unread
 from waystation.core.webhooks.sending import BATCH, RETRY, Sender
 
 PASS_S = 10.0
-"""How long one webhook is served before all others have had their turn; well below a term."""
+"""How long one webhook is served before it is looked at again; well below a term."""
 DEAD_AFTER = 30
 """Failures in a row, over about four hours, until a webhook is given up."""
 _REASONS = ("failedReason", "reason", "error")
@@ -57,6 +57,7 @@ class JobDispatcher:
         self._hooks = Hooks(store)
         self._election = Election(store.redis, DispatcherKeys(), owner=owner)
         self._term: Term | None = None
+        self._passes = Passes()
 
     async def carry(self) -> None:
         """Send what is due; one bounded pass."""
@@ -68,10 +69,13 @@ class JobDispatcher:
             return
         await self._directory.look_if_due()
         queues = self._directory.every()
-        await asyncio.gather(*(self._serve(hook, state, queues) for hook, state in hooks))
+        await self._passes.serve(
+            {hook.id: partial(self._serve, hook, state, queues) for hook, state in hooks}
+        )
 
     async def close(self) -> None:
         """Let another process send at once, instead of when the term of this one runs out."""
+        await self._passes.close()
         if self._term is not None:
             with suppress(StoreError):
                 await self._election.resign(self._term)
@@ -92,7 +96,9 @@ class JobDispatcher:
     ) -> bool:
         """Send what is new in one queue; False when that is all for this pass."""
         while time.monotonic() < until:
-            entries, gap = await self._entries(hook, state, queue)
+            known = state.positions.get(queue.stream)
+            last = known or f"{hook.added_ms}-0"
+            entries, gap = await unread(self._store.ask, queue.stream, last, seen=known is not None)
             if not entries:
                 return True
             events = [_read(queue, id, fields) for id, fields in entries]
@@ -102,8 +108,7 @@ class JobDispatcher:
                 if event.name in hook.events
             ]
             if gap:
-                after = state.positions.get(queue.stream, f"{hook.added_ms}-0")
-                news.insert(0, _gap(queue, after, entries[0][0]))
+                news.insert(0, _gap(queue, last, entries[0][0]))
             if news and (wrong := await send(self.sender, hook, news)):
                 await self._note_failure(hook, state, wrong)
                 return False
@@ -116,30 +121,6 @@ class JobDispatcher:
             if len(entries) < BATCH:
                 return True
         return False
-
-    async def _entries(
-        self, hook: Hook, state: State, queue: ConsoleQueue
-    ) -> tuple[list[tuple[str, list[bytes]]], bool]:
-        """The next entries, and whether some before them were trimmed."""
-        known = state.positions.get(queue.stream)
-        # From the last one itself: when it is gone, others may have gone with it.
-        since = known or f"{hook.added_ms}-0"
-        raw = await self._store.ask("XRANGE", queue.stream, since, "+", "COUNT", BATCH + 1)
-        entries = [(id.decode(), fields) for id, fields in raw]
-        if known and entries and entries[0][0] == known:
-            return entries[1:], False
-        if known:
-            return entries[:BATCH], bool(entries)
-        return entries[:BATCH], bool(entries) and await self._is_trimmed(queue, since)
-
-    async def _is_trimmed(self, queue: ConsoleQueue, since: str) -> bool:
-        """Whether entries after this one may be gone: none before it are left, and some are."""
-        if await self._store.ask("XREVRANGE", queue.stream, f"({since}", "-", "COUNT", 1):
-            return False
-        with faults.translated():
-            info: Any = await self._store.redis.xinfo_stream(queue.stream)
-        # Servers before Redis 7 do not count.
-        return int(info.get("entries-added") or 0) > int(info["length"])
 
     async def _note_failure(self, hook: Hook, state: State, wrong: str) -> None:
         state.failures += 1

@@ -16,8 +16,6 @@ MOST_QUEUES = 100
 KEPT_FAILURES = 10
 ENDED = ("completed", "failed", "dead", "cancelled")
 """What is sent when a webhook names no events."""
-GAP = "gap"
-"""Sent by itself when events were trimmed from a stream before they could be sent."""
 SENT = (
     EventName.ADDED, EventName.WAITING, EventName.DELAYED, EventName.WAITING_CHILDREN,
     EventName.ACTIVE, EventName.PROGRESS, EventName.STEP, EventName.COMPLETED, EventName.RETRY,

@@ -1,27 +1,34 @@
 """Delivery of events to webhooks: in order, signed, and retried with backoff."""
 
-import asyncio
 import random
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 from waystation.core import codec
 from waystation.core.clock import Clock
+from waystation.core.errors import WaystationError
 from waystation.core.http.addresses import Network, networks
 from waystation.core.identity import worker_name
 from waystation.core.store.connection import Store
 from waystation.core.store.leader import Election, OfficeKeys
 from waystation.core.telemetry.logs import get_logger
-from waystation.core.webhooks.sending import BATCH, RETRY, Sender
+from waystation.core.webhooks.passes import Passes
+from waystation.core.webhooks.reading import GAP, START, Entry, unread
+from waystation.core.webhooks.sending import RETRY, Sender
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.http.context import ServerContext
 from waystation.waitingroom.http.webhooks.hooks import State, Webhook, Webhooks
+from waystation.waitingroom.metrics import RoomMetrics
 from waystation.waitingroom.operating.alarms import CLEARED, RAISED, RINGING
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.rooms import Rooms
 
 _OWN = ("lane", "seq", "waited", "delay", "ahead", "waiting", "active", "reason", "held", "views")
 """What an event may say besides: nothing that tells visitors apart by where they come from."""
+PASS_S = 10.0
+"""How long one webhook is served before it is looked at again; well below a term."""
 _log = get_logger(__name__)
 
 
@@ -43,19 +50,33 @@ class WebhookDispatcher:
         owner: str,
         private: Sequence[Network] = (),
         clock: Clock | None = None,
+        metrics: RoomMetrics | None = None,
     ) -> None:
         self._rooms = rooms
+        self._metrics = metrics or RoomMetrics()
+        self._passes = Passes()
         self._election = Election(store.redis, DispatcherKeys(), owner=owner)
         self.sender = Sender(private, headers="Wr", clock=clock)
 
     async def carry(self) -> None:
-        """Tell everybody who is due; one bounded pass."""
+        """Tell everybody who is due; one bounded pass in which no receiver holds up another."""
         if await self._election.acquire() is None:
             return
+        work: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {}
         for id in await self._rooms.look():
             room = self._rooms.of(id)
-            hooks = Webhooks(room)
-            await asyncio.gather(*(self._tell(room, hooks, each) for each in await hooks.every()))
+            try:
+                hooks = Webhooks(room)
+                for hook in await hooks.every():
+                    work[f"{id}/{hook.id}"] = partial(self._tell, room, hooks, hook)
+            except WaystationError as error:
+                # The others hear of theirs all the same.
+                _log.error("webhook_failed", error, queue=id)
+        await self._passes.serve(work)
+
+    async def close(self) -> None:
+        """End what is under way; whoever goes on sends it again."""
+        await self._passes.close()
 
     async def try_out(self, room: Room, hook: Webhook) -> str:
         """Send one event that means nothing; an empty text when it was taken."""
@@ -64,40 +85,53 @@ class WebhookDispatcher:
         return await self._send(room, hook, ping)
 
     async def _tell(self, room: Room, hooks: Webhooks, hook: Webhook) -> None:
+        """Send what is new, in order, until all is sent, something goes wrong, or time is up."""
         state = await hooks.state(hook.id)
-        now_ms = self.sender.now_ms()
-        if state.next_ms > now_ms:
-            return
-        entries = await self._entries(room, state.cursor)
-        if not entries:
-            return
-        news = [each for _, each in entries if each["event"] in hook.events]
-        wrong = await self._send(room, hook, await self._with_handles(room, news)) if news else ""
-        if wrong:
-            pause = RETRY.pause_ms(state.failures + 1, random)
-            state.failures += 1
-            state.next_ms, state.last_error = now_ms + pause, wrong
-            _log.warning(
-                "webhook_failed",
-                queue=room.queue_id,
-                attempt=state.failures,
-                delay_ms=pause,
+        until = time.monotonic() + PASS_S
+        while state.next_ms <= self.sender.now_ms() and time.monotonic() < until:
+            stream = room.store.keys.events
+            entries, gap = await unread(
+                room.store.ask, stream, state.cursor, seen=state.cursor != START
             )
-        else:
-            read = entries[-1][0]
-            delivered = state.delivered + len(news)
-            state = State(cursor=read, delivered=delivered)
+            self._note_lag(room, entries)
+            if not entries:
+                return
+            news = [_gap(state.cursor, entries[0][0])] if gap else []
+            for id, fields in entries:
+                said = _payload(id, fields)
+                if said["event"] in hook.events:
+                    news.append(said)
+            wrong = await self._send(room, hook, news) if news else ""
+            if wrong:
+                await self._note_failure(room, hooks, hook, state, wrong)
+                return
+            state = State(cursor=entries[-1][0], delivered=state.delivered + len(news))
+            await hooks.write(hook.id, state)
+
+    def _note_lag(self, room: Room, entries: Sequence[Entry]) -> None:
+        oldest_ms = int(entries[0][0].partition("-")[0]) if entries else None
+        lag_s = 0 if oldest_ms is None else max(0, time.time() - oldest_ms / 1000)
+        self._metrics.webhook_lag.of(room.name).set(lag_s)
+
+    async def _note_failure(
+        self, room: Room, hooks: Webhooks, hook: Webhook, state: State, wrong: str
+    ) -> None:
+        state.failures += 1
+        pause = RETRY.pause_ms(state.failures, random)
+        state.next_ms, state.last_error = self.sender.now_ms() + pause, wrong
+        _log.warning(
+            "webhook_failed",
+            queue=room.queue_id,
+            attempt=state.failures,
+            delay_ms=pause,
+            error=wrong,
+        )
         await hooks.write(hook.id, state)
 
     async def _send(self, room: Room, hook: Webhook, news: list[dict[str, Any]]) -> str:
+        news = await self._with_handles(room, news)
         body = codec.encode({"queue": room.name, "events": news})
         return await self.sender.send(hook.url, hook.secret, body, delivery=news[-1]["id"])
-
-    async def _entries(self, room: Room, cursor: str) -> list[tuple[str, dict[str, Any]]]:
-        raw = await room.store.ask(
-            "XRANGE", room.store.keys.events, f"({cursor}", "+", "COUNT", BATCH
-        )
-        return [(id.decode(), _payload(id.decode(), fields)) for id, fields in raw]
 
     async def _with_handles(self, room: Room, news: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Add the handle of whoever asked for a message when it is their turn."""
@@ -118,7 +152,14 @@ def dispatcher_of(context: ServerContext) -> WebhookDispatcher:
         owner=worker_name(),
         private=networks(context.options.webhook_networks, "webhook_networks"),
         clock=context.clock,
+        metrics=context.metrics,
     )
+
+
+def _gap(after: str, before: str) -> dict[str, Any]:
+    """Events that were trimmed before they could be sent."""
+    at_ms = int(before.partition("-")[0])
+    return {"id": f"{after}..{before}", "event": GAP, "at": rfc3339(at_ms)}
 
 
 def _payload(id: str, fields: Sequence[bytes]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import msgspec
 
 from waystation.core import codec
 from waystation.core.errors import InvalidOption, NotFound
+from waystation.core.webhooks.reading import START
 from waystation.waitingroom.http.keys import HttpKeys
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.visitor import new_id
@@ -68,7 +69,7 @@ class Webhooks:
             secret=f"whs_{secrets.token_urlsafe(32)}",
         )
         newest = await self._store.ask("XREVRANGE", self._store.keys.events, "+", "-", "COUNT", 1)
-        await self.write(hook.id, State(cursor=newest[0][0].decode() if newest else "0-0"))
+        await self.write(hook.id, State(cursor=newest[0][0].decode() if newest else START))
         await self._store.ask("HSET", self._keys.hooks, hook.id, codec.encode(hook))
         return hook
 
@@ -82,7 +83,7 @@ class Webhooks:
     async def state(self, id: str) -> State:
         """How far the deliveries of a hook have come."""
         raw = await self._store.ask("HGET", self._keys.hook_states, id)
-        return codec.decode(raw, State) if raw else State(cursor="0-0")
+        return codec.decode(raw, State) if raw else State(cursor=START)
 
     async def write(self, id: str, state: State) -> None:
         """Remember how far the deliveries of a hook have come."""
