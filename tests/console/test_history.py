@@ -12,6 +12,7 @@ import pytest
 from tests.console import hands
 from tests.console.hands import Desk
 from tests.pipeline.ask import lakes
+from waystation import routing
 from waystation.bullmq import Queue
 from waystation.console.past.history import History
 from waystation.console.why import Cause, why
@@ -142,3 +143,21 @@ async def test_why_remembers_jobs_that_are_no_longer_in_the_store(desk: Desk, ro
     assert "the history remembers it" in answer.sentence
     assert told["sentence"] == answer.sentence
     assert unknown.cause is Cause.UNKNOWN
+
+
+async def test_a_job_that_is_gone_is_remembered_by_its_product(desk: Desk, root: str) -> None:
+    """Two products may have a queue of one name, and a namespace is no queue of the history."""
+    jobs = _recent_jobs()[:2]
+    for job, line in zip(jobs, ("bullmq", "routing"), strict=True):
+        job |= {"line": line, "queue": "mail", "subject": f"of-{line}"}
+    lakes.keep(root, jobs)
+    await Queue("mail", desk.store).add("a")
+    await routing.Queue(desk.store).add("mail", {})
+    for place, id, status in (
+        ("bullmq/mail", "of-bullmq", 200),
+        ("bullmq/mail", "of-routing", 404),
+        ("routing/bridge", "of-routing", 200),
+        ("routing/bridge", "of-bullmq", 404),
+    ):
+        answer = await desk.here.get(f"/api/v1/queues/{place}/jobs/{id}/why")
+        assert answer.status_code == status, (place, id, answer.text)

@@ -66,6 +66,71 @@ async def test_rates_come_from_what_was_written_between_two_samples(desk: Desk) 
     assert [point[1] for point in seen["points"]] == [1, 51]
 
 
+@pytest.mark.parametrize("product", ["bullmq", "routing", "files"])
+async def test_a_dry_run_counts_what_the_action_then_does(
+    desk: Desk, product: str, tmp_path: Path
+) -> None:
+    place, dead = await _three_dead(desk, product, tmp_path)
+    counted = {
+        "retry": {"ids": [dead[0], dead[1], "no-such-job"]},
+        "retry-all": {},
+        **({"clean": {"state": "failed", "older_than_s": 3600}} if product == "bullmq" else {}),
+    }
+    for action, asked in counted.items():
+        asked |= {"confirm": place.rpartition("/")[2]}
+        planned = await desk.post(f"{place}/actions/{action}", {**asked, "dry_run": True})
+        done = await desk.post(f"{place}/actions/{action}", asked)
+        assert (
+            done["affected"]
+            == planned["affected"]
+            == {"retry": 2, "retry-all": 1, "clean": 0}[action]
+        )
+
+
+async def _three_dead(desk: Desk, product: str, home: Path) -> tuple[str, list[str]]:
+    """A queue with three dead jobs, and nobody who works on it any more."""
+
+    async def refuses(job: Any) -> None:
+        raise ValueError("no such card")
+
+    async def ended(queue: Any, ids: list[str]) -> list[str]:
+        async with asyncio.timeout(limit(60)):
+            while {await queue.state(id) for id in ids} - {"failed", "dead"}:
+                await asyncio.sleep(0.02)
+        return ids
+
+    if product == "bullmq":
+        async with Queue("mail", desk.store) as queue, bullmq.Worker("mail", refuses, desk.store):
+            ids = [(await queue.add("a", {}, attempts=1)).id for _ in range(3)]
+            return "queues/bullmq/mail", await ended(queue, ids)
+    if product == "routing":
+        once = routing.Retry(attempts=1)
+        async with routing.Queue(desk.store) as jobs, routing.Worker({"a": refuses}, desk.store):
+            ids = [(await jobs.add("a", {}, retry=once)).id for _ in range(3)]
+            return "queues/routing/bridge", await ended(jobs, ids)
+    async with files.Queue(desk.store) as lane:
+        ids = list[str]()
+        async with files.Worker(refuses, desk.store, max_retries=0):
+            for number in range(3):
+                (home / str(number)).write_text("x")
+                added = await lane.add(home / str(number))
+                assert added is not None
+                ids.append(added.id)
+            return "queues/files/jobqueue", await ended(lane, ids)
+
+
+async def test_an_option_that_an_action_does_not_know_is_refused(desk: Desk) -> None:
+    await Queue("mail", desk.store).add("a")
+    for action, asked in (
+        ("pause", {"ids": ["1"]}),
+        ("retry-all", {"older_than_s": 5}),
+        ("clean", {"state": "waiting", "older_than_s": 5, "confirm": "mail"}),
+        ("promote", {"until": "2026-01-01T00:00:00Z", "ids": ["1"]}),
+    ):
+        answer = await desk.post(f"queues/bullmq/mail/actions/{action}", asked, status=422)
+        assert "takes no" in answer["detail"] or "older_than_s is for" in answer["detail"]
+
+
 async def test_queues_that_are_not_followed_are_counted_and_can_be_opened(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

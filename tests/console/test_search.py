@@ -13,6 +13,7 @@ from tests.console.hands import Desk
 from tests.pipeline.ask import lakes
 from waystation import routing
 from waystation.bullmq import NewJob, Queue
+from waystation.console.search.live_jobs import Reach, Search
 from waystation.console.search.query import parse
 from waystation.core.errors import InvalidInput
 
@@ -59,6 +60,13 @@ async def test_a_search_finds_exactly_what_fits(
 async def test_a_search_says_when_it_has_not_seen_everything(crowded: Desk) -> None:
     found = await crowded.get("search", params={"q": "tenant", "limit": "1"})
     assert (len(found["hits"]), found["complete"]) == (1, False)
+
+
+@pytest.mark.parametrize("asked", ["no-such-word", "id:none"])
+async def test_a_search_ends_in_time_also_where_nothing_is_found(crowded: Desk, asked: str) -> None:
+    queues = crowded.app.console.directory.every()
+    found = await Search().run(queues, parse(asked), Reach(limit=10, budget_s=0.0))
+    assert (found.looked_at, found.complete) == (0, False)
 
 
 @pytest.mark.parametrize("asked", ["", "   ", '""'])

@@ -11,7 +11,7 @@ import pytest
 
 from tests.console import hands
 from tests.console.hands import Desk
-from waystation.bullmq import Queue
+from waystation.bullmq import FlowNode, FlowProducer, Queue
 from waystation.console.actions.kinds import ACTIONS
 from waystation.console.actions.matching import CHANGES
 from waystation.console.options import ConsoleOptions
@@ -137,6 +137,21 @@ async def test_a_key_for_one_queue_opens_no_other(mail: Queue, guarded: Desk) ->
         assert (await limited.get("/api/v1/queues/bullmq/bills")).status_code == 403
         for path in ("overview", "search?q=x", "failures", "failures?product=bullmq&queue=bills"):
             assert (await limited.get(f"/api/v1/{path}")).status_code == 403
+
+
+async def test_a_flow_shows_a_limited_key_no_jobs_of_other_queues(
+    mail: Queue, guarded: Desk
+) -> None:
+    children = [FlowNode(name=name, queue=name) for name in ("mail", "bills")]
+    flow = await FlowProducer(guarded.store).add(
+        FlowNode(name="parent", queue="mail", children=children)
+    )
+    path = f"/api/v1/queues/bullmq/mail/jobs/{flow.job.id}/flow"
+    seen = {}
+    for queues in (None, ["bullmq/mail"]):
+        answer = await (await guarded.operator("viewer", queues)).get(path)
+        seen[bool(queues)] = {each["queue"] for each in answer.json()["children"]}
+    assert seen == {False: {"mail", "bills"}, True: {"mail"}}
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def keep(root: str, jobs: list[dict[str, Any]], batches: int = 3, first: int = 0
 
 def _item(job: dict[str, Any]) -> dict[str, Any]:
     return {
-        "line": "bullmq",
+        "line": job.get("line", "bullmq"),
         **{name: job[name] for name in ("queue", "subject", "name", "state", "added_at")},
         **{name: job[name] for name in ("ended_at", "reason", "fingerprint")},
         "attempts": 1,
@@ -92,7 +92,7 @@ def _item(job: dict[str, Any]) -> dict[str, Any]:
 
 def _payloads(job: dict[str, Any]) -> list[dict[str, Any]]:
     """A row for the birth with the data, and one for the end with the result."""
-    shared = {"line": "bullmq", "queue": job["queue"], "subject": job["subject"]}
+    shared = {"line": job.get("line", "bullmq"), "queue": job["queue"], "subject": job["subject"]}
     first, last = job["added_at"], job["ended_at"]
     born = {**shared, "read_at": first, "added_at": first, "ended": False, "date": first.date()}
     ended = {**shared, "read_at": last, "added_at": first, "ended": True, "date": last.date()}
@@ -118,7 +118,7 @@ def _values(job: dict[str, Any]) -> list[dict[str, Any]]:
     if job["gone"]:
         return []
     at = job["added_at"]
-    shared = {"line": "bullmq", "queue": job["queue"], "subject": job["subject"]}
+    shared = {"line": job.get("line", "bullmq"), "queue": job["queue"], "subject": job["subject"]}
     return [
         {**shared, "field": name, "value": value, "read_at": at, "date": at.date()}
         for name, value in _declared(job)

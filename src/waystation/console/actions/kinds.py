@@ -17,6 +17,8 @@ class Action(msgspec.Struct, frozen=True):
 
     scope: str
     summary: str
+    takes: tuple[str, ...] = ()
+    """Fields of a request that mean something to it; any other is refused."""
     confirmed: bool = False
     """The name of the queue has to be sent along, because nothing brings back what it removes."""
 
@@ -24,31 +26,46 @@ class Action(msgspec.Struct, frozen=True):
 ACTIONS: dict[str, Action] = {
     "pause": Action("operator", "Start no more jobs; active ones go on."),
     "resume": Action("operator", "Start jobs again."),
-    "retry": Action("operator", "Run these failed jobs again."),
-    "retry-all": Action("operator", "Run all failed jobs again that failed up to `until`."),
-    "promote": Action("operator", "Make these delayed jobs ready now."),
-    "promote-all": Action("operator", "Make all delayed jobs ready now."),
-    "remove": Action("operator", "Remove these jobs."),
-    "cancel": Action("operator", "Cancel these jobs."),
-    "set-concurrency": Action("operator", "Let at most `max` jobs run at once; 0 for no limit."),
-    "set-rate": Action(
-        "operator", "Let at most `max` jobs start in `duration_s` seconds; 0 for no limit."
+    "retry": Action("operator", "Run these failed jobs again.", ("ids",)),
+    "retry-all": Action(
+        "operator", "Run all failed jobs again; bullmq: that failed up to `until`.", ("until",)
     ),
-    "run-scheduler": Action("operator", "Add a job of this scheduler now."),
+    "promote": Action("operator", "Make these delayed jobs ready now.", ("ids",)),
+    "promote-all": Action("operator", "Make all delayed jobs ready now."),
+    "remove": Action("operator", "Remove these jobs.", ("ids",)),
+    "cancel": Action("operator", "Cancel these jobs.", ("ids",)),
+    "set-concurrency": Action(
+        "operator", "Let at most `max` jobs run at once; 0 for no limit.", ("max",)
+    ),
+    "set-rate": Action(
+        "operator",
+        "Let at most `max` jobs start in `duration_s` seconds; 0 for no limit.",
+        ("max", "duration_s"),
+    ),
+    "run-scheduler": Action("operator", "Add a job of this scheduler now.", ("scheduler",)),
     "set-scheduler": Action(
         "operator",
         "Make a scheduler, or change this one: `pattern` with `tz`, or `every_s`; `name`, `data`.",
+        ("scheduler", "pattern", "tz", "every_s", "name", "data"),
     ),
     "pause-scheduler": Action(
-        "operator", "Make no jobs of this scheduler until it is resumed; bullmq only."
+        "operator",
+        "Make no jobs of this scheduler until it is resumed; bullmq only.",
+        ("scheduler",),
     ),
     "resume-scheduler": Action(
-        "operator", "Make jobs of this scheduler again, without those that were missed."
+        "operator",
+        "Make jobs of this scheduler again, without those that were missed.",
+        ("scheduler",),
     ),
-    "remove-scheduler": Action("operator", "Remove this scheduler."),
+    "remove-scheduler": Action("operator", "Remove this scheduler.", ("scheduler",)),
     "drain": Action("admin", "Remove all jobs that wait.", confirmed=True),
     "clean": Action(
-        "admin", "Remove jobs of a state that are older than `older_than_s`.", confirmed=True
+        "admin",
+        "Remove jobs of a state; of completed and failed ones those that ended more than "
+        "`older_than_s` ago.",
+        ("state", "older_than_s"),
+        confirmed=True,
     ),
     "obliterate": Action("admin", "Delete the queue with all its jobs.", confirmed=True),
 }
@@ -83,6 +100,10 @@ class Act(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     older_than_s: Annotated[float, stated(minimum=0)] = 0
     max: Annotated[int, stated(minimum=0)] = 0
     duration_s: Annotated[float, stated(minimum=0)] = 0
+
+
+ALWAYS = ("dry_run", "expected", "confirm", "reason")
+"""Fields of a request that every action takes."""
 
 
 class Acted(msgspec.Struct, kw_only=True):

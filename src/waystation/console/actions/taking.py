@@ -1,6 +1,6 @@
 """Taking an action: checked, counted, taken and noted in the audit log."""
 
-from waystation.console.actions.kinds import ACTIONS, MOST_IDS, Act, Acted
+from waystation.console.actions.kinds import ACTIONS, ALWAYS, MOST_IDS, Act, Acted
 from waystation.console.context import Console
 from waystation.console.products.queue import ConsoleQueue
 from waystation.core.errors import InvalidOption
@@ -34,5 +34,10 @@ async def take(
 def _check(asked: Act, name: str, queue: ConsoleQueue) -> None:
     if len(asked.ids) > MOST_IDS:
         raise InvalidOption(f"ids may name {MOST_IDS} jobs, got {len(asked.ids)}")
+    known = (*ALWAYS, *ACTIONS[name].takes)
+    defaults = Act()
+    for field in Act.__struct_fields__:
+        if field not in known and getattr(asked, field) != getattr(defaults, field):
+            raise InvalidOption(f"{name} takes no {field}")
     if ACTIONS[name].confirmed and not asked.dry_run and asked.confirm != queue.name:
         raise Problem(422, Code.NOT_CONFIRMED, "confirm must be the name of the queue")

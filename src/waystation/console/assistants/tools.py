@@ -6,7 +6,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from waystation.console.actions.kinds import MOST_IDS, Act
+from waystation.console.actions.kinds import MOST_IDS, Act, Acted
 from waystation.console.actions.redrives import Mode
 from waystation.console.actions.taking import take
 from waystation.console.assistants.access import Access
@@ -241,17 +241,19 @@ async def sql(access: Access, asked: Select) -> Any:
 
 async def retry(access: Access, asked: Failed) -> Any:
     """Run failed jobs again, by their ids or as a group of failures. Counts only, unless dry_run is
-    false."""
+    false. Of a large group `left` says how many remain; call it again for them."""
     ids = asked.ids
     if asked.group:
         if ids:
             raise InvalidOption("name either ids or a group")
         console = await access.console()
         found = await console.directory.find(asked.product, asked.queue)
-        ids = (await console.redrives.ids_of(found, asked.group, Mode.ALL))[:MOST_IDS]
+        ids = await console.redrives.ids_of(found, asked.group, Mode.ALL)
         if not ids:
             raise NotFound("there is no failed job of this group; `failures` lists the groups")
-    return await _act(access, "retry", asked, ids)
+    acted = await _act(access, "retry", asked, ids[:MOST_IDS])
+    left = len(ids) - MOST_IDS
+    return {**msgspec.structs.asdict(acted), "left": left} if left > 0 else acted
 
 
 async def promote(access: Access, asked: Named) -> Any:
@@ -264,7 +266,7 @@ async def remove(access: Access, asked: Named) -> Any:
     return await _act(access, "remove", asked, asked.ids)
 
 
-async def _act(access: Access, name: str, asked: Named, ids: list[str]) -> Any:
+async def _act(access: Access, name: str, asked: Named, ids: list[str]) -> Acted:
     if not ids:
         raise InvalidOption(f"{name} needs the ids of jobs")
     console = await access.console()

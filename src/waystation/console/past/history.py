@@ -44,9 +44,10 @@ class History:
         found = await self._ask("jobs", "find", query, limit)
         return None if found is None else (found, round((time.monotonic() - began) * 1000, 1))
 
-    async def job(self, queue: str, id: str) -> PastJob | None:
-        """The latest job of this id in a queue; None when the history knows none."""
-        fields = (("id", id), *((("queue", queue),) if queue else ()))
+    async def job(self, id: str, *, product: str = "", queue: str = "") -> PastJob | None:
+        """The latest job of this id, in a product or a queue; None when the history knows none."""
+        given = {"id": id, "product": product, "queue": queue}
+        fields = tuple((name, value) for name, value in given.items() if value)
         found = await self._ask("jobs", "find", Query(fields=fields), 1)
         return found[0] if found else None
 

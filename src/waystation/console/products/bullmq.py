@@ -1,7 +1,7 @@
 """Queues of bullmq in the console."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, cast
 
 from waystation.bullmq import FlowJob, FlowProducer, Job, JobOptions, Part, Queue, Scheduler
@@ -249,7 +249,8 @@ class BullmqQueue:
                 return await self._for_jobs(action, asked, by)
             case "retry-all":
                 until = asked.until
-                return Plan(await self._failed_until(until), lambda: queue.retry_all(until=until))
+                failed = await self._ended_until("failed", until)
+                return Plan(failed, lambda: queue.retry_all(until=until))
             case "promote-all":
                 return Plan(await count("delayed"), queue.promote_all)
             case "drain":
@@ -257,7 +258,7 @@ class BullmqQueue:
             case "clean":
                 state: Any = asked.state or "completed"
                 grace = timedelta(seconds=asked.older_than_s)
-                return Plan(await count(state), lambda: self._clean(grace, state))
+                return Plan(await self._older(state, grace), lambda: self._clean(grace, state))
             case "obliterate":
                 return Plan(await count(*STATES), queue.obliterate)
             case "set-concurrency":
@@ -304,9 +305,18 @@ class BullmqQueue:
     async def _count(self, *states: str) -> int:
         return sum((await self._queue.counts(*cast(Any, states))).values())
 
-    async def _failed_until(self, until: datetime | None) -> int:
+    async def _ended_until(self, state: str, until: datetime | None) -> int:
         last = "+inf" if until is None else int(until.timestamp() * 1000)
-        return int(await self._store.ask("ZCOUNT", self._keys.failed, "-inf", last))
+        return int(await self._store.ask("ZCOUNT", getattr(self._keys, state), "-inf", last))
+
+    async def _older(self, state: str, grace: timedelta) -> int:
+        """How many jobs of a state are older than that: only those that ended have an age that can
+        be counted."""
+        if not grace:
+            return await self._count(state)
+        if state not in ("completed", "failed"):
+            raise InvalidOption(f"older_than_s is for completed and failed jobs, got {state}")
+        return await self._ended_until(state, datetime.now(UTC) - grace)
 
     async def _for_jobs(self, action: Change, asked: Act, by: str) -> Plan:
         states = {id: await self._queue.state(id) for id in asked.ids}

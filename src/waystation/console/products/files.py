@@ -7,7 +7,7 @@ from typing import Any, ClassVar, cast
 from waystation.console.actions.kinds import Act
 from waystation.console.finding.names import has_files
 from waystation.console.products.memory import measured
-from waystation.console.products.queue import SHORT, Plan, short
+from waystation.console.products.queue import SHORT, Plan, require_no_until, short
 from waystation.console.products.timeline import moments_of
 from waystation.console.products.views import (
     Failure,
@@ -23,6 +23,7 @@ from waystation.core.store.connection import Store
 from waystation.files import Job, Layout, Queue
 
 STATES = ("waiting", "active", "delayed", "unmatched", "completed", "failed")
+_PAGE = 500
 
 
 class FilesQueue:
@@ -170,11 +171,21 @@ class FilesQueue:
         letters = self._queue.dead_letters
         match action:
             case "retry":
-                return Plan(len(set(asked.ids)), lambda: letters.retry(*asked.ids))
+                there = await self._dead({*asked.ids})
+                return Plan(len(there), lambda: letters.retry(*there))
             case "retry-all":
+                require_no_until(asked)
                 return Plan(await letters.count(), letters.retry_all)
             case _:
                 raise InvalidOption(f"files has no action {action!r}")
+
+    async def _dead(self, ids: set[str]) -> list[str]:
+        """Those of these files that are dead letters."""
+        found, offset = list[str](), 0
+        while page := await self._queue.dead_letters.list(offset, _PAGE):
+            found += [letter.id for letter in page if letter.id in ids]
+            offset += len(page)
+        return found
 
     async def close(self) -> None:
         """Let go of the queue."""

@@ -15,6 +15,7 @@ from waystation.console.products.views import (
     WorkerView,
 )
 from waystation.console.why import Answer
+from waystation.core.errors import InvalidOption
 
 SHORT = 160
 """Characters of data and errors in a list."""
@@ -110,6 +111,12 @@ class ConsoleQueue(Protocol):
 def actions_for(queue: ConsoleQueue, state: str) -> list[str]:
     """What can be done to a job in this state."""
     return [action for action, states in queue.states_of.items() if state in states]
+
+
+def require_no_until(asked: Act) -> None:
+    """Refuse an instant where dead letters are taken whenever they came."""
+    if asked.until is not None:
+        raise InvalidOption("until is for bullmq; leave it out to retry all dead letters")
 
 
 def short(text: str, most: int = SHORT) -> str:

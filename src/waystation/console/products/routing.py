@@ -8,7 +8,7 @@ import msgspec
 
 from waystation.console.actions.kinds import Act
 from waystation.console.products.memory import measured
-from waystation.console.products.queue import SHORT, Plan, actions_for, short
+from waystation.console.products.queue import SHORT, Plan, actions_for, require_no_until, short
 from waystation.console.products.timeline import moments_of
 from waystation.console.products.views import (
     Failure,
@@ -231,6 +231,7 @@ class RoutingQueue:
             case "retry" | "remove" | "cancel":
                 return await self._for_jobs(action, asked, by)
             case "retry-all":
+                require_no_until(asked)
                 return Plan(await queue.dead_letters.count(), queue.dead_letters.retry_all)
             case "remove-scheduler":
                 if await queue.schedules.get(asked.scheduler) is None:

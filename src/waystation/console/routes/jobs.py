@@ -18,6 +18,7 @@ from waystation.core.errors import NotFound
 from waystation.core.http.endpoints import endpoint, stated
 from waystation.core.http.exchange import Answer, Request, answer
 from waystation.core.http.problems import Code, Problem
+from waystation.core.operators.operators import Operator
 
 
 class JobList(msgspec.Struct, kw_only=True):
@@ -107,18 +108,33 @@ class Jobs:
         """Why a job is where it is, in one sentence; also for a job that is gone."""
         queue, _ = await self._console.queue(request, "viewer")
         id = request.slots["id"]
+        # Of the other products the history's queue is the type or the priority, not the namespace.
+        name = queue.name if isinstance(queue, BullmqQueue) else ""
         found = await queue.why(id)
-        return _explained(found or await of_history.job(self._console.history, queue.name, id))
+        found = found or await of_history.job(
+            self._console.history, id, product=queue.product, queue=name
+        )
+        return _explained(found)
 
     @endpoint(f"GET {QUEUE}/jobs/{{id}}/flow", gives={200: FlowNode}, fails=FAILS, scope="viewer")
     async def flow(self, request: Request) -> Answer:
         """The job with its children, some levels down."""
-        queue, _ = await self._console.queue(request, "viewer")
+        queue, who = await self._console.queue(request, "viewer")
         id = request.slots["id"]
         found = await queue.flow(id) if isinstance(queue, BullmqQueue) else None
         if found is None:
             raise NotFound("there is no flow of this job")
-        return answer(found)
+        return answer(_seen_by(who, found))
+
+
+def _seen_by(who: Operator, node: FlowNode) -> FlowNode:
+    """A flow without the jobs of queues that somebody may not look at."""
+    children = [
+        _seen_by(who, each)
+        for each in node.children
+        if who.may("viewer", f"{BullmqQueue.product}/{each.queue}")
+    ]
+    return msgspec.structs.replace(node, children=children)
 
 
 def _explained(found: Why | None) -> Answer:

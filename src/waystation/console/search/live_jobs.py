@@ -84,8 +84,12 @@ class Search:
         self, queues: Sequence[ConsoleQueue], query: Query, reach: Reach
     ) -> AsyncGenerator[tuple[ConsoleQueue, JobView | None]]:
         """Jobs that may fit; None for those that are beyond the limit."""
+        until = time.monotonic() + reach.budget_s
         if id := query.get("id") or _only_word(query):
             for queue in queues:
+                if time.monotonic() > until:
+                    yield queue, None
+                    return
                 detail = await queue.job(id)
                 if detail and (not reach.states or detail.job.state in reach.states(queue)):
                     detail.job.data = codec.encode(detail.data).decode()
@@ -93,6 +97,10 @@ class Search:
             if query.get("id"):
                 return
         for queue in queues:
+            # Also where nothing is found to look at: asking each of many queues takes long.
+            if time.monotonic() > until:
+                yield queue, None
+                return
             counts = (await queue.levels()).counts
             for state in reach.states(queue) if reach.states else queue.states:
                 if query.get("state") and query.get("state").lower() != state:

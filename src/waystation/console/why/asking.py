@@ -59,8 +59,8 @@ async def why(
             return answers
     answers = await _explain_subject(store, subject, queue, products, wanted, places)
     if not answers and history is not None:
-        past = await of_history.job(history, queue or "", subject)
-        answers = [past] if past and product in (None, past.product) else []
+        past = await of_history.job(history, subject, product=product or "", queue=queue or "")
+        answers = [past] if past else []
     forbidden = [keys for _, keys in known.forbidden]
     return answers or [await _unknown(store, subject, queue, wanted, forbidden, places)]
 

@@ -7,9 +7,9 @@ from waystation.console.why.answer import Answer, Cause, at, count, line
 _CAUSES = {"completed": Cause.COMPLETED, "failed": Cause.FAILED, "dead": Cause.FAILED}
 
 
-async def job(history: History, queue: str, id: str) -> Answer | None:
+async def job(history: History, id: str, *, product: str = "", queue: str = "") -> Answer | None:
     """What became of a job; None when the history knows none of this id."""
-    found = await history.job(queue, id)
+    found = await history.job(id, product=product, queue=queue)
     if found is None:
         return None
     kind = "file" if found.product == "files" else "job"

@@ -53,7 +53,8 @@ export async function job(root, { parts, signal }) {
 
 // A job that is no longer in the store, as the history remembers it.
 async function remembered(root, product, name, id) {
-  const asked = `id:"${id}" queue:"${name}" product:${product}`;
+  // Of the other products the history's queue is the type or the priority, not the namespace.
+  const asked = `id:"${id}" product:${product}${product === 'bullmq' ? ` queue:"${name}"` : ''}`;
   const reply = await get(`history/search?limit=1&q=${encodeURIComponent(asked)}`).catch(() => ({ jobs: [] }));
   const [past] = reply.jobs;
   if (!past) return false;

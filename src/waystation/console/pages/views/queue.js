@@ -114,7 +114,7 @@ export async function queue(root, { parts, query, signal }) {
       shown = look;
       replace(title, name, reply.paused && [' ', chip('paused')]);
       replace(actions, reply.actions.length ? h('div', { class: 'row wrap' }, may('operator') && ['bullmq', 'routing'].includes(product) && button('Add a job', add, 'primary'), wanted.map((each) =>
-        button(LABELS[each], doing(each, each === 'clean' ? () => ({ state: 'completed' }) : each === 'retry-all' ? () => ({ until: new Date().toISOString() }) : undefined), DANGER.includes(each) ? 'danger quiet' : ''))) : null);
+        button(LABELS[each], doing(each, each === 'clean' ? () => ({ state: 'completed' }) : undefined), DANGER.includes(each) ? 'danger quiet' : ''))) : null);
     }
     if (days) return;
     const points = reply.points.slice(-150);
