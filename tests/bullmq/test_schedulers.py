@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
@@ -10,6 +11,7 @@ from waystation.bullmq import Deduplication, Job, JobOptions, Parent, Queue, Sch
 from waystation.bullmq.scheduling import cron, schedulers
 from waystation.core.durations import instant
 from waystation.core.errors import InvalidInput, InvalidOption, NotFound, WrongState
+from waystation.core.store.script import Client
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE
@@ -470,3 +472,37 @@ async def test_a_scheduler_that_is_not_there_is_not_paused(queue: Queue) -> None
         await queue.schedulers.pause("nobody")
     with pytest.raises(WrongState, match="is not paused"):
         await queue.schedulers.resume("nobody")
+
+
+class Counted:
+    """A client that counts what is sent."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.sent = 0
+
+    def execute_command(self, *args: Any) -> Awaitable[Any]:
+        self.sent += 1
+        return self._client.execute_command(*args)
+
+
+async def test_schedulers_are_listed_by_the_page(queue: Queue, hands: Hands) -> None:
+    async def sent_for(many: int) -> int:
+        await asyncio.gather(
+            *(queue.schedulers.upsert(f"s{n}", Schedule(every=3600)) for n in range(many))
+        )
+        await queue.schedulers.pause("s0")
+        client = Counted(hands.store.hot)
+        assert len(await schedulers.get_many(client, hands.keys)) == many
+        return client.sent
+
+    assert await sent_for(2) == await sent_for(200) < 10
+
+
+async def test_a_lone_star_is_every_minute(queue: Queue) -> None:
+    await queue.schedulers.upsert("s", Schedule(pattern="*", tz="UTC"))
+
+    found = await queue.schedulers.get("s")
+    assert found
+    assert found.next_ms
+    assert found.next_ms % 60_000 == 0

@@ -11,9 +11,11 @@ import pytest
 
 from tests.wire.install import find_node, installed
 from tests.wire.node import Json, NodePeer, NodeProcess
+from tests.wire.steps import Steps
 from waystation.bullmq import Job, JobOptions, Queue, Schedule, Worker
 from waystation.bullmq.scheduling import cron
 from waystation.core.errors import InvalidOption
+from waystation.core.store.connection import Store
 
 CRON = Path(__file__).with_name("cron.mjs")
 PATTERNS = [
@@ -243,3 +245,16 @@ async def test_workers_of_node_run_what_is_due_of_a_paused_scheduler_and_make_no
 
 def _millis(at: str, tz: str) -> int:
     return int(datetime.fromisoformat(at).replace(tzinfo=ZoneInfo(tz)).timestamp()) * 1000
+
+
+async def test_a_pattern_of_one_field_goes_on_with_our_worker(
+    node6: NodePeer, queue: Queue, store: Store
+) -> None:
+    remote = node6.queue("q")
+    await remote.call("upsertJobScheduler", "s", {"pattern": "*"}, {"name": "tick"})
+    [job] = await queue.get_jobs("delayed")
+    await job.promote()
+    async with Worker("q", Steps(store), store):
+        await remote.poll("getCompletedCount", gives=1)
+
+    assert await remote.call("getDelayedCount") == 1

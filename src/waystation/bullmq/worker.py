@@ -14,6 +14,7 @@ from waystation.bullmq.payloads.options import PayloadOptions
 from waystation.bullmq.payloads.sealing import Sealing
 from waystation.bullmq.redis.client import QueueClient
 from waystation.bullmq.redis.keys import PREFIX
+from waystation.bullmq.scheduling import schedulers
 from waystation.bullmq.scheduling.schedule import RepeatStrategy
 from waystation.bullmq.source.callbacks import Callbacks, WorkerEvent, WorkerSignal
 from waystation.bullmq.source.claims import BullSource
@@ -230,6 +231,8 @@ class Worker(BackgroundWorker[Job], QueueClient):
             )
             for id in stalled:
                 self._callbacks.emit("stalled", id, "active")
+            strategy = options.repeat_strategy
+            await schedulers.advance_overdue(store.hot, self._keys, strategy=strategy)
 
         callbacks = self._callbacks
         source = BullSource(

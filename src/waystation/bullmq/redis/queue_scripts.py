@@ -246,6 +246,20 @@ def _known(number: int) -> int | None:
     return None if number < 0 else number
 
 
+def _schedulers(answer: Any) -> list[tuple[bytes, bytes | None, dict[bytes, bytes]]]:
+    return [
+        (score, mark, dict(zip(flat[::2], flat[1::2], strict=True))) for score, mark, flat in answer
+    ]
+
+
+@script(reply=_schedulers)
+async def read_schedulers(
+    redis: Client, keys: QueueKeys, *, base: str, ids: Sequence[str]
+) -> list[tuple[bytes, bytes | None, dict[bytes, bytes]]]:
+    """What is stored of schedulers: when each runs next, the mark of a paused one, its fields."""
+    ...
+
+
 @script(reply=id_or_code)
 async def upsert_scheduler(
     redis: Client,

@@ -35,8 +35,9 @@ _LONGEST_SEARCH = 10_000
 def check(pattern: str, tz: str | None) -> None:
     """Refuse a pattern or a time zone that cannot be read."""
     zone(tz)
-    # BullMQ takes missing fields for stars in front: monthly, where somebody wanted daily.
-    if len(_NICKNAMES.get(pattern.strip(), pattern).split()) < 5:
+    # BullMQ takes missing fields for stars in front: monthly, where somebody wanted daily. A lone
+    # star is every minute whatever is missing.
+    if pattern.strip() != "*" and len(_NICKNAMES.get(pattern.strip(), pattern).split()) < 5:
         raise InvalidOption(f"a pattern has five fields, or six with the seconds; got {pattern!r}")
     if next_after(pattern, tz, 0) is None:
         raise InvalidOption(f"the pattern {pattern!r} is never due")
@@ -85,7 +86,7 @@ def _machine_zone() -> tzinfo:
 def _fields(pattern: str) -> str:
     """The pattern as cronsim reads it: six fields, with a star only where it means anything."""
     parts = _NICKNAMES.get(pattern.strip(), pattern).upper().split()
-    if not 1 < len(parts) <= 6:
+    if not 1 <= len(parts) <= 6:
         raise InvalidOption(f"a pattern has five or six fields, got {pattern!r}")
     parts = ["0", *["*"] * (5 - len(parts)), *parts] if len(parts) < 6 else parts
     parts[_DAY] = _plain(parts[_DAY], "1-31")

@@ -135,7 +135,7 @@ def read_scheduler(
         return whole(fields.get(field))
 
     def text(field: bytes) -> str | None:
-        return fields[field].decode() if field in fields else None
+        return fields[field].decode("utf-8", "replace") if field in fields else None
 
     options = _json(fields.get(b"opts"), {})
     return Scheduler(

@@ -6,12 +6,12 @@ never add two. Internal.
 """
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from waystation.bullmq.job import Job
+from waystation.bullmq.job import Job, QueueRef
 from waystation.bullmq.options import JobOptions, instant_ms, options_as_stored
 from waystation.bullmq.redis import queue_scripts
 from waystation.bullmq.redis.commands import ask, hash_at, page_of
@@ -30,10 +30,10 @@ from waystation.bullmq.scheduling.schedule import (
 from waystation.core import codec
 from waystation.core.durations import instant
 from waystation.core.errors import (
-    InvalidInput,
     InvalidOption,
     NotFound,
     StoreBusy,
+    StoreError,
     StoreUnreachable,
     WrongState,
 )
@@ -44,6 +44,9 @@ from waystation.core.telemetry.logs import get_logger
 _log = get_logger(__name__)
 
 _SLOTS_TRIED = 32
+_READ_AT_ONCE = 250
+_OVERDUE_MS = 10_000
+"""After so long the job of a slot has begun, and made the next one, or waits for a worker."""
 _REPEATABLE, _ENDED, _TAKEN = -3, -4, -10
 _PAUSES_S = (0.05, 0.2, 1.0, None)
 """Pauses between tries; a schedule must not end because Redis was away for a moment."""
@@ -101,17 +104,8 @@ async def upsert(
 
 async def get(client: Client, keys: QueueKeys, scheduler_id: str) -> Scheduler | None:
     """The scheduler of this id."""
-    score: bytes | None = await ask(client, "ZSCORE", keys.repeat, scheduler_id)
-    fields = await _record(client, keys, scheduler_id)
-    if not fields:
-        return None
-    mark = await _mark(client, keys, scheduler_id)
-    if mark is None:
-        return None if score is None else read_scheduler(scheduler_id, fields, score)
-    found = read_scheduler(scheduler_id, fields, score)
-    if score is not None:
-        return msgspec.structs.replace(found, paused_by=mark.by, started_again=True)
-    return msgspec.structs.replace(found, paused_ms=mark.at_ms, paused_by=mark.by)
+    found = await _read(client, keys, [scheduler_id])
+    return found[0] if found else None
 
 
 async def get_many(
@@ -119,13 +113,33 @@ async def get_many(
 ) -> list[Scheduler]:
     """Schedulers, by when their next jobs are due; those that are paused last."""
     found: list[bytes] = await ask(client, "ZRANGE", keys.repeat, *page_of(offset, limit))
-    ids = [id.decode() for id in found]
+    ids = [id.decode("utf-8", "replace") for id in found]
     if limit is None or len(ids) < limit:
         skipped = max(0, offset - await ask(client, "ZCARD", keys.repeat))
         last = None if limit is None else skipped + limit - len(ids)
         ids += (await _paused(client, keys))[skipped:last]
-    each = [await get(client, keys, id) for id in ids]
+    pages = [ids[first : first + _READ_AT_ONCE] for first in range(0, len(ids), _READ_AT_ONCE)]
+    return [scheduler for page in pages for scheduler in await _read(client, keys, page)]
+
+
+async def _read(client: Client, keys: QueueKeys, ids: Sequence[str]) -> list[Scheduler]:
+    found = await queue_scripts.read_schedulers(client, keys, base=keys.base, ids=ids)
+    each = [_as_read(id, *stored) for id, stored in zip(ids, found, strict=True)]
     return [scheduler for scheduler in each if scheduler]
+
+
+def _as_read(
+    id: str, score: bytes, raw_mark: bytes | None, fields: dict[bytes, bytes]
+) -> Scheduler | None:
+    mark = _mark_in(raw_mark)
+    if not fields or (mark is None and not score):
+        return None
+    found = read_scheduler(id, fields, score or None)
+    if mark is None:
+        return found
+    if score:
+        return msgspec.structs.replace(found, paused_by=mark.by, started_again=True)
+    return msgspec.structs.replace(found, paused_ms=mark.at_ms, paused_by=mark.by)
 
 
 async def count(client: Client, keys: QueueKeys) -> int:
@@ -211,11 +225,53 @@ async def advance(
             if pause is None:
                 raise
             await asyncio.sleep(pause)
-        except InvalidInput as error:
-            # A schedule that cannot be read ends; the job itself can run.
-            _log.error("scheduler_stopped", error, queue=keys.name, job_id=job.id)
+        except StoreError:
+            raise
+        except Exception as error:
+            # The job itself can run. Another worker may know the calendar, or the calendar answer
+            # later, so upkeep asks again.
+            _log.error("scheduler_waits", error, queue=keys.name, job_id=job.id)
             return None
     return None
+
+
+async def advance_overdue(
+    client: Client, keys: QueueKeys, *, strategy: RepeatStrategy | None = None
+) -> list[str]:
+    """Make the next jobs of schedulers whose last one ran when nobody could say what comes next.
+
+    A schedule ends by its limit, its end or a person; returns the ids of the jobs.
+    """
+    until = await _time(client) - _OVERDUE_MS
+    found: list[bytes] = await ask(client, "ZRANGEBYSCORE", keys.repeat, "-inf", until)
+    made: list[str | None] = []
+    for first in range(0, len(found), _READ_AT_ONCE):
+        ids = [id.decode("utf-8", "replace") for id in found[first : first + _READ_AT_ONCE]]
+        for each in await _read(client, keys, ids):
+            job = await _last_job(client, keys, each)
+            made.append(job and await advance(client, keys, job, strategy=strategy))
+    return [id for id in made if id]
+
+
+async def _last_job(client: Client, keys: QueueKeys, scheduler: Scheduler) -> Job | None:
+    """The job of a scheduler's last slot; None while that is to run yet, or nothing follows it."""
+    record = await _record(client, keys, scheduler.id)
+    if scheduler.next_ms is None or b"ic" not in record or _is_over(scheduler):
+        return None
+    id = f"repeat:{scheduler.id}:{scheduler.next_ms}"
+    if await queue_scripts.state_of(client, keys, id=id) not in ("completed", "failed", "unknown"):
+        return None
+    fields = await hash_at(client, keys.of(id).job)
+    if not fields:
+        repeat = {**_repeat_in(record), "count": scheduler.iteration_count}
+        fields = {b"rjk": scheduler.id.encode(), b"opts": codec.encode({"repeat": repeat})}
+    return Job(id, fields, QueueRef(client, keys))
+
+
+def _is_over(scheduler: Scheduler) -> bool:
+    limit, end = scheduler.limit, scheduler.end_ms
+    is_made = limit is not None and scheduler.iteration_count >= limit
+    return is_made or (end is not None and (scheduler.next_ms or 0) >= end)
 
 
 async def _advance(
@@ -353,7 +409,10 @@ class _Mark(NamedTuple):
 
 
 async def _mark(client: Client, keys: QueueKeys, scheduler_id: str) -> _Mark | None:
-    raw: bytes | None = await ask(client, "HGET", keys.paused_schedulers, scheduler_id)
+    return _mark_in(await ask(client, "HGET", keys.paused_schedulers, scheduler_id))
+
+
+def _mark_in(raw: bytes | None) -> _Mark | None:
     if raw is None:
         return None
     made, _, rest = raw.decode("utf-8", "replace").partition(" ")
@@ -364,8 +423,9 @@ async def _mark(client: Client, keys: QueueKeys, scheduler_id: str) -> _Mark | N
 async def _paused(client: Client, keys: QueueKeys) -> list[str]:
     """Ids of schedulers that are paused; one that Node has made again is not."""
     found: list[bytes] = await ask(client, "HKEYS", keys.paused_schedulers)
-    ids = sorted(id.decode() for id in found)
-    return [id for id in ids if await ask(client, "ZSCORE", keys.repeat, id) is None]
+    ids = sorted(id.decode("utf-8", "replace") for id in found)
+    scores: list[Any] = await ask(client, "ZMSCORE", keys.repeat, *ids) if ids else []
+    return [id for id, score in zip(ids, scores, strict=True) if score is None]
 
 
 def _repeat_in(fields: Mapping[bytes, bytes]) -> dict[str, Any]:
