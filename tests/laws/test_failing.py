@@ -1,9 +1,21 @@
 """What happens to work whose handler raises."""
 
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
 from tests.laws.line import Line
 from waystation.core.errors import Unrecoverable
 from waystation.core.outcome import Failed
 from waystation.core.runtime.claim import Settled, Source
+from waystation.pipeline.bronze.intake import Intake
+from waystation.pipeline.history import History
+from waystation.pipeline.refresh.fold import fold
+from waystation.pipeline.sources.streams import EventOptions
+from waystation.pipeline.storage import delta
+from waystation.pipeline.tables import ATTEMPTS
 
 
 async def fail(source: Source[object], error: Exception) -> None:
@@ -52,3 +64,25 @@ async def test_a_failure_does_not_hold_up_the_line(line: Line) -> None:
     await fail(source, RuntimeError("not now"))
 
     assert [claim.id for claim in (await source.settle([], claim=1)).claims] == [second]
+
+
+@pytest.mark.parametrize("line", ["bullmq", "files", "routing"], indirect=True)
+async def test_what_a_handler_raised_is_in_the_history_with_class_and_message(
+    line: Line, redis_url: str, tmp_path: Path
+) -> None:
+    await line.add(attempts=2)
+    source = line.source()
+    for _ in range(2):
+        await fail(source, LookupError("no address 4711"))
+    root = str(tmp_path / "history")
+    await asyncio.to_thread(Intake(root, EventOptions(url=redis_url)).store)
+    fold(History(no_spark, root))
+    tried = delta.read_arrow(root, ATTEMPTS, ("reason", "fingerprint")).to_pylist()
+    assert len(tried) == 2
+    assert all("no address 4711" in each["reason"] for each in tried)
+    # One kind, whichever attempt it was.
+    assert len({each["fingerprint"] for each in tried}) == 1
+
+
+def no_spark() -> Any:
+    raise AssertionError("so few rows need no Spark")

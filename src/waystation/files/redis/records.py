@@ -51,8 +51,13 @@ def dead(
     error: BaseException | str,
 ) -> Record:
     """A dead letter with its reason."""
+    return ("dead", raw, id, lane, attempt, payload, reason.value, _text(error))
+
+
+def _text(error: BaseException | str) -> str:
+    """An error as class and message."""
     text = error if isinstance(error, str) else f"{type(error).__name__}: {message_of(error)}"
-    return ("dead", raw, id, lane, attempt, payload, reason.value, text[:LONGEST_ERROR])
+    return text[:LONGEST_ERROR]
 
 
 def abandoned(raw: bytes, job: Job, lane: int, queue: str, max_retries: int) -> Record:
@@ -78,7 +83,8 @@ def _failed(
         return dead(raw, job.id, lane, job.attempt, raw, Reason.MALFORMED, unwritable)
     if delay_ms is None:
         return dead(raw, job.id, lane, job.attempt, payload, reason, error)
-    return ("retry", raw, job.id, lane, job.attempt, payload, delay_ms, reason.value)
+    why = _text(error)
+    return ("retry", raw, job.id, lane, job.attempt, payload, delay_ms, reason.value, why)
 
 
 def reason_in(record: Record) -> str:

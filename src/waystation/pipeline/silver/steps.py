@@ -38,7 +38,7 @@ select line, queue, subject, told_at, seq, `at`, event,
                 false) as again,
        nullif(worker, '') as worker,
        coalesce(fields['name'], fields['type']) as name,
-       coalesce(fields['failedReason'], fields['error'], fields['reason']) as reason,
+       coalesce(fields['failedReason'], nullif(fields['error'], ''), fields['reason']) as reason,
        _corrupt
 from {{events}}
 where line <> {quoted(Line.WAITINGROOM.value)} and event in {texts(MOVES)} and subject <> ''

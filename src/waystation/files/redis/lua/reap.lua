@@ -1,5 +1,5 @@
 --- Take jobs back from a dead worker. Each is its kind and the bytes in the worker's list, its id,
---- lane and attempt, then: retry payload delay reason; dead payload reason error. The reply has 1
+--- lane and attempt, then: retry payload delay reason error; dead payload reason error. The reply has 1
 --- for each that was still there; there is none when the worker is alive.
 --- keys  processing heartbeat workers dead_letter dead_letter_meta events wake lanes...
 --- args  now worker events_cap taken...
@@ -13,7 +13,8 @@ local context = {
   dead_letter = dead_letter, dead_letter_meta = dead_letter_meta,
 }
 local moved = {}
-for at = taken, #ARGV, 8 do
+local at = taken
+while at <= #ARGV do
   local was_there = redis.call('LREM', processing, -1, ARGV[at + 1])
   if was_there == 1 then
     local queue = KEYS[lanes + 2 * (ARGV[at + 3] - 1)]
@@ -22,6 +23,7 @@ for at = taken, #ARGV, 8 do
     step(context, now, worker, at + 2)
   end
   moved[#moved + 1] = was_there
+  at = at + (ARGV[at] == 'retry' and 9 or 8)
 end
 if redis.call('LLEN', processing) == 0 and redis.call('SREM', workers, worker) == 1 then
   redis.call('XADD', events, 'MAXLEN', '~', events_cap, '*', 'v', 1, 'line', 'files',

@@ -1,7 +1,7 @@
 --- Store outcomes and fetch the next jobs, in one step.
 --- Each outcome is its kind and the job's bytes as fetched, its id, lane and attempt, then:
---- completed took; returned and skipped nothing; retry payload delay reason; dead payload reason
---- error. The plan has a pair for each lane: its share of what is wanted, and the most it may give.
+--- completed took; returned and skipped nothing; retry payload delay reason error; dead payload
+--- reason error. The plan has a pair for each lane: its share of what is wanted, and the most it may give.
 --- Picks are unmatched entries that the worker has a handler for, each a lane and an id; it has
 --- read the entries up to the cursor.
 --- keys  processing heartbeat workers completed dead_letter dead_letter_meta events wake unmatched
@@ -54,7 +54,7 @@ while at <= #ARGV do
       lazy()[step](context, now, worker, at + 2)
       is_retried = is_retried or kind == 'retry'
     end
-    at = at + 8
+    at = at + (kind == 'retry' and 9 or 8)
   end
 end
 if #done > 0 and completed_cap > 0

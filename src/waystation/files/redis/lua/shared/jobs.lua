@@ -36,9 +36,11 @@ end
 local function retry_later(context, now, worker, at)
   local id, attempt = ARGV[at], ARGV[at + 2]
   local lane = context.lanes + 2 * (ARGV[at + 1] - 1)
-  local payload, delay, reason = ARGV[at + 3], tonumber(ARGV[at + 4]), ARGV[at + 5]
+  local payload, delay = ARGV[at + 3], tonumber(ARGV[at + 4])
+  local reason, why = ARGV[at + 5], ARGV[at + 6]
   local queue = KEYS[lane]
-  emit_event(context, queue, 'retry', id, attempt, worker, 'delay', delay, 'reason', reason)
+  emit_event(context, queue, 'retry', id, attempt, worker, 'delay', delay, 'reason', reason,
+    'error', why)
   -- The same payload may have been added twice; the second must not replace the first one's place.
   if delay > 0 and redis.call('ZADD', KEYS[lane + 1], 'NX', string.format('%.0f', now + delay),
     payload) == 1 then return end
@@ -58,5 +60,5 @@ local function add_dead_letter(context, now, worker, at)
     reason = reason, error = why, worker = worker, queue = queue, attempt = tonumber(attempt),
     at = now,
   }))
-  emit_event(context, queue, 'dead', id, attempt, worker, 'reason', reason)
+  emit_event(context, queue, 'dead', id, attempt, worker, 'reason', reason, 'error', why)
 end

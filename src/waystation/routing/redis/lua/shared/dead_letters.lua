@@ -1,12 +1,12 @@
 --- Make a job a dead letter, with its reason; the oldest makes room when the list is full.
---- uses  emit_event whole queue_of number_or text_of note_end
+--- uses  emit_event error_in whole queue_of number_or text_of note_end
 local function dead_letter(line, now, id, queue, meta, worker, attempt)
   redis.call('LPUSH', line.deadletter, id)
   redis.call('HSET', line.meta, id, meta)
   redis.call('SET', line.status .. id, 'dead')
   local read, why = pcall(cjson.decode, meta)
   emit_event(line, now, 'dead', queue, id, 'worker', worker, 'attempt', attempt,
-    'reason', read and why.reason or 'unknown')
+    'reason', read and why.reason or 'unknown', 'error', error_in(meta))
   local most = number_or(10000, text_of(line.deadletter .. ':cap'))
   -- A cap that was lowered by much is reached in several calls.
   line.may_drop = (line.may_drop or 200) + 1

@@ -13,6 +13,14 @@ local function emit_event(line, now, event, queue, id, ...)
     'subject', id, ...)
 end
 
+--- The class and message of the error in the JSON of a result or of a dead letter; '' without one.
+local function error_in(text)
+  local read, found = pcall(cjson.decode, text)
+  local error = read and type(found) == 'table' and found.error
+  if type(error) ~= 'table' or type(error.message) ~= 'string' then return '' end
+  return (type(error.name) == 'string' and error.name .. ': ' or '') .. error.message
+end
+
 --- Wake idle workers: for jobs of one signature, or for a type whatever its jobs ask for.
 local function wake_for(line, queue, signature)
   redis.call('XADD', line.wake, 'MAXLEN', '~', 256, '*', 'queue', queue,

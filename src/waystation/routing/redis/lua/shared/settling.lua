@@ -1,6 +1,6 @@
 --- Let a job that failed wait for its next attempt; its outcome is the part of ARGV that begins at
 --- `first`: data result delay route reason attempt.
---- uses  whole emit_event push_waiting route_of dead_letter_unreadable
+--- uses  whole emit_event error_in push_waiting route_of dead_letter_unreadable
 local function try_again(line, now, id, claim, keep_s, first)
   local delay, route = tonumber(ARGV[first + 2]), ARGV[first + 3]
   redis.call('SET', line.data .. id, ARGV[first])
@@ -11,7 +11,8 @@ local function try_again(line, now, id, claim, keep_s, first)
     route = route_of(line, id)
   end
   emit_event(line, now, 'retry', claim.queue, id, 'worker', claim.worker, 'attempt', ARGV[first + 5],
-    'delay', ARGV[first + 2], 'reason', ARGV[first + 4], 'took', whole(now - claim.since))
+    'delay', ARGV[first + 2], 'reason', ARGV[first + 4], 'error', error_in(ARGV[first + 1]),
+    'took', whole(now - claim.since))
   if delay > 0 then
     redis.call('ZADD', line.delayed, whole(now + delay), id)
     redis.call('SET', line.status .. id, 'delayed')
@@ -25,12 +26,12 @@ end
 
 --- Make a dead letter of a job that failed for good; its outcome is the part of ARGV that begins at
 --- `first`: data result meta attempt.
---- uses  whole emit_event dead_letter
+--- uses  whole emit_event error_in dead_letter
 local function give_up(line, now, id, claim, keep_s, first)
   redis.call('SET', line.data .. id, ARGV[first])
   redis.call('SET', line.result .. id, ARGV[first + 1], 'EX', keep_s)
   emit_event(line, now, 'failed', claim.queue, id, 'worker', claim.worker, 'attempt', ARGV[first + 3],
-    'took', whole(now - claim.since))
+    'error', error_in(ARGV[first + 1]), 'took', whole(now - claim.since))
   dead_letter(line, now, id, claim.queue, ARGV[first + 2], claim.worker, ARGV[first + 3])
   redis.call('HDEL', line.stalls, id)
 end
