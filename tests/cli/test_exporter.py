@@ -8,9 +8,8 @@ from urllib.request import urlopen
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.cli.conftest import Waystation
 from waystation.bullmq import Queue
-from waystation.cli.exporter import Exported, Numbers, merged
+from waystation.cli.exporter import Exported, Fixed, Numbers, merged
 from waystation.core.errors import StoreUnreachable
 from waystation.routing import Queue as RoutingQueue
 
@@ -55,7 +54,7 @@ async def test_prometheus_reads_what_waits_in_several_queues(redis_url: str) -> 
 async def test_a_store_that_is_away_is_exported_instead_of_old_metrics(redis_url: str) -> None:
     async with Queue("mail", redis_url) as mail:
         lines: list[Exported] = [mail]
-        numbers = Numbers(lines)
+        numbers = Numbers(Fixed(lines))
         await numbers.update()
         assert b"bullmq_job_count" in numbers.expose()
         lines.append(Away())
@@ -71,7 +70,13 @@ def test_what_has_one_name_stands_together() -> None:
     ]  # fmt: skip
 
 
-def test_nothing_to_tell_of_is_refused(waystation: Waystation) -> None:
-    refused = waystation("exporter")
-    assert refused.returncode == 2
-    assert refused.stderr == "waystation: wanted names of queues, --routing or both, got neither\n"
+async def test_without_names_every_queue_of_the_store_is_exported(redis_url: str) -> None:
+    async with Queue("mail", redis_url) as mail, RoutingQueue(redis_url) as routed:
+        await mail.add("send")
+        await routed.add("render")
+        async with serving(redis_url) as address:
+            page = await asyncio.to_thread(lambda: urlopen(address).read().decode())
+    assert 'bullmq_job_count{queue="mail",state="waiting"} 1' in page
+    assert 'waystation_jobs{line="routing",place="waiting"} 1' in page
+    # Nobody counts what ends there.
+    assert "bullmq_job_completed_total" not in page

@@ -69,6 +69,8 @@ def as_text(
         )
     ]
     for kind, ended in (("completed", completed), ("failed", failed)):
+        if not ended.points and not ended.total:
+            continue  # no worker counts them, which is not the same as none
         name, meaning = f"bullmq_job_{kind}_total", f"Total number of {kind} jobs"
         lines += prometheus.family(name, "counter", meaning, [({"queue": queue}, ended.total)])
     lines += prometheus.recommended(Line.BULLMQ, {queue: forecast})

@@ -2,25 +2,29 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Protocol
+from typing import Annotated, NamedTuple, Protocol
 
 import typer
 
 from waystation import bullmq, routing
 from waystation.bullmq.redis.keys import PREFIX
+from waystation.bullmq.redis.scanning import queue_names
 from waystation.core.app import compose
 from waystation.core.app.loading import loaded
 from waystation.core.app.settings import StoreSettings, TelemetrySettings
 from waystation.core.errors import InvalidOption, WaystationError
 from waystation.core.runtime.loop import Loop
 from waystation.core.runtime.service import until_asked_to_stop
+from waystation.core.store.connection import Store
 from waystation.core.telemetry import endpoint
 from waystation.core.telemetry.metrics import Metrics
 from waystation.routing.settings import RoutingSettings
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
+LOOK_EVERY_S = 60.0
 UP = "# HELP waystation_store_up Whether the store answers\n# TYPE waystation_store_up gauge\n"
 
 
@@ -28,10 +32,11 @@ UP = "# HELP waystation_store_up Whether the store answers\n# TYPE waystation_st
 def exporter(
     context: typer.Context,
     queues: Annotated[
-        list[str] | None, typer.Argument(metavar="QUEUE", help="Queues of BullMQ.")
+        list[str] | None,
+        typer.Argument(metavar="QUEUE", help="Queues of BullMQ; without any, all of the store."),
     ] = None,
     of_routing: Annotated[
-        bool, typer.Option("--routing", help="The queue of routing, too.")
+        bool, typer.Option("--routing", help="The queue of routing, beside named ones.")
     ] = False,
     prefix: Annotated[str, typer.Option(help="The prefix of BullMQ's keys.")] = PREFIX,
     host: Annotated[str, typer.Option(help="The interface to listen on.")] = "127.0.0.1",
@@ -44,20 +49,22 @@ def exporter(
     recommendations of the history. One process per store is enough.
     """
     settings = loaded(context)
-    if not queues and not of_routing:
-        raise InvalidOption("wanted names of queues, --routing or both, got neither")
     compose.log_to_stderr(settings[TelemetrySettings])
+    namespace = settings[RoutingSettings].namespace
 
     async def run() -> None:
         async with compose.store(
             settings[StoreSettings], wait_s=settings[StoreSettings].wait
         ) as store:
-            exported: list[Exported] = [
-                bullmq.Queue(name, store, prefix=prefix) for name in queues or ()
-            ]
-            if of_routing:
-                exported.append(routing.Queue(store, prefix=settings[RoutingSettings].namespace))
-            await _export(exported, host=host, port=port, every=every)
+            if queues or of_routing:
+                exported: list[Exported] = [
+                    bullmq.Queue(name, store, prefix=prefix) for name in queues or ()
+                ]
+                exported += [routing.Queue(store, prefix=namespace)] if of_routing else []
+                numbers = Numbers(Fixed(exported))
+            else:
+                numbers = Numbers(EveryQueue(store, prefix=prefix, namespace=namespace))
+            await _export(numbers, host=host, port=port, every=every)
 
     asyncio.run(run())
 
@@ -70,10 +77,58 @@ class Exported(Protocol):
         ...
 
 
+class Exporting(Protocol):
+    """Says which queues are exported."""
+
+    async def known(self) -> Sequence[Exported]:
+        """The queues that there are now."""
+        ...
+
+
+class Fixed(NamedTuple):
+    """Queues that somebody has named."""
+
+    queues: Sequence[Exported]
+
+    async def known(self) -> Sequence[Exported]:
+        """The same ones always."""
+        return self.queues
+
+
+class EveryQueue:
+    """Every queue of BullMQ under a prefix, and routing where somebody uses it.
+
+    Nothing lists BullMQ's queues, so all keys are looked at, once a minute.
+    """
+
+    def __init__(self, store: Store, *, prefix: str, namespace: str) -> None:
+        self._store = store
+        self._prefix = prefix
+        self._routing = routing.Queue(store, prefix=namespace)
+        self._queues: dict[str, Exported] = {}
+        self._due = 0.0
+
+    async def known(self) -> Sequence[Exported]:
+        """The queues that there are now, or were less than a minute ago."""
+        if time.monotonic() >= self._due:
+            names = await queue_names(self._store, self._prefix)
+            before = self._queues
+            self._queues = {
+                name: before.get(name) or bullmq.Queue(name, self._store, prefix=self._prefix)
+                for name in names
+            }
+            keys = self._routing.keys
+            if await self._store.ask("EXISTS", keys.events, keys.registered, keys.waiting):
+                # No queue of BullMQ's has a name with a colon.
+                self._queues[":routing"] = self._routing
+            self._due = time.monotonic() + LOOK_EVERY_S
+        return list(self._queues.values())
+
+
 class Numbers(Metrics):
     """The metrics of several queues, as of the last update."""
 
-    def __init__(self, queues: Sequence[Exported]) -> None:
+    def __init__(self, queues: Exporting) -> None:
         super().__init__()
         self._queues = queues
         self._page = b""
@@ -82,7 +137,7 @@ class Numbers(Metrics):
     async def update(self) -> None:
         """Read all metrics; while the store does not answer, only that is exported."""
         try:
-            pages = [await queue.prometheus_text() for queue in self._queues]
+            pages = [await queue.prometheus_text() for queue in await self._queues.known()]
             self._page = f"{merged(pages)}{UP}waystation_store_up 1\n".encode()
             self._up = True
         except WaystationError:
@@ -107,8 +162,7 @@ def merged(pages: Iterable[str]) -> str:
     return "".join(f"{line}\n" for lines in families.values() for line in lines)
 
 
-async def _export(queues: Sequence[Exported], *, host: str, port: int, every: float) -> None:
-    numbers = Numbers(queues)
+async def _export(numbers: Numbers, *, host: str, port: int, every: float) -> None:
     await numbers.update()
     try:
         server = await endpoint.serve(numbers, host=host, port=port, ready=numbers.readiness)
