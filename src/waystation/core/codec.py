@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast, overload
 
 import msgspec
 
-from waystation.core import deep_json
+from waystation.core import deep_json, typed
 from waystation.core.errors import InvalidInput, InvalidResult, Malformed, PayloadTooLarge
 
 T = TypeVar("T")
@@ -20,7 +20,7 @@ T = TypeVar("T")
 PAYLOAD_LIMIT = 10 * 2**20
 """Bytes of JSON that one job may carry unless a setting says otherwise."""
 
-_encode = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder(enc_hook=typed.encode_hook).encode
 _decode = msgspec.json.Decoder().decode
 _U = ord("u")
 _FORGOTTEN = re.compile(r"\b(?:coroutine|Future|Task) is unsupported$")
@@ -143,7 +143,7 @@ def _written(value: object) -> bytes:
 def _written_with_halves(value: object) -> bytes:
     """Write a value with halves of characters in it, each as its escape."""
     try:
-        plain = msgspec.to_builtins(value, str_keys=True)
+        plain = typed.plain(value)
         _refuse_unwritable_numbers(plain)
         text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
     except RecursionError:
@@ -187,9 +187,13 @@ def _refuse_constant(word: str) -> None:
     raise ValueError(f"{word} is no JSON")
 
 
+def _unless_written(value: Any) -> Any:
+    # What is JSON already holds no number that JSON cannot write.
+    return None if isinstance(value, msgspec.Raw) else typed.encode_hook(value)
+
+
 def _refuse_unwritable_numbers(value: object) -> None:
-    # What is JSON already (`Raw`) holds no number that JSON cannot write.
-    unseen: list[Any] = [msgspec.to_builtins(value, enc_hook=lambda _: None)]
+    unseen: list[Any] = [msgspec.to_builtins(value, enc_hook=_unless_written)]
     while unseen:
         item = unseen.pop()
         if isinstance(item, dict):

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from waystation.core import typed
 from waystation.core.errors import InvalidInput, InvalidOption, InvalidResult, UnreadableData
 from waystation.core.failure import message_of
 from waystation.tasks.dependencies import Dependency
@@ -34,7 +35,7 @@ class Payload:
         try:
             self._arguments = msgspec.defstruct(name, fields, forbid_unknown_fields=True)
             for kind in (self._arguments, self._result):
-                msgspec.json.Decoder(kind, dec_hook=_decode)
+                msgspec.json.Decoder(kind, dec_hook=typed.decode_hook)
         except (TypeError, ValueError) as error:
             raise InvalidOption(f"the annotations of {name} cannot be used: {error}") from None
 
@@ -48,7 +49,7 @@ class Payload:
             if isinstance(self.signature.parameters[name].default, Dependency):
                 raise InvalidInput(f"{self.name}: the worker provides {name}, do not pass it")
         try:
-            data = _plain(given)
+            data = typed.plain(given)
             self._converted(data)
         except (msgspec.ValidationError, TypeError, ValueError) as error:
             why = message_of(error)
@@ -69,7 +70,7 @@ class Payload:
     def write_result(self, result: Any) -> Any:
         """A result as JSON takes it."""
         try:
-            plain = _plain(result)
+            plain = typed.plain(result)
             if self._result is not Any:
                 self.read_result(plain)
         except (msgspec.ValidationError, TypeError, ValueError) as error:
@@ -80,7 +81,7 @@ class Payload:
 
     def read_result(self, plain: Any) -> Any:
         """A stored result as the annotation promises it."""
-        return msgspec.convert(plain, self._result, dec_hook=_decode, str_keys=True)
+        return typed.converted(plain, self._result)
 
     def schema(self) -> dict[str, Any]:
         """The JSON Schema of the data."""
@@ -97,19 +98,15 @@ class Payload:
         return _schema(self._result)
 
     def _converted(self, data: Mapping[str, Any]) -> Any:
-        return msgspec.convert(data, self._arguments, dec_hook=_decode, str_keys=True)
+        return typed.converted(data, self._arguments)
 
 
 def plain_of(value: Any) -> Any:
     """A value as JSON takes it; what cannot be written is an InvalidInput."""
     try:
-        return _plain(value)
+        return typed.plain(value)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"the value cannot be written as JSON: {error}") from None
-
-
-def _plain(value: Any) -> Any:
-    return msgspec.to_builtins(value, enc_hook=_encode, str_keys=True)
 
 
 def _field(parameter: inspect.Parameter) -> Any:
@@ -124,21 +121,6 @@ def _hints(name: str, function: Callable[..., Any]) -> dict[str, Any]:
         return typing.get_type_hints(function, include_extras=True)
     except NameError as error:
         raise InvalidOption(f"the annotations of {name} cannot be read: {error}") from None
-
-
-def _encode(value: Any) -> Any:
-    """Write a model of pydantic, which is known by its methods."""
-    if dump := getattr(value, "model_dump", None):
-        return dump(mode="json")
-    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
-
-
-def _decode(kind: Any, value: Any) -> Any:
-    if validate := getattr(kind, "model_validate", None):
-        return validate(value)
-    if isinstance(value, kind):
-        return value
-    raise TypeError(f"{kind.__name__} cannot be read from JSON")
 
 
 def _schema(kind: Any) -> dict[str, Any]:
@@ -166,6 +148,6 @@ def _schema(kind: Any) -> dict[str, Any]:
 
 def _say_default(field: dict[str, Any], default: Any) -> None:
     try:
-        field["default"] = _plain(default)
+        field["default"] = typed.plain(default)
     except (TypeError, ValueError):
         return
