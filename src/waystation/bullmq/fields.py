@@ -289,11 +289,8 @@ def awaited_signal(job: JobFields, due_ms: int) -> str | None:
 
     A wait that is over leaves its mark, so only one that ends when the job is due counts.
     """
-    due = str(due_ms).encode()
-    for field, mark in job._fields.items():
-        if field.startswith(b"wait:") and mark.split(b" ")[0] == due:
-            return (job._text(b"waits") or "").partition(":")[2]
-    return None
+    due, _, signal = (job._text(b"waits") or "").partition(" ")
+    return signal if due == str(due_ms) else None
 
 
 def emitted(job: JobFields) -> int:

@@ -262,7 +262,10 @@ class Job(JobFields[Data, Result]):
         if self.token is None:
             raise LeaseLost(f"job {self.id} is not held by a worker here")
         client, keys, *_ = self._ref
-        return await children.wait_for_children(client, keys, self.id, self.token, child=child)
+        deadline = self.options.terms.deadline_ms(self.created_ms)
+        return await children.wait_for_children(
+            client, keys, self.id, self.token, child=child, deadline_ms=deadline
+        )
 
     async def rate_limit(self, duration: Duration) -> None:
         """Start no job of the queue for a while; the handler then raises `JobRateLimited`."""
@@ -293,8 +296,9 @@ class Job(JobFields[Data, Result]):
     async def step(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call a function once, however often the job is tried, and return what it returned.
 
-        What it returns is stored as JSON. A plain function runs in a thread. Steps of one name are
-        distinguished by their order.
+        What it returns is stored as JSON, and has the type that the function's annotation names. A
+        plain function runs in a thread. Steps of one name are distinguished by their order; one
+        whose function has changed since it was done raises `WrongState`.
         """
         return await self._steps.run(name, function, *args, **kwargs)
 
@@ -308,12 +312,15 @@ class Job(JobFields[Data, Result]):
         """Leave the worker until this instant; then the handler runs again."""
         await self._steps.sleep(instant)
 
-    async def wait_for(self, signal: str, timeout: Duration | None = None) -> Any:
+    async def wait_for(
+        self, signal: str, timeout: Duration | None = None, *, type: Any = Any
+    ) -> Any:
         """Leave the worker until somebody calls `queue.signal`; returns the data of the signal.
 
-        Raises `TimedOut` when none has come after `timeout`.
+        Each wait takes the first signal of its name that no other has taken. Raises `TimedOut` when
+        none has come after `timeout`. With `type` the data is read as that.
         """
-        return await self._steps.wait_for(signal, timeout)
+        return await self._steps.wait_for(signal, timeout, type)
 
     def on_failure(
         self, name: str, function: Callable[P, Any], *args: P.args, **kwargs: P.kwargs
@@ -327,13 +334,14 @@ class Job(JobFields[Data, Result]):
         data: Any = UNSET,
         *,
         queue: str | None = None,
+        type: Any = Any,
         **given: Unpack[JobKeywords],
     ) -> Any:
         """Add a child once, leave the worker until it has ended, and return its result.
 
-        Raises `JobFailed` when it fails for good.
+        Raises `JobFailed` when it fails for good. With `type` the result is read as that.
         """
-        return await self._steps.run_child(name, data, queue, given)
+        return await self._steps.run_child(name, data, queue, given, type)
 
     async def emit(self, data: Any) -> int:
         """Append a part to the job's output, for readers of `queue.stream`; returns its number.
@@ -342,13 +350,13 @@ class Job(JobFields[Data, Result]):
         """
         return await self._steps.emit(data)
 
-    async def _save_step(self, step: str, result: Any) -> Any:
+    async def _save_step(self, step: str, result: Any, function: str) -> Any:
         """Remember what a step of a plain handler returned."""
-        return await self._steps.save(step, result)
+        return await self._steps.save(step, result, function)
 
-    async def _begin_step(self, name: str) -> tuple[str, tuple[Any] | None]:
+    async def _begin_step(self, name: str, function: str) -> tuple[str, tuple[Any] | None]:
         """Begin a step of a plain handler; what it returned before is alone in a tuple."""
-        step, done = self._steps.begin(name)
+        step, done = self._steps.begin(name, function)
         return step, None if done is None else (await self._steps.result(done),)
 
     # State and end

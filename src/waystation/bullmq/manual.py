@@ -7,10 +7,12 @@ loop of its own, a person who decides. The locks of claimed jobs are renewed unt
 import asyncio
 import contextlib
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypedDict, Unpack
 
 from waystation.bullmq import upkeep
-from waystation.bullmq.job import Job
+from waystation.bullmq.fields import FAILING, known
+from waystation.bullmq.job import Job, steps_of
 from waystation.bullmq.limits import Limit
 from waystation.bullmq.options import Retention
 from waystation.bullmq.payloads.options import PayloadOptions
@@ -24,13 +26,19 @@ from waystation.bullmq.source.preparing import prepare
 from waystation.bullmq.worker import WorkerKeywords, claim_options, merged_options
 from waystation.core import identity
 from waystation.core.durations import Duration, milliseconds, seconds
-from waystation.core.errors import LeaseLost
+from waystation.core.errors import JobDelayed, LeaseLost, StoreError, Unrecoverable
 from waystation.core.outcome import Done, Failed, Outcome, Returned
 from waystation.core.runtime.claim import Claim, Settled
 from waystation.core.runtime.lease_keeper import LeaseKeeper
 from waystation.core.runtime.loop import Loop
 from waystation.core.runtime.tasks import end
 from waystation.core.store.connection import Store
+
+_LATER = timedelta(seconds=5)
+_CANNOT_UNDO = (
+    "on_failure needs a worker with a handler, which is run again to undo; whoever claims jobs one "
+    "by one undoes what was done before calling fail"
+)
 
 
 class ManualKeywords(TypedDict, total=False):
@@ -101,13 +109,31 @@ class ManualWorker(QueueClient):
         await self._end(job, Returned())
 
     async def _is_ready(self, claim: Claim[Job]) -> bool:
+        job = claim.work
+        steps_of(job).cannot_undo = _CANNOT_UNDO
         try:
-            await prepare(claim.work, self._options)
-            await self._sealing.open_data(claim.work)
-        except Exception as error:
-            await self.fail(claim.work, error)
+            await prepare(job, self._options)
+            await self._sealing.open_data(job)
+            if (reason := known(job, FAILING)) is not None:
+                await self._leave_to_undo(job)
+                raise Unrecoverable(reason.decode("utf-8", "replace"))
+        except JobDelayed:
+            self._held.pop(job.id, None)
             return False
+        except Exception as error:
+            await self.fail(job, error)
+            return False
+        except BaseException:
+            # Whoever asked for a job does not wait for it any more.
+            await asyncio.shield(self.give_back(job))
+            raise
         return True
+
+    async def _leave_to_undo(self, job: Job) -> None:
+        """Leave a job to a worker with a handler, if that has something to undo."""
+        if known(job, b"undos") not in (None, b"0"):
+            await job.move_to_delayed(datetime.now(UTC) + _LATER)
+            raise JobDelayed(f"job {job.id} is undone by a worker that has its handler")
 
     async def _end(self, job: Job, outcome: Outcome) -> None:
         source = await self._connected_source()
@@ -148,6 +174,7 @@ class ManualWorker(QueueClient):
                 interval_ms=self._stalled_interval_ms,
                 max_stalled=self._max_stalled,
             )
+            await upkeep.wake_overdue(store.hot, self._keys)
 
         return Loop(recover_stalled, every_s=self._stalled_interval_ms / 1000, jitter=0).run
 
@@ -159,7 +186,9 @@ class ManualWorker(QueueClient):
     async def _close(self) -> None:
         if self._source is not None and self._held:
             returned = [Settled(claim, Returned()) for claim in self._held.values()]
-            await self._source.settle(returned, claim=0)
+            # A store that does not answer gets them back when their locks run out.
+            with contextlib.suppress(StoreError):
+                await self._source.settle(returned, claim=0)
             self._held.clear()
         await self._closers.aclose()
         await super()._close()

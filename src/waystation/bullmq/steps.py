@@ -9,7 +9,9 @@ import asyncio
 import inspect
 import secrets
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple, cast, get_type_hints
@@ -27,21 +29,24 @@ from waystation.bullmq.redis.packing import NewJob, Packer
 from waystation.bullmq.redis.refusals import refusal
 from waystation.bullmq.redis.step_scripts import Stepped
 from waystation.bullmq.terms import instant_ms
-from waystation.core import codec
+from waystation.core import codec, typed
 from waystation.core.durations import Duration, DurationKeywords, milliseconds
 from waystation.core.errors import (
     InvalidInput,
     InvalidOption,
+    InvalidResult,
     JobDelayed,
     JobFailed,
     JobWaitingForChildren,
     LeaseLost,
     NotFound,
     TimedOut,
+    UnreadableData,
     Unrecoverable,
     WaystationError,
     WrongState,
 )
+from waystation.core.failure import message_of
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store.reconnect import reconnecting, waiting
 from waystation.core.store.script import Client
@@ -49,12 +54,16 @@ from waystation.core.store.script import Client
 KEPT_PARTS_MS = 7 * 24 * 3_600_000
 """How long the output of a job is kept after its last part; readers that come later find none."""
 _LOOK_AGAIN_MS = 365 * 24 * 3_600_000
-_CALL_SIZE = 16
 _INSIST_S = 5.0
+_UNDOING = "undo "
 _ALL_UNDONE = "undo *"
+_NOTHING_UNDONE = "undo -"
+_ESCAPED = str.maketrans({"%": "%25", "~": "%7E", ":": "%3A"})
 _AS_JSON_HAS_IT = (Any, object, type(None), bool, int, float, str, list, dict)
 _PROMISES: WeakKeyDictionary[Callable[..., Any], Any] = WeakKeyDictionary()
 """What functions return that have been steps."""
+_inside: ContextVar[tuple["Steps", ...]] = ContextVar("inside", default=())
+"""The steps that this code is part of."""
 
 
 class Undo(NamedTuple):
@@ -76,22 +85,38 @@ class Steps:
         self._sealing = sealing or Sealing()
         self._client = client
         self._keys = keys
-        self._seen: Counter[str] = Counter()
+        self._seen: Counter[tuple[str, str]] = Counter()
         self._parts = 0
-        self.undo: list[Undo] = []
+        self._under_way: set[asyncio.Future[None]] = set()
+        self._leaving: asyncio.Future[None] | None = None
         self._left = ""
+        self.undo: list[Undo] = []
+        self.cannot_undo = ""
+        """Why nothing can be undone, where that is so."""
 
     # Steps
 
-    def begin(self, name: str) -> tuple[str, bytes | None]:
+    def begin(self, name: str, function: str) -> tuple[str, bytes | None]:
         """The step's own name among those of the attempt, and what it returned before."""
-        step = self._numbered(name)
+        step = self._numbered("step", checked_step(name))
+        return step, self._done_before(step, function)
+
+    def _done_before(self, step: str, function: str) -> bytes | None:
         done = known(self._job, b"step:" + step.encode())
         if done is None:
             self._must_go_on()
-        return step, done
+            if self._left:
+                raise self.refusal(0)
+            return None
+        was = known(self._job, b"by:" + step.encode())
+        if was is not None and was != function.encode():
+            raise WrongState(
+                f"the step {step!r} of job {self._job.id} was {was.decode()}, and is {function} "
+                "now: steps of one name keep functions and order while jobs are under way"
+            )
+        return done
 
-    async def save(self, step: str, result: Any) -> Any:
+    async def save(self, step: str, result: Any, function: str = "") -> Any:
         """Remember what a step returned; returns what is remembered."""
         plain = codec.encode_result(result, what=f"the result of step {step!r}")
         client, keys, token = self._held()
@@ -105,21 +130,39 @@ class Steps:
                     id=self._job.id,
                     token=token,
                     step=step,
+                    by=function,
                     value=value,
                 )
             )
         )
-        remember(self._job, {b"step:" + step.encode(): saved.value, b"stc": b"0"})
+        name = step.encode()
+        remember(
+            self._job,
+            {b"step:" + name: saved.value, b"by:" + name: function.encode(), b"stc": b"0"},
+        )
         if saved.value == value:
             return codec.decode(plain)
         return await self.result(saved.value)
 
     async def run(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run a step that was not done before."""
-        step, done = self.begin(name)
-        if done is not None:
+        # Numbered before anything is waited for, so that the order is that of the calls.
+        step = self._numbered("step", checked_step(name))
+        by = name_of(function)
+        while self._leaving is not None and self not in _inside.get():
+            await asyncio.wait([self._leaving])
+        if (done := self._done_before(step, by)) is not None:
             return as_promised(function, await self.result(done))
-        result = await self.save(step, await called(function, *args, **kwargs))
+        check_promise(step, function)
+        under_way = asyncio.get_running_loop().create_future()
+        self._under_way.add(under_way)
+        inside = _inside.set((*_inside.get(), self))
+        try:
+            result = await self.save(step, await called(function, *args, **kwargs), by)
+        finally:
+            _inside.reset(inside)
+            self._under_way.discard(under_way)
+            under_way.set_result(None)
         return as_promised(function, result)
 
     async def result(self, done: bytes) -> Any:
@@ -130,47 +173,53 @@ class Steps:
 
     async def sleep(self, duration: Duration | datetime) -> None:
         """Leave the worker for a while."""
-        step = self._numbered("sleep")
+        step = self._numbered("sleep", "sleep")
         if known(self._job, b"wait:" + step.encode()) is not None:
             return
-        self._must_go_on()
         due_ms: str | int = ""
         wait_ms = 0
         if isinstance(duration, datetime):
             due_ms = instant_ms("until", duration)
         else:
             wait_ms = milliseconds(duration, "the duration of a sleep")
-        paused = await self._pause(step, "", due_ms=due_ms, wait_ms=wait_ms)
-        if paused.code == 0:
-            self._left = "JobDelayed"
-            raise JobDelayed(f"job {self._job.id} sleeps")
-
-    async def wait_for(self, signal: str, timeout: Duration | None) -> Any:
-        """Leave the worker until a signal comes; raises `TimedOut` after `timeout`."""
-        signal = self._numbered(checked_name("signal", signal))
-        timed_out = TimedOut(f"the signal {signal!r} did not come in time")
-        if known(self._job, b"wait:" + signal.encode()) == b"over":
-            raise timed_out
-        if (came := known(self._job, b"signal:" + signal.encode())) is not None:
-            return await self._sealing.opened_json(came[_CALL_SIZE:])
-        self._must_go_on()
-        wait_ms = _LOOK_AGAIN_MS if timeout is None else milliseconds(timeout, "timeout")
-        paused = await self._pause(
-            signal, signal, due_ms="", wait_ms=wait_ms, endless=timeout is None
-        )
-        match paused.code:
-            case 0:
+        async with self._alone("sleep"):
+            paused = await self._pause(step, "", due_ms=due_ms, wait_ms=wait_ms)
+            if paused.code == 0:
                 self._left = "JobDelayed"
-                raise JobDelayed(f"job {self._job.id} waits for the signal {signal!r}")
-            case 1:
-                return await self._sealing.opened_json(paused.value[_CALL_SIZE:])
-            case _:
-                raise timed_out
+                raise JobDelayed(f"job {self._job.id} sleeps")
+
+    async def wait_for(self, signal: str, timeout: Duration | None, kind: Any = Any) -> Any:
+        """Leave the worker until a signal comes; raises `TimedOut` after `timeout`."""
+        wait = self._numbered("wait", checked_name("signal", signal))
+        mark = known(self._job, b"take:" + wait.encode()) or b""
+        if mark.startswith(b"="):
+            came = known(self._job, b"signal:%s#%s" % (signal.encode(), mark[1:]))
+            if came is not None:
+                return self._signalled(signal, kind, await self._sealing.opened_json(came))
+        wait_ms = _LOOK_AGAIN_MS if timeout is None else milliseconds(timeout, "timeout")
+        if mark == b"over":
+            raise TimedOut(f"the signal {wait!r} did not come in time")
+        async with self._alone("wait_for"):
+            endless = timeout is None
+            paused = await self._pause(wait, signal, due_ms="", wait_ms=wait_ms, endless=endless)
+            match paused.code:
+                case 0:
+                    self._left = "JobDelayed"
+                    raise JobDelayed(f"job {self._job.id} waits for the signal {signal!r}")
+                case 1:
+                    pass
+                case _:
+                    raise TimedOut(f"the signal {wait!r} did not come in time")
+        return self._signalled(signal, kind, await self._sealing.opened_json(paused.value))
+
+    def _signalled(self, signal: str, kind: Any, data: Any) -> Any:
+        return as_wanted(f"the signal {signal!r}", data, kind)
 
     async def _pause(
-        self, step: str, signal: str, *, due_ms: str | int, wait_ms: int, endless: bool = False
+        self, wait: str, signal: str, *, due_ms: str | int, wait_ms: int, endless: bool = False
     ) -> Stepped:
         client, keys, token = self._held()
+        deadline_ms = self._deadline_ms()
         return self._accept(
             await reconnecting(
                 lambda: step_scripts.pause_step(
@@ -179,57 +228,65 @@ class Steps:
                     base=keys.base,
                     id=self._job.id,
                     token=token,
-                    step=step,
+                    wait=wait,
                     signal=signal,
                     due_ms=due_ms,
                     wait_ms=wait_ms,
                     endless=int(endless),
+                    deadline_ms="" if deadline_ms is None else deadline_ms,
                 )
             )
         )
 
     # Children
 
-    async def run_child(self, name: str, data: Any, queue: str | None, given: JobKeywords) -> Any:
+    async def run_child(
+        self, name: str, data: Any, queue: str | None, given: JobKeywords, kind: Any = Any
+    ) -> Any:
         """Add a child once, leave the worker until it has ended, and return its result."""
         client, keys, token = self._held()
-        step = self._numbered(name)
+        step = self._numbered("child", checked_name("child", name))
         home = QueueKeys(queue, prefix=keys.prefix) if queue else keys
-        id = f"{self._job.id.replace(':', '.')}-{step.replace(':', '.')}"
+        id = child_id(self._job, step)
         key = home.base + id
         ends = keys.of(self._job.id)
-        done, failed = await ask_all(
-            client, ("HGET", ends.processed, key), ("HGET", ends.ignored, key)
-        )
-        if done is not None:
-            return await self._sealing.opened_soon(codec.decode_or_text(done))
-        if failed is not None:
-            raise JobFailed(failed.decode("utf-8", "replace"))
-        self._must_go_on()
+        while True:
+            done, failed = await ask_all(
+                client, ("HGET", ends.processed, key), ("HGET", ends.ignored, key)
+            )
+            if done is not None:
+                result = await self._sealing.opened_soon(codec.decode_or_text(done))
+                return as_wanted(f"the result of the child {name!r}", result, kind)
+            if failed is not None:
+                raise JobFailed(failed.decode("utf-8", "replace"))
+            async with self._alone("run_child"):
+                await self._add_child(home, id, NewJob(name, data), given)
+                if await children.wait_for_children(
+                    client, keys, self._job.id, token, child=key, deadline_ms=self._deadline_ms()
+                ):
+                    self._left = "JobWaitingForChildren"
+                    raise JobWaitingForChildren(f"job {self._job.id} waits for {name!r}")
+
+    async def _add_child(self, home: QueueKeys, id: str, new: NewJob, given: JobKeywords) -> None:
         options = packing.merged(None, given, JobOptions())
         options = packing.merged(
             options,
             {
                 "job_id": id,
-                "parent": Parent(self._job.id, keys.qualified),
+                "parent": Parent(self._job.id, self._keys.qualified),
                 "ignore_dependency_on_failure": True,
             },
             options,
         )
-        new = [NewJob(name, data)]
+        jobs = [new]
         if self._sealing.seals:
-            new = await self._sealing.jobs(home.name, new, options)
-        packed = Packer(options, codec.PAYLOAD_LIMIT).pack(new)
+            jobs = await self._sealing.jobs(home.name, jobs, options)
+        packed = Packer(options, codec.PAYLOAD_LIMIT).pack(jobs)
         [added] = await scripts.add(
-            client, home, base=home.base, now=SERVER_TIME, jobs=list(packed[0])
+            self._client, home, base=home.base, now=SERVER_TIME, jobs=list(packed[0])
         )
         if isinstance(added, int):
             raise refusal(added, id)
-        if await children.wait_for_children(client, keys, self._job.id, token, child=key):
-            self._left = "JobWaitingForChildren"
-            raise JobWaitingForChildren(f"job {self._job.id} waits for {name!r}")
-        self._seen[name] -= 1
-        return await self.run_child(name, data, queue, given)
 
     # Output
 
@@ -258,6 +315,8 @@ class Steps:
 
     def on_failure(self, undo: Undo) -> None:
         """Call a function if the job fails for good."""
+        if self.cannot_undo:
+            raise WrongState(self.cannot_undo)
         self.undo.append(undo)
         many = known(self._job, b"undos")
         if many is not None and len(self.undo) >= int(many):
@@ -282,18 +341,44 @@ class Steps:
     async def unwind(self) -> None:
         """Undo what was done, the newest first, each once."""
         for each in reversed(self.undo):
-            step = self._numbered(f"undo {each.name}")
+            step = self._numbered("undo", f"{_UNDOING}{each.name}")
             if known(self._job, b"step:" + step.encode()) is None:
                 await self.save(step, await called(each.function, *each.args, **each.kwargs))
-        await self.save(_ALL_UNDONE, True)
+        # A job with nothing to undo goes on where it was, should somebody retry it.
+        await self.save(_ALL_UNDONE if self.undo else _NOTHING_UNDONE, True)
 
     # Helpers
 
-    def _numbered(self, name: str) -> str:
-        checked_name("step", name)
-        self._seen[name] += 1
-        many = self._seen[name]
+    def _numbered(self, kind: str, name: str) -> str:
+        self._seen[kind, name] += 1
+        many = self._seen[kind, name]
         return name if many == 1 else f"{name}#{many}"
+
+    @asynccontextmanager
+    async def _alone(self, what: str) -> AsyncGenerator[None]:
+        """Let the job leave its worker: no step is under way then, and none begins meanwhile.
+
+        One that is under way has its effect already, and would be done again if it were not stored.
+        """
+        if self in _inside.get():
+            raise WrongState(
+                f"{what} was called inside a step of job {self._job.id}: the job would leave its "
+                "worker before the step is stored, so it belongs beside the step"
+            )
+        while busy := [*self._under_way, *([self._leaving] if self._leaving else [])]:
+            await asyncio.wait(busy)
+        self._must_go_on()
+        if self._left:
+            raise self.refusal(0)
+        self._leaving = asyncio.get_running_loop().create_future()
+        try:
+            yield
+        finally:
+            self._leaving.set_result(None)
+            self._leaving = None
+
+    def _deadline_ms(self) -> int | None:
+        return self._job.options.terms.deadline_ms(self._job.created_ms)
 
     def _must_go_on(self) -> None:
         if (reason := known(self._job, FAILING)) is not None:
@@ -327,6 +412,34 @@ async def called(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any
     return await result if inspect.isawaitable(result) else result
 
 
+def name_of(function: Callable[..., Any]) -> str:
+    """What a function is known by from one version of a program to the next."""
+    function = _unwrapped(function)
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def child_id(job: JobFields, step: str) -> str:
+    """The id of a child that a handler runs, which no other job of any handler has.
+
+    It holds what makes it the one that it is: the parent, the name, and which life of the parent.
+    """
+    name, _, number = step.partition("#")
+    life = known(job, b"gen")
+    parts = [job.id.translate(_ESCAPED), name.translate(_ESCAPED)]
+    parts += [number or "1"] if number or life else []
+    return "~".join([*parts, life.decode()] if life else parts)
+
+
+def as_wanted(what: str, value: Any, kind: Any) -> Any:
+    """A value as the caller wants it; raises `UnreadableData` when it does not fit."""
+    if kind is Any:
+        return value
+    try:
+        return typed.converted(value, kind)
+    except (msgspec.ValidationError, TypeError, ValueError) as error:
+        raise UnreadableData(f"{what} does not fit {kind!r}: {message_of(error)}") from None
+
+
 def as_promised(function: Callable[..., Any], plain: Any) -> Any:
     """What a step returned, of the type that its function's annotation names.
 
@@ -336,15 +449,28 @@ def as_promised(function: Callable[..., Any], plain: Any) -> Any:
     if kind is Any:
         return plain
     try:
-        return msgspec.convert(plain, kind, str_keys=True)
+        return typed.converted(plain, kind)
     except (msgspec.ValidationError, TypeError, ValueError):
         return plain
 
 
-def _promised(function: Callable[..., Any]) -> Any:
+def check_promise(step: str, function: Callable[..., Any]) -> None:
+    """Refuse a function whose result could not be stored, before it has any effect."""
+    if (opaque := typed.unstorable(_promised(function))) is not None:
+        raise InvalidResult(
+            f"the step {step!r} was not run: {name_of(function)} returns {opaque}, which cannot be "
+            "stored as JSON; return a dataclass, a model or plain values"
+        )
+
+
+def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
     while isinstance(function, partial):
         function = cast("partial[Any]", function).func
-    function = getattr(function, "__func__", function)
+    return getattr(function, "__func__", function)
+
+
+def _promised(function: Callable[..., Any]) -> Any:
+    function = _unwrapped(function)
     try:
         if function not in _PROMISES:
             kind = get_type_hints(function, include_extras=True).get("return", Any)
@@ -373,12 +499,19 @@ def checked_name(kind: str, name: str) -> str:
     return name
 
 
+def checked_step(name: str) -> str:
+    """The name of a step, which is none of those that undo others."""
+    if checked_name("step", name).startswith(_UNDOING):
+        raise InvalidInput(f"names of steps that begin with {_UNDOING!r} are taken, got {name!r}")
+    return name
+
+
 async def send_signal(
     client: Client, keys: QueueKeys, job_id: str, signal: str, data: Any, sealing: Sealing
 ) -> bool:
     """Send a signal to a job; False when the job has ended. Internal."""
     checked_name("signal", signal)
-    call = secrets.token_hex(_CALL_SIZE // 2)
+    call = secrets.token_hex(8)
     raw = await sealing.sealed_json(keys.name, codec.encode_as_node(data))
     code = await waiting(
         lambda: step_scripts.signal_job(

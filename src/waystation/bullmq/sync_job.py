@@ -26,7 +26,7 @@ from waystation.bullmq.redis.children import (
 from waystation.bullmq.redis.commands import Logs
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.states import JobState
-from waystation.bullmq.steps import as_promised
+from waystation.bullmq.steps import as_promised, as_wanted, check_promise, name_of
 from waystation.core.durations import Duration, DurationKeywords
 from waystation.core.errors import InvalidInput
 from waystation.core.runtime.handlers.calls import Call, Calls
@@ -161,14 +161,18 @@ class SyncJob(JobFields[Data, Result]):
     def step(self, name: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a function once, however often the job is tried, and return what it returned.
 
-        What it returns is stored as JSON. Steps of one name are distinguished by their order.
+        What it returns is stored as JSON, and has the type that the function's annotation names.
+        Steps of one name are distinguished by their order; one whose function has changed since it
+        was done raises `WrongState`.
         """
         if inspect.iscoroutinefunction(function):
             raise InvalidInput(f"a step of a plain handler is a plain function, got {function!r}")
-        step, done = self._do("_begin_step", name)
+        by = name_of(function)
+        step, done = self._do("_begin_step", name, by)
         if done is not None:
             return as_promised(function, done[0])
-        return as_promised(function, self._do("_save_step", step, function(*args, **kwargs)))
+        check_promise(step, function)
+        return as_promised(function, self._do("_save_step", step, function(*args, **kwargs), by))
 
     def sleep(self, duration: Duration | None = None, **given: Unpack[DurationKeywords]) -> None:
         """Leave the worker for a duration, such as `days=3`; then the handler runs again."""
@@ -178,12 +182,14 @@ class SyncJob(JobFields[Data, Result]):
         """Leave the worker until this instant; then the handler runs again."""
         return self._do("sleep_until", instant)
 
-    def wait_for(self, signal: str, timeout: Duration | None = None) -> Any:
+    def wait_for(self, signal: str, timeout: Duration | None = None, *, type: Any = Any) -> Any:
         """Leave the worker until somebody calls `queue.signal`; returns the data of the signal.
 
-        Raises `TimedOut` when none has come after `timeout`.
+        Each wait takes the first signal of its name that no other has taken. Raises `TimedOut` when
+        none has come after `timeout`. With `type` the data is read as that.
         """
-        return self._do("wait_for", signal, timeout)
+        data = self._do("wait_for", signal, timeout)
+        return as_wanted(f"the signal {signal!r}", data, type)
 
     def on_failure(
         self, name: str, function: Callable[P, Any], *args: P.args, **kwargs: P.kwargs
@@ -200,13 +206,15 @@ class SyncJob(JobFields[Data, Result]):
         data: Any = UNSET,
         *,
         queue: str | None = None,
+        type: Any = Any,
         **given: Unpack[JobKeywords],
     ) -> Any:
         """Add a child once, leave the worker until it has ended, and return its result.
 
-        Raises `JobFailed` when it fails for good.
+        Raises `JobFailed` when it fails for good. With `type` the result is read as that.
         """
-        return self._do("run_child", name, data, queue=queue, **given)
+        result = self._do("run_child", name, data, queue=queue, **given)
+        return as_wanted(f"the result of the child {name!r}", result, type)
 
     def emit(self, data: Any) -> int:
         """Append a part to the job's output, for readers of `queue.stream`; returns its number."""

@@ -1,6 +1,6 @@
 """Upkeep: jobs whose workers have gone are put back into the queue. Internal."""
 
-from waystation.bullmq.redis import scripts
+from waystation.bullmq.redis import scripts, step_scripts
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store.script import Client
@@ -12,6 +12,16 @@ STALLED_INTERVAL_MS = 30_000
 MAX_STALLED = 1
 RECOVERED_AT_ONCE = 1000
 """Jobs that one script call puts back; more would block the server for too long."""
+WOKEN_AT_ONCE = 100
+
+
+async def wake_overdue(client: Client, keys: QueueKeys) -> None:
+    """Make jobs ready to fail that wait for a child and have passed their deadlines."""
+    while (
+        await step_scripts.wake_overdue(client, keys, base=keys.base, most=WOKEN_AT_ONCE)
+        == WOKEN_AT_ONCE
+    ):
+        pass
 
 
 async def recover_stalled(

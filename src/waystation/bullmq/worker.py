@@ -19,7 +19,7 @@ from waystation.bullmq.scheduling.schedule import RepeatStrategy
 from waystation.bullmq.source.callbacks import Callbacks, WorkerEvent, WorkerSignal
 from waystation.bullmq.source.claims import BullSource
 from waystation.bullmq.source.options import BackoffStrategy, ClaimOptions, RetryPredicate
-from waystation.bullmq.source.preparing import prepare, undo
+from waystation.bullmq.source.preparing import UNDO_S, prepare, undo
 from waystation.bullmq.terms import within
 from waystation.core import identity
 from waystation.core.codec import PAYLOAD_LIMIT
@@ -234,6 +234,9 @@ class Worker(BackgroundWorker[Job], QueueClient):
             strategy = options.repeat_strategy
             await schedulers.advance_overdue(store.hot, self._keys, strategy=strategy)
 
+        async def wake_overdue() -> None:
+            await upkeep.wake_overdue(store.hot, self._keys)
+
         callbacks = self._callbacks
         source = BullSource(
             store,
@@ -243,6 +246,7 @@ class Worker(BackgroundWorker[Job], QueueClient):
             sealing=self._sealing,
         )
         duty = Loop(recover_stalled, every_s=interval_ms / 1000, jitter=0)
+        deadlines = Loop(wake_overdue, every_s=seconds(options.poll))
         log = WorkLog(
             _about,
             server=str(store.address),
@@ -252,7 +256,8 @@ class Worker(BackgroundWorker[Job], QueueClient):
         )
         worker = CoreWorker(source, self._handler, options, listener=callbacks, log=log)
         self._is_closing = False
-        return WorkerRuntime(worker, _Presence(source, callbacks), background=[duty.run])
+        presence = _Presence(source, callbacks)
+        return WorkerRuntime(worker, presence, background=[duty.run, deadlines.run])
 
     def _wrapped(
         self, handler: JobHandler | Mapping[str, JobHandler], options: WorkerOptions
@@ -270,7 +275,8 @@ class Worker(BackgroundWorker[Job], QueueClient):
         return self._prepared(one)
 
     def _prepared(self, handler: Handler[Job]) -> Handler[Job]:
-        return _Prepared(self.name, self._claims, self._traces, handler, self._sealing)
+        timeout = self._options.timeout
+        return _Prepared(self.name, self._claims, self._traces, handler, self._sealing, timeout)
 
 
 def merged_options(options: WorkerOptions | None, given: WorkerKeywords) -> WorkerOptions:
@@ -338,6 +344,7 @@ class _Prepared(Handler[Job]):
         traces: Traces,
         handler: Handler[Job],
         sealing: Sealing,
+        timeout: Duration | None,
     ) -> None:
         super().__init__(self._run_batch if handler.batch else self._run, batch=handler.batch)
         self._sealing = sealing
@@ -347,6 +354,8 @@ class _Prepared(Handler[Job]):
         self._handler = handler
         self._counts_starts = options.max_started_attempts is not None
         self._prepares = self._counts_starts or sealing.seals
+        # What undoes has as long as the handler, before the limit of the worker ends both.
+        self._undo_s = UNDO_S if timeout is None else min(UNDO_S, seconds(timeout) / 2)
 
     def _run(self, job: Job) -> Coroutine[Any, Any, Any]:
         # Nearly every job is of this kind, and passes no coroutine on its way to the handler.
@@ -359,7 +368,7 @@ class _Prepared(Handler[Job]):
         sealed = self._sealing.seals or is_sealed(job)
         attempt = self._opened(job) if sealed else self._attempt(job)
         if (reason := known(job, FAILING)) is not None:
-            await undo(job, attempt, reason)
+            await undo(job, attempt, reason, self._undo_s)
         return await (attempt if limit is None else within(limit, attempt))
 
     async def _opened(self, job: Job) -> Any:
@@ -381,6 +390,9 @@ class _Prepared(Handler[Job]):
                 try:
                     await prepare(job, self._options)
                     await self._sealing.open_data(job)
+                    if (reason := known(job, FAILING)) is not None:
+                        # Alone, because no other job is to be stopped where this one was.
+                        await undo(job, self._handler.run([job]), reason, self._undo_s)
                 except Exception as error:
                     outcomes[job.id] = error
         runnable = [job for job in jobs if job.id not in outcomes]

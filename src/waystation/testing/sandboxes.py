@@ -13,6 +13,9 @@ from waystation.bullmq.redis.keys import PREFIX, QueueKeys
 from waystation.bullmq.redis.queue_scripts import count_jobs
 from waystation.bullmq.states import State
 from waystation.bullmq.steps import duration_of
+from waystation.bullmq.terms import MARK
+from waystation.bullmq.upkeep import wake_overdue
+from waystation.core import codec
 from waystation.core.durations import Duration, DurationKeywords, milliseconds, seconds
 from waystation.core.errors import InvalidOption, NoHandler
 from waystation.core.store.connection import Store, connect
@@ -26,6 +29,7 @@ Handlers: TypeAlias = Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]]
 J = TypeVar("J", bound=JobFields[Any, Any])
 
 _RUNNABLE: tuple[State, ...] = ("waiting", "prioritized", "active")
+_WAITS = (b"wait:", b"take:", b"waits")
 _LOOK_EVERY_S = 0.005
 
 
@@ -119,7 +123,7 @@ class Sandbox:
     async def advance(
         self, duration: Duration | None = None, **given: Unpack[DurationKeywords]
     ) -> None:
-        """Turn the time of delays, retries, sleeps and time-outs forward, such as `days=3`."""
+        """Turn the time of delays, retries, sleeps, time-outs and deadlines forward: `days=3`."""
         ms = milliseconds(duration_of(duration, given), "the duration")
         for name in self._queues:
             await _turn(self._store, self._keys(name), ms)
@@ -291,17 +295,35 @@ def such_jobs(jobs: Sequence[J], queue: str, name: str, data: Any, count: int | 
 
 async def _turn(store: Store, keys: QueueKeys, ms: int) -> None:
     """Let what a queue's jobs wait for come nearer by this time."""
-    due: Any = await store.redis.zrange(keys.delayed, 0, -1, withscores=True)
-    for id, score in cast(list[tuple[bytes, float]], due):
-        await store.ask("ZADD", keys.delayed, "XX", score - ms * 4096, id)
-        job = keys.of(id.decode()).job
-        for field, value in (await hash_at(store.hot, job)).items():
-            until, _, token = value.partition(b" ")
-            if field.startswith(b"wait:") and until.isdigit():
-                sooner = b"%d %s" % (max(int(until) - ms, 0), token)
-                await store.ask("HSET", job, field, sooner)
+    for key, scale in ((keys.delayed, 4096), (keys.deadlines, 1)):
+        due: Any = await store.redis.zrange(key, 0, -1, withscores=True)
+        for id, score in cast(list[tuple[bytes, float]], due):
+            # First the job: a worker may claim it as soon as it is due.
+            await _turn_job(store, keys.of(id.decode()).job, ms)
+            await store.ask("ZADD", key, "XX", score - ms * scale, id)
+    await wake_overdue(store.hot, keys)
     # An idle worker looks again.
     await store.ask("ZADD", keys.marker, 0, "0")
+
+
+async def _turn_job(store: Store, job: str, ms: int) -> None:
+    """Let the ends of a job's waits come nearer, and its deadline, which counts from its making."""
+    for field, value in (await hash_at(store.hot, job)).items():
+        until, _, rest = value.partition(b" ")
+        if field.startswith(_WAITS) and until.isdigit():
+            await store.ask("HSET", job, field, b"%d %s" % (max(int(until) - ms, 0), rest))
+        elif field == b"opts" and MARK in value:
+            await store.ask("HSET", job, field, _sooner(value, ms))
+
+
+def _sooner(options: bytes, ms: int) -> bytes:
+    stored = codec.decode(options)
+    terms: dict[str, int] = stored["terms"]
+    stored["terms"] = {
+        name: max(value - ms, 1) if name.startswith("deadline") else value
+        for name, value in terms.items()
+    }
+    return codec.encode(stored)
 
 
 def _fits(data: Any, wanted: Any) -> bool:

@@ -12,11 +12,13 @@ from waystation.bullmq import (
     JobDelayed,
     JobOptions,
     JobRateLimited,
+    JobWaitingForChildren,
     Keep,
     NewJob,
     Parent,
     Queue,
     Schedule,
+    upkeep,
 )
 from waystation.bullmq.job import Job, steps_of
 from waystation.bullmq.options import wire_options
@@ -339,10 +341,21 @@ async def remember(hands: Hands, queue: Queue) -> None:
     running = await held()
     await running.step("a", str, 1)
     await queue.cancel(running.id)
+    for priority in (0, 1):
+        parent = await held(priority=priority, deadline=60)
+        with contextlib.suppress(JobWaitingForChildren):
+            await parent.run_child("kid", delay=3600)
+        await hands.redis.zadd(hands.keys.deadlines, {parent.id: 1})
+        await upkeep.wake_overdue(hands.store.hot, hands.keys)
+        await hands.claim_one()
     for state in ("failed", "completed"):
         for many in (False, True):
             claim = await one(hands)
             await claim.work.step("a", str, 1)
+            await hands.redis.hset(  # pyright: ignore[reportGeneralTypeIssues]
+                hands.keys.of(claim.id).processed, f"bull:mail:{claim.id}~kid", "1"
+            )
+            claim.work.on_failure("b", str)
             await claim.work.emit("part")
             await steps_of(claim.work).mark_failing("no", b"[]")
             await steps_of(claim.work).unwind()

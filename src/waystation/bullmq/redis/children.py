@@ -143,11 +143,23 @@ async def remove_unprocessed(client: Client, keys: QueueKeys, job_id: str) -> in
 
 
 async def wait_for_children(
-    client: Client, keys: QueueKeys, job_id: str, token: str, *, child: str | None = None
+    client: Client,
+    keys: QueueKeys,
+    job_id: str,
+    token: str,
+    *,
+    child: str | None = None,
+    deadline_ms: int | None = None,
 ) -> bool:
     """Move a job to `waiting-children`; False when there is nothing to wait for."""
     code = await job_scripts.move_to_waiting_children(
-        client, keys, base=keys.base, id=job_id, token=token, child=child or ""
+        client,
+        keys,
+        base=keys.base,
+        id=job_id,
+        token=token,
+        child=child or "",
+        deadline_ms="" if deadline_ms is None else deadline_ms,
     )
     if code < 0:
         raise refusal(code, job_id)

@@ -172,6 +172,7 @@ async def move_to_waiting_children(
     id: str,
     token: str,
     child: str = "",
+    deadline_ms: str | int = "",
     now: str | int = SERVER_TIME,
 ) -> int:
     """Leave a job that its worker holds to wait for one of its children, or for all."""

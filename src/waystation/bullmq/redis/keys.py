@@ -25,6 +25,7 @@ class QueueKeys(Keyspace, root="<prefix>:<name>"):
     pc = String("pc", "the order of arrival among prioritized jobs")
     delayed = SortedSet("delayed", "ids by the millisecond they are due * 4096, plus a rank in it")
     waiting_children = SortedSet("waiting-children", "ids of parents by when they began to wait")
+    deadlines = SortedSet("deadlines", "ids of parents that wait for a child, by their deadlines")
     completed = SortedSet("completed", "ids by the millisecond they were completed")
     failed = SortedSet("failed", "ids by the millisecond they failed for good")
     marker = SortedSet("marker", "what idle workers block on: 0 = work now, 1 = the next due time")

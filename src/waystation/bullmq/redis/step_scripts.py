@@ -20,9 +20,17 @@ def _stepped(answer: Any) -> Stepped:
 
 @script(reply=_stepped)
 async def save_step(
-    redis: Client, keys: QueueKeys, *, base: str, id: str, token: str, step: str, value: bytes
+    redis: Client,
+    keys: QueueKeys,
+    *,
+    base: str,
+    id: str,
+    token: str,
+    step: str,
+    by: str,
+    value: bytes,
 ) -> Stepped:
-    """Remember what a step of a job returned, unless it is remembered already."""
+    """Remember what a step of a job returned, and which function it was."""
     ...
 
 
@@ -35,11 +43,12 @@ async def pause_step(
     now: str | int = SERVER_TIME,
     id: str,
     token: str,
-    step: str,
+    wait: str,
     signal: str,
     due_ms: str | int,
     wait_ms: int,
     endless: int,
+    deadline_ms: str | int,
 ) -> Stepped:
     """Let a job that a worker holds wait until it is due or signalled."""
     ...
@@ -58,6 +67,14 @@ async def signal_job(
     data: bytes,
 ) -> int:
     """Send a signal to a job, which waits for it or will."""
+    ...
+
+
+@script(reply=raw)
+async def wake_overdue(
+    redis: Client, keys: QueueKeys, *, base: str, now: str | int = SERVER_TIME, most: int
+) -> int:
+    """Make jobs ready to run that wait for a child and have passed their deadlines."""
     ...
 
 

@@ -1,6 +1,6 @@
 """Preparing a claimed job before its handler runs: its schedule and its terms. Internal."""
 
-import contextlib
+import asyncio
 from collections.abc import Awaitable
 from typing import Any, NoReturn
 
@@ -11,6 +11,11 @@ from waystation.bullmq.scheduling import schedulers
 from waystation.bullmq.source.options import ClaimOptions
 from waystation.bullmq.terms import NONE, Limit, limit_of
 from waystation.core.errors import Expired, Unrecoverable
+from waystation.core.runtime.handlers.interrupts import is_from_a_signal
+from waystation.core.runtime.tasks import leave_if_cancelled
+
+UNDO_S = 60.0
+"""How long a handler may take to come to where it was, if its job has no time limit."""
 
 
 async def prepare(job: Job, options: ClaimOptions) -> Limit | None:
@@ -40,17 +45,33 @@ async def prepare(job: Job, options: ClaimOptions) -> Limit | None:
         return fail(job, error)
 
 
-async def undo(job: Job, attempt: Awaitable[Any], reason: bytes) -> NoReturn:
+async def undo(
+    job: Job, attempt: Awaitable[Any], reason: bytes, most_s: float = UNDO_S
+) -> NoReturn:
     """Run a handler for what it has done to be undone, and fail the job for this reason."""
-    with contextlib.suppress(Exception):
-        # Steps that are not done raise, so it gets no further than it was.
-        await attempt
+    limit = job.options.terms.timeout
+    await _replayed(attempt, most_s if limit is None else min(limit / 1000, most_s))
     await steps_of(job).unwind()
     error = Unrecoverable(reason.decode("utf-8", "replace"))
     if job.stacktrace and str(error) in job.stacktrace[-1]:
         # Whoever reads the log wants to know where the job failed, not that it was undone.
         error.add_note(job.stacktrace[-1].rstrip("\n"))
     raise error
+
+
+async def _replayed(attempt: Awaitable[Any], limit_s: float) -> None:
+    """Run a handler until it ends, however it does; what it has registered by then is undone."""
+    try:
+        async with asyncio.timeout(limit_s):
+            # Steps that are not done raise, so it gets no further than it was.
+            await attempt
+    except asyncio.CancelledError:
+        leave_if_cancelled()
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and is_from_a_signal(error):
+            raise
 
 
 def fail(job: Job, error: Unrecoverable) -> None:

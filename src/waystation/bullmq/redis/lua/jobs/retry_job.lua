@@ -11,7 +11,7 @@ if redis.call('HLEN', job) == 0 then return -1 end
 local parent = redis.call('HGET', job, 'parentKey')
 if parent then check_parent(base, parent, {}) end
 if redis.call('ZREM', state == 'completed' and completed or failed, id) == 0 then return -3 end
-forget_steps(job, state)
+forget_steps(job, id, state)
 redis.call('HDEL', job, 'finishedOn', 'processedOn',
   state == 'completed' and 'returnvalue' or 'failedReason', unpack(ARGV, forget))
 local priority = tonumber(redis.call('HGET', job, 'priority') or 0) or 0

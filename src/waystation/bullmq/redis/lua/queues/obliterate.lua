@@ -1,10 +1,10 @@
 --- Delete a whole queue, so many jobs in one call: 1 when there is more, 0 when nothing is left,
 --- -2 when jobs are active and may not be taken from their workers.
 --- keys  wait paused active prioritized delayed completed failed waiting_children meta events marker
---- keys  id pc stalled stalled_check limiter paused_schedulers
+--- keys  id pc stalled stalled_check limiter paused_schedulers deadlines
 --- keys  metrics_completed metrics_completed_data metrics_failed metrics_failed_data absent
 --- args  base now most force
---- unchecked  events marker id pc stalled_check limiter
+--- unchecked  events marker id pc stalled_check limiter deadlines
 --- unchecked  metrics_completed metrics_completed_data metrics_failed metrics_failed_data
 --- uses  now_ms makes_room must_hold field_of check_ancestors erase_job
 if force == '' and redis.call('EXISTS', active) == 1 then return -2 end
@@ -49,6 +49,6 @@ if #found / 2 == left then return 1 end
 for _, each in ipairs(redis.call('HKEYS', paused_schedulers)) do
   redis.call('DEL', schedulers .. ':' .. each)
 end
-redis.call('DEL', paused_schedulers, meta, events, marker, id, pc, stalled, stalled_check, limiter,
+redis.call('DEL', paused_schedulers, deadlines, meta, events, marker, id, pc, stalled, stalled_check, limiter,
   metrics_completed, metrics_completed_data, metrics_failed, metrics_failed_data)
 return 0

@@ -20,7 +20,7 @@ end
 redis.call('ZREM', key, unpack(found))
 for nth, id in ipairs(ids) do
   if value then
-    forget_steps(base .. id, state)
+    forget_steps(base .. id, id, state)
     redis.call('HDEL', base .. id, 'finishedOn', 'processedOn', value)
     return_to_parent(base .. id, state, parents[nth])
   else

@@ -1,7 +1,8 @@
 --- Leave a job that its worker holds to wait for one of its children, or for all.
 --- 0 when it waits now, 1 when there is nothing to wait for, below zero why not.
---- keys  active waiting_children stalled events absent
---- args  base id token child now
+--- A job with a deadline comes back then at the latest.
+--- keys  active waiting_children stalled events deadlines absent
+--- args  base id token child deadline_ms now
 --- uses  now_ms take_back
 local job = base .. id
 local held = redis.call('GET', job .. ':lock')
@@ -15,5 +16,6 @@ end
 local code = take_back({ base = base, active = active, stalled = stalled }, id, token)
 if code ~= 0 then return code end
 redis.call('ZADD', waiting_children, now_ms(now), id)
+if deadline_ms ~= '' then redis.call('ZADD', deadlines, deadline_ms, id) end
 redis.call('XADD', events, '*', 'event', 'waiting-children', 'jobId', id, 'prev', 'active')
 return 0

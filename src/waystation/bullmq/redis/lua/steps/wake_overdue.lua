@@ -1,0 +1,18 @@
+--- Make jobs ready to run that wait for a child and have passed their deadlines: how many were
+--- looked at.
+--- keys  deadlines wait paused active prioritized delayed waiting_children marker meta events pc absent
+--- args  base now most
+--- uses  now_ms must_hold check_queue release_parent
+local queue = {
+  base = base, wait = wait, paused = paused, active = active, prioritized = prioritized,
+  delayed = delayed, ['waiting-children'] = waiting_children, marker = marker, meta = meta,
+  events = events, pc = pc,
+}
+now = now_ms(now)
+local due = redis.call('ZRANGEBYSCORE', deadlines, '-inf', string.format('%.0f', now), 'LIMIT', 0, most)
+if #due == 0 then return 0 end
+check_queue(base)
+for _, id in ipairs(due) do must_hold('HLEN', base .. id) end
+redis.call('ZREM', deadlines, unpack(due))
+for _, id in ipairs(due) do release_parent(queue, id, now) end
+return #due

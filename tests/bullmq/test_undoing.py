@@ -1,0 +1,227 @@
+"""Undoing: whatever ends a job, and however it is run, what it has done is undone once."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from typing import Any, cast
+
+import pytest
+from redis import Redis
+
+from tests.bullmq.hands import Hands
+from tests.support.patience import LIMIT_S
+from waystation.bullmq import Job, ManualWorker, Queue, SyncJob, Worker
+from waystation.errors import InvalidInput, JobFailed, Unrecoverable, WrongState
+from waystation.testing.sandboxes import _turn  # pyright: ignore[reportPrivateUsage]
+
+EFFECTS = "effects"
+
+
+def effect(url: str, what: str) -> None:
+    with Redis.from_url(url) as client:
+        client.rpush(EFFECTS, what)
+
+
+def is_second_life(url: str) -> bool:
+    with Redis.from_url(url) as client:
+        return bool(client.exists("second"))
+
+
+def plain(job: SyncJob) -> str:
+    url, ends = job.data["url"], job.data["ends"]
+    job.step("charge", effect, url, "charge")
+    if job.data["undoes"]:
+        job.on_failure("refund", effect, url, "refund")
+    if is_second_life(url):
+        return "ok"
+    if ends == "fails":
+        raise Unrecoverable("no")
+    job.sleep(hours=1)
+    job.step("send", effect, url, "send")
+    return "sent"
+
+
+async def on_a_loop(job: Job) -> str:
+    url, ends = job.data["url"], job.data["ends"]
+    await job.step("charge", effect, url, "charge")
+    if job.data["undoes"]:
+        job.on_failure("refund", effect, url, "refund")
+    if is_second_life(url):
+        return "ok"
+    if ends == "fails":
+        raise Unrecoverable("no")
+    await job.sleep(hours=1)
+    await job.step("send", effect, url, "send")
+    return "sent"
+
+
+async def together(jobs: list[Job]) -> list[str]:
+    return [await on_a_loop(job) for job in jobs]
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "loop": {"handlers": on_a_loop},
+    "thread": {"handlers": plain},
+    "process": {"handlers": plain, "process": True},
+    "batch": {"handlers": together, "batch": 2},
+}
+
+
+@contextlib.asynccontextmanager
+async def working(hands: Hands, **how: Any) -> AsyncGenerator[None]:
+    async with asyncio.timeout(LIMIT_S):
+        async with Worker("mail", how.pop("handlers"), hands.store, poll=0.05, **how):
+            yield
+
+
+async def effects(hands: Hands) -> list[str]:
+    return [each.decode() for each in await hands.call("LRANGE", EFFECTS, 0, -1)]
+
+
+async def end(ends: str, hands: Hands, queue: Queue, id: str) -> None:
+    """Let a job end that sleeps."""
+    if ends == "fails":
+        return
+    while await queue.state(id) != "delayed":
+        await asyncio.sleep(0.01)
+    match ends:
+        case "cancelled":
+            assert await queue.cancel(id)
+        case "deadline":
+            await _turn(hands.store, hands.keys, 120_000)
+        case _:
+            await hands.call("HSET", hands.keys.of(id).job, "defa", "job stalled too often")
+            await cast(Job, await queue.get_job(id)).promote()
+
+
+TABLE = [
+    (way, ends, undoes)
+    for way in WAYS
+    for ends in ("fails", "cancelled", "deadline", "stalled")
+    for undoes in (True, False)
+    # A process takes seconds to start.
+    if way != "process" or (ends == "cancelled" and undoes)
+]
+
+
+@pytest.mark.parametrize(("way", "ends", "undoes"), TABLE)
+async def test_a_job_is_undone_once_and_only_what_was_undone_starts_anew(
+    way: str, ends: str, undoes: bool, hands: Hands, queue: Queue, redis_url: str
+) -> None:
+    data = {"url": redis_url, "ends": ends, "undoes": undoes}
+    async with working(hands, **WAYS[way]):
+        job = await queue.add("order", data, attempts=1, deadline=60)
+        await end(ends, hands, queue, job.id)
+        with pytest.raises(JobFailed):
+            await queue.wait(job.id, timeout=LIMIT_S)
+        assert await effects(hands) == ["charge", "refund"][: 1 + undoes]
+        if ends == "deadline":
+            return
+        await hands.call("SET", "second", 1)
+        assert await queue.retry(job.id)
+        while await queue.state(job.id) != "completed":
+            await asyncio.sleep(0.01)
+        again = ["charge", "refund", "charge"] if undoes else ["charge"]
+        assert await effects(hands) == again
+
+
+@pytest.mark.parametrize("kind", [asyncio.CancelledError, SystemExit, KeyboardInterrupt, OSError])
+async def test_whatever_ends_the_run_that_undoes_what_was_registered_is_undone(
+    kind: type[BaseException], hands: Hands, queue: Queue
+) -> None:
+    ran: list[str] = []
+
+    async def handle(job: Job) -> None:
+        await job.step("charge", ran.append, "charge")
+        job.on_failure("refund", ran.append, "refund")
+        if "failing" in await hands.hash(job.id):
+            raise kind
+        await job.sleep(hours=1)
+
+    async with working(hands, handlers=handle):
+        job = await queue.add("order", attempts=1)
+        await end("cancelled", hands, queue, job.id)
+        with pytest.raises(JobFailed):
+            await queue.wait(job.id, timeout=LIMIT_S)
+    assert ran == ["charge", "refund"]
+
+
+@pytest.mark.parametrize("limit", ["job", "worker"])
+async def test_a_handler_that_hangs_is_undone_all_the_same(
+    limit: str, hands: Hands, queue: Queue
+) -> None:
+    ran: list[str] = []
+    hangs = asyncio.Event()
+
+    async def handle(job: Job) -> None:
+        await job.step("charge", ran.append, "charge")
+        job.on_failure("refund", ran.append, "refund")
+        hangs.set()
+        await asyncio.Event().wait()
+
+    how: Any = {"timeout": 0.4} if limit == "worker" else {}
+    async with working(hands, handlers=handle, lease=60, renew=0.02, **how):
+        job = await queue.add(
+            "order", attempts=1, **cast(Any, {"timeout": 0.2} if limit == "job" else {})
+        )
+        await hangs.wait()
+        await queue.cancel(job.id, reason="it hangs")
+        if await queue.state(job.id) == "delayed":
+            await cast(Job, await queue.get_job(job.id)).promote()
+        with pytest.raises(JobFailed):
+            await queue.wait(job.id, timeout=LIMIT_S)
+    assert ran == ["charge", "refund"]
+
+
+async def test_one_that_is_undone_in_a_batch_stops_no_other(hands: Hands, queue: Queue) -> None:
+    ran: list[str] = []
+
+    async def handle(jobs: list[Job]) -> list[str]:
+        for job in jobs:
+            await job.step("charge", ran.append, f"charge {job.name}")
+            job.on_failure("refund", ran.append, f"refund {job.name}")
+            await job.step("send", ran.append, f"send {job.name}")
+        return ["ok"] * len(jobs)
+
+    bad = await hands.add(name="bad")
+    claim = await hands.claim_one()
+    await claim.work.step("charge", ran.append, "charge bad")
+    assert await queue.cancel(bad)
+    await cast(Job, await queue.get_job(bad)).promote()
+    good = await hands.add(name="good")
+    async with working(hands, handlers=handle, batch=2):
+        assert await queue.wait(good, timeout=LIMIT_S) == "ok"
+        with pytest.raises(JobFailed):
+            await queue.wait(bad, timeout=LIMIT_S)
+    assert sorted(ran) == ["charge bad", "charge good", "refund bad", "send good"]
+
+
+async def test_whoever_claims_by_hand_undoes_by_hand(
+    hands: Hands, queue: Queue, redis_url: str
+) -> None:
+    job = await queue.add("order", attempts=1)
+    async with ManualWorker("mail", redis_url) as worker:
+        held = await worker.get_next_job()
+        assert held is not None
+        await held.step("charge", int)
+        with pytest.raises(WrongState, match="on_failure needs a worker with a handler"):
+            held.on_failure("refund", int)
+        assert await queue.cancel(job.id, reason="the customer has left")
+        await cast(Job, await queue.get_job(job.id)).promote()
+        assert await worker.get_next_job() is None
+        with pytest.raises(JobFailed, match="the customer has left"):
+            await queue.wait(job.id, timeout=LIMIT_S)
+        # What a handler has registered is left to a worker that has the handler.
+        other = await queue.add("order", attempts=1)
+        claim = await hands.claim_one()
+        claim.work.on_failure("refund", int)
+        await hands.fail(claim)
+        assert await worker.get_next_job() is None
+        assert await queue.state(other.id) == "delayed"
+
+
+async def test_a_step_of_the_name_of_a_compensation_is_refused(hands: Hands) -> None:
+    await hands.add()
+    claim = await hands.claim_one()
+    with pytest.raises(InvalidInput, match="are taken"):
+        await claim.work.step("undo refund", int)
