@@ -80,7 +80,30 @@ async def put_a_file_in_line(store: Store) -> list[str]:
     return [queue.keys.queues[-1]]
 
 
-ADDITIONS = [add_a_job, add_many_jobs, add_a_flow, dispatch, put_a_file_in_line]
+async def upsert_a_scheduler(store: Store) -> list[str]:
+    async with bullmq.Queue("mail", store) as queue:
+        await queue.schedulers.upsert("nightly", bullmq.Schedule(every=3600))
+        return ["bull:mail:repeat:nightly"]
+
+
+async def signal_a_job(store: Store) -> list[str]:
+    plain = await connect(str(store.address))
+    async with plain, bullmq.Queue("mail", plain) as queue:
+        job = await queue.add("send", {})
+    async with bullmq.Queue("mail", store) as queue:
+        await queue.signal(job.id, "paid")
+        return [f"bull:mail:{job.id}"]
+
+
+ADDITIONS = [
+    add_a_job,
+    add_many_jobs,
+    add_a_flow,
+    dispatch,
+    put_a_file_in_line,
+    upsert_a_scheduler,
+    signal_a_job,
+]
 
 
 @pytest.mark.parametrize("add", ADDITIONS)
@@ -101,7 +124,7 @@ async def test_without_a_replica_the_error_says_what_was_stored(
     async with await connect(primary.url, IMPATIENT) as store:
         with pytest.raises(NotReplicated, match="no replica confirmed it within 50 ms") as told:
             await add(store)
-        assert "do not add it again" in str(told.value)
+        assert "adds nothing twice where the job has an id" in str(told.value)
         assert told.value.stored
         async with client(primary) as redis:
             assert await redis.dbsize() > 0

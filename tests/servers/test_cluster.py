@@ -1,17 +1,31 @@
 """Three nodes that share the slots among them; a queue with a hash tag lies on one of them."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
 from tests.support.patience import LIMIT_S
-from waystation import routing
-from waystation.bullmq import FlowNode, FlowProducer, Job, Queue, QueueEvents, Worker
-from waystation.core.errors import InvalidInput
+from waystation import files, routing
+from waystation.bullmq import (
+    Durability,
+    FlowNode,
+    FlowProducer,
+    Job,
+    Queue,
+    QueueEvents,
+    StoreOptions,
+    Worker,
+    open_store,
+)
+from waystation.core.errors import InvalidInput, InvalidOption, StoreUnsuitable
 from waystation.core.store import embedded
 from waystation.core.store.embedded import Ephemeral
 
@@ -116,3 +130,112 @@ async def test_a_job_finds_its_kind_of_worker(cluster_url: str) -> None:
         target = routing.Target(capabilities=("gpu",))
         await queue.add("render", {"scene": 7}, routing.JobOptions(target=target))
         await rendered.wait()
+
+
+Use = Callable[[str, str], Awaitable[Any]]
+
+
+async def bullmq_add(url: str, prefix: str) -> None:
+    async with Queue("mail", url, prefix=prefix) as queue:
+        await queue.add("send", {})
+
+
+async def bullmq_work(url: str, prefix: str) -> None:
+    async with Worker("mail", do_nothing, url, prefix=prefix):
+        pass
+
+
+async def bullmq_inspect(url: str, prefix: str) -> None:
+    async with Queue("mail", url, prefix=prefix) as queue:
+        await queue.counts()
+
+
+async def routing_add(url: str, prefix: str) -> None:
+    async with routing.Queue(url, prefix=prefix) as queue:
+        await queue.add("send", {})
+
+
+async def routing_work(url: str, prefix: str) -> None:
+    async with routing.Worker({"send": do_nothing}, url, prefix=prefix):
+        pass
+
+
+async def routing_inspect(url: str, prefix: str) -> None:
+    async with routing.Queue(url, prefix=prefix) as queue:
+        await queue.counts()
+
+
+async def files_add(url: str, prefix: str) -> None:
+    async with files.Queue(url, prefix=prefix) as queue:
+        await queue.add(__file__)
+
+
+async def files_work(url: str, prefix: str) -> None:
+    async with files.Worker(do_nothing, url, prefix=prefix):
+        pass
+
+
+async def files_inspect(url: str, prefix: str) -> None:
+    async with files.Queue(url, prefix=prefix) as queue:
+        await queue.counts()
+
+
+async def do_nothing(job: Any) -> None: ...
+
+
+USES: list[Use] = [
+    bullmq_add, bullmq_work, bullmq_inspect, routing_add, routing_work, routing_inspect,
+    files_add, files_work, files_inspect,
+]  # fmt: skip
+
+
+async def test_a_prefix_without_a_hash_tag_is_refused_when_it_is_opened(cluster_url: str) -> None:
+    for use in USES:
+        async with asyncio.timeout(LIMIT_S):
+            await use(cluster_url, "{shop}")
+            with pytest.raises(
+                InvalidOption, match=r"must share a hash tag, .* \{shop\}, got shop"
+            ):
+                await use(cluster_url, "shop")
+
+
+@pytest.mark.parametrize(
+    ("prefix", "ends_with"),
+    [("bull", 2), ("{bull}", 0)],
+)
+async def test_a_command_says_what_a_cluster_needs_and_ends_with_2(
+    cluster_url: str, tmp_path: Path, prefix: str, ends_with: int
+) -> None:
+    environ = {
+        **os.environ,
+        "WAYSTATION_STORE__URL": cluster_url,
+        "WAYSTATION_BULLMQ__PREFIX": prefix,
+        "WAYSTATION_ROUTING__NAMESPACE": prefix.replace("bull", "bridge"),
+    }
+
+    async def run(*command: str) -> subprocess.CompletedProcess[str]:
+        return await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, "-m", "waystation", *command],
+            cwd=tmp_path, env=environ, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    for command in (("bullmq", "add", "mail", "x", "{}"), ("routing", "dispatch", "x", "{}")):
+        ended = await run(*command)
+        assert ended.returncode == ends_with, (command, ended.stderr)
+        assert ("must share a hash tag" in ended.stderr) is (ends_with == 2)
+    told = (await run("doctor")).stdout
+    for product in ("bullmq", "routing"):
+        assert (f"warn  {product}" in told) is (ends_with == 2), told
+
+
+async def test_the_address_of_one_node_is_told_to_be_a_cluster(cluster_url: str) -> None:
+    node = "redis://" + cluster_url.removeprefix("redis+cluster://").split(",")[0]
+    # One of them lies on another node.
+    with pytest.raises(StoreUnsuitable, match=r"use redis\+cluster://"):
+        await asyncio.gather(*(bullmq_add(node, f"{{{name}}}") for name in "abcdef"))
+
+
+async def test_durability_by_a_replica_is_refused_without_a_promise(cluster_url: str) -> None:
+    with pytest.raises(InvalidOption, match=r"needs one server or sentinels, got a cluster$"):
+        await open_store(cluster_url, StoreOptions(durability=Durability.REPLICA))

@@ -96,7 +96,11 @@ class Queue(QueueClient):
         self._is_signed = False
         self._events: QueueEvents | None = None
         self.schedulers = Schedulers(
-            self._connect_queue, self._defaults, repeat_strategy, self._sealing
+            self._connect_queue,
+            self._connect_durably,
+            self._defaults,
+            repeat_strategy,
+            self._sealing,
         )
         """Schedulers, which add jobs again and again."""
         self.limits = Limits(self._connect_queue)
@@ -189,7 +193,7 @@ class Queue(QueueClient):
 
     async def signal(self, job_id: str, signal: str, data: Any = None) -> bool:
         """Send a signal to a job that waits for it, or will; False when the job has ended."""
-        client, keys = await self._connect_queue()
+        client, keys = await self._connect_durably()
         return await send_signal(client, keys, job_id, signal, data, self._sealing or Sealing())
 
     async def stream(self, job_id: str, after: str = "0") -> AsyncGenerator[Part]:

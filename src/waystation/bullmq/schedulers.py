@@ -25,6 +25,7 @@ class Schedulers:
     def __init__(
         self,
         connect: Connect,
+        connect_durably: Connect,
         defaults: JobOptions,
         strategy: RepeatStrategy | None,
         sealing: "Sealing | None" = None,
@@ -32,6 +33,7 @@ class Schedulers:
         """Internal: a queue makes it."""
         self._sealing = sealing
         self._connect = connect
+        self._connect_durably = connect_durably
         self._defaults = defaults
         self._strategy = strategy
 
@@ -50,17 +52,20 @@ class Schedulers:
         Its jobs get this name (by default the scheduler's id), this data and these options. One
         that is paused stays so and makes no job; the returned id is empty then.
         """
+        # What is only read does not wait for a replica.
         client, keys = await self._connect()
+        durable, _ = await self._connect_durably()
         if self._sealing is not None:
             data = await self._sealing.sealed_soon(keys.name, {} if data is None else data)
         made = await schedulers.upsert(
-            client,
+            durable,
             keys,
             scheduler_id,
             schedule,
             name=name,
             data=data,
             options=merged(options, given, self._defaults),
+            now=await schedulers.time_of(client),
             strategy=self._strategy,
         )
         await sign(client, keys)

@@ -144,6 +144,8 @@ class StoreUnreachable(StoreError):
     """No answer from the store; whether the call took effect is unknown."""
 
     code = "STORE_UNREACHABLE"
+    never_sent = False
+    """Whether the call surely took no effect, because there was no connection to send it by."""
 
 
 class StoreUnsuitable(StoreError):

@@ -6,6 +6,8 @@ import sys
 import textwrap
 import time
 
+import pytest
+
 from tests.support.patience import LIMIT_S
 from waystation.core.runtime.service import EXIT_CODE, Watchdog
 
@@ -101,3 +103,39 @@ async def test_a_turning_loop_is_left_alone() -> None:
         assert watchdog.lag_s < LIMIT_S
 
     assert left == []
+
+
+class HandEvent:
+    """Lets time pass by hand, as much as each wait is to take; then nobody waits any more."""
+
+    def __init__(self, waits: list[float]) -> None:
+        self.now = 100.0
+        self._waits = waits
+
+    def wait(self, _: float) -> bool:
+        if not self._waits:
+            return True
+        self.now += self._waits.pop(0)
+        return False
+
+
+@pytest.mark.parametrize(
+    ("waits", "leaves"),
+    [
+        ([0.1] * 9, False),
+        ([0.1] * 12, True),
+        ([0.1, 3600.0, 0.1], False),
+        ([1.6] * 50, False),
+        ([3600.0, *[0.1] * 12], True),
+    ],
+)
+def test_a_process_that_stood_still_as_a_whole_is_not_ended(
+    waits: list[float], leaves: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = HandEvent(waits)
+    monkeypatch.setattr("waystation.core.runtime.service.time.monotonic", lambda: over.now)
+    left: list[bool] = []
+    watchdog = Watchdog(1.0, leave=lambda: left.append(True))
+    monkeypatch.setattr(watchdog, "_over", over)
+    watchdog._watch()  # pyright: ignore[reportPrivateUsage]
+    assert left == [True] * leaves

@@ -29,6 +29,14 @@ async def test_asking_again_goes_on_with_the_same_term(redis: Redis) -> None:
     assert await election.acquire() == await election.acquire() == Term("a", 1)
 
 
+async def test_a_leader_whose_number_is_gone_begins_a_new_term(redis: Redis) -> None:
+    election = candidate(redis, "a")
+    assert await election.acquire() == Term("a", 1)
+    await redis.delete(KEYS.terms)
+    assert await election.acquire() == Term("a", 1)
+    assert await redis.get(KEYS.terms) == b"1"
+
+
 async def test_a_leader_that_resigns_makes_room_for_a_higher_term(redis: Redis) -> None:
     first, second = candidate(redis, "a"), candidate(redis, "b")
     term = await first.acquire()

@@ -2,12 +2,16 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from redis.asyncio import ConnectionPool
+from redis.asyncio import ConnectionPool, Redis
 from redis.exceptions import NoScriptError, ResponseError
 
+from tests.support.patience import LIMIT_S
 from waystation.core.errors import StoreUnreachable
 from waystation.core.store.connection import StoreOptions, connect
-from waystation.core.store.connection.pipe import Pipe
+from waystation.core.store.connection.pipe import (
+    Pipe,
+    _Line,  # pyright: ignore[reportPrivateUsage]
+)
 from waystation.core.store.embedded import Ephemeral
 
 
@@ -153,3 +157,22 @@ async def test_a_closed_pipe_says_so(pipe: Pipe) -> None:
     await pipe.close()
     with pytest.raises(StoreUnreachable, match="has been closed"):
         await pipe.execute_command("PING")
+
+
+async def test_whoever_waits_for_room_does_not_spin_when_the_oldest_was_given_up(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe = Pipe(redis.connection_pool.make_connection, call_timeout=LIMIT_S, most_pending=1)
+    await pipe.execute_command("PING")
+    oldest = asyncio.create_task(pipe.execute_command("BLPOP", "nothing", 0.2))
+    await asyncio.sleep(0.01)
+    oldest.cancel()
+    looks: list[bool] = []
+    full = _Line.full.fget
+    assert full
+    monkeypatch.setattr(_Line, "full", property(lambda line: looks.append(True) or full(line)))
+    # The answer of the one that was cancelled is still to come.
+    async with asyncio.timeout(LIMIT_S):
+        assert await pipe.execute_command("ECHO", "here") == b"here"
+    await pipe.close()
+    assert len(looks) < 10

@@ -23,6 +23,10 @@ class QueueClient(StoreClient):
     async def _connect_queue(self) -> tuple[Client, QueueKeys]:
         return (await self._connected()).hot, self._keys
 
+    async def _connect_durably(self) -> tuple[Client, QueueKeys]:
+        """For what must be on a replica as well before it counts, where that is asked for."""
+        return (await self._connected()).durable, self._keys
+
     @property
     def name(self) -> str:
         """The queue's name."""

@@ -21,6 +21,9 @@ from waystation.core.runtime.claim import Claim, Settled
 LOST = StoreError, asyncio.CancelledError
 """What a call raises of which nobody knows whether it took effect."""
 
+MOST_AT_ONCE = 500
+"""Tokens that one call looks for; the rest is looked for by the next."""
+
 W = TypeVar("W")
 R = TypeVar("R")
 
@@ -57,8 +60,8 @@ class LostAnswers(Generic[W, R]):
     ) -> list[Claim[W]]:
         """Find the jobs that were claimed by calls whose answers were lost."""
         # The tokens are taken along, so that no other call finds the same jobs.
-        tokens = sorted(self.tokens)
-        self.tokens.clear()
+        tokens = sorted(self.tokens)[:MOST_AT_ONCE]
+        self.tokens.difference_update(tokens)
         try:
             return await look(tokens)
         except LOST:
@@ -78,7 +81,10 @@ class _Calling:
         return self._token
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if self._want and isinstance(error, StoreUnreachable | asyncio.CancelledError):
+        if not self._want or not isinstance(error, StoreUnreachable | asyncio.CancelledError):
+            return
+        # What never left has claimed nothing; while a store is away that is nearly every call.
+        if not (isinstance(error, StoreUnreachable) and error.never_sent):
             self._lost.add(self._token)
 
 

@@ -100,7 +100,13 @@ class Watchdog:
             await asyncio.sleep(self._patience_s / 10)
 
     def _watch(self) -> None:
+        looked = time.monotonic()
         while not self._over.wait(self._patience_s / 10):
+            slept, looked = time.monotonic() - looked, time.monotonic()
+            if slept > self._patience_s / 2:
+                # The whole process stood still, as after SIGSTOP or in a paused machine: the loop
+                # gets its time to turn from now on.
+                self._turned = looked
             if self.lag_s > self._patience_s:
                 print(
                     f"waystation: the event loop has not turned for {self.lag_s:.0f} s, leaving",

@@ -6,6 +6,7 @@ from typing import Any, Self
 from waystation.core.errors import InvalidOption, StoreUnreachable
 from waystation.core.shared import Shared
 from waystation.core.store.connection import Store, StoreOptions, connect
+from waystation.core.store.keyspace import Keyspace
 from waystation.core.store.settings import store_settings
 
 
@@ -102,12 +103,20 @@ class StoreClient:
     async def _open(self) -> Store:
         store = self._given or await self._connect()
         try:
+            if self._keyspace is not None:
+                store.require_one_slot(self._keyspace)
             await self._on_connect(store)
         except BaseException:
             if self._given is None:
                 await self._disconnect(store)
             raise
         return store
+
+    @property
+    def _keyspace(self) -> Keyspace | None:
+        """The keys that it works on, under the name that its kind gives them."""
+        found = getattr(self, "keys", None) or getattr(self, "_keys", None)
+        return found if isinstance(found, Keyspace) else None
 
     async def _connect(self) -> Store:
         """Reach the store that nobody has handed over."""

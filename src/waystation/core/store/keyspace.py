@@ -135,6 +135,17 @@ class Keyspace:
         found = re.search(r"\{([^}]+)\}", f"{self.prefix}:{self.name}")
         return found.group(1) if found else None
 
+    @property
+    def start(self) -> str:
+        """What all keys begin with, and what can be made a hash tag."""
+        return self.prefix if "<prefix>" in self.root else self.name
+
+    def known(self) -> Iterator[str]:
+        """Every key that is known without its parts being given."""
+        for key in self.lines():
+            if set(_PART.findall(key.pattern_in(type(self)))) <= self.parts.keys():
+                yield getattr(self, key.name)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({_template(self.root, '').format_map(self.parts)!r})"
 

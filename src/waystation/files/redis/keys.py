@@ -1,5 +1,6 @@
 """The keys of the files queue."""
 
+from collections.abc import Iterator
 from functools import cached_property
 
 from waystation.core.store.keyspace import Hash, Keyspace, List, Set, SortedSet, Stream, String
@@ -46,6 +47,11 @@ class FileKeys(Keyspace, root="<prefix>"):
             dead_letter_meta=f"{layout.dead_letter_list}:meta",
             rate_limit=layout.rate_limit_key,
         )
+
+    def known(self) -> Iterator[str]:
+        """Every key that is known without its parts being given."""
+        yield from super().known()
+        yield from self.queues
 
     def of(self, worker: str) -> "FileKeys":
         """The same keys for one worker."""

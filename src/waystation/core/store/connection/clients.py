@@ -12,6 +12,7 @@ from redis.asyncio import retry as async_retry
 from redis.asyncio import sentinel as async_sentinel
 from redis.backoff import NoBackoff
 
+from waystation.core.store import faults
 from waystation.core.store.connection.address import Address, Kind
 
 
@@ -58,9 +59,30 @@ class _Unix(_Cancellable, async_connection.UnixDomainSocketConnection):
     pass
 
 
+class _Faulty:
+    """A client of redis-py that raises nothing but faults of the store."""
+
+    async def execute_command(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return await cast(Any, super()).execute_command(*args, **kwargs)
+        except Exception as error:
+            fault = faults.of_client(error)
+            if fault is error:
+                raise
+            raise fault from error
+
+
+class _Redis(_Faulty, redis_asyncio.Redis):
+    pass
+
+
+class _Cluster(_Faulty, redis_asyncio.RedisCluster):
+    pass
+
+
 LOOP = Kit(
-    client=redis_asyncio.Redis,
-    cluster=redis_asyncio.RedisCluster,
+    client=_Redis,
+    cluster=_Cluster,
     node=async_cluster.ClusterNode,
     sentinel=async_sentinel.Sentinel,
     pool=redis_asyncio.BlockingConnectionPool,
@@ -143,7 +165,12 @@ class Clients:
                 list(address.hosts), sentinel_kwargs={**plain, **_tls(address)}
             )
         return self._sentinel.master_for(
-            address.service, max_connections=most, db=address.db, **settings, **_tls(address)
+            address.service,
+            redis_class=self._kit.client,
+            max_connections=most,
+            db=address.db,
+            **settings,
+            **_tls(address),
         )
 
 

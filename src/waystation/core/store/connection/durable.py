@@ -51,8 +51,9 @@ def confirmed(answer: Any, replicas: Any, timeout_ms: int) -> Any:
             raise each
     if replicas < 1:
         raise NotReplicated(
-            f"the store has it, but no replica confirmed it within {timeout_ms} ms; "
-            "it is lost only if the store fails before one does, so do not add it again",
+            f"the store has it, but no replica confirmed it within {timeout_ms} ms; it is lost "
+            "only if the store fails before one does. Adding it again waits for a replica once "
+            "more, and adds nothing twice where the job has an id of its own",
             stored=answer,
         )
     return answer

@@ -103,12 +103,15 @@ class Pipe:
     async def _connect(self) -> "_Line":
         connection = self._connection()
         try:
-            with faults.translated():
-                await connection.connect()
+            await connection.connect()
+        except Exception as error:
+            await _let_go(connection)
+            fault = faults.to_waystation_error(faults.of_client(error))
+            if isinstance(fault, StoreUnreachable):
+                fault.never_sent = True
+            raise fault from error
         except BaseException:
-            # Whoever gives up half-way leaves no socket behind.
-            with contextlib.suppress(Exception):
-                await connection.disconnect(nowait=True)
+            await _let_go(connection)
             raise
         self._line = _Line(connection, self._call_timeout, self._most_pending)
         return self._line
@@ -128,6 +131,7 @@ class _Line(asyncio.Protocol):
         self._replies = hiredis.Reader(replyError=_error, notEnoughData=_NO_MORE)
         self._writable = asyncio.Event()
         self._writable.set()
+        self._answered = asyncio.Event()
         self._gone = self._loop.create_future()
         self._alarm: asyncio.TimerHandle | None = None
         # Kept, because a writer that is collected closes its transport.
@@ -147,7 +151,9 @@ class _Line(asyncio.Protocol):
         """Wait until there is room for one more call."""
         while self.full and not self.lost:
             if len(self._waiting) >= self._most:
-                await asyncio.wait([self._waiting[0][0]])
+                # Not for the oldest call's own future: whoever gave that up has ended it.
+                self._answered.clear()
+                await self._answered.wait()
             else:
                 await self._writable.wait()
 
@@ -193,6 +199,7 @@ class _Line(asyncio.Protocol):
                 if isinstance(value, ReadOnlyError):
                     # This server has been demoted; the next call finds the one that leads.
                     self._transport.close()
+            self._answered.set()
         except (hiredis.HiredisError, IndexError):
             self._transport.abort()
 
@@ -235,12 +242,19 @@ class _Line(asyncio.Protocol):
     def _fail(self, sentence: str) -> None:
         self.lost = True
         self._writable.set()
+        self._answered.set()
         if self._alarm:
             self._alarm.cancel()
         while self._waiting:
             answer, _ = self._waiting.popleft()
             if not answer.done():
                 answer.set_exception(StoreUnreachable(sentence))
+
+
+async def _let_go(connection: AbstractConnection) -> None:
+    # Whoever gives up half-way leaves no socket behind.
+    with contextlib.suppress(Exception):
+        await connection.disconnect(nowait=True)
 
 
 def _packed(args: tuple[Any, ...]) -> bytes:

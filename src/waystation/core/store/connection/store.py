@@ -7,6 +7,7 @@ from weakref import WeakSet
 
 import msgspec
 from redis.asyncio import ConnectionPool, Redis
+from redis.crc import key_slot
 
 from waystation.core.durations import Seconds
 from waystation.core.errors import InvalidOption, StoreBusy, StoreUnreachable
@@ -15,6 +16,7 @@ from waystation.core.store.connection.address import Address, Kind, parse
 from waystation.core.store.connection.clients import LOOP, Clients
 from waystation.core.store.connection.durable import Durability, Replicated
 from waystation.core.store.connection.pipe import Pipe
+from waystation.core.store.keyspace import Keyspace
 from waystation.core.store.script import Client
 
 
@@ -73,8 +75,7 @@ class Store:
         """Internal: `open_store` makes it."""
         if address.kind is Kind.CLUSTER and options.durability != Durability.PRIMARY:
             raise InvalidOption(
-                f"durability={options.durability} needs one server or sentinels, got a cluster; "
-                "there, min-replicas-to-write makes the nodes themselves wait"
+                f"durability={options.durability} needs one server or sentinels, got a cluster"
             )
         self.address = address
         self.options = options
@@ -125,6 +126,16 @@ class Store:
         """Send one command; an error of the client becomes one of `waystation.errors`."""
         with faults.translated():
             return await self.hot.execute_command(*command)
+
+    def require_one_slot(self, keys: Keyspace) -> None:
+        """Internal: refuse keys that a cluster would keep on different nodes."""
+        if self.address.kind is not Kind.CLUSTER:
+            return
+        if len({key_slot(key.encode()) for key in keys.known()}) > 1:
+            raise InvalidOption(
+                "on a cluster all keys of a queue must share a hash tag, such as the prefix "
+                f"{{{keys.start}}}, got {keys.start}"
+            )
 
     async def check(self) -> None:
         """Make sure that the store answers."""

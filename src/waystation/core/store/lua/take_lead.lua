@@ -3,11 +3,12 @@
 --- args  owner ttl
 local holder = redis.call('GET', leader)
 if holder and holder ~= owner then return 0 end
-if holder then
+local current = holder and redis.call('GET', terms)
+if current then
   redis.call('PEXPIRE', leader, ttl)
-  return tonumber(redis.call('GET', terms))
+  return tonumber(current)
 end
--- There is none; but a first write that takes no memory lets a full server have a leader, too.
+-- There is none, or its number is gone, which ends it; a first write that takes no memory lets a full server have a leader, too.
 redis.call('DEL', leader)
 local number = redis.call('INCR', terms)
 redis.call('SET', leader, owner, 'PX', ttl)
