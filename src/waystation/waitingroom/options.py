@@ -39,7 +39,9 @@ class Status(StrEnum):
     MAINTENANCE = "maintenance"
     """Nobody joins and nobody is admitted; places are kept."""
     CLOSED = "closed"
-    """The room has ended."""
+    """The room has ended, and so have the places of those in line; given turns count."""
+    SOLD_OUT = "sold_out"
+    """The same, because nothing is left; those in line read that, in the seller's words."""
 
 
 class Method(StrEnum):
@@ -92,7 +94,7 @@ class RoomOptions(msgspec.Struct, frozen=True, kw_only=True, rename=_STORED):
     idle: Duration = 300
     """How long a visitor in line may send no heartbeat before the place expires."""
     paused_idle: Duration = 1500
-    """The same while the room admits nobody."""
+    """The same while the room admits nobody, and in the first `idle` after it opens or resumes."""
     claim_window: Duration = 120
     """How long an admitted visitor has to claim the turn."""
     missed: Duration = 600

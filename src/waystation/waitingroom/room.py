@@ -285,6 +285,10 @@ class Room(StoreClient):
         until_ms = int(left_us) // 1000 + milliseconds(seen.options.rejoin)
         return instant(until_ms) if until_ms > seen.now_ms else None
 
+    async def is_done(self, place: Place) -> bool:
+        """Whether the visitor's session was completed, not long ago."""
+        return await self.store.ask("HGET", self._keys(place).position, "status") == b"completed"
+
     async def remove(self, place: Place, reason: str) -> bool:
         """Remove a visitor from the line, as an operator; False when there was none."""
         if not reason:

@@ -11,6 +11,9 @@ from waystation.waitingroom.estimates.stays import Stays
 from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.redis.keys import name_of
 
+SERVED_S = 15
+"""After so many seconds without a look at the room nobody serves it."""
+
 
 class RoomState(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """A room at one instant; compared by identity, so that derived values can be cached."""
@@ -55,6 +58,8 @@ class RoomState(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The operator's message to all visitors, as JSON."""
     pepper: bytes = b""
     """The secret that addresses and access codes are hashed with."""
+    served_ms: int = 0
+    """When a process last looked whom it may let in, in milliseconds since 1970; 0 for never."""
     fields: dict[str, str] = {}
     """The whole `meta` hash, with settings that other parts keep in it."""
 
@@ -72,6 +77,11 @@ class RoomState(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     def fail_open(self) -> bool:
         """Everybody is admitted for the time being."""
         return (self.fail_open_until_ms or 0) > self.now_ms
+
+    @property
+    def served(self) -> bool:
+        """Whether some process lets people in; each looks five times a second."""
+        return self.now_ms - self.served_ms < SERVED_S * 1000
 
     @property
     def runs(self) -> bool:
@@ -109,6 +119,7 @@ def read_state(queue_id: str, raw: Any) -> RoomState:
         ends_ms=_millis(fields.get("ends_us")),
         fail_open_until_ms=_millis(fields.get("fail_open_us")),
         message=fields.get("message", ""),
+        served_ms=int(kept.get("flow_us", 0)) // 1000,
         pepper=bytes.fromhex(kept.get("pepper", "")),
         fields=fields,
     )

@@ -176,7 +176,7 @@ class Refused(msgspec.Struct, frozen=True):
     """The visitor gets no place."""
 
     reason: str
-    """full, crowded, rejected, draining, maintenance or closed."""
+    """full, crowded, rejected, draining, maintenance, closed or sold_out."""
     retry_after_ms: int = 0
     """Milliseconds before another attempt makes sense; 0 when that is not known."""
 

@@ -30,6 +30,7 @@ _STOPPED = {
     Status.QUEUE_ALL: (Cause.PAUSED, "lets nobody in (queue all)"),
     Status.MAINTENANCE: (Cause.PAUSED, "is under maintenance"),
     Status.CLOSED: (Cause.CLOSED, "is closed"),
+    Status.SOLD_OUT: (Cause.CLOSED, "is sold out"),
 }
 
 

@@ -103,9 +103,9 @@ def open_room(
         else:
             fields = options.to_fields()
             changed = {option: fields[option] for option in asked.keys() & fields.keys()}
-            shut = options.status is Status.CLOSED
+            shut = options.status in (Status.CLOSED, Status.SOLD_OUT)
             if shut:
-                changed["status"] = Status.ACTIVE.value
+                changed |= {"status": Status.ACTIVE.value, "ending": ""}
             version = await room.store.write(changed | own, event="resumed" if shut else "changed")
             # Whoever made it may have died before it was on the list.
             await room.store.ask("SADD", RoomsKeys().every, room.queue_id)
@@ -341,7 +341,25 @@ _steering("pause", "Admit nobody; everybody keeps their place.", "paused")
 _steering("resume", "Admit visitors again.", "resumed")
 _steering("queue-all", "Make everybody wait, as an emergency.", "everybody waits")
 _steering("drain", "Admit those who wait; nobody else can join.", "draining")
-_steering("shut", "Close the room.", "closed", action="close")
+
+
+@app.command("shut")
+def shut(
+    context: typer.Context,
+    id: Id,
+    sold_out: Annotated[bool, typer.Option(help="Because nothing is left.")] = False,
+    text: Annotated[str, typer.Option(help="What those in line read, in words of yours.")] = "",
+    link: Annotated[str, typer.Option(help="Where they go on, an https address.")] = "",
+    language: Annotated[str, typer.Option(help="The language of the text.")] = "en",
+) -> None:
+    """End the room: nobody joins or is admitted any more, and those in line read that."""
+
+    async def put(room: Room) -> int:
+        end = Control(room).sell_out if sold_out else Control(room).close
+        return await end(text={language: text} if text else None, link=link)
+
+    change_the_room(context, id, "sell-out" if sold_out else "close", put)
+    typer.echo("sold out" if sold_out else "closed")
 
 
 async def _settings(room: Room) -> dict[str, str] | None:

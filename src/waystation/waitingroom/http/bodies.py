@@ -135,6 +135,14 @@ class Notice(msgspec.Struct, kw_only=True):
     expires_at_ms: int = 0
 
 
+class Ending(msgspec.Struct, kw_only=True):
+    """What the seller says when a room is over, and where to go on."""
+
+    text: dict[str, str] = {}
+    """By language; empty for the page's own words."""
+    link: str = ""
+
+
 class PageFacts(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What the waiting page has to know about who looks at it."""
 
@@ -158,6 +166,10 @@ class PageFacts(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The word for what went wrong with the last step, if anything did."""
     again_s: int = 0
     """How many seconds later it may be tried again."""
+    ending: Ending | None = None
+    """What the seller says, once the room is over."""
+    now: str
+    """The instant by the server's clock, which countdowns go by."""
 
 
 class SessionBegun(msgspec.Struct, kw_only=True):

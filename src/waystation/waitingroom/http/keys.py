@@ -10,7 +10,7 @@ class HttpKeys(Keyspace, root=""):
     hooks = Hash("queue:<name>:webhooks", "webhooks by id: address, secret and events")
     hook_states = Hash("queue:<name>:webhooks:state", "how far each webhook has come")
     idempotent = String("idempotency:<name>:<what>", "what was asked under a key", ttl="10 min")
-    solved = String("pow:<name>:<what>", "a challenge that was solved already", ttl="2 min")
+    solved = String("pow:<name>:<what>", "a challenge that was solved already", ttl="10 min")
 
     def __init__(self, name: str = "http") -> None:
         super().__init__(name)

@@ -1,5 +1,7 @@
 """Control: what an operator does to a running room."""
 
+from collections.abc import Mapping
+
 from waystation.core import codec
 from waystation.core.durations import Duration, seconds
 from waystation.core.errors import InvalidOption
@@ -28,7 +30,7 @@ class Control:
 
     async def resume(self) -> int:
         """Admit visitors again."""
-        return await self._become(Status.ACTIVE, event="resumed", fail_open_us="")
+        return await self._become(Status.ACTIVE, event="resumed", fail_open_us="", ending="")
 
     async def drain(self) -> int:
         """Admit those in line, and let nobody join."""
@@ -38,9 +40,20 @@ class Control:
         """Let nobody join and admit nobody; everybody keeps their place."""
         return await self._become(Status.MAINTENANCE, event="paused")
 
-    async def close(self) -> int:
-        """End the room."""
-        return await self._become(Status.CLOSED, event="paused")
+    async def close(self, *, text: Mapping[str, str] | None = None, link: str = "") -> int:
+        """End the room: those in line read it, in these words by language, and a link leads on."""
+        return await self._end(Status.CLOSED, text, link)
+
+    async def sell_out(self, *, text: Mapping[str, str] | None = None, link: str = "") -> int:
+        """End the room because nothing is left; the rest is as for `close`."""
+        return await self._end(Status.SOLD_OUT, text, link)
+
+    async def _end(self, status: Status, text: Mapping[str, str] | None, link: str) -> int:
+        if link and not link.startswith("https://"):
+            raise InvalidOption(f"link must start with https://, got {link!r}")
+        ending = codec.encode({"text": dict(text or {}), "link": link}).decode()
+        kept = ending if text or link else ""
+        return await self._become(status, event="paused", ending=kept)
 
     async def fail_open(self, duration: Duration) -> int:
         """Admit everybody who asks, for this long."""

@@ -18,8 +18,16 @@
   // Nobody has a place here yet, and the page asks for one again by itself.
   const AGAIN = ['new', 'captcha', 'crowded', 'cookies', 'full', 'maintenance', 'rejected'];
 
+  // Of a room that has ended, and of a visit that has: nothing changes any more by looking again.
+  const OVER = ['closed', 'sold_out'];
+  const STILL = [...OVER, 'missed', 'gone', 'done', 'left', 'active', 'pass', 'invite'];
+  const QUIET = [...OVER, 'done', 'left', 'maintenance', 'missed', 'rejected'];
+
   let body = { status: 'loading', estimated_wait: { known: false } };
-  let refused = 0, shownAhead = Infinity, shownWait = null, milestone = Infinity, errors = 0;
+  // The server's clock: nobody's countdown goes by a clock that is wrong.
+  let skew = 0, site = '', ending = null;
+  const now = () => Date.now() + skew;
+  let refused = 0, shownAhead = Infinity, risenFrom = null, shownWait = null, milestone = Infinity, errors = 0;
   let due = Infinity, timer = 0, busy = false, lastLook = 0, beatDue = 0, live = null, phase = null, entering = false;
 
   const ask = async (method, path, content) => {
@@ -37,11 +45,14 @@
     const { status, reply } = await ask('GET', '/challenge');
     if (status !== 200) return {};
     if (reply.algorithm === 'captcha') return { captcha: await confirm(reply) };
-    const text = new TextEncoder();
-    for (let tried = 0; ; tried++) {
-      const digest = new DataView(await crypto.subtle.digest('SHA-256', text.encode(`${reply.challenge}:${tried}`)));
-      if (digest.getUint32(0) >>> (32 - reply.difficulty) === 0) return { pow: `${reply.challenge}:${tried}` };
-    }
+    return { pow: `${reply.challenge}:${await proven(reply.challenge, reply.difficulty)}` };
+  };
+  const proven = (challenge, bits) => {
+    try {
+      const source = `onmessage = ({ data }) => postMessage((${prove})(...data));`;
+      const worker = new Worker(URL.createObjectURL(new Blob([source], { type: 'text/javascript' })));
+      return new Promise((done, failed) => { worker.onmessage = ({ data }) => { worker.terminate(); done(data); }; worker.onerror = failed; worker.postMessage([challenge, bits]); });
+    } catch { return prove(challenge, bits); }
   };
 
   // The box of a provider that tells people from programs, which is loaded only where it is needed.
@@ -61,6 +72,10 @@
     if (answer.status === 400 || answer.status === 404) { location.replace(`${location.pathname}?plain=1&${location.search.slice(1)}`); return; }
     if (!answer.ok) throw new Error('facts');
     const known = await answer.json();
+    skew = new Date(known.now) - Date.now();
+    ending = known.ending || null;
+    const target = new URL(known.target, location.href);
+    site = target.host === location.host ? '' : `${target.origin}/`;
     facts.ticket = known.ticket || '';
     // After a step that went wrong nobody is sent on without a press.
     facts.stays = facts.stays || Boolean(known.trouble);
@@ -105,7 +120,7 @@
     // The answer may have brought the cookie that was missing, and a challenge can be solved anew.
     if (['VISITOR_KEY_REQUIRED', 'CHALLENGE_REQUIRED', 'CHALLENGE_USED'].includes(code) && refused++ < 1) return join();
     refused = 0;
-    const word = { RATE_LIMITED: 'crowded', VISITOR_KEY_REQUIRED: 'cookies', QUEUE_FULL: 'full', MAINTENANCE_MODE: 'maintenance', REJECTED: 'rejected', ENDED: 'closed', DRAINING: 'closed', INVITE_REQUIRED: 'invite', INVALID_TOKEN: 'invite', WRONG_NETWORK: 'invite' }[code];
+    const word = { RATE_LIMITED: 'crowded', VISITOR_KEY_REQUIRED: 'cookies', QUEUE_FULL: 'full', CHALLENGE_REQUIRED: 'crowded', CHALLENGE_USED: 'crowded', MAINTENANCE_MODE: 'maintenance', REJECTED: 'rejected', ENDED: 'closed', SOLD_OUT: 'sold_out', DRAINING: 'closed', INVITE_REQUIRED: 'invite', INVALID_TOKEN: 'invite', WRONG_NETWORK: 'invite' }[code];
     if (!word) throw new Error(code);
     become(word);
     if (facts.ticket && word === 'invite') { facts.ticket = ''; complain('code_wrong'); }
@@ -118,7 +133,7 @@
   // Those who were refused together do not come back together.
   const again = (seconds) => {
     const ms = seconds * 1000 * (1 + Math.random() * 0.2);
-    body.again_at = Date.now() + ms;
+    body.again_at = now() + ms;
     draw();
     sleep(ms);
   };
@@ -130,9 +145,10 @@
       beatDue = Math.max(beatDue, Date.now() + after * 1000);
       return;
     }
-    const word = { TURN_MISSED: 'missed', PLACE_LOST: 'gone', INVALID_TOKEN: 'gone', TICKET_REQUIRED: 'gone' }[problem.code];
+    const word = { TURN_MISSED: 'missed', PLACE_LOST: 'gone', INVALID_TOKEN: 'gone', TICKET_REQUIRED: 'gone', ENDED: 'closed', SOLD_OUT: 'sold_out' }[problem.code];
     if (!word) throw new Error(problem.code);
-    become(word, { recoverable_until: problem.recoverable_until });
+    ending = problem.ending || ending;
+    become(word, { recoverable_until: problem.recoverable_until, held: true });
   };
 
   const look = async () => {
@@ -145,7 +161,10 @@
     body.message = seen.message;
     body.seen_at = seen.now;
     body.serving_state = seen.serving_state;
-    if (ahead === null || ahead < 3 || turned) return status();
+    if (seen.serving_state === 'prequeue') body.starts_at = seen.event.starts_at;
+    // Between two points of the curve a place is a guess: who seems to have fallen back asks.
+    const back = ahead > body.people_ahead * 1.02 + 2;
+    if (ahead === null || ahead < 3 || turned || back || OVER.includes(seen.serving_state)) return status();
     body.people_ahead = Math.min(body.people_ahead, ahead);
     body.estimated_wait = estimatedWait(seen.eta_model, body.lane, body.people_ahead);
     body.poll_after_ms = after(seen.poll_policy, body.estimated_wait);
@@ -188,12 +207,13 @@
         if (name !== 'position') { stop(); schedule(5000); }
       });
     }
+    live.addEventListener('over', (event) => { stop(); lose(JSON.parse(event.data), 0); });
     live.onerror = stop;
   };
 
   const show = (reply) => {
-    const rises = reply.people_ahead > body.people_ahead;
-    body = rises ? { ...reply, people_ahead: body.people_ahead } : reply;
+    if (reply.position_id === body.position_id && reply.people_ahead > body.people_ahead) risenFrom = Math.min(risenFrom ?? Infinity, body.people_ahead);
+    body = reply;
     draw();
   };
 
@@ -230,14 +250,20 @@
     document.body.dataset.status = word;
     const waits = WAITS.includes(word);
     at('headline').textContent = say(`head_${word}`);
-    at('text').textContent = say(`text_${word}`);
-    for (const [id, words] of [['join', ['new', 'gone', 'invite', 'crowded', 'cookies']], ['code-box', ['invite']], ['claim', ['admitted', 'active']], ['recover', ['missed']], ['rejoin', ['left']], ['leave', ['waiting', 'prequeued', 'returned', 'admitted']]]) at(id).hidden = !words.includes(word);
+    const said = OVER.includes(word) && ending ? ending.text[facts.lang] || Object.values(ending.text)[0] : '';
+    at('text').textContent = said || say(word === 'closed' && body.held ? 'text_over' : `text_${word}`);
+    const onward = OVER.includes(word) ? (ending && ending.link) || site : '';
+    at('onward').hidden = !onward;
+    if (onward) at('onward').firstElementChild.href = onward;
+    at('why').hidden = QUIET.includes(word);
+    for (const [id, words] of [['join', ['new', 'gone', 'done', 'invite', 'crowded', 'cookies']], ['code-box', ['invite']], ['claim', ['admitted', 'active']], ['recover', ['missed']], ['rejoin', ['left']], ['leave', ['waiting', 'prequeued', 'returned', 'admitted']]]) at(id).hidden = !words.includes(word);
     at('captcha').hidden = word !== 'captcha';
-    at('numbers').hidden = !(waits || word === 'admitted' || body.again_at);
+    at('numbers').hidden = !(waits || word === 'admitted' || word === 'missed' || body.again_at);
     at('ahead-box').hidden = at('place-box').hidden = !Number.isFinite(body.people_ahead);
     at('wait-box').hidden = !['waiting', 'returned'].includes(word);
     if (Number.isFinite(body.people_ahead)) {
-      shownAhead = Math.min(shownAhead, body.people_ahead);
+      shownAhead = body.people_ahead;
+      if (shownAhead <= risenFrom) risenFrom = null;
       at('ahead').textContent = number.format(rounded(shownAhead));
       // Where many are rounded, one's own place would be the same number once more.
       at('place-box').hidden = shownAhead >= 100;
@@ -251,25 +277,32 @@
     // What comes from a room that cannot reach its store is as old as it says.
     at('updated').textContent = say('updated', { time: second.format(body.seen_at ? new Date(body.seen_at) : new Date()) });
     if (body.position_id) { at('ticket').textContent = body.position_id.slice(-6); at('ticket-line').hidden = false; }
-    at('notify').hidden = !waits || !('Notification' in window) || Notification.permission !== 'default';
+    at('notify').hidden = !waits || audio !== null;
     const minutes = wait.known ? Math.ceil(wait.p50 / 60) : null;
-    document.title = word === 'admitted' ? `● ${say('head_admitted')}` : minutes === null || !waits ? facts.title : `(${say(form('minutes', minutes), { n: number.format(minutes) })}) ${facts.title}`;
+    const short = minutes > 120 ? sentence(body) : say(form('minutes', minutes ?? 0), { n: number.format(minutes ?? 0) });
+    document.title = word === 'admitted' || word === 'missed' ? `● ${say(`head_${word}`)}` : minutes === null || !waits ? facts.title : `(${short}) ${facts.title}`;
     if (first) enter(word);
     else if (word === 'waiting' && wait.known) speak(wait.p50);
   };
 
+  // What the clock of the page runs down to.
+  const deadline = () => {
+    const later = body.serving_state === 'prequeue' ? body.starts_at : null;
+    return { admitted: body.claim_deadline, prequeued: body.starts_at, waiting: later, returned: later, missed: body.recoverable_until }[body.status] || body.again_at;
+  };
   const clock = (word, wait) => {
-    const until = { admitted: body.claim_deadline, prequeued: body.starts_at }[word] || body.again_at;
+    const until = deadline();
     const eta = word === 'waiting' && wait.known ? new Date(Date.now() + wait.p50 * 1000) : null;
     at('clock-box').hidden = !until && !eta;
-    const far = until && new Date(until) - Date.now() >= 86400000;
-    at('clock-word').textContent = say({ admitted: 'left', prequeued: far ? 'starts' : 'starts_in' }[word] || (body.again_at ? 'again' : 'clock'));
+    const far = until && new Date(until) - now() >= 86400000, starts = far ? 'starts' : 'starts_in';
+    const label = { admitted: 'left', prequeued: starts, waiting: starts, returned: starts, missed: 'until' }[word];
+    at('clock-word').textContent = say((until && label) || (body.again_at ? 'again' : 'clock'));
     at('clock').textContent = until ? countdown(until) : eta ? time.format(eta) : '';
     if (word === 'prequeued' && until) at('clock').title = second.format(new Date(until));
   };
 
   const countdown = (until) => {
-    const left = Math.max(0, Math.round((new Date(until) - Date.now()) / 1000));
+    const left = Math.max(0, Math.round((new Date(until) - now()) / 1000));
     const two = (count) => String(count).padStart(2, '0');
     const minutes = Math.floor(left / 60), days = Math.floor(left / 86400);
     if (minutes < 60) return `${minutes}:${two(left % 60)}`;
@@ -279,11 +312,14 @@
   };
 
   const banner = (wait) => {
-    const paused = body.serving_state === 'paused' && ['waiting', 'returned'].includes(body.status);
-    const slower = !paused && wait.known && shownWait !== null && wait.p50 > shownWait * 1.2 + 30;
-    at('banner').hidden = !paused && !slower;
-    if (paused || slower) at('banner').textContent = say(paused ? 'paused' : 'slower');
-    if (wait.known && !slower) shownWait = wait.p50;
+    const stands = ['waiting', 'returned'].includes(body.status);
+    const slower = stands && wait.known && shownWait !== null && wait.p50 > shownWait * 1.2 + 30;
+    const held = { paused: 'paused', prequeue: 'later' }[body.serving_state];
+    const word = stands ? held || (risenFrom !== null ? 'rose' : slower ? 'slower' : '') : '';
+    at('banner').hidden = !word;
+    if (word) at('banner').textContent = say(word);
+    if (!stands) shownWait = null;
+    else if (wait.known && !slower) shownWait = wait.p50;
   };
 
   const notice = () => {
@@ -318,20 +354,25 @@
   };
 
   // Nobody looks: the title says it already, and the turn waits for its whole window.
+  // Browsers play sounds only on pages where somebody has pressed something.
+  let audio = null;
+  const arm = async () => {
+    try { audio = new AudioContext(); await audio.resume(); ring(); } catch { audio = false; }
+    at('notify').hidden = true;
+    if ('Notification' in window && Notification.permission === 'default') await Notification.requestPermission();
+  };
+  const ring = () => [0, 0.3].forEach((start, step) => {
+    const tone = audio.createOscillator(), volume = audio.createGain();
+    tone.frequency.value = step ? 880 : 660;
+    volume.gain.value = 0.1;
+    tone.connect(volume).connect(audio.destination);
+    tone.start(audio.currentTime + start);
+    tone.stop(audio.currentTime + start + 0.2);
+  });
   const call = () => {
     try { new Notification(say('head_admitted'), { body: facts.title }).onclick = () => window.focus(); } catch { /* not allowed */ }
     if (navigator.vibrate) navigator.vibrate([200, 100, 200]);
-    try {
-      const audio = new AudioContext();
-      [0, 0.3].forEach((start, step) => {
-        const tone = audio.createOscillator(), volume = audio.createGain();
-        tone.frequency.value = step ? 880 : 660;
-        volume.gain.value = 0.1;
-        tone.connect(volume).connect(audio.destination);
-        tone.start(audio.currentTime + start);
-        tone.stop(audio.currentTime + start + 0.2);
-      });
-    } catch { /* silent browsers stay silent */ }
+    if (audio) ring();
   };
 
   // Whoever sees the page goes in without a press; whoever came back to it from inside does not.
@@ -391,7 +432,7 @@
     busy = true;
     due = Infinity;
     try {
-      if (['closed', 'missed', 'gone', 'left', 'active', 'pass', 'invite'].includes(body.status)) return;
+      if (STILL.includes(body.status)) return;
       lastLook = Date.now();
       if (body.status === 'loading') { await load(); errors = 0; return; }
       if (AGAIN.includes(body.status)) { await join(); errors = 0; return; }
@@ -417,11 +458,11 @@
     if (!['waiting', 'prequeued'].includes(body.status)) return;
     navigator.sendBeacon(`${base}/heartbeat`, new Blob([JSON.stringify({ leaving: true })], { type: 'application/json' }));
   });
-  at('notify').addEventListener('click', async () => { await Notification.requestPermission(); at('notify').hidden = true; });
+  at('notify').addEventListener('click', arm);
   setInterval(() => {
-    const until = { admitted: body.claim_deadline, prequeued: body.starts_at }[body.status] || body.again_at;
+    const until = deadline(), last = { left: body.rejoinable_until, missed: body.recoverable_until }[body.status];
     if (until) at('clock').textContent = countdown(until);
-    if (body.status === 'left' && new Date(body.rejoinable_until) <= Date.now()) become('gone');
+    if (last && new Date(last) <= now()) become('gone');
   }, 1000);
 
   tick();

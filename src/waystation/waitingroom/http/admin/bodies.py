@@ -54,6 +54,13 @@ class Message(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """How long it is shown; 0 for until it is taken away."""
 
 
+class Ending(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """How a room ends: the seller's words by language, and where to go on."""
+
+    text: dict[str, Annotated[str, stated(maxLength=LONGEST_MESSAGE)]] = {}
+    link: Annotated[str, stated(pattern="^(https://.*)?$", maxLength=LONGEST_MESSAGE)] = ""
+
+
 class Admit(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """How many to call in at once."""
 
@@ -141,6 +148,10 @@ class Stats(msgspec.Struct, kw_only=True):
     model: str
     alarms: dict[str, str]
     """The alarms that are on, and what they say."""
+    message: dict[str, str] = {}
+    """The message that visitors see now, by language."""
+    served: bool = True
+    """Whether any process lets people in: one has looked at the room in the last seconds."""
 
 
 LaneNumber = Annotated[int, msgspec.Meta(ge=0, le=3)]

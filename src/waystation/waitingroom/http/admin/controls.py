@@ -40,10 +40,28 @@ class Controls:
         """Admit those in line, and let nobody join."""
         return await self._do(request, "drain", Control.drain)
 
-    @endpoint(f"POST {ROOT}/{{id}}/close", fails=FAILS, scope="admin")
+    @endpoint(f"POST {ROOT}/{{id}}/close", takes=bodies.Ending, fails=FAILS, scope="admin")
     async def close(self, request: Request) -> Answer:
-        """End the room."""
-        return await self._do(request, "close", Control.close, scope="admin")
+        """End the room; those in line read it, in words of the seller's where they are given."""
+        return await self._end(request, "close", Control.close)
+
+    @endpoint(f"POST {ROOT}/{{id}}/sold-out", takes=bodies.Ending, fails=FAILS, scope="admin")
+    async def sell_out(self, request: Request) -> Answer:
+        """End the room because nothing is left; those in line read that."""
+        return await self._end(request, "sell-out", Control.sell_out)
+
+    async def _end(
+        self, request: Request, action: str, step: Callable[..., Awaitable[object]]
+    ) -> Answer:
+        await self._context.allowed(request, "admin")
+        asked = await request.read(bodies.Ending, MOST_BODY)
+        if any(len(text) > bodies.LONGEST_MESSAGE for text in asked.text.values()):
+            raise InvalidOption(f"a text may have {bodies.LONGEST_MESSAGE} characters")
+
+        async def end(control: Control) -> None:
+            await step(control, text=asked.text, link=asked.link)
+
+        return await self._do(request, action, end, scope="admin")
 
     @endpoint(f"POST {ROOT}/{{id}}/fail-open", takes=bodies.Minutes, fails=FAILS, scope="admin")
     async def fail_open(self, request: Request) -> Answer:

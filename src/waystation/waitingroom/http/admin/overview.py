@@ -14,7 +14,7 @@ from waystation.waitingroom.estimates import estimate
 from waystation.waitingroom.http.admin import bodies
 from waystation.waitingroom.http.admin.context import FAILS, ROOT, AdminContext
 from waystation.waitingroom.http.bodies import PlaceBody, rfc3339
-from waystation.waitingroom.http.visitors.status import serving_state, status_body
+from waystation.waitingroom.http.visitors.status import notice, serving_state, status_body
 from waystation.waitingroom.http.visitors.streams import EVERY_S, LONGEST_S, Stream
 from waystation.waitingroom.operating import search
 from waystation.waitingroom.operating.alarms import ringing_in
@@ -199,6 +199,8 @@ async def numbers(room: Room) -> bodies.Stats:
         hour=hour,
         model=state.model.version,
         alarms=ringing_in(state),
+        message=said.text if (said := notice(state)) else {},
+        served=state.served,
     )
 
 

@@ -15,7 +15,7 @@ from waystation.waitingroom.pages.theme import Theme
 
 MOST_LOOKS = 524_288
 STATUSES = (
-    "new", "invite", "missed", "left", "gone", "closed", "full", "crowded", "cookies",
+    "new", "invite", "missed", "left", "gone", "closed", "sold_out", "full", "crowded", "cookies",
     "maintenance", "rejected",
 )  # fmt: skip
 """What can be shown without anybody in line."""

@@ -14,7 +14,7 @@ from waystation.waitingroom.pages.render import Markup, facts, fill, source
 from waystation.waitingroom.rooms import Rooms
 
 _NAMES = {"seed": "seed", "beacon": "beacon", "count": "n", "digest": "digest"}
-"""What a proof calls it, and what the API does."""
+"""What a proof calls it, and what the API and the words of the page do."""
 
 
 class DrawPage:
@@ -59,7 +59,9 @@ class DrawPage:
                 "text": words["page_draw_text"],
                 "none": words["page_draw_wait"],
                 "none_hidden": Markup("hidden" if over else ""),
-                "published": Markup("".join(_row(*each) for each in published.items())),
+                "published": Markup(
+                    "".join(_row(words[f"page_draw_{k}"], value) for k, value in published.items())
+                ),
                 "again": words["page_draw_again"],
                 "back": f"/wait/{room.name}?lang={lang}",
                 "word_go": words["page_go"],

@@ -30,7 +30,13 @@ from waystation.waitingroom.http.pages.waiting import (
 from waystation.waitingroom.http.returns import return_hosts, split_target
 from waystation.waitingroom.http.theme_store import ThemeStore
 from waystation.waitingroom.http.visitors.routes import Visitors
-from waystation.waitingroom.http.visitors.status import notice, serving_state, status_body
+from waystation.waitingroom.http.visitors.status import (
+    ending,
+    is_over,
+    notice,
+    serving_state,
+    status_body,
+)
 from waystation.waitingroom.options import Method, Status
 from waystation.waitingroom.pages import words as dictionary
 from waystation.waitingroom.pages.render import fill
@@ -38,7 +44,7 @@ from waystation.waitingroom.pages.theme import Theme
 from waystation.waitingroom.redis.store import STATE_S
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.state import RoomState
-from waystation.waitingroom.visitor import Begun, Forbidden, Gone, Late, Place
+from waystation.waitingroom.visitor import Begun, Called, Forbidden, Gone, Inside, Late, Place
 
 _log = get_logger(__name__)
 
@@ -106,6 +112,8 @@ class Pages:
             ticket=shown.ticket,
             trouble=shown.trouble,
             again_s=shown.again_s,
+            ending=ending(shown.state) if is_over(shown.state) else None,
+            now=rfc3339(self._clock.now_ms()),
         )
         return answer(known, 200, *self._new_key(request))
 
@@ -233,11 +241,13 @@ class Pages:
             shown.again_s = _seconds(query) if shown.status == "crowded" else 0
             return shown
         # Looking at the page is a sign of life, which is all that a page without script can give.
-        status = await room.heartbeat(place)
-        if isinstance(status, Gone):
-            shown.status = "closed" if serving_state(state) == "closed" else "gone"
+        status = await (room.status(place) if is_over(state) else room.heartbeat(place))
+        if is_over(state) and not isinstance(status, Called | Inside):
+            shown.status, shown.held = serving_state(state), True
+        elif isinstance(status, Gone):
+            shown.status = "done" if await room.is_done(place) else "gone"
             until = await room.rejoinable_until(place)
-            if until is not None and shown.status == "gone":
+            if until is not None:
                 shown.status, shown.rejoinable_until = "left", rfc3339(until)
         elif isinstance(status, Late):
             shown.status, shown.recoverable_until = "missed", rfc3339(status.until_ms)
@@ -251,11 +261,13 @@ class Pages:
     ) -> str:
         """What somebody without a place is shown."""
         options, trouble = state.options, query.get("trouble", "")
+        if is_over(state):
+            return serving_state(state)
         if query.get("left"):
             return "gone"
         if options.status is Status.MAINTENANCE:
             return "maintenance"
-        if serving_state(state) in ("closed", "draining"):
+        if options.status is Status.DRAINING:
             return "closed"
         if options.queueing_method is Method.REJECT:
             return "rejected"
@@ -305,7 +317,7 @@ class Pages:
         return go(where + more, *cookies)
 
     def _page(self, shown: Shown, cookies: list[tuple[bytes, bytes]]) -> Answer:
-        self._destination(shown.state, shown.room, shown.sealed)
+        shown.target = self._destination(shown.state, shown.room, shown.sealed)
         page = fill("waiting.html", values(shown))
         code = page_status(shown.state)
         policy = page_headers(style=style(shown.looks), leads_to=leads_to(shown.state))

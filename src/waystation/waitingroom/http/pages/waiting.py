@@ -4,14 +4,14 @@ from datetime import UTC, datetime
 from functools import cache
 from html import escape
 from typing import Self
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import msgspec
 
 from waystation.core.durations import whole_seconds
-from waystation.waitingroom.http.bodies import PlaceBody
+from waystation.waitingroom.http.bodies import PlaceBody, rfc3339
 from waystation.waitingroom.http.returns import return_hosts
-from waystation.waitingroom.http.visitors.status import notice, serving_state
+from waystation.waitingroom.http.visitors.status import OVER, ending, notice, serving_state
 from waystation.waitingroom.pages import words as dictionary
 from waystation.waitingroom.pages.render import Markup, facts, source
 from waystation.waitingroom.pages.theme import Theme
@@ -25,12 +25,16 @@ from waystation.waitingroom.pages.words import (
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.state import RoomState
 
+JOINS = ("new", "gone", "done", "invite", "crowded", "cookies")
+"""Where somebody may ask for a place by a press."""
+QUIET = ("closed", "sold_out", "done", "left", "maintenance", "missed", "rejected")
+"""Where nobody needs to read why there is a line."""
 SHELL = "loading"
 """The status of a page that has to ask yet who looks at it."""
 REFRESH_S = 20
 """How often a page without JavaScript looks again, unless the room wants to hear it sooner."""
 WAITS = ("waiting", "prequeued", "returned")
-LOOKS_AGAIN = ("admitted", "full", "maintenance", "rejected")
+LOOKS_AGAIN = ("admitted", "full", "maintenance", "missed", "rejected")
 """When else a page without JavaScript looks again by itself."""
 _LABELS = (
     "ahead", "place", "wait", "progress", "join", "enter", "recover", "rejoin", "notify", "leave",
@@ -53,6 +57,10 @@ class Shown(msgspec.Struct, kw_only=True):
     """The word for what went wrong with the last step, if anything did."""
     again_s: int = 0
     """How many seconds later it may be tried again."""
+    held: bool = False
+    """Whether the visitor had a place when the room ended."""
+    target: str = ""
+    """Where the visitor wants to go, as a browser reads it."""
     body: PlaceBody | None = None
     recoverable_until: str | None = None
     rejoinable_until: str | None = None
@@ -71,7 +79,7 @@ def style(looks: Theme) -> Markup:
 @cache
 def script() -> Markup:
     """The script of the page."""
-    return Markup(source("estimate.js") + source("waiting.js"))
+    return Markup(source("estimate.js") + source("prove.js") + source("waiting.js"))
 
 
 def title_of(state: RoomState, otherwise: str) -> str:
@@ -116,13 +124,15 @@ def values(shown: Shown) -> dict[str, str]:
         "action": f"/wait/{name}",
         "back": _kept(shown),
         "code_hidden": _unless(status == "invite"),
-        "join_hidden": _unless(status in ("new", "gone", "invite", "crowded", "cookies")),
+        "join_hidden": _unless(status in JOINS),
         "claim_hidden": _unless(status in ("admitted", "active")),
         "recover_hidden": _unless(status == "missed"),
         "rejoin_hidden": _unless(status == "left"),
         "leave_hidden": _unless(waits or status == "admitted"),
         "updated": "" if status == SHELL else words["updated"].replace("{time}", _now()),
+        "why_hidden": _unless(status not in QUIET),
         "why": words["why"],
+        **_onward(shown, words),
         "ticket_hidden": _unless(body is not None),
         "ticket": body.position_id[-6:] if body else "",
         "fairness": _fairness(shown, words),
@@ -140,7 +150,25 @@ def _text(shown: Shown, words: Words) -> str:
         return seconds_text(words, "text_crowded_form", shown.again_s)
     if shown.status == "prequeued":
         return _gathering(shown.state, words)
+    if shown.status in OVER:
+        said = ending(shown.state).text
+        own = said.get(shown.lang) or next(iter(said.values()), "")
+        ended = "text_over" if shown.held and shown.status == "closed" else f"text_{shown.status}"
+        return own or words[ended]
     return words.get(f"text_{shown.status}", "")
+
+
+def _onward(shown: Shown, words: Words) -> dict[str, str]:
+    """The way on from a room that is over: the seller's link, else the site that they came from."""
+    link = ending(shown.state).link or site_of(shown.target) if shown.status in OVER else ""
+    hidden = _unless(bool(link))
+    return {"onward_hidden": hidden, "onward": link, "word_onward": words["onward"]}
+
+
+def site_of(target: str) -> str:
+    """The first page of the site that an address is on; empty for a path of the room's own host."""
+    parts = urlsplit(target)
+    return f"https://{parts.netloc}/" if parts.netloc else ""
 
 
 def _gathering(state: RoomState, words: Words) -> str:
@@ -163,13 +191,14 @@ def _notices(shown: Shown, words: Words) -> dict[str, str]:
     said = notice(shown.state)
     message = (said.text.get(shown.lang) or next(iter(said.text.values()), "")) if said else ""
     state = serving_state(shown.state)
-    paused = shown.status in ("waiting", "returned") and state == "paused"
+    held = {"paused": "paused", "prequeue": "later"}.get(state, "")
+    paused = shown.status in ("waiting", "returned") and bool(held)
     trouble = words.get(shown.trouble, "")
     return {
         "notice": message,
         "notice_level": said.level if said and said.level == "warning" else "info",
         "notice_hidden": _unless(bool(message)),
-        "banner": trouble or (words["paused"] if paused else ""),
+        "banner": trouble or (words[held] if paused else ""),
         "banner_hidden": _unless(paused or bool(trouble)),
     }
 
@@ -178,9 +207,13 @@ def _numbers(shown: Shown, words: Words) -> dict[str, str]:
     body, status = shown.body, shown.status
     ahead = body.people_ahead if body else None
     wait = body.estimated_wait if body else None
-    clock = _clock(body)
+    until = shown.recoverable_until if status == "missed" else None
+    if body is not None:
+        until = body.claim_deadline or body.starts_at
+    clock = _clock(until, shown.state.now_ms)
+    label = {"admitted": "left", "prequeued": "starts", "waiting": "starts", "missed": "until"}
     return {
-        "numbers_hidden": _unless(status in WAITS or status == "admitted"),
+        "numbers_hidden": _unless(status in WAITS or status in ("admitted", "missed")),
         "ahead_hidden": _unless(ahead is not None),
         "ahead": f"{rounded(ahead or 0):,}",
         "place_hidden": _unless(ahead is not None and ahead < EXACT_BELOW),
@@ -189,7 +222,7 @@ def _numbers(shown: Shown, words: Words) -> dict[str, str]:
         "wait": wait_text(words, wait.p10 if wait else None, wait.p90 if wait else None),
         "clock_hidden": _unless(bool(clock)),
         "clock": clock,
-        "word_clock": words[{"admitted": "left", "prequeued": "starts"}.get(status, "clock")],
+        "word_clock": words[label.get(status, "clock")],
     }
 
 
@@ -223,12 +256,12 @@ def _refresh(shown: Shown, needed: bool) -> Markup:
     return Markup(f'<meta http-equiv="refresh" content="{often}">' if needed else "")
 
 
-def _clock(body: PlaceBody | None) -> str:
-    if body is None:
+def _clock(until: str | None, now_ms: int) -> str:
+    """An instant in rfc3339 as a clock shows it, with the date unless that is today's."""
+    if not until:
         return ""
-    if body.claim_deadline or body.starts_at:
-        return f"{(body.claim_deadline or body.starts_at or '')[11:19]} UTC"
-    return ""
+    today = until[:10] == rfc3339(now_ms)[:10]
+    return f"{until[11:19] if today else until[:16].replace('T', ' ')} UTC"
 
 
 def _now() -> str:

@@ -26,10 +26,11 @@ from waystation.waitingroom.room import Room
 from waystation.waitingroom.rooms import Rooms
 from waystation.waitingroom.state import RoomState
 
-LIFE_S = 60
-MOST_BITS = 24
+LIFE_S = 300
+MOST_BITS = 20
+"""A million tries: seconds for a browser, and well below a challenge's life for a phone."""
 CROWDED_BITS = 16
-"""What a browser works off in a few seconds."""
+"""What a browser works off in less than a second."""
 MOST_HARDER = 4
 """How many bits harder it gets, one with each doubling of a crowd."""
 

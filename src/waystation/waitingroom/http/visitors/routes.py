@@ -25,11 +25,15 @@ from waystation.waitingroom.http.visitors.invitations import Invitations, Welcom
 from waystation.waitingroom.http.visitors.notify import Notify
 from waystation.waitingroom.http.visitors.snapshots import Snapshots
 from waystation.waitingroom.http.visitors.status import (
+    OVER,
     cloudflare_shape,
+    is_over,
+    require_open,
     status_body,
     word_of,
 )
 from waystation.waitingroom.http.visitors.streams import Streams
+from waystation.waitingroom.redis.store import STATE_S
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.state import RoomState
 from waystation.waitingroom.visitor import (
@@ -61,7 +65,7 @@ _REFUSED = {
     "rejected": (403, RoomCode.REJECTED, "nobody may join"),
     "draining": (503, RoomCode.DRAINING, "nobody may join any more"),
     "maintenance": (503, RoomCode.MAINTENANCE_MODE, "the room is closed for maintenance"),
-    "closed": (410, RoomCode.ENDED, "it is over"),
+    **{word: (410, *said) for word, said in OVER.items()},
 }
 _CHALLENGED = (
     403,
@@ -208,6 +212,7 @@ class Visitors:
             raise Problem(400, Code.MALFORMED, "format must be cf, or not be there")
         self._polls.require(place.id)
         status = await room.status(place)
+        require_open(state, status)
         _require_here(status)
         body = status_body(room, place, status, state)
         if shape == "cf":
@@ -227,6 +232,7 @@ class Visitors:
         room, state, place = await self._holders.find(request)
         asked = await request.read(bodies.Beat)
         self._polls.require(place.id)
+        require_open(state, await room.status(place) if is_over(state) else None)
         status = await room.heartbeat(place, leaving=LEAVING_S if asked.leaving else None)
         _require_here(status)
         body = status_body(room, place, status, state)
@@ -278,6 +284,7 @@ class Visitors:
         if isinstance(begun, Forbidden):
             raise Problem(403, RoomCode.NOT_YOURS, "the secret of this place is another")
         if not isinstance(begun, Begun):
+            require_open(await room.state(max_age=STATE_S), begun)
             _require_here(begun)
         return begun
 
@@ -294,6 +301,7 @@ class Visitors:
         room, state, place = await self._holders.find(request)
         asked = await request.read(bodies.Possession)
         self._claims.require(place.id)
+        require_open(state)
         status = await room.recover(place, self._cookies.possession(request, asked.secret) or "-")
         if isinstance(status, Forbidden):
             raise Problem(403, RoomCode.NOT_YOURS, "the secret of this place is another")
@@ -334,6 +342,7 @@ class Visitors:
         room, state, place = await self._holders.find(request)
         asked = await request.read(bodies.Possession)
         self._claims.require(place.id)
+        require_open(state)
         status = await room.rejoin(place, self._cookies.possession(request, asked.secret) or "-")
         if isinstance(status, Forbidden):
             raise Problem(403, RoomCode.NOT_YOURS, "the secret of this place is another")

@@ -8,8 +8,10 @@ import msgspec
 from waystation.core import codec
 from waystation.core.durations import seconds
 from waystation.core.errors import Malformed
+from waystation.core.http.problems import Problem
 from waystation.waitingroom.estimates import estimate
-from waystation.waitingroom.http.bodies import EstimatedWait, Notice, PlaceBody, rfc3339
+from waystation.waitingroom.http.bodies import Ending, EstimatedWait, Notice, PlaceBody, rfc3339
+from waystation.waitingroom.http.codes import RoomCode
 from waystation.waitingroom.options import Status
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.state import RoomState
@@ -44,6 +46,8 @@ def status_body(room: Room, place: Place, status: VisitorStatus, state: RoomStat
         case Waiting(lane=lane, seq=seq, ahead=ahead, length=length):
             body.lane, body.seq, body.people_ahead = int(lane), seq, ahead
             body.position, body.queue_length = ahead + 1, length
+            if state.phase == "prequeue" and state.starts_ms:
+                body.starts_at = rfc3339(state.starts_ms)
         case Prequeued(lane=lane, starts_ms=starts_ms, early=early):
             body.lane, body.queue_length = int(lane), early
             body.starts_at = rfc3339(starts_ms) if starts_ms else None
@@ -98,6 +102,8 @@ def word_of(status: VisitorStatus) -> str:
 @lru_cache(maxsize=64)
 def serving_state(state: RoomState) -> str:
     """What the room does, in one word."""
+    if state.options.status in (Status.CLOSED, Status.SOLD_OUT):
+        return state.options.status.value
     if state.fail_open:
         return "fail_open"
     if state.phase in ("prequeue", "drawing"):
@@ -107,10 +113,35 @@ def serving_state(state: RoomState) -> str:
             return "running"
         case Status.DRAINING:
             return "draining"
-        case Status.CLOSED:
-            return "closed"
         case _:
             return "paused"
+
+
+OVER = {
+    "closed": (RoomCode.ENDED, "it is over"),
+    "sold_out": (RoomCode.SOLD_OUT, "it is sold out"),
+}
+"""The states of a room that has ended: its code, and what that means."""
+
+
+def is_over(state: RoomState) -> bool:
+    """Whether the room has ended, and with it the places of those in line."""
+    return serving_state(state) in OVER
+
+
+def require_open(state: RoomState, status: VisitorStatus | None = None) -> None:
+    """Raise a Problem if the room has ended, except for those whose turn had come."""
+    if is_over(state) and not isinstance(status, Called | Inside):
+        code, detail = OVER[serving_state(state)]
+        raise Problem(410, code, detail, ending=msgspec.to_builtins(ending(state)))
+
+
+def ending(state: RoomState) -> Ending:
+    """What the seller says when the room is over, and where to go on."""
+    try:
+        return codec.decode(state.fields.get("ending") or "{}", Ending)
+    except Malformed:
+        return Ending()
 
 
 @lru_cache(maxsize=64)

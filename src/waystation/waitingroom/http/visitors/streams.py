@@ -15,10 +15,17 @@ from waystation.core.http.exchange import Answer, Request
 from waystation.core.http.streams import Stream
 from waystation.waitingroom.http.context import TicketHolders
 from waystation.waitingroom.http.options import ServerOptions
-from waystation.waitingroom.http.visitors.status import status_body, word_of
+from waystation.waitingroom.http.visitors.status import (
+    OVER,
+    ending,
+    is_over,
+    serving_state,
+    status_body,
+    word_of,
+)
 from waystation.waitingroom.redis.store import STATE_S
 from waystation.waitingroom.room import Room
-from waystation.waitingroom.visitor import Called, Place, Returned, VisitorStatus, Waiting
+from waystation.waitingroom.visitor import Called, Inside, Place, Returned, VisitorStatus, Waiting
 
 EVERY_S = 1.0
 LONGEST_S = 300.0
@@ -89,6 +96,15 @@ class Streams:
                 state = await room.state(max_age=STATE_S)
             except StoreError:
                 yield "trouble", {}
+                return
+            if is_over(state) and not isinstance(status, Called | Inside):
+                yield (
+                    "over",
+                    {
+                        "code": OVER[serving_state(state)][0],
+                        "ending": msgspec.to_builtins(ending(state)),
+                    },
+                )
                 return
             body = status_body(room, place, status, state)
             current = (body.status, body.people_ahead, body.serving_state, body.message)

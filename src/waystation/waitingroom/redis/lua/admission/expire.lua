@@ -14,7 +14,9 @@ end
 -- Whoever cannot come in is given longer, and after a pause everybody gets the usual time again.
 local status = set[1] or 'active'
 local idle = tonumber(set[3]) or 300
-local held = status ~= 'active' and status ~= 'draining'
+-- Of a room that is over nobody waits for anything.
+local over = status == 'closed' or status == 'sold_out'
+local held = status ~= 'active' and status ~= 'draining' and not over
 local resumed = tonumber(redis.call('HGET', state, 'resumed_us')) or 0
 if held or (set[2] or 'open') ~= 'open' or us - resumed < idle * 1000000 then
   idle = math.max(idle, tonumber(set[4]) or 1500)

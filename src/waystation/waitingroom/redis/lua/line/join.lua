@@ -91,7 +91,7 @@ local function admit_to_line(one)
     if found[1] ~= 'gone' then return { 'kept', kept, unpack(found) } end
   end
   if method == 'reject' then return refuse(one, 'rejected') end
-  if status == 'maintenance' or status == 'draining' or status == 'closed' then
+  if status == 'maintenance' or status == 'draining' or status == 'closed' or status == 'sold_out' then
     return refuse(one, status)
   end
   if open_to_all then

@@ -1,0 +1,152 @@
+"""What somebody in line reads when the room changes, with scripts and without."""
+
+from datetime import timedelta
+
+import pytest
+from playwright.async_api import expect
+
+from tests.browser.street import Street, complaints, picture, shows
+from waystation.waitingroom.operating.control import Control
+
+HOUR_MS = 3_600_000
+
+
+async def _end(control: Control, word: str, now_ms: int) -> None:
+    match word:
+        case "closed":
+            await control.close()
+        case "sold_out":
+            await control.sell_out(
+                text={"en": "All 400 are gone."}, link="https://shop.example/may"
+            )
+        case "paused":
+            await control.pause()
+        case _:
+            await control.schedule(now_ms + 2 * HOUR_MS)
+
+
+SAYS = {
+    "closed": ("#headline", "It is over"),
+    "sold_out": ("#text", "All 400 are gone."),
+    "paused": ("#banner", "Nobody is being let in right now. You keep your place."),
+    "later": ("#banner", "Nobody is let in before the opening. You keep your place."),
+}
+
+
+@pytest.mark.parametrize("word", list(SAYS))
+async def test_those_in_line_are_told_at_once(street: Street, word: str) -> None:
+    await street.crowd(3)
+    page, plain = await street.visitor(), await street.visitor(java_script_enabled=False)
+    await street.arrive(page)
+    await street.arrive(plain, "?plain=1")
+    await plain.click("#join button")
+    for each in (page, plain):
+        await shows(each, "waiting")
+    await _end(street.house.control, word, (await street.house.room.state()).now_ms)
+    where, says = SAYS[word]
+    await expect(page.locator(where)).to_have_text(says)
+    await plain.reload()
+    await expect(plain.locator(where)).to_have_text(says)
+    if word == "later":
+        await expect(page.locator("#clock-word")).to_have_text("opens in")
+    for each, name in ((page, "scripts"), (plain, "plain")):
+        over = word in ("closed", "sold_out")
+        assert await each.locator("#why").is_visible() is not over
+        assert await each.locator("#leave").is_visible() is not over
+        if word == "sold_out":
+            link = each.locator("#onward a")
+            assert await link.get_attribute("href") == "https://shop.example/may"
+        assert await complaints(each) == []
+        await picture(each, f"{word}-{name}")
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+async def test_a_clock_that_is_wrong_moves_no_countdown(street: Street, hours: int) -> None:
+    """The opening, the turn and the turn that was missed are counted by the server's clock."""
+    page = await street.visitor(looks=False)
+    await page.add_init_script(
+        f"const real = Date.now; Date.now = () => real() + {hours * HOUR_MS};"
+        "const Of = Date; window.Date = class extends Of {"
+        "constructor(...given) { given.length ? super(...given) : super(Of.now()); } };"
+    )
+    house = street.house
+    await house.room.store.write({"claim_window_s": "600"})
+    now_ms = (await house.room.state()).now_ms
+    await house.control.schedule(now_ms + round(timedelta(minutes=10).total_seconds() * 1000))
+    await street.arrive(page)
+    await shows(page, "prequeued")
+    await expect(page.locator("#clock")).to_contain_text("9:")
+    await picture(page, f"clock-{hours}")
+
+
+async def test_a_number_that_rose_is_shown_with_its_reason(street: Street) -> None:
+    await street.crowd(4)
+    others = [street.house.visitor(f"10.3.0.{each}") for each in range(2)]
+    for each in others:
+        await each.join()
+    page = await street.visitor()
+    await street.arrive(page)
+    await expect(page.locator("#ahead")).to_have_text("6")
+    for each in others:
+        await each.ask("DELETE", "position", {})
+    await expect(page.locator("#ahead")).to_have_text("4")
+    for each in others:
+        assert (await each.ask("POST", "rejoin", {})).status_code == 200
+    await expect(page.locator("#ahead")).to_have_text("6")
+    await expect(page.locator("#banner")).to_contain_text("somebody who had left came back")
+
+
+async def test_a_missed_turn_has_a_clock_and_is_in_the_title(street: Street) -> None:
+    page = await street.visitor(looks=False)
+    await street.house.room.store.write({"claim_window_s": "5"})
+    await street.arrive(page)
+    await shows(page, "waiting")
+    await street.house.control.set_rate(10)
+    await shows(page, "missed")
+    await expect(page.locator("#clock-word")).to_have_text("time left to take it back")
+    await expect(page.locator("#clock")).to_contain_text("9:")
+    assert await page.title() == "● You missed your turn"
+    await picture(page, "missed")
+
+
+async def test_who_presses_is_called_with_a_sound(street: Street) -> None:
+    page = await street.visitor()
+    heard = list[str]()
+
+    def hear(state: str) -> None:
+        heard.append(state)
+
+    await page.expose_function("heard", hear)
+    await page.add_init_script(
+        "const start = OscillatorNode.prototype.start;"
+        "OscillatorNode.prototype.start = function (at)"
+        " { window.heard(this.context.state); start.call(this, at); };"
+    )
+    await street.arrive(page)
+    await shows(page, "waiting")
+    await page.click("#notify")
+    await expect(page.locator("#notify")).to_be_hidden()
+    assert heard == ["running", "running"]
+
+
+async def test_the_page_works_off_the_hardest_challenge(street: Street) -> None:
+    await street.house.room.store.write({"pow_bits": "20"})
+    page = await street.visitor()
+    await street.arrive(page)
+    await shows(page, "waiting")
+
+
+async def test_who_has_finished_reads_that(street: Street) -> None:
+    page = await street.visitor(looks=False)
+    await street.arrive(page)
+    await shows(page, "waiting")
+    await street.house.control.set_rate(10)
+    await shows(page, "admitted")
+    ticket = await page.evaluate("fetch('/wait/shop/facts').then((a) => a.json())")
+    place = await street.house.room.get_place(ticket["place"]["position_id"])
+    claim = "{method: 'POST', headers: {'content-type': 'application/json'}, body: '{}'}"
+    await page.evaluate(f"fetch('/api/v1/queues/shop/claim', {claim})")
+    await street.house.room.complete(place)
+    await page.reload()
+    await shows(page, "done")
+    await expect(page.locator("#headline")).to_have_text("You are done here")
