@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from redis import Redis
 
 from tests.pipeline.raw_streams import tell
+from waystation.core.errors import SparkFailed
 from waystation.pipeline.bronze import ingest
 from waystation.pipeline.spark.session import register
 
@@ -71,7 +72,7 @@ def test_a_python_that_is_always_too_slow_is_started_a_few_times_and_no_more() -
         next(starts)
         return Ended("[STREAM_FAILED] Query terminated: Python worker failed to connect back.")
 
-    with pytest.raises(StreamingQueryException, match="failed to connect back"):
+    with pytest.raises(SparkFailed, match=r"3 times: .* the ten seconds that it waits"):
         ingest.Ingest(too_slow, starts=3).finish()
     assert next(starts) == 3
 

@@ -5,17 +5,32 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
+from deltalake import DeltaTable
 
 from waystation.core.store import faults
 from waystation.pipeline.ask.active_files import ActiveFile, contents
 from waystation.pipeline.ask.rows import read_rows
 from waystation.pipeline.refresh.quality import Check, last_checks
+from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.sources import offsets
 from waystation.pipeline.sources.offsets import OFFSETS_NOTE, Offset
 from waystation.pipeline.sources.stream_ends import end_of
 from waystation.pipeline.sources.streams import EventOptions, Streams
 from waystation.pipeline.storage.notes import noted
-from waystation.pipeline.tables import EVENTS, LEDGER
+from waystation.pipeline.tables import (
+    ATTEMPTS,
+    CAPACITY,
+    EVENTS,
+    FAILURES,
+    HOURLY,
+    ITEMS,
+    LEDGER,
+    QUALITY,
+    WORKERS,
+)
+
+COMPUTED = (ATTEMPTS, ITEMS, STEPS, HOURLY, FAILURES, LEDGER, CAPACITY, WORKERS, QUALITY)
+"""The tables that every round computes, whatever the events are about."""
 
 
 class StreamLag(msgspec.Struct, frozen=True):
@@ -39,11 +54,16 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The consistency checks of the last refresh."""
     lost: tuple[str, ...]
     """Queues with lost jobs, each in one line."""
+    missing: tuple[str, ...] = ()
+    """Tables that every history with events has, and this one has not."""
 
     @property
     def failed_checks(self) -> list[str]:
         """The checks that failed, each in one line."""
-        return [str(check) for check in self.checks if not check.passed]
+        gone = ", ".join(self.missing)
+        remedy = "`waystation pipeline run --once` or `rebuild` computes them"
+        torn = [f"tables are missing: {gone}; {remedy}"] if gone else []
+        return torn + [str(check) for check in self.checks if not check.passed]
 
 
 class Stored(NamedTuple):
@@ -65,6 +85,11 @@ def status(root: str, options: EventOptions) -> Status:
         streams=tuple(_lags(here.read_to, options)),
         checks=tuple(last_checks(root)),
         lost=tuple(_lost(root)),
+        missing=tuple(
+            table.name
+            for table in COMPUTED
+            if here.events and not DeltaTable.is_deltatable(table.path(root))
+        ),
     )
 
 

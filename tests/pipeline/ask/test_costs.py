@@ -10,7 +10,7 @@ import pytest
 
 from tests.pipeline.ask import lakes
 from waystation.cli import root as cli
-from waystation.pipeline.tables import FIELD_VALUES, ITEMS
+from waystation.pipeline.tables import FIELD_VALUES, ITEMS, PAYLOADS
 
 TENANTS = ("acme", "it's", None)
 
@@ -51,6 +51,15 @@ def keep(root: str, jobs: list[dict[str, Any]]) -> None:
         if job["tenant"] is not None
     ]
     lakes.store(root, FIELD_VALUES, values, 0)
+    read = [
+        {
+            **{"line": "bullmq", "queue": job["queue"], "subject": job["subject"], "bytes": 2},
+            **{"read_at": job["added_at"], "date": _day(job), "ended": False},
+        }
+        for job in jobs
+        if job.get("read", True)
+    ]
+    lakes.store(root, PAYLOADS, read, 0)
 
 
 def _day(job: dict[str, Any]) -> dt.date:
@@ -94,6 +103,26 @@ def test_costs_are_what_a_loop_over_the_jobs_counts(
     }
     assert sum(row["percent"] for row in rows) == pytest.approx(100, abs=0.5)
     assert [row["run_s"] for row in rows] == sorted((row["run_s"] for row in rows), reverse=True)
+
+
+def test_jobs_without_the_field_and_jobs_that_nobody_has_read_are_two_rows(
+    root: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dice = random.Random(3)
+    fates = [("acme", True), (None, True), (None, True), (None, False)]
+    jobs = [
+        {**a_job(dice, 2 * number), "tenant": tenant, "read": read}
+        for number, (tenant, read) in enumerate(fates)
+    ]
+    keep(root, jobs)
+    since = lakes.START.isoformat()
+    told = said(capsys, "--by", "tenant", "--history", root, "--since", since, "--json")
+    rows = [json.loads(line) for line in told.splitlines()]
+    assert {(row["tenant"], row["known"]): row["jobs"] for row in rows} == {
+        ("acme", True): 1,
+        (None, True): 2,
+        (None, False): 1,
+    }
 
 
 def test_a_field_that_is_not_declared_is_refused_with_those_that_are(

@@ -18,6 +18,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from waystation.core.errors import SparkFailed
+from waystation.core.telemetry.logs import describe, get_logger
 from waystation.pipeline.bronze import archive, checkpoint
 from waystation.pipeline.bronze.archive import PAYLOADS_VARIABLE, Archive, to_text
 from waystation.pipeline.bronze.commits import INTAKE, WRITER_NOTE
@@ -30,6 +32,7 @@ from waystation.pipeline.storage.places import is_remote
 from waystation.pipeline.storage.sessions import prepared, register
 from waystation.pipeline.tables import EVENTS
 
+_log = get_logger(__name__)
 STARTS = 5
 """Times that a query is started when its Python processes start too slowly."""
 _KEPT = "kept"
@@ -42,6 +45,7 @@ class Ingest:
 
     def __init__(self, start: Callable[[], StreamingQuery], *, starts: int = STARTS) -> None:
         self._start = start
+        self._starts = starts
         self._starts_left = starts - 1
         self._events = 0
         self._last_batch = -1
@@ -64,9 +68,16 @@ class Ingest:
         error = self._query.exception()
         if error is None:
             return False
-        if not (_was_too_slow(error) and self._starts_left):
+        if not _was_too_slow(error):
             raise error
+        if not self._starts_left:
+            raise SparkFailed(
+                f"Spark gave up on its Python processes {self._starts} times: they took longer to "
+                "start than the ten seconds that it waits for them, which no setting makes longer. "
+                "Give the machine more memory, or Spark fewer cores, and start again"
+            ) from error
         self._starts_left -= 1
+        _log.warning("spark_restarted", **describe(error))
         self._query = self._start()
         return True
 

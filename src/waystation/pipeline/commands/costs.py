@@ -11,7 +11,7 @@ from waystation.pipeline.commands.asking import asking
 from waystation.pipeline.commands.options import AS_JSON, HISTORY
 from waystation.pipeline.commands.printing import print_answer
 from waystation.pipeline.commands.selecting import instant
-from waystation.pipeline.tables import FIELD_VALUES, ITEMS
+from waystation.pipeline.tables import FIELD_VALUES, ITEMS, PAYLOADS
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -26,14 +26,20 @@ with jobs as (
             and v.read_at <= i.last_told_at
     where {where}
     group by all
+), judged as (
+    select jobs.*, value is not null or p.subject is not null as known
+    from jobs
+    left join (
+        select distinct line, queue, subject from payloads where bytes is not null
+    ) p using (line, queue, subject)
 )
-select value as {name}, count(*) as jobs, count_if(state = 'failed')::bigint as failed,
+select value as {name}, known, count(*) as jobs, count_if(state = 'failed')::bigint as failed,
        sum(retries)::bigint as retries, round(sum(run_ms) / 1000, 1) as run_s,
        round(100 * sum(run_ms) / sum(sum(run_ms)) over (), 1) as percent,
        round(sum(wait_ms) / 1000, 1) as wait_s,
        round(quantile_cont(wait_ms, 0.95) / 1000, 2) as wait_p95_s
-from jobs
-group by value
+from judged
+group by value, known
 order by run_s desc nulls last, jobs desc, value
 """
 
@@ -53,7 +59,8 @@ def costs(
 ) -> None:
     """Show what the jobs of each tenant have cost.
 
-    Jobs, failures, retries, seconds of run time and of waiting, for each value of a declared field.
+    Jobs, failures, retries, seconds of run time and of waiting, for each value of a declared field;
+    jobs without it, and those of which no data was read (`known` is false), are rows of their own.
     """
     now = dt.datetime.now(dt.UTC)
     conditions = [f"i.queue = {quoted(queue)}"] if queue else []
@@ -63,7 +70,7 @@ def costs(
     if last := instant(until, now):
         conditions.append(f"i.added_at < {literal(last)}")
     with asking(context, history) as engine:
-        engine.add_tables(named={ITEMS.name, FIELD_VALUES.name})
+        engine.add_tables(named={ITEMS.name, FIELD_VALUES.name, PAYLOADS.name})
         _check(engine, by)
         name = '"' + by.replace('"', '""') + '"'
         where = " and ".join(conditions) or "true"

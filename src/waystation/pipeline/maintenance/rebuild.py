@@ -2,6 +2,8 @@
 
 import datetime as dt
 import shutil
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.history import History
@@ -9,14 +11,16 @@ from waystation.pipeline.hours import Hours
 from waystation.pipeline.progress import NoProgress, Progress
 from waystation.pipeline.refresh import gold_tables, stale_hours
 from waystation.pipeline.refresh.fold import fold
-from waystation.pipeline.storage import filesystems
-from waystation.pipeline.storage.arrow import fs
-from waystation.pipeline.tables import Layer
+from waystation.pipeline.storage import delta, filesystems
+from waystation.pipeline.storage.arrow import fs, pa
+from waystation.pipeline.storage.schemas import schema_of
+from waystation.pipeline.tables import LEDGER, Layer
 
 
 def rebuild(history: History, progress: Progress | None = None) -> None:
     """Delete silver and gold, and build them again from bronze."""
     progress = progress or NoProgress()
+    before = delta.read_arrow(history.root, LEDGER, LEDGER.names).to_pylist()
     for layer in (Layer.SILVER, Layer.GOLD):
         files, folder = filesystems.filesystem(f"{history.root}/{layer}")
         if isinstance(files, fs.LocalFileSystem):
@@ -26,6 +30,29 @@ def rebuild(history: History, progress: Progress | None = None) -> None:
     progress.begin("folding events into attempts and items")
     fold(history)
     refresh_all(history, progress)
+    _restore_snapshots(history.root, before)
+
+
+_COUNTED = ("acknowledged", "terminal", "removed", "duplicated", "gaps")
+_FROM_SNAPSHOTS = ("visible", "lost", "lost_ids", "clean")
+
+
+def _restore_snapshots(root: str, before: Sequence[Mapping[str, Any]]) -> None:
+    """Put back what the ledger knew from snapshots, which cannot be computed from events."""
+    known = {_account(row): row for row in before if row["visible"] is not None}
+    rows = delta.read_arrow(root, LEDGER, LEDGER.names).to_pylist()
+    for row in rows:
+        if row["visible"] is None and (same := known.get(_account(row))):
+            row |= {name: same[name] for name in _FROM_SNAPSHOTS}
+    if known:
+        delta.replace_days(
+            root, LEDGER, pa.Table.from_pylist(rows, schema=schema_of(LEDGER.schema)), None
+        )
+
+
+def _account(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The jobs of an hour, and what the events say has become of them."""
+    return tuple(row[name] for name in (*LEDGER.key, *_COUNTED))
 
 
 def backfill(

@@ -6,15 +6,18 @@ Failures are counted from these rows, which only grow with what failed, and not 
 from waystation.pipeline.storage.sql import Frame, query
 
 _FAILING = """
-with kinds as (
+with placed as (
+    select *, max(attempt) over (partition by line, queue, subject, life) as last_attempt
+    from {attempts}
+), kinds as (
     select line, queue, subject, life, fingerprint,
            count(*) as failed,
-           count_if(outcome = 'retried') as retried,
+           count_if(outcome = 'retried' or attempt < last_attempt) as retried,
            min(started_at) as first_at,
            max(started_at) as last_at,
            min(reason) as reason,
            min(error_class) as error_class
-    from {attempts}
+    from placed
     where fingerprint is not null
     group by line, queue, subject, life, fingerprint
 ), good as (
