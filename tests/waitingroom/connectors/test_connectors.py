@@ -10,7 +10,12 @@ from tests.waitingroom.http.hands import QUEUE
 from tests.waitingroom.middleware.block import Block, Got
 
 PAGE = "Accept: text/html"
-PAGES = ["fastapi", "flask", "django", "edge-worker"]
+PAGES = [
+    "waiting-room-in-fastapi",
+    "waiting-room-in-flask",
+    "waiting-room-in-django",
+    "edge-worker",
+]
 pytestmark = [pytest.mark.timeout(180), pytest.mark.parametrize("shop", PAGES, indirect=True)]
 
 
