@@ -24,6 +24,17 @@ async def test_a_room_is_set_up_changed_and_taken_away(house: House) -> None:
         f"{ROOT}/concert", json={"name": "Other"}, headers={"if-match": tag}
     )
     assert late.status_code == 412
+    now = changed.headers["etag"]
+    for expected in ("W/" + tag, '"x"', "x", "W/5", '"0", "00"'):
+        patch = admin.http.patch(f"{ROOT}/concert", json={}, headers={"if-match": expected})
+        assert (await patch).status_code == 412, expected
+    for form in ("W/{}", '"0", {}', "*"):
+        expected = form.format(now)
+        found = await admin.http.patch(
+            f"{ROOT}/concert", json={"name": expected}, headers={"if-match": expected}
+        )
+        assert found.status_code == 200, expected
+        now = found.headers["etag"]
     assert (await admin.http.patch(f"{ROOT}/concert", json={"speed": 1})).status_code == 422
     assert (await admin.http.delete(f"{ROOT}/concert")).status_code == 204
     assert (await admin.get(f"{ROOT}/concert")).status_code == 404

@@ -1,6 +1,7 @@
 """What an identity provider says is believed only if it says it to us, now, and signs it."""
 
 import hmac
+import itertools
 import json
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from joserfc.jwk import ECKey, RSAKey
 from waystation.core.operators.oidc import id_token
 from waystation.core.operators.oidc.errors import SignInRefused
 from waystation.core.operators.oidc.options import Grant, OidcOptions, is_safe
+from waystation.core.operators.operators import Operator
 from waystation.core.operators.roles import Role
 
 NOW = 1_900_000_000
@@ -119,17 +121,31 @@ def _options(**grants: Grant) -> OidcOptions:
     )  # fmt: skip
 
 
-def test_the_strongest_group_counts_in_all_its_rooms() -> None:
+def test_groups_of_one_role_count_in_all_their_rooms() -> None:
     options = _options(
         a=Grant(role=Role.OPERATOR, queues=("shop",)),
         b=Grant(role=Role.OPERATOR, queues=("sale",)),
         c=Grant(role=Role.OPERATOR),
         d=Grant(role=Role.VIEWER),
     )
-    assert options.granted(["d", "b", "a"]) == Grant(role=Role.OPERATOR, queues=("sale", "shop"))
-    assert options.granted(["a", "c"]) == Grant(role=Role.OPERATOR)
-    assert options.granted(["d", "nothing"]) == Grant(role=Role.VIEWER)
-    assert options.granted(["nothing"]) is None
+    both = Grant(role=Role.OPERATOR, queues=("sale", "shop"))
+    assert options.granted(["d", "b", "a"]) == [both, Grant(role=Role.VIEWER)]
+    assert options.granted(["a", "c"]) == [Grant(role=Role.OPERATOR)]
+    assert options.granted(["d", "nothing"]) == [Grant(role=Role.VIEWER)]
+    assert options.granted(["nothing"]) == []
+
+
+def test_another_group_takes_no_right_away() -> None:
+    """Somebody of the night shift who is made admin of one room keeps all others."""
+    shift, admin = Grant(role=Role.OPERATOR), Grant(role=Role.ADMIN, queues=("sale",))
+    for groups in itertools.permutations(["shift", "admin"]):
+        most, *more = _options(shift=shift, admin=admin).granted(groups)
+        who = Operator(name="x", role=most.role, queues=list(most.queues), more=more)
+        assert who.may("admin", "sale")
+        assert who.may("operator", "shop")
+        assert who.may("viewer", None)
+        assert not who.may("admin", "shop")
+        assert not who.may("connector", "shop")
 
 
 @pytest.mark.parametrize(

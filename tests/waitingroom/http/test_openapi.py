@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.ports import free_port
 from tests.waitingroom.http import hands, scene
-from tests.waitingroom.http.hands import House
+from tests.waitingroom.http.hands import QUEUE, House
 from waystation.core.http.endpoints import declared
 from waystation.core.http.server import serving
 from waystation.waitingroom.http.reference import PARTS
@@ -26,6 +26,31 @@ async def test_every_endpoint_is_described(house: House) -> None:
     assert listed == {(e.method, e.path) for e in house.app.table}
     ids = [o["operationId"] for each in described["paths"].values() for o in each.values()]
     assert len(ids) == len(set(ids))
+
+
+async def test_a_number_in_a_query_is_what_it_was_checked_as(house: House) -> None:
+    admin = await house.operator()
+    described = (await admin.get("/openapi.json")).json()["paths"]
+    tried = 0
+    for path, verbs in described.items():
+        for parameter in verbs.get("get", {}).get("parameters", []):
+            bounds = parameter["schema"]
+            if parameter["in"] != "query" or bounds.get("type") != "integer":
+                continue
+            most = bounds["maximum"]
+            for text in (
+                f"{1:05}{most}",
+                "1" * 30,
+                "0" * 30 + "1",
+                f"{most + 1}",
+                "-1",
+                "1e1",
+                "٣",
+            ):
+                got = await admin.get(path.replace("{id}", QUEUE), params={parameter["name"]: text})
+                assert got.status_code in (400, 422), (path, text)
+                tried += 1
+    assert tried
 
 
 @pytest.mark.slow

@@ -4,6 +4,9 @@ from typing import Any
 
 from waystation.core.errors import InvalidInput
 from waystation.core.http.exchange import Request
+from waystation.core.http.queries import whole
+
+__all__ = ["page", "text", "whole", "word"]
 
 MOST_PAGE = 500
 DEEPEST = 1_000_000
@@ -12,18 +15,6 @@ PAGE: dict[str, dict[str, Any]] = {
     "limit": {"type": "integer", "minimum": 1, "maximum": MOST_PAGE},
 }
 """The parameters of a page, as the document describes them."""
-
-
-def whole(request: Request, name: str, default: int, *, least: int, most: int) -> int:
-    """A whole number in these bounds."""
-    text = request.query.get(name)
-    if text is None:
-        return default
-    if not (text.isascii() and text.isdigit() and len(text) < 12 and least <= int(text) <= most):
-        raise InvalidInput(
-            f"{name} must be a whole number from {least} to {most}, got {text[:40]!r}"
-        )
-    return int(text)
 
 
 def page(request: Request, *, default: int = 50) -> tuple[int, int]:

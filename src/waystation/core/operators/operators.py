@@ -1,6 +1,7 @@
 """Operators: keys that are shown once, stored as digests, limited in role and time."""
 
 import secrets
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ from waystation.core.http.exchange import Request
 from waystation.core.http.pace import Pace
 from waystation.core.http.problems import Code, Problem
 from waystation.core.operators.keys import OperatorKeys
-from waystation.core.operators.roles import Role
+from waystation.core.operators.roles import Grant, Role
 from waystation.core.operators.second_factor import Enrolled, SecondFactors
 from waystation.core.store.connection import Store
 
@@ -33,14 +34,13 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True):
     """The only rooms they may touch; empty for all."""
     expires_ms: int = 0
     """0 for never."""
+    more: list[Grant] = []
+    """What they may do besides, in other rooms or in a weaker role."""
 
     def may(self, scope: str, queue: str | None) -> bool:
         """Whether they may do something of this scope to this room."""
-        if self.queues and queue not in self.queues:
-            return False
-        if scope == Role.CONNECTOR or self.role is Role.CONNECTOR:
-            return scope == self.role or self.role is Role.ADMIN
-        return self.role.rank >= Role(scope).rank
+        own = Grant(role=self.role, queues=tuple(self.queues))
+        return any(each.allows(scope, queue) for each in (own, *self.more))
 
 
 class Operators:
@@ -151,13 +151,20 @@ class Operators:
         await self.note(who, "sign-in", "", before=None, after={"by": "key", "code": asked})
         return who, await self._token_for(digest_of(key[:256]))
 
-    async def welcome(self, issuer: str, subject: str, *, role: Role, queues: list[str]) -> str:
+    async def welcome(self, issuer: str, subject: str, granted: Sequence[Grant]) -> str:
         """The text of a cookie for somebody whom an identity provider knows.
 
         They are one of the operators for as long as the cookie counts, or until withdrawn.
         """
         until = self._clock.now_ms() + SIGNED_IN_S * 1000
-        who = Operator(name=ELSEWHERE + subject, role=role, queues=_names(queues), expires_ms=until)
+        most, *more = granted
+        who = Operator(
+            name=ELSEWHERE + subject,
+            role=most.role,
+            queues=_names(most.queues),
+            expires_ms=until,
+            more=more,
+        )
         # No digest of a key has a colon in it, so no key can be made to fit.
         at = ELSEWHERE + digest_of(f"{issuer}\n{subject}")
         await self._forget_guests()
@@ -255,7 +262,7 @@ class Operators:
         return found
 
 
-def _names(queues: list[str]) -> list[str]:
+def _names(queues: Sequence[str]) -> list[str]:
     # The id of a room has braces, its name has none.
     return [each.strip("{}") for each in queues]
 

@@ -87,16 +87,13 @@ class ProviderSignIn:
         subject = str(claims["sub"])
         if not 0 < len(subject) <= LONGEST_SUBJECT or not subject.isprintable():
             raise SignInRefused("the identity provider calls you something that cannot be a name")
-        grant = _granted(provider, claims)
-        return await self._operators.welcome(
-            options.issuer, subject, role=grant.role, queues=list(grant.queues)
-        )
+        return await self._operators.welcome(options.issuer, subject, _granted(provider, claims))
 
 
-def _granted(provider: Provider, claims: dict[str, Any]) -> Grant:
+def _granted(provider: Provider, claims: dict[str, Any]) -> list[Grant]:
     claimed = claims.get(provider.options.claim, [])
     groups = cast("list[Any]", claimed) if isinstance(claimed, list) else [claimed]
-    grant = provider.options.granted(each for each in groups if isinstance(each, str))
-    if grant is None:
+    granted = provider.options.granted(each for each in groups if isinstance(each, str))
+    if not granted:
         raise SignInRefused("the identity provider knows you, but no group of yours may operate")
-    return grant
+    return granted

@@ -7,18 +7,10 @@ import msgspec
 
 from waystation.core.errors import InvalidOption
 from waystation.core.http.addresses import is_loopback
-from waystation.core.operators.roles import Role
+from waystation.core.operators.roles import Grant, Role
 
 CALLBACK = "/sign-in/callback"
 """Where the provider sends operators back to."""
-
-
-class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """What the people of one group may do."""
-
-    role: Role
-    queues: tuple[str, ...] = ()
-    """The only rooms; empty for all."""
 
 
 class OidcOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,15 +42,16 @@ class OidcOptions(msgspec.Struct, frozen=True, kw_only=True):
         """The address that the provider sends operators back to."""
         return self.public_url.rstrip("/") + CALLBACK
 
-    def granted(self, groups: Iterable[str]) -> Grant | None:
-        """What somebody in these groups may do: the strongest role, in all rooms that it is for."""
-        found = [self.grants[each] for each in groups if each in self.grants]
-        if not found:
-            return None
-        role = max((each.role for each in found), key=lambda role: role.rank)
-        rooms = [each.queues for each in found if each.role is role]
-        queues = () if () in rooms else tuple(sorted({each for some in rooms for each in some}))
-        return Grant(role=role, queues=queues)
+    def granted(self, groups: Iterable[str]) -> list[Grant]:
+        """What somebody in these groups may do, the strongest first: all that any of them may."""
+        rooms: dict[Role, list[tuple[str, ...]]] = {}
+        for grant in (self.grants[each] for each in groups if each in self.grants):
+            rooms.setdefault(grant.role, []).append(grant.queues)
+        united = [
+            Grant(role=role, queues=() if () in some else tuple(sorted({*sum(some, ())})))
+            for role, some in rooms.items()
+        ]
+        return sorted(united, key=lambda grant: grant.role.rank, reverse=True)
 
 
 def is_safe(url: str) -> bool:

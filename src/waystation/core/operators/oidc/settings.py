@@ -45,9 +45,10 @@ class OidcSettings(Section, frozen=True, kw_only=True):
         needed = ("issuer", "client_id", "public_url", "grants")
         if missing := [name for name in needed if not getattr(self, name)]:
             raise InvalidOption(f"an identity provider needs {', '.join(missing)} as well")
-        if [self.client_secret, self.client_secret_file].count(None) != 1:
+        # That one of them is there is asked for where somebody signs in: not every command has it.
+        if self.client_secret is not None and self.client_secret_file is not None:
             raise InvalidOption(
-                "an identity provider needs either client_secret or client_secret_file"
+                "an identity provider needs either client_secret or client_secret_file, got both"
             )
 
     @property

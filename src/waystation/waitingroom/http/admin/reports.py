@@ -2,9 +2,10 @@
 
 import msgspec
 
-from waystation.core.errors import InvalidOption
+from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import Answer, Request, answer
+from waystation.core.http.queries import whole
 from waystation.core.http.tables import table
 from waystation.waitingroom.http.admin import bodies
 from waystation.waitingroom.http.admin.context import FAILS, ROOT, AdminContext
@@ -87,7 +88,7 @@ class Reports:
 
 
 def _asked(request: Request, name: str, most: int) -> int:
-    text = request.query.get(name, str(most))
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:5]) <= most:
-        raise InvalidOption(f"{name} must be 1 to {most}")
-    return int(text)
+    try:
+        return whole(request, name, most, least=1, most=most)
+    except InvalidInput as error:
+        raise InvalidOption(str(error)) from None

@@ -2,10 +2,12 @@
 
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import Answer, Request, answer
-from waystation.core.http.problems import Code, Problem
+from waystation.core.http.queries import whole
 from waystation.waitingroom.http import bodies
 from waystation.waitingroom.operating.lottery import Lottery
 from waystation.waitingroom.rooms import Rooms
+
+LAST = 999_999_999
 
 
 class Fairness:
@@ -61,13 +63,11 @@ class Fairness:
 
     @endpoint(
         "GET /api/v1/queues/{id}/fairness/order",
-        query={"first": {"type": "integer", "minimum": 0, "maximum": 999_999_999}},
+        query={"first": {"type": "integer", "minimum": 0, "maximum": LAST}},
         fails=(400, 404),
     )
     async def order(self, request: Request) -> Answer:
         """The drawn order, page by page."""
         room = await self._rooms.find(request.slots["id"])
-        first = request.query.get("first", "0")
-        if not first.isdigit() or len(first) > 9:
-            raise Problem(400, Code.MALFORMED, "first must be a number")
-        return answer({"first": int(first), "ids": await Lottery(room).drawn(int(first))})
+        first = whole(request, "first", 0, least=0, most=LAST)
+        return answer({"first": first, "ids": await Lottery(room).drawn(first)})
