@@ -26,7 +26,7 @@ from waystation.core.codec import PAYLOAD_LIMIT
 from waystation.core.durations import Duration, milliseconds, seconds
 from waystation.core.errors import InvalidOption, NoHandler
 from waystation.core.line.background import BackgroundWorker, WorkerRuntime
-from waystation.core.options import at_least
+from waystation.core.options import at_least, with_keywords
 from waystation.core.runtime.claim import Claim
 from waystation.core.runtime.handlers import Handler, handler_of
 from waystation.core.runtime.loop import Loop
@@ -281,14 +281,7 @@ class Worker(BackgroundWorker[Job], QueueClient):
 
 def merged_options(options: WorkerOptions | None, given: WorkerKeywords) -> WorkerOptions:
     """The options of a worker: keywords over `options`. Internal."""
-    base = options or WorkerOptions()
-    if not given:
-        return base
-    try:
-        return msgspec.structs.replace(base, **given)
-    except TypeError as error:
-        known = ", ".join(WorkerOptions.__struct_fields__)
-        raise InvalidOption(f"{error}; a worker takes {known}") from None
+    return with_keywords(options or WorkerOptions(), given, of="a worker")
 
 
 def claim_options(options: WorkerOptions, worker_name: str) -> ClaimOptions:

@@ -3,14 +3,12 @@
 from collections.abc import Sequence
 from typing import Unpack
 
-import msgspec
-
 from waystation.core import identity
 from waystation.core.breaker import State
 from waystation.core.durations import seconds
 from waystation.core.errors import StoreError
 from waystation.core.line.background import BackgroundWorker, WorkerRuntime
-from waystation.core.options import of_kind
+from waystation.core.options import of_kind, with_keywords
 from waystation.core.runtime.loop import Loop
 from waystation.core.runtime.worker import Worker as CoreWorker
 from waystation.core.runtime.worklog import WorkLog
@@ -57,7 +55,7 @@ class Worker(BackgroundWorker[Job]):
         super().__init__(url)
         options = WorkerOptions() if options is None else options
         of_kind("options", options, WorkerOptions)
-        self._options = options = msgspec.structs.replace(options, **given)
+        self._options = options = with_keywords(options, given, of="a worker")
         self.name = name or identity.worker_name()
         self.keys = FileKeys(layout_of(prefix, layout))
         """The names of the queue's keys in Redis."""

@@ -7,8 +7,6 @@ from contextlib import aclosing, suppress
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Literal, NamedTuple, TypeAlias, Unpack, cast
 
-import msgspec
-
 from waystation.core import codec, identity
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.codec import PAYLOAD_LIMIT, check_size
@@ -25,7 +23,7 @@ from waystation.core.events import Line
 from waystation.core.line import forecasts, prometheus
 from waystation.core.line.forecasts import Forecast
 from waystation.core.line.server_time import SERVER_TIME
-from waystation.core.options import at_least, of_kind
+from waystation.core.options import at_least, of_kind, with_keywords
 from waystation.core.store import faults
 from waystation.core.store.client import StoreClient
 from waystation.core.store.connection import Store
@@ -145,7 +143,7 @@ class Queue(StoreClient):
         options = options or JobOptions()
         if given:
             of_kind("options", options, JobOptions)
-            options = msgspec.structs.replace(options, **given)
+            options = with_keywords(options, given, of="a job")
         (job,) = await self.add_many([NewJob(type, data, options)])
         return job
 

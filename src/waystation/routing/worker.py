@@ -4,14 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias, TypedDict, Unpack
 
-import msgspec
-
 from waystation.core import identity
 from waystation.core.codec import PAYLOAD_LIMIT
 from waystation.core.durations import Duration, milliseconds
 from waystation.core.errors import InvalidOption, Unrecoverable
 from waystation.core.line.background import BackgroundWorker, WorkerRuntime
-from waystation.core.options import at_least, listed, of_kind
+from waystation.core.options import at_least, listed, of_kind, with_keywords
 from waystation.core.runtime.claim import Claim
 from waystation.core.runtime.handlers import Handler, handler_of
 from waystation.core.runtime.worker import Listener
@@ -102,7 +100,7 @@ class Worker(BackgroundWorker[Job]):
         if not handlers:
             raise InvalidOption("a worker needs a handler for at least one type, got none")
         of_kind("options", options := options or WorkerOptions(), WorkerOptions)
-        self._options = options = msgspec.structs.replace(options, **given)
+        self._options = options = with_keywords(options, given, of="a worker")
         self._keys = RoutingKeys(prefix)
         types = () if callable(handlers) else tuple(checked_type(type) for type in handlers)
         self._profile = Profile(

@@ -21,8 +21,8 @@ from waystation.bullmq.options import (
 )
 from waystation.core import codec
 from waystation.core.durations import milliseconds
-from waystation.core.errors import InvalidInput, InvalidOption, PayloadTooLarge
-from waystation.core.options import nearest
+from waystation.core.errors import InvalidInput, PayloadTooLarge
+from waystation.core.options import with_keywords
 from waystation.core.telemetry import traces
 
 MOST_JOBS = 250
@@ -138,20 +138,7 @@ def merged(
     An option that nobody knows is refused with the nearest one, which may be among `others`.
     """
     base = defaults if options is None else options
-    if not given:
-        return base
-    try:
-        return msgspec.structs.replace(base, **given)
-    except TypeError:
-        known = (*others, *JobOptions.__struct_fields__)
-        wrong = next((name for name in given if name not in known), None)
-        if wrong is None:
-            raise
-        near = nearest(wrong, others) or _ELSEWHERE.get(wrong) or nearest(wrong, known)
-        hint = f"did you mean {near}? " if near else ""
-        raise InvalidOption(
-            f"there is no option {wrong!r}; {hint}{of} takes {', '.join(known)}"
-        ) from None
+    return with_keywords(base, given, of=of, others=others, elsewhere=_ELSEWHERE)
 
 
 def as_new_job(job: JobLike) -> NewJob:
