@@ -99,6 +99,38 @@ def test_odd_files_are_files(tmp_path: Path) -> None:
     assert sizes == {**dict.fromkeys(names, 0), b"huge": 10 * 2**30}
 
 
+def test_a_file_that_grows_under_another_clock_waits_until_it_rests(tmp_path: Path) -> None:
+    now, file = [0.0], tmp_path / "a"
+    file.write_text("half")
+    old = tmp_path / "old"
+    old.touch()
+    os.utime(old, ns=(0, NOW_NS - 7200 * 10**9))
+    walk = Walk(ScanOptions(scan_dir=str(tmp_path)), now_ns=NOW_NS, timer=lambda: now[0])
+
+    def added() -> set[str]:
+        return {os.path.basename(each.path) for each in walk if isinstance(each, Found)}
+
+    # The share is ten minutes behind, so its files never look fresh to us.
+    for text in ("half", "half and more"):
+        file.write_text(text)
+        os.utime(file, ns=(0, NOW_NS - 600 * 10**9))
+        assert added() == {"old"}
+        now[0] += 1
+    now[0] += 0.5
+    assert added() == {"old"}
+    now[0] += 0.5
+    assert added() == {"a", "old"}
+
+
+def test_a_file_that_is_open_for_writing_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    open_files = {str(tmp_path.resolve() / "a")}
+    walk = Walk(ScanOptions(scan_dir=str(tmp_path)), now_ns=NOW_NS, open_files=open_files)
+    assert list(walk) == [Skip.FRESH]
+    open_files.clear()
+    assert len([each for each in walk if isinstance(each, Found)]) == 1
+
+
 def test_a_wide_and_a_deep_tree_take_no_more_memory(tmp_path: Path) -> None:
     def peak(root: Path) -> int:
         tracemalloc.start()

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,10 +14,13 @@ from tests.files.hands import Hands
 from tests.support.patience import LIMIT_S
 from waystation.files.directory import intake, scan
 from waystation.files.directory.scan import Found, Known, KnownFiles, ScanOptions, Skip, Walk
+from waystation.files.directory.watch import LONGEST_PAUSE_S, OpenFiles
 from waystation.files.producer import Producer, ProducerOptions
 from waystation.files.queue import Queue
 
 THERE = 300
+MODIFY, CLOSE_NOWRITE, OPEN, CREATE = 0x2, 0x10, 0x20, 0x100
+"""Of inotify."""
 
 
 @pytest.fixture
@@ -91,6 +95,60 @@ async def test_directories_that_come_are_walked_and_followed(hands: Hands, tree:
         (tree / "moved" / "deep" / "b").touch()
         await until(lambda: producer.tally.enqueued == THERE + 3)
         assert producer.tally.found < 2 * THERE
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who has closed a file")
+@pytest.mark.parametrize("name", ["new.txt", "1.txt"])
+async def test_a_writer_that_pauses_is_waited_for_until_it_closes(
+    hands: Hands, tree: Path, name: str
+) -> None:
+    path = tree / "1" / name
+    async with watching(hands, tree, rescan=0.02) as producer:
+        with path.open("a") as file:
+            file.write("half")
+            file.flush()
+            # As if it had been written long ago, and been paused since.
+            os.utime(path, (0, 0))
+            await rescans(producer, 3)
+            assert producer.tally.enqueued == THERE
+            (tree / "2" / "other.txt").touch()
+            await until(lambda: producer.tally.enqueued == THERE + 1)
+            file.write(" and the rest")
+        await until(lambda: producer.tally.enqueued == THERE + 2)
+        await rescans(producer)
+    assert producer.tally.enqueued == THERE + 2
+    jobs = await Queue(hands.store).get_jobs("waiting", limit=2 * THERE)
+    assert {job.size for job in jobs if job.path == path} >= {len("half and the rest")}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who has closed a file")
+async def test_a_file_without_a_writer_is_not_waited_for(hands: Hands, tree: Path) -> None:
+    async with watching(hands, tree, rescan=0.02) as producer:
+        os.link(tree / "1" / "1.txt", tree / "1" / "link.txt")
+        await until(lambda: producer.tally.enqueued == THERE + 1)
+        with (tree / "2" / "2.txt").open():
+            os.truncate(tree / "0" / "0.txt", 5)
+            await until(lambda: producer.tally.enqueued == THERE + 2)
+        (tree / "0" / "3.txt").write_text("a")
+        os.rename(tree / "0" / "3.txt", tree / "0" / "renamed.txt")
+        await until(lambda: producer.tally.enqueued >= THERE + 3)
+
+
+def test_files_whose_writer_is_gone_are_forgotten() -> None:
+    now = [0.0]
+    files = OpenFiles(lambda: now[0])
+    for mask in (CREATE, OPEN, MODIFY):
+        files.record("/a", mask)
+    assert "/a" in files
+    files.record("/a", CLOSE_NOWRITE)
+    assert "/a" in files
+    files.forget_links()
+    now[0] += LONGEST_PAUSE_S
+    assert "/a" not in files
+    files.record("/a", MODIFY)
+    assert "/a" in files
+    files.forget()
+    assert "/a" not in files
 
 
 # --- what a rescan asks --------------------------------------------------------------------------

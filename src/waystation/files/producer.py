@@ -120,9 +120,10 @@ class Producer:
 
     async def scan(self) -> Tally:
         """Add every file that was not added before; waits for files that are still written to."""
+        walk = Walk(self._options.scan, timer=time.monotonic)
         for _ in range(1 + EXTRA_PASSES):
             before = self.tally.skipped[Skip.FRESH]
-            await self._pass(iter(Walk(self._options.scan)))
+            await self._pass(iter(walk))
             if self.tally.skipped[Skip.FRESH] == before:
                 break
             await asyncio.sleep(seconds(self._options.scan.settle))
@@ -132,7 +133,12 @@ class Producer:
         """Add files for ever: at once where the kernel reports changes, else at the next rescan."""
         options, loop = self._options, asyncio.get_running_loop()
         with Inotify.over(root_of(options.scan)) as changes:
-            walk = Walk(options.scan, entering=changes.add)
+            walk = Walk(
+                options.scan,
+                entering=changes.add,
+                open_files=changes.open_files,
+                timer=time.monotonic,
+            )
             due, unsettled = loop.time(), set[str]()
             while True:
                 if loop.time() >= due:

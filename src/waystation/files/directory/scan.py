@@ -3,9 +3,9 @@
 import os
 import stat
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from enum import StrEnum
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias, cast
 
 import msgspec
 
@@ -20,6 +20,8 @@ _NO_HASH = -1
 """A value that `hash` never returns."""
 MOST_UNSETTLED = 10_000
 """Files remembered that may still be written to."""
+_SKEW_NS = 3_600 * 10**9
+"""A share's clock may be so far from ours; what changed longer ago is at rest."""
 
 
 class ScanOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,7 +152,11 @@ class Walk:
         *,
         now_ns: int | None = None,
         entering: Callable[[str], None] | None = None,
+        open_files: Container[str] = (),
+        timer: Callable[[], float] | None = None,
     ) -> None:
+        """`open_files` are being written to, and left out; with a `timer`, a file that may have
+        changed lately must be found the same twice, so that no clock decides alone."""
         self.root = root_of(options)
         self._above = self.root.rstrip("/") + "/"
         self._include = Globs(options.include_globs)
@@ -159,6 +165,9 @@ class Walk:
         self._now_ns = now_ns
         self._entering = entering
         self._unsettled: set[str] = set()
+        self._open_files = open_files
+        self._timer = timer
+        self._seen: dict[str, tuple[int, int, float]] = {}
 
     def __iter__(self) -> Iterator[Found | Skip]:
         return self.under(self.root)
@@ -280,7 +289,7 @@ class Walk:
             return Skip.UNREADABLE
         if not stat.S_ISREG(facts.st_mode):
             return Skip.SPECIAL
-        if self._is_fresh(facts.st_mtime_ns):
+        if self._is_fresh(path, facts):
             if len(self._unsettled) <= MOST_UNSETTLED:
                 self._unsettled.add(path)
             return Skip.FRESH
@@ -290,10 +299,23 @@ class Walk:
         target = os.path.realpath(link)
         return os.path.commonpath((self.root, target)) == self.root
 
-    def _is_fresh(self, mtime_ns: int) -> bool:
+    def _is_fresh(self, path: str, facts: os.stat_result) -> bool:
         now_ns = time.time_ns() if self._now_ns is None else self._now_ns
         # A time far in the future is a wrong clock, not a file that is being written.
-        return abs(now_ns - mtime_ns) < self._settle_ns
+        age_ns = abs(now_ns - facts.st_mtime_ns)
+        rests = self._timer is None or age_ns >= _SKEW_NS or self._rests(path, facts)
+        return age_ns < self._settle_ns or path in self._open_files or not rests
+
+    def _rests(self, path: str, facts: os.stat_result) -> bool:
+        """Whether it was found the same before, long enough ago."""
+        now_s, settle_s = cast(Callable[[], float], self._timer)(), self._settle_ns / 1e9
+        size, mtime_ns, since_s = self._seen.pop(path, (-1, -1, now_s))
+        is_same = (size, mtime_ns) == (facts.st_size, facts.st_mtime_ns)
+        since_s = since_s if is_same else now_s
+        if now_s - since_s >= settle_s or len(self._seen) >= MOST_UNSETTLED:
+            return True
+        self._seen[path] = (facts.st_size, facts.st_mtime_ns, since_s)
+        return False
 
 
 class _Named:

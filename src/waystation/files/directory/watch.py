@@ -13,7 +13,8 @@ import errno
 import os
 import struct
 import sys
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator
 from typing import Any
 
 from waystation.core.telemetry.logs import get_logger
@@ -21,10 +22,60 @@ from waystation.core.telemetry.logs import get_logger
 _log = get_logger(__name__)
 
 _CREATE, _CLOSE_WRITE, _MOVED_TO = 0x100, 0x8, 0x80
+_MODIFY, _OPEN, _CLOSE_NOWRITE, _MOVED_FROM, _DELETE = 0x2, 0x20, 0x10, 0x40, 0x200
 _OVERFLOW, _IGNORED, _ONLY_DIRECTORIES = 0x4000, 0x8000, 0x01000000
-_MASK = _CREATE | _CLOSE_WRITE | _MOVED_TO | _ONLY_DIRECTORIES
+_IS_DIRECTORY = 0x40000000
+_CHANGES = _CREATE | _CLOSE_WRITE | _MOVED_TO
+_MASK = _CHANGES | _MODIFY | _OPEN | _CLOSE_NOWRITE | _MOVED_FROM | _DELETE | _ONLY_DIRECTORIES
 _HEAD = struct.Struct("iIII")
 _BUFFER = 64 * 1024
+
+
+LONGEST_PAUSE_S = 3600.0
+"""A file is no longer taken to be written to when nothing was heard of its writer for so long."""
+
+
+class OpenFiles:
+    """The files that somebody has open and has written to, from the events of the kernel.
+
+    A new name alone proves nothing, because a hard link has no writer, and neither does a change
+    alone, because a file can be cut without being opened.
+    """
+
+    def __init__(self, timer: Callable[[], float] = time.monotonic) -> None:
+        self._timer = timer
+        self._created: set[str] = set()
+        self._opened: set[str] = set()
+        self._written: dict[str, float] = {}
+
+    def record(self, path: str, mask: int) -> None:
+        """Take note of one event."""
+        if mask & (_CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _DELETE):
+            self._created.discard(path)
+            self._opened.discard(path)
+            self._written.pop(path, None)
+        elif mask & _CREATE:
+            self._created.add(path)
+        elif mask & _OPEN:
+            self._opened.add(path)
+            if path in self._created:
+                self._written[path] = self._timer()
+        elif mask & _MODIFY and path in self._opened:
+            self._written[path] = self._timer()
+        elif mask & _CLOSE_NOWRITE and path not in self._written:
+            self._opened.discard(path)
+
+    def forget(self) -> None:
+        """Forget all, because events were lost."""
+        self.__init__(self._timer)
+
+    def forget_links(self) -> None:
+        """Forget new names that nobody has opened."""
+        self._created &= self._opened
+
+    def __contains__(self, path: str) -> bool:
+        heard = self._written.get(path)
+        return heard is not None and self._timer() - heard < LONGEST_PAUSE_S
 
 
 class Inotify:
@@ -38,6 +89,8 @@ class Inotify:
         self._libc: Any = None
         self._descriptor = -1
         self._is_full = False
+        self.open_files = OpenFiles()
+        """The files that are being written to."""
 
     @classmethod
     @contextlib.contextmanager
@@ -79,6 +132,7 @@ class Inotify:
     def try_again(self) -> None:
         """Try again to add directories that exceeded the kernel's limit."""
         self._is_full = False
+        self.open_files.forget_links()
 
     def _open(self) -> None:
         if sys.platform != "linux":
@@ -107,12 +161,18 @@ class Inotify:
             name = read[at + _HEAD.size : at + _HEAD.size + length].rstrip(b"\0")
             at += _HEAD.size + length
             self._record(number, mask, os.fsdecode(name))
-        self._woken.set()
+        if self._changed:
+            self._woken.set()
 
     def _record(self, number: int, mask: int, name: str) -> None:
         if mask & _OVERFLOW:
             self._changed.add(self._root)
+            self.open_files.forget()
         elif mask & _IGNORED:
             self._directories.pop(number, None)
         elif directory := self._directories.get(number):
-            self._changed.add(os.path.join(directory, name))
+            path = os.path.join(directory, name)
+            if not mask & _IS_DIRECTORY:
+                self.open_files.record(path, mask)
+            if mask & _CHANGES:
+                self._changed.add(path)
