@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
+from tests.files import fleets
 from tests.files.hands import Hands, hands_on
 from tests.files.shell import Files, files_in, furnish
 
@@ -14,7 +15,14 @@ from tests.files.shell import Files, files_in, furnish
 @pytest.fixture
 async def hands(redis_url: str, no_strays: None) -> AsyncIterator[Hands]:
     async with hands_on(redis_url) as opened:
+        # Whatever a test does with one fleet, another in the same database must not notice.
+        before = await fleets.furnish(opened.redis)
         yield opened
+        after = await fleets.census(opened.redis)
+        # Some empty the whole database.
+        assert after in (before, {})
+        if after:
+            await opened.redis.delete(*after)
 
 
 @pytest.fixture

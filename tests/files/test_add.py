@@ -100,7 +100,7 @@ async def test_what_is_no_file_is_refused_in_a_sentence(
     assert str(refused.value).startswith(sentence)
     with pytest.raises(InvalidInput):
         await queue.add_many([__file__, given])
-    assert await hands.redis.keys() == []
+    assert await hands.redis.keys("jobqueue*") == []
 
 
 async def test_a_single_path_is_no_list_of_paths(hands: Hands) -> None:
@@ -118,7 +118,7 @@ async def test_nothing_can_be_put_in_line_that_was_not_made_from_a_file(hands: H
     raw: Any = (b"", 2, "7", b"{}", "/a", 1)
     with pytest.raises(InvalidInput, match=r"files are added as what entry\(\) makes"):
         await Queue(hands.store).intake.put([raw])
-    assert await hands.redis.keys() == []
+    assert await hands.redis.keys("jobqueue*") == []
 
 
 @given(

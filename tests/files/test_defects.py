@@ -209,5 +209,5 @@ async def test_any_priorities_and_a_hash_tag_will_do(hands: Hands, redis_url: st
         ids = [await other.add(priority=name) for name in ("later", "soon", "now")]
         claims = (await other.source().settle([], claim=3)).claims
         assert [claim.id for claim in claims] == ids[::-1]
-        keys = [key.decode() for key in await hands.redis.keys("*")]
+        keys = [key.decode() for key in await hands.redis.keys("*jobqueue*")]
         assert [key for key in keys if "{jobqueue}" not in key] == []

@@ -16,6 +16,7 @@ from opentelemetry.trace import SpanKind
 from tests.files.hands import Hands
 from tests.support.patience import LIMIT_S
 from tests.support.programs import require_program
+from tests.support.project import ROOT
 from waystation.core.errors import InvalidInput
 from waystation.core.telemetry import logs
 from waystation.core.telemetry.metrics import Metrics
@@ -147,6 +148,24 @@ async def test_logs_are_json_with_the_canonical_keys_and_no_payload(hands: Hands
     logs.configure(stream=stream, strict=True)
     with pytest.raises(InvalidInput, match="log keys must be in the table"):
         log.info("a file is done", password="hunter2")
+
+
+@pytest.mark.parametrize(("redact", "is_told"), [("off", True), ("ours", False)])
+async def test_the_log_says_of_an_error_what_the_page_promises(
+    hands: Hands, redact: Any, is_told: bool
+) -> None:
+    page = (ROOT / "docs/how-to/work-on-a-directory.md").read_text()
+    assert "with the class, text and traceback\nof the error. A text may name the file" in page
+    assert "With `telemetry.redact: ours`" in page
+    stream = io.StringIO()
+    logs.configure(stream=stream, strict=True, redact=redact)
+    await hands.add("/inbox/bad-name.txt")
+    await work_off(hands, Metrics(), ends=1)
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    failed = [line for line in lines if line["msg"] == "job_failed"]
+    assert {line["error_class"] for line in failed} == {"ValueError"}
+    assert {line["namespace"] for line in failed} == {"jobqueue"}
+    assert ("bad-name" in stream.getvalue()) == is_told
 
 
 async def test_a_failure_is_logged_with_all_that_leads_to_it(hands: Hands) -> None:

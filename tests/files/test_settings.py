@@ -101,7 +101,7 @@ def test_every_key_of_the_schema_is_read(file: Path) -> None:
     assert options.breaker
     assert (options.breaker.failure_threshold, options.breaker.cooldown_s) == (0.25, 10)
     assert composed.producer_options(found).scan.scan_dir == "/inbox"
-    own = ["q:now", "q:later", "q:done", "q:dead", "jobqueue:unmatched"]
+    own = ["q:now", "q:later", "q:done", "q:dead", "q:now:unmatched"]
     assert composed.named_queues(found) == own
 
 
@@ -162,6 +162,14 @@ def test_a_missing_file_means_the_defaults(file: Path) -> None:
         ("worker: {cuont: 1}",
          "worker.cuont (FILE:1) is not a setting; did you mean worker.count?"),
         ("worker: {backoff: {base: soon}}", "worker.backoff.base (FILE:1) wants a duration"),
+        ("worker:\n  completed_list: jobqueue:seen",
+         "worker.completed_list (FILE:2) must have a key of its own, not that of the queue's seen"),
+        ("worker:\n  queues:\n    high: a\n    low: a",
+         "worker.queues.low (FILE:4) must have a key of its own, not that of queues.high"),
+        ("producer:\n  rate_limit_key: jobqueue:dead_letter",
+         "producer.rate_limit_key (FILE:2) must have a key of its own"),
+        ("worker:\n  completed_list: x\n  dead_letter_list: x",
+         "worker.dead_letter_list (FILE:3) must have a key of its own"),
     ],
 )  # fmt: skip
 def test_a_bad_value_is_named_with_what_was_wanted(file: Path, text: str, sentence: str) -> None:
@@ -176,10 +184,10 @@ def test_a_bad_value_is_named_with_what_was_wanted(file: Path, text: str, senten
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"completed_list": "jobqueue:high_priority"}, "queues.high and completed_list must have"),
-        ({"dead_letter_list": "jobqueue:seen"}, "dead_letter_list and the queue's seen must have"),
-        ({"queues": {"high": "a", "low": "a"}}, "queues.high and queues.low must have keys"),
-        ({"rate_limit_key": "jobqueue:dead_letter:meta"}, "both have 'jobqueue:dead_letter:meta'"),
+        ({"completed_list": "jobqueue:high_priority"}, "completed_list must have a key of its own"),
+        ({"dead_letter_list": "jobqueue:seen"}, "dead_letter_list must have a key of its own"),
+        ({"queues": {"high": "a", "low": "a"}}, "queues.low must have a key of its own"),
+        ({"rate_limit_key": "jobqueue:dead_letter:meta"}, "got 'jobqueue:dead_letter:meta'"),
         ({"priorities": ("high", "high")}, "priorities must differ, got high, high"),
         ({"priorities": ()}, "priorities must not be empty"),
     ],

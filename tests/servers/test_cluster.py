@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -13,6 +15,7 @@ import pytest
 from redis.asyncio import Redis
 
 from tests.support.patience import LIMIT_S
+from tests.support.project import ROOT
 from waystation import files, routing
 from waystation.bullmq import (
     Durability,
@@ -28,6 +31,8 @@ from waystation.bullmq import (
 from waystation.core.errors import InvalidInput, InvalidOption, StoreUnsuitable
 from waystation.core.store import embedded
 from waystation.core.store.embedded import Ephemeral
+from waystation.files.settings import layout
+from waystation.files.settings_file import load_files
 
 SLOTS = 16384
 NODES = 3
@@ -239,3 +244,58 @@ async def test_the_address_of_one_node_is_told_to_be_a_cluster(cluster_url: str)
 async def test_durability_by_a_replica_is_refused_without_a_promise(cluster_url: str) -> None:
     with pytest.raises(InvalidOption, match=r"needs one server or sentinels, got a cluster$"):
         await open_store(cluster_url, StoreOptions(durability=Durability.REPLICA))
+
+
+PAGE = ROOT / "docs/how-to/run-on-a-cluster.md"
+
+
+def commands_of(page: Path, url: str) -> tuple[dict[str, str], list[list[str]]]:
+    """The variables that a page exports, and the commands after them."""
+    [block] = re.findall(r"^```\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    lines = [shlex.split(line) for line in block.splitlines()]
+    exports = [each for words in lines if words[0] == "export" for each in words[1:]]
+    environ = dict(each.split("=", 1) for each in exports)
+    assert environ["WAYSTATION_STORE__URL"].startswith("redis+cluster://")
+    return environ | {"WAYSTATION_STORE__URL": url}, [w for w in lines if w[0] != "export"]
+
+
+async def test_the_commands_of_the_page_work_on_a_cluster(cluster_url: str, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.txt").write_text("x")
+    environ, commands = commands_of(PAGE, cluster_url)
+    environ["PRODUCER_SETTLE"] = "0s"
+    assert {words[1] for words in commands} == {"doctor", "bullmq", "routing", "files", "room"}
+    clean = {name: text for name, text in os.environ.items() if "WAYSTATION" not in name}
+    for _, *words in commands:
+        ran = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "waystation", *words,
+            cwd=tmp_path, env=clean | environ,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        )  # fmt: skip
+        told, _ = await ran.communicate()
+        assert ran.returncode == 0, (words, told.decode())
+
+    async with files.Queue(cluster_url, prefix="{jobqueue}") as queue:
+        assert (await queue.counts("waiting"))["waiting"] == 1
+    async with Queue("mail", cluster_url, prefix="{bull}") as mail:
+        assert await mail.count() == 1
+
+
+async def test_files_are_worked_on_below_a_namespace(cluster_url: str, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x")
+    settings = load_files(environ={"WAYSTATION_FILES__NAMESPACE": "{inbox}"}).settings
+    ran = asyncio.Event()
+
+    async def note(job: files.Job) -> None:
+        ran.set()
+
+    named = layout(settings)
+    async with (
+        files.Queue(cluster_url, layout=named) as queue,
+        files.Worker(note, cluster_url, layout=named),
+        asyncio.timeout(LIMIT_S),
+    ):
+        job = await queue.add(tmp_path / "a.txt")
+        assert job
+        await queue.wait(job.id)
+        assert ran.is_set()

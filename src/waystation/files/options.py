@@ -21,8 +21,10 @@ PRIORITIES = ("high", "low")
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
     """The names of the keys; every name that is left empty is derived from the prefix."""
 
-    prefix: str = PREFIX
-    """Start of all other keys; braces, as in `{jobqueue}`, keep them in one cluster slot."""
+    prefix: str = ""
+    """Start of all keys that have no name here; braces, as in `{jobqueue}`, keep them in one
+    cluster slot. Without one it is `jobqueue`, or the key of the first queue where queues have
+    keys of their own, so that two fleets with other queues share no key."""
     priorities: tuple[str, ...] = PRIORITIES
     """The most urgent first."""
     queues: Mapping[str, str] = MappingProxyType({})
@@ -43,7 +45,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidOption("priorities must not be empty")
         if len(set(self.priorities)) < len(self.priorities):
             raise InvalidOption(f"priorities must differ, got {', '.join(self.priorities)}")
-        given, space = self.queues, self.prefix
+        given, space = self.queues, self.prefix or PREFIX
         if given and (missing := [name for name in self.priorities if name not in given]):
             raise InvalidOption(f"queues must have an entry for the priority {missing[0]!r}")
         defaults = {
@@ -59,6 +61,10 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         for name, value in defaults.items():
             if name == "queues" or not getattr(self, name):
                 msgspec.structs.force_setattr(self, name, value)
+        if not self.prefix:
+            usual = {name: f"{PREFIX}:{name}_priority" for name in self.priorities}
+            own = PREFIX if self.queues == usual else self.queues[self.priorities[0]]
+            msgspec.structs.force_setattr(self, "prefix", own)
         self._check()
 
     def _check(self) -> None:
@@ -68,12 +74,13 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
                     f"{name} must hold %s once, in place of the worker's name, "
                     f"got {getattr(self, name)!r}"
                 )
-        keys = self._keys()
         owners: dict[str, str] = {}
-        for name, key in keys:
+        for name, key in self._keys():
             if key in owners:
+                # The one that has a setting can be changed.
+                first, second = sorted((name, owners[key]), key=lambda each: " " in each)
                 raise InvalidOption(
-                    f"{owners[key]} and {name} must have keys of their own, both have {key!r}"
+                    f"{first} must have a key of its own, not that of {second}, got {key!r}"
                 )
             owners[key] = name
 

@@ -11,7 +11,7 @@ from waystation.core.errors import InvalidOption
 from waystation.core.settings.secrets import Secret
 from waystation.core.settings.section import Section
 from waystation.files.directory.globs import Globs
-from waystation.files.options import Layout
+from waystation.files.options import PRIORITIES, Layout
 
 Moment = Annotated[Seconds, msgspec.Meta(ge=0.001)]
 Interval = Annotated[Seconds, msgspec.Meta(ge=0.01)]
@@ -63,21 +63,23 @@ class FileWorkerSettings(Section, frozen=True, kw_only=True):
     backoff: BackoffSettings = BackoffSettings()
     priorities: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)] = ("high", "low")
     """The most urgent first."""
-    queues: Mapping[str, str] = msgspec.field(
-        default_factory=lambda: {name: f"jobqueue:{name}_priority" for name in ("high", "low")}
-    )
-    """The key of each priority's queue."""
+    queues: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    """The key of each priority's queue; `NAMESPACE:high_priority` and `NAMESPACE:low_priority`
+    without."""
     weights: tuple[Annotated[int, msgspec.Meta(ge=1)], ...] = ()
     """The share of each priority while all have work, such as 8, 2; without, the first comes
     first."""
-    processing_list_pattern: str = "jobqueue:worker:%s:processing"
-    """What a worker holds; `%s` is its id."""
-    heartbeat_key_pattern: str = "jobqueue:processing:worker:%s"
-    """Where a worker shows that it is alive; `%s` is its id."""
-    completed_list: str = "jobqueue:completed"
+    processing_list_pattern: str = ""
+    """What a worker holds; `%s` is its id. `NAMESPACE:worker:%s:processing` without."""
+    heartbeat_key_pattern: str = ""
+    """Where a worker shows that it is alive; `%s` is its id. `NAMESPACE:processing:worker:%s`
+    without."""
+    completed_list: str = ""
+    """What is done; `NAMESPACE:completed` without."""
     completed_max_len: Annotated[int, msgspec.Meta(ge=0)] = 10_000
     """How many completed jobs are remembered."""
-    dead_letter_list: str = "jobqueue:dead_letter"
+    dead_letter_list: str = ""
+    """What failed for good; `NAMESPACE:dead_letter` without."""
     brpoplpush_timeout: Moment = 1.0
     """The longest wait before looking again; what other producers add is found after this long."""
     no_handler_after: Seconds = 60.0
@@ -91,7 +93,7 @@ class FileWorkerSettings(Section, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for priority in self.priorities:
-            if not self.queues.get(priority):
+            if not self.queues.get(priority) and (self.queues or priority not in PRIORITIES):
                 raise InvalidOption(f"queues must have an entry for priority {priority!r}")
         if self.weights and len(self.weights) != len(self.priorities):
             raise InvalidOption(
@@ -99,7 +101,7 @@ class FileWorkerSettings(Section, frozen=True, kw_only=True):
                 f"got {list(self.weights)}"
             )
         for name in ("processing_list_pattern", "heartbeat_key_pattern"):
-            if getattr(self, name).count("%s") != 1:
+            if getattr(self, name) and getattr(self, name).count("%s") != 1:
                 raise InvalidOption(
                     f"{name} must be a key with %s once, where the worker's id goes, "
                     f"got {getattr(self, name)!r}"
@@ -122,7 +124,8 @@ class ProducerSettings(Section, frozen=True, kw_only=True):
     """Files with these endings get the first priority."""
     rate_limit_per_sec: Annotated[int, msgspec.Meta(ge=0)] = 100
     """For all producers together; 0 means as fast as it goes."""
-    rate_limit_key: str = "jobqueue:rate_limit:producer"
+    rate_limit_key: str = ""
+    """The limit that all producers share; `NAMESPACE:rate_limit:producer` without."""
     settle: Seconds = 2.0
     """A file that changed less than this long ago may still be being written."""
     remember: Annotated[Seconds, msgspec.Meta(ge=1)] = 30 * 86_400.0
@@ -194,8 +197,10 @@ class MetricsSettings(Section, frozen=True, kw_only=True):
 class FilesSettings(Section, frozen=True, kw_only=True):
     """A directory turned into work."""
 
-    namespace: str = "jobqueue"
-    """What the keys that cannot be named above start with; braces make it a hash tag."""
+    namespace: str = ""
+    """What all keys start with that have no setting of their own, or none that is set; braces
+    make it a hash tag. Without one it is `jobqueue`, and where `worker.queues` is set the key of
+    the first queue for keys without a setting, so that two fleets with other queues share none."""
     events_max_len: Annotated[int, msgspec.Meta(ge=1)] = 10_000
     """About how many events are kept for those who follow them."""
     redis: RedisSettings = RedisSettings()
@@ -212,6 +217,18 @@ class FilesSettings(Section, frozen=True, kw_only=True):
             raise InvalidOption(
                 f"producer.default_priority must be one of {', '.join(priorities)}, got {given!r}"
             )
+        try:
+            found = layout(self)
+        except InvalidOption as error:
+            section = "producer" if str(error).startswith("rate_limit_key") else "worker"
+            raise InvalidOption(f"{section}.{error}") from None
+        replace, names = msgspec.structs.replace, ("processing_list_pattern",)
+        names += ("heartbeat_key_pattern", "completed_list", "dead_letter_list")
+        keys = {name: getattr(found, name) for name in names}
+        worker = replace(self.worker, queues={**self.worker.queues, **found.queues}, **keys)
+        producer = replace(self.producer, rate_limit_key=found.rate_limit_key)
+        msgspec.structs.force_setattr(self, "worker", worker)
+        msgspec.structs.force_setattr(self, "producer", producer)
 
 
 def layout(settings: FilesSettings) -> Layout:
@@ -220,7 +237,7 @@ def layout(settings: FilesSettings) -> Layout:
     return Layout(
         prefix=settings.namespace,
         priorities=worker.priorities,
-        queues={name: worker.queues[name] for name in worker.priorities},
+        queues={name: worker.queues[name] for name in worker.priorities if worker.queues},
         processing_list_pattern=worker.processing_list_pattern,
         heartbeat_key_pattern=worker.heartbeat_key_pattern,
         completed_list=worker.completed_list,

@@ -95,7 +95,13 @@ class Worker(BackgroundWorker[Job]):
             handles=self._handler.handles,
         )
         self._planner = source.planner
-        log = WorkLog(source.about, server=str(store.address), line="files", worker_id=self.name)
+        log = WorkLog(
+            source.about,
+            server=str(store.address),
+            line="files",
+            worker_id=self.name,
+            namespace=self.keys.prefix,
+        )
         worker = CoreWorker(source, self._handler, self._options, listener=meter, log=log)
         return WorkerRuntime(worker, source, background=[duty.run for duty in self._duties(store)])
 

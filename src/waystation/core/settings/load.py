@@ -116,6 +116,15 @@ def text_of(
     return found[-1].value if found and isinstance(found[-1].value, str) else None
 
 
+def is_set(key: Key, file: Path | None = None, *, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether anything sets this setting, or a part of it."""
+    entries = [
+        *(read_file(file or file_of(environ) or Path(FILE)) or ()),
+        *read_environment(environ),
+    ]
+    return any(each.key[: len(key)] == key for each in entries)
+
+
 def checked(
     top: type[Section], entries: Sequence[Entry], environ: Mapping[str, str] | None = None
 ) -> Settings:

@@ -56,7 +56,10 @@ class Metrics:
     )
     queue_length = Instrument(Gauge, "queue_length", "Jobs that wait.", "queue")
     circuit_breaker_state = Instrument(
-        Gauge, "circuit_breaker_state", "0 closed, 1 half-open, 2 open.", "queue"
+        Gauge,
+        "circuit_breaker_state",
+        "0 closed, 1 half-open (while one job tries, which is often too short to be read), 2 open.",
+        "queue",
     )
     reaper_jobs_moved = Instrument(
         Counter, "reaper_jobs_moved_total", "Jobs taken back from workers that fell silent."

@@ -233,7 +233,7 @@ async def bench(
     store: Store, settings: FilesSettings, *, count: int, rate: int, payload_size: int
 ) -> Measured:
     """Make files, add them to a queue and process them with a worker of our own."""
-    layout = Layout(prefix=f"{settings.namespace}-bench-{secrets.token_hex(4)}")
+    layout = Layout(prefix=f"{composed.layout(settings).prefix}-bench-{secrets.token_hex(4)}")
     handlers, waits, done = Handlers(), list[float](), asyncio.Event()
     put_at: dict[str, float] = {}
 

@@ -19,6 +19,7 @@ from waystation.files.directory.scan import ScanOptions
 from waystation.files.handlers import registered
 from waystation.files.options import QueueOptions, ReaperOptions, WorkerOptions
 from waystation.files.producer import ProducerOptions
+from waystation.files.redis.keys import FileKeys
 from waystation.files.settings import FilesSettings, RedisSettings
 from waystation.files.settings import layout as layout
 from waystation.files.settings_file import FilesFile
@@ -154,7 +155,7 @@ def named_queues(settings: FilesSettings) -> Sequence[str]:
     """The queues that the numbers may name."""
     worker = settings.worker
     own = [worker.queues[name] for name in worker.priorities]
-    own += [worker.completed_list, worker.dead_letter_list, f"{settings.namespace}:unmatched"]
+    own += [worker.completed_list, worker.dead_letter_list, FileKeys(layout(settings)).unmatched]
     return settings.metrics.allowed_queues or own
 
 

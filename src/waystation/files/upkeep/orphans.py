@@ -59,8 +59,8 @@ class Orphans:
             oldest: list[bytes] = await self._client.execute_command(
                 "LRANGE", keys.processing, -1, -1
             )
-        # A wide pattern may match other lists; only one that holds jobs is a worker's.
-        if not oldest or not _is_job(oldest[0]):
+        # A wide pattern may match other lists; only one that holds our jobs is a worker's.
+        if not oldest or not _is_ours(oldest[0], self._keys):
             return False
         if not await scripts.register(self._client, keys, worker=worker):
             return False
@@ -106,12 +106,13 @@ async def _scan(
     return int(following), page
 
 
-def _is_job(raw: bytes) -> bool:
+def _is_ours(raw: bytes, keys: FileKeys) -> bool:
     try:
-        jobs.read(raw)
+        job = jobs.read(raw)
     except Malformed:
         return False
-    return True
+    # Fleets with other queues may share the pattern of these lists.
+    return job.origin_queue is None or job.origin_queue in keys.queues
 
 
 def _escaped(text: str) -> str:

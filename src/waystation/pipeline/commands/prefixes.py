@@ -1,5 +1,7 @@
 """Key prefixes of the products, as the settings have them."""
 
+from pathlib import Path
+
 import typer
 
 from waystation.bullmq.redis.keys import PREFIX
@@ -7,14 +9,12 @@ from waystation.bullmq.redis.prefixes import Prefixes, check_several
 from waystation.core.app import invocation
 from waystation.core.errors import InvalidOption, InvalidSetting
 from waystation.core.events import Line
-from waystation.core.settings.load import text_of
+from waystation.core.settings.load import is_set, load, text_of
 from waystation.pipeline.commands.place import pipeline_settings
 
 _BULLMQ = ("bullmq", "prefix")
-_OTHERS = {
-    Line.ROUTING.value: ("routing", "namespace"),
-    Line.FILES.value: ("files", "namespace"),
-}
+_ROUTING = ("routing", "namespace")
+_FILES = ("files", "namespace")
 
 
 def prefixes(context: typer.Context) -> str:
@@ -22,8 +22,18 @@ def prefixes(context: typer.Context) -> str:
     # Read without their sections, which import workers: that takes longer than many an answer.
     file = invocation.of(context).config
     named = [(Line.BULLMQ.value, each) for each in bullmq_prefixes(context).every]
-    named += [(line, text_of(key, file) or "") for line, key in _OTHERS.items()]
+    named += [(Line.ROUTING.value, text_of(_ROUTING, file) or "")]
+    named += [(Line.FILES.value, text_of(_FILES, file) or _prefix_of_files(file))]
     return ",".join(f"{line}={prefix}" for line, prefix in named if prefix)
+
+
+def _prefix_of_files(file: Path | None) -> str:
+    if not is_set(("files", "worker", "queues"), file):
+        return ""
+    # Only with queues that have keys of their own are the sections needed.
+    from waystation.files.settings import FilesSettings, layout
+
+    return layout(load({"files": FilesSettings}, file, others=True)[FilesSettings]).prefix
 
 
 def bullmq_prefixes(context: typer.Context) -> Prefixes:

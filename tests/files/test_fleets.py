@@ -1,0 +1,104 @@
+"""Fleets in one database: those with other queues share nothing."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.files import fleets
+from tests.files.hands import Hands
+from tests.support.patience import LIMIT_S
+from waystation.files import job as jobs
+from waystation.files.handlers import Handlers
+from waystation.files.options import Layout, WorkerOptions
+from waystation.files.queue import Queue
+from waystation.files.redis.keys import FileKeys
+from waystation.files.settings import layout
+from waystation.files.settings_file import load_files
+from waystation.files.worker import Worker
+
+NAMED: list[dict[str, Any]] = [
+    {},
+    {"queues": {"high": "fleet2:high", "low": "fleet2:low"}},
+    {"queues": {"high": "a", "low": "b"}},
+    {"queues": {"high": "jobqueue:a", "low": "jobqueue:b"}},
+    {"prefix": "fleet3"},
+    {"prefix": "{fleet4}"},
+    {"prefix": "fleet5", "queues": {"high": "c", "low": "d"}},
+]
+OWN = ("workers", "orphans", "unmatched", "seen", "seen_before", "wake", "events", "lanes")
+"""The keys that the configuration has no names for, and the queues."""
+
+
+def test_each_key_belongs_to_exactly_one_fleet() -> None:
+    owners: dict[str, int] = {}
+    for number, given in enumerate(NAMED):
+        keys = FileKeys(Layout(**given))
+        names = [getattr(keys, name) for name in OWN[:-1]]
+        for key in (*names, *keys.lanes):
+            assert owners.setdefault(key, number) == number, key
+
+
+def test_the_keys_of_a_fleet_without_names_are_those_of_the_document() -> None:
+    keys = FileKeys(Layout(queues={n: f"jobqueue:{n}_priority" for n in ("high", "low")}))
+    assert keys.workers == "jobqueue:workers"
+    assert keys.lanes == FileKeys().lanes
+
+
+@pytest.mark.parametrize("namespace", ["jobs", "{jobqueue}"])
+def test_every_key_follows_the_namespace(tmp_path: Path, namespace: str) -> None:
+    environ = {"WAYSTATION_FILES__NAMESPACE": namespace}
+    found = layout(load_files(environ=environ).settings)
+    assert found == Layout(prefix=namespace)
+    assert load_files(environ=environ).settings.worker.completed_list == f"{namespace}:completed"
+
+
+async def test_a_fleet_is_left_alone_by_the_upkeep_and_the_workers_of_another(
+    hands: Hands,
+) -> None:
+    handlers, ran = Handlers(), set[str]()
+
+    @handlers.handler("**/*")
+    def note(job: jobs.Job) -> None:
+        ran.add(job.id)
+
+    orphan = FileKeys(Layout()).of("unknown").processing
+    await hands.redis.lpush(orphan, b'{"id":"ours","filepath":"/a"}')
+    other = b'{"id":"theirs","filepath":"/a","origin_queue":"fleet2:low"}'
+    await hands.redis.lpush(FileKeys(Layout()).of("shared").processing, other)
+    options = WorkerOptions(backoff=0, poll=0.05, no_handler_after=0)
+    async with asyncio.timeout(LIMIT_S), Worker(handlers, hands.store, options=options):
+        await Queue(hands.store).wait((await _added(hands)).id)
+        while "ours" not in ran:
+            await hands.reaper().reap()
+            await asyncio.sleep(0.01)
+
+    assert not ran & {"waits", "later", "odd", "held", "left", "theirs"}
+    await hands.redis.delete(FileKeys(Layout()).of("shared").processing)
+
+
+async def _added(hands: Hands) -> Any:
+    return await Queue(hands.store).add(__file__)
+
+
+async def test_a_second_fleet_takes_its_own_back_while_the_first_one_works(hands: Hands) -> None:
+    ran = set[str]()
+    two = Layout(
+        queues={"high": "own:high", "low": "own:low"},
+        processing_list_pattern="own:worker:%s:processing",
+        heartbeat_key_pattern="own:hb:%s",
+        completed_list="own:completed",
+        dead_letter_list="own:dead",
+    )
+    await fleets.furnish(hands.redis, two)
+    options = WorkerOptions(backoff=0, poll=0.05)
+    async with (
+        asyncio.timeout(LIMIT_S),
+        Worker(lambda job: None, hands.store, options=options),
+        Worker(lambda job: ran.add(job.id), hands.store, layout=two, options=options),
+    ):
+        while not {"waits", "later", "odd", "held"} <= ran:
+            await asyncio.sleep(0.02)
+    for key in await fleets.census(hands.redis, two):
+        await hands.redis.delete(key)
