@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.async_api import Page, expect
 
 from tests.browser.street import Street, complaints, picture, shows
@@ -13,14 +14,49 @@ from waystation.core.operators.second_factor import STEP_S, code_at
 from waystation.waitingroom.options import RoomOptions
 
 
-async def _opened(street: Street, role: Role = Role.ADMIN) -> Page:
+async def _opened(street: Street, role: Role = Role.ADMIN, *, more: bool = True) -> Page:
     key = await street.house.app.operators.issue("operator", role)
     page = await street.visitor()
     await page.goto(f"{street.url}/operate/{QUEUE}")
     await page.fill("#key", key)
     await page.click("#login button")
     await page.wait_for_selector("#board:not([hidden])")
+    if more:
+        await page.click("#more > summary")
     return page
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+async def test_the_five_controls_of_a_sale_come_first(street: Street, width: int) -> None:
+    """Rate, seats, pause, message and end; the rest is a press away, and nothing is cut off."""
+    page = await _opened(street, more=False)
+    await page.set_viewport_size({"width": width, "height": 844})
+    for control in ("#pause", "#rate-exact", "#seats", "#message", "#close-name"):
+        await expect(page.locator(control)).to_be_visible()
+    for other in ("#drain", "#alarm-form", "#hook-form", "#looks", "#hours"):
+        await expect(page.locator(other)).to_be_hidden()
+    pause = await page.locator("#pause").bounding_box()
+    assert pause is not None
+    assert pause["y"] + pause["height"] <= 844
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert await page.title() == "Shop"
+    assert await complaints(page) == []
+    await picture(page, f"operator-{width}")
+
+
+async def test_what_others_did_is_on_the_page_and_a_wait_nobody_knows_is_no_time(
+    street: Street,
+) -> None:
+    await street.crowd(2)
+    page = await _opened(street, more=False)
+    await street.house.control.show_message({"en": "Back at noon"})
+    await expect(page.locator("#message-now")).to_have_text("Visitors read: Back at noon")
+    for unknown in ("#last-wait", "#empty"):
+        await expect(page.locator(unknown)).to_have_text("\N{EN DASH}")
+    await page.fill("#rate-exact", "")
+    await page.click("#rate-form button")
+    await expect(page.locator("#rate-exact:invalid")).to_have_count(1)
+    assert (await street.house.room.state()).version == 2
 
 
 async def test_an_operator_sees_the_room_and_steers_it(street: Street) -> None:
@@ -284,13 +320,20 @@ async def test_an_emergency_has_its_buttons_and_closing_is_meant(street: Street)
     await expect(page.locator("#state")).to_have_text("fail open")
     await page.fill("#close-name", "shup")
     await page.click("#close-form button")
-    await page.wait_for_selector("text=Type shop to close it.")
+    await page.wait_for_selector("text=Type shop to end it.")
     assert (await street.house.room.state()).options.status != "closed"
     await page.fill("#close-name", "shop")
     await page.click("#close-form button")
     await page.wait_for_selector("text=It is over.")
     state = await street.house.room.state()
     assert (state.options.status, state.options.max_active) == ("closed", 7)
+    await page.select_option("#end-how", "sold-out")
+    await page.fill("#end-text", "All gone")
+    await page.fill("#end-link", "https://shop.example/may")
+    await page.fill("#close-name", "shop")
+    await page.click("#close-form button")
+    await page.wait_for_selector("text=It is sold out.")
+    await expect(page.locator("#state")).to_have_text("sold out")
     assert await complaints(page) == []
 
 

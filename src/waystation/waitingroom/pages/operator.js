@@ -28,11 +28,14 @@
     at('waiting').textContent = number.format(inLine() + stats.prequeued);
     at('called').textContent = number.format(stats.called);
     at('active').textContent = `${number.format(stats.active)} / ${number.format(stats.max_active)}`;
-    const alarms = Object.values(stats.alarms).join('; ');
+    const alarms = [...(stats.served ? [] : ['nobody serves this room: no process lets people in']), ...Object.values(stats.alarms)].join('; ');
     if (at('alarms').textContent !== alarms) at('alarms').textContent = alarms;
     at('alarms').hidden = !alarms;
     at('last-wait').textContent = minutes(stats.wait_p50);
-    at('empty').textContent = emptyAt(stats.rate_per_minute, inLine() + stats.prequeued);
+    at('empty').textContent = emptyAt(inLine() + stats.prequeued);
+    const said = Object.values(stats.message).join(' · ');
+    at('message-now').textContent = said ? `Visitors read: ${said}` : '';
+    at('message-now').hidden = !said;
     at('pause').disabled = stats.serving_state === 'paused';
     at('resume').disabled = stats.serving_state === 'running';
     stats.waiting.forEach((count, lane) => { at(`lane${lane}`).textContent = number.format(count); });
@@ -42,10 +45,10 @@
     chart();
   };
 
-  const emptyAt = (rate, waiting) => {
+  // When the last comes in is known where the wait of the last is.
+  const emptyAt = (waiting) => {
     if (!waiting) return 'now';
-    if (!(rate > 0) || stats.serving_state !== 'running') return 'never';
-    return clock.format(new Date(Date.now() + waiting / rate * 60000));
+    return stats.wait_p50 === null ? '–' : clock.format(new Date(Date.now() + stats.wait_p50 * 1000));
   };
 
   // Per minute, over the last ten seconds, so that the line is neither a comb nor a memory.
@@ -264,14 +267,16 @@
   on('resume', 'click', () => act('People are called in again.', 'POST', `${base}/resume`));
   on('drain', 'click', () => act('Draining: nobody joins any more.', 'POST', `${base}/drain`));
   for (const [moved, other] of [['rate', 'rate-exact'], ['rate-exact', 'rate']]) at(moved).addEventListener('input', () => { touched = true; at(other).value = at(moved).value; preview(); });
-  on('rate-form', 'submit', async () => { await act('The rate is set.', 'POST', `${base}/rate`, { new_users_per_minute: Number(at('rate-exact').value), ramp_seconds: Number(at('ramp').value) }); touched = false; });
+  on('rate-form', 'submit', async () => { if (at('rate-exact').value === '') return; await act('The rate is set.', 'POST', `${base}/rate`, { new_users_per_minute: Number(at('rate-exact').value), ramp_seconds: Number(at('ramp').value) }); touched = false; });
   on('seats-form', 'submit', () => act('The seats are set.', 'PATCH', base, { max_active: Number(at('seats').value) }));
   on('queue-all-form', 'submit', () => act('Everybody waits.', 'POST', `${base}/queue-all`));
   on('fail-open-form', 'submit', () => act('Everybody who asks comes in, for now.', 'POST', `${base}/fail-open`, { minutes: Number(at('open-minutes').value) }));
   on('close-form', 'submit', () => {
     const typed = at('close-name').value.trim();
     at('close-name').value = '';
-    if (typed === queue) act('It is over.', 'POST', `${base}/close`); else at('trouble').textContent = `Type ${queue} to close it.`;
+    const how = at('end-how').value, text = at('end-text').value.trim();
+    if (typed === queue) act(how === 'close' ? 'It is over.' : 'It is sold out.', 'POST', `${base}/${how}`, { text: text ? { [at('message-lang').value]: text } : {}, link: at('end-link').value.trim() });
+    else at('trouble').textContent = `Type ${queue} to end it.`;
   });
   on('message-form', 'submit', () => act('All visitors see the message.', 'POST', `${base}/message`, { text: { [at('message-lang').value]: at('message').value }, level: at('message-warning').checked ? 'warning' : 'info' }));
   on('message-clear', 'click', () => { at('message').value = ''; act('The message is gone.', 'POST', `${base}/message`, { text: {} }); });

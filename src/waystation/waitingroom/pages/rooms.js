@@ -3,14 +3,15 @@
   let timer = 0;
 
   // What an operator should look at; nothing for a room that does what it is there for.
-  const attention = ({ serving_state: state, waiting, returned, active, called, max_active: seats, rate_per_minute: rate, alarms }) => {
+  const attention = ({ serving_state: state, waiting, returned, active, called, max_active: seats, rate_per_minute: rate, alarms, served }) => {
     const said = Object.values(alarms).join('; ');
     if (said) return said;
     const line = waiting.reduce((a, b) => a + b, 0) + returned;
     if (state === 'fail_open') return 'everybody is let in';
     if (!line) return '';
     if (state === 'paused') return 'paused while people wait';
-    if (state === 'closed') return 'closed while people wait';
+    if (state === 'closed' || state === 'sold_out') return 'over while people wait';
+    if (!served) return 'nobody serves it';
     if (state === 'running' && !(rate > 0)) return 'the rate is 0 while people wait';
     return state === 'running' && active + called >= seats ? 'all seats are taken' : '';
   };

@@ -3,6 +3,7 @@
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import Answer, Request
 from waystation.waitingroom.http.pages.headers import PAGE, page_headers
+from waystation.waitingroom.http.pages.waiting import title_of
 from waystation.waitingroom.pages.render import Markup, facts, fill, source
 from waystation.waitingroom.rooms import Rooms
 
@@ -23,11 +24,12 @@ class OperatorPages:
     @endpoint("GET /operate/{id}")
     async def operate(self, request: Request) -> Answer:
         """The operator's page of one room."""
-        room = await self._rooms.find(request.slots["id"])
+        room, state = await self._rooms.visit(request.slots["id"])
         way = f"/operate/{room.name}/sign-in"
-        return self._page("operator", way=way, room=room.name)
+        title = title_of(state, room.name)
+        return self._page("operator", way=way, room=room.name, title=title)
 
-    def _page(self, name: str, *, way: str, room: str = "") -> Answer:
+    def _page(self, name: str, *, way: str, room: str = "", title: str = "") -> Answer:
         css, script = source("operator.css"), source("operating.js") + source(f"{name}.js")
         hidden = "" if self._provider else "hidden"
         sign_in = fill(
@@ -37,6 +39,7 @@ class OperatorPages:
             f"{name}.html",
             {
                 "room": room,
+                "title": title,
                 "css": css,
                 "script": Markup(script),
                 "facts": facts({"queue": room}),
