@@ -8,7 +8,7 @@ import pytest
 from tests.waitingroom.hands import Hands
 from waystation.core.errors import InvalidOption, NotFound, WrongState
 from waystation.waitingroom.operating.lottery import verify
-from waystation.waitingroom.operating.schedule import Schedule, ScheduledEvent
+from waystation.waitingroom.operating.schedule import Schedule, ScheduledEvent, next_draw
 
 HOUR = 3_600_000
 
@@ -51,10 +51,14 @@ async def test_people_gather_and_are_drawn_at_each_event_anew(hands: Hands) -> N
     for round in range(2):
         gathers = hands.clock.now_ms() + 30_000
         event = _event(hands, 60_000, id=f"night-{round}", gathers_ms=gathers, by_lot=True)
-        await schedule.plan(event)
+        planned = await schedule.plan(event)
+        # Anybody may note it long before the first one can join.
+        assert len(planned.commitment) == 64
+        assert await next_draw(hands.room) == planned
         await _pass(hands, 31)
         assert (await hands.room.state()).phase == "prequeue"
         commitments.append(await hands.lottery.commitment() or "")
+        assert commitments[-1] == planned.commitment
         names = [f"{round}-{number}" for number in range(10)]
         await hands.join_all(*names)
         await _pass(hands, 30)
@@ -66,6 +70,8 @@ async def test_people_gather_and_are_drawn_at_each_event_anew(hands: Hands) -> N
             assert await hands.room.leave(hands.places[name], name) is True
         await _pass(hands, 3600)
     assert commitments[0] != commitments[1]
+    kept = await hands.hash(hands.keys.state)
+    assert not [name for name in kept if name.startswith("seed:")]
 
 
 async def test_many_processes_begin_an_event_once(hands: Hands) -> None:

@@ -119,3 +119,21 @@ async def test_what_an_event_names_counts_when_it_begins_whatever_it_was_when_pl
     await house.room.store.write(dict.fromkeys(event.changes, ""))
     await Schedule(house.room).keep()
     assert (await admin.get(ROOT)).json()["settings"] == wanted
+
+
+async def test_the_commitment_of_a_draw_is_public_when_the_event_is_planned(house: House) -> None:
+    admin, person = await house.operator(), house.visitor()
+    times = await _times(house, 600, 1200)
+    gathers = {"prequeue_start_time": times["event_start_time"], "shuffle_at_event_start": True}
+    planned = await admin.post(f"{ROOT}/events", {**times, **gathers})
+    commit = planned.json()["commit"]
+    assert (await person.ask("GET", "fairness")).json()["commit"] == commit
+    assert commit in (await person.get(f"/wait/{QUEUE}/draw")).text
+    # The seed itself is nowhere to be read.
+    [seed] = [
+        value
+        for name, value in (await house.room.store.hash(house.room.store.keys.state)).items()
+        if name.startswith("seed:")
+    ]
+    for asked in (f"{ROOT}/events", f"/api/v1/admin/queues/{QUEUE}", "/api/v1/admin/audit"):
+        assert seed not in (await admin.get(asked)).text

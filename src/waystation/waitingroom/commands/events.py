@@ -47,7 +47,7 @@ def plan(
     asked = {"admission_rate": rate, "max_active": seats}
     settings = {field: value for field, value in asked.items() if value is not None}
 
-    async def put(room: Room) -> Noted[str]:
+    async def put(room: Room) -> Noted[ScheduledEvent]:
         options = (await room.state()).options
         event = ScheduledEvent(
             id=new_id(secrets.SystemRandom()),
@@ -59,10 +59,13 @@ def plan(
             witness=witness,
             changes=named(options, settings),
         )
-        await Schedule(room).plan(event)
-        return Noted(result=event.id, after=msgspec.to_builtins(event))
+        event = await Schedule(room).plan(event)
+        return Noted(result=event, after=msgspec.to_builtins(event))
 
-    typer.echo(noted_in_the_room(context, id, "plan-event", put))
+    planned = noted_in_the_room(context, id, "plan-event", put)
+    typer.echo(planned.id)
+    if planned.commitment:
+        typer.echo(f"commitment {planned.commitment}", err=True)
 
 
 @app.command("list")
@@ -81,7 +84,7 @@ def list_events(context: typer.Context, id: Id, as_json: AsJson = False) -> None
         return
     for each in found:
         gathers = "" if each.gathers_ms is None else f", gathers from {rfc3339(each.gathers_ms)}"
-        lots = ", by lot" if each.by_lot else ""
+        lots = f", by lot (commitment {each.commitment})" if each.by_lot else ""
         on = ", on now" if each.id == current else ""
         when = f"{rfc3339(each.starts_ms)} to {rfc3339(each.ends_ms)}"
         typer.echo(f"{each.id}  {when}{gathers}{lots}{on}  {each.name}".rstrip())

@@ -203,6 +203,10 @@ class Lottery:
         found = await self._store.ask("HGET", self._store.keys.lottery, "commitment")
         return found.decode() if found else None
 
+    async def is_held(self) -> bool:
+        """Whether lots have been drawn, and the proof is there."""
+        return bool(await self._store.ask("HEXISTS", self._store.keys.lottery, "digest"))
+
     async def proof(self) -> Proof:
         """The data to verify the draw; WrongState until it is over."""
         raw: Sequence[bytes] = await self._store.ask("HGETALL", self._store.keys.lottery)

@@ -5,6 +5,7 @@ change itself. So whichever process looks next knows what has been done, and a c
 loses nothing.
 """
 
+import secrets
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ import msgspec
 from waystation.core import codec
 from waystation.core.errors import InvalidOption, NotFound, WrongState
 from waystation.waitingroom.operating.control import LATEST_MS
-from waystation.waitingroom.operating.lottery import Lottery, checked_witness
+from waystation.waitingroom.operating.lottery import Lottery, checked_witness, commit
 from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.state import RoomState
@@ -40,6 +41,8 @@ class ScheduledEvent(msgspec.Struct, frozen=True, kw_only=True):
     """Draw the order of the pre-queue by lot."""
     witness: str = ""
     """The digest of a second party's secret that the draw waits for; empty for none."""
+    commitment: str = ""
+    """The digest of the seed that the draw will be held with, known from the planning on."""
     changes: dict[str, str] = {}
     """Fields of `meta` that are different during the event."""
 
@@ -75,15 +78,24 @@ class Schedule:
             (codec.decode(each, ScheduledEvent) for each in raw), key=lambda e: e.begins_ms
         )
 
-    async def plan(self, event: ScheduledEvent) -> None:
-        """Add an event; it must not overlap another."""
+    async def plan(self, event: ScheduledEvent) -> ScheduledEvent:
+        """Add an event, which must not overlap another; with the commitment of its draw."""
         others = [each for each in await self.planned() if each.id != event.id]
         if len(others) >= MOST_EVENTS:
             raise InvalidOption(f"a room may have {MOST_EVENTS} events planned")
         for each in others:
             if event.begins_ms < each.ends_ms and each.begins_ms < event.ends_ms:
                 raise WrongState(f"at that time there is {each.name or each.id!r} already")
+        if event.by_lot:
+            event = msgspec.structs.replace(event, commitment=await self._commit(event.id))
         await self._ask("HSET", event.id, codec.encode(event))
+        return event
+
+    async def _commit(self, id: str) -> str:
+        """Choose the seed of an event's draw now, so that anybody may note what it is held by."""
+        state, field = self._room.store.keys.state, f"seed:{id}"
+        await self._room.store.ask("HSETNX", state, field, secrets.token_hex(32))
+        return commit((await self._room.store.ask("HGET", state, field)).decode())
 
     async def cancel(self, id: str) -> None:
         """Remove a planned event, or end one that is on; NotFound when there is none."""
@@ -94,6 +106,7 @@ class Schedule:
             await self._end(seen, id)
         elif not await self._ask("HDEL", id):
             raise NotFound(f"there is no event {id}")
+        await self._forget_seed(id)
 
     async def keep(self) -> None:
         """Begin due events and end those that are over, in one bounded step."""
@@ -112,6 +125,7 @@ class Schedule:
     async def _begin(self, seen: RoomState, event: ScheduledEvent) -> None:
         if event.ends_ms <= seen.now_ms:
             await self._ask("HDEL", event.id)
+            await self._forget_seed(event.id)
             return
         before = {name: seen.fields.get(name, "") for name in event.changes}
         await self._room.store.write(
@@ -134,7 +148,10 @@ class Schedule:
     async def _gather(self, event: ScheduledEvent) -> None:
         await scripts.forget_draw(await self._room.store.client(), self._room.store.keys)
         if event.by_lot:
-            await Lottery(self._room).announce(witness=event.witness)
+            await self._commit(event.id)
+            state, field = self._room.store.keys.state, f"seed:{event.id}"
+            seed = (await self._room.store.ask("HGET", state, field)).decode()
+            await Lottery(self._room).announce(seed, witness=event.witness)
         seen = await self._room.state()
         if seen.fields.get(STAGE):
             return
@@ -146,6 +163,16 @@ class Schedule:
         over = dict.fromkeys((CURRENT, STAGE, BEFORE, "starts_us", "ends_us", "commitment"), "")
         await self._room.store.write({**before, **over}, version=seen.version)
         await self._ask("HDEL", id)
+        await self._forget_seed(id)
+
+    async def _forget_seed(self, id: str) -> None:
+        await self._room.store.ask("HDEL", self._room.store.keys.state, f"seed:{id}")
 
     async def _ask(self, verb: str, *parts: Any) -> Any:
         return await self._room.store.ask(verb, self._room.store.keys.schedule, *parts)
+
+
+async def next_draw(room: Room) -> ScheduledEvent | None:
+    """The next planned event that draws lots, whose commitment is public; None for none."""
+    planned = await Schedule(room).planned()
+    return next((each for each in planned if each.by_lot and each.commitment), None)

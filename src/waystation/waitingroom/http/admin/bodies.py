@@ -109,6 +109,8 @@ class PlannedEvent(msgspec.Struct, kw_only=True):
     prequeue_start_time: str | None
     shuffle_at_event_start: bool
     witness: str
+    commit: str | None
+    """The digest of the seed that its draw is held with; publish it."""
     settings: dict[str, Any]
 
 

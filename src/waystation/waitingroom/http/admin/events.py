@@ -57,7 +57,7 @@ class EventAdmin:
             changes=named(state.options, asked.settings),
         )
         schedule = Schedule(room)
-        await schedule.plan(event)
+        event = await schedule.plan(event)
         await schedule.keep()
         after = msgspec.to_builtins(event)
         await self._context.note(who, "plan-event", room, before=None, after=after)
@@ -105,6 +105,7 @@ def _planned(event: ScheduledEvent, state: RoomState) -> bodies.PlannedEvent:
         prequeue_start_time=None if event.gathers_ms is None else rfc3339(event.gathers_ms),
         shuffle_at_event_start=event.by_lot,
         witness=event.witness,
+        commit=event.commitment or None,
         settings=settings,
     )
 

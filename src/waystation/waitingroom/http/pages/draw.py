@@ -9,6 +9,7 @@ from waystation.waitingroom.http.pages.headers import PAGE, page_headers
 from waystation.waitingroom.http.pages.waiting import logo, style, title_of
 from waystation.waitingroom.http.theme_store import ThemeStore
 from waystation.waitingroom.operating.lottery import Lottery
+from waystation.waitingroom.operating.schedule import next_draw
 from waystation.waitingroom.pages import words as dictionary
 from waystation.waitingroom.pages.render import Markup, facts, fill, source
 from waystation.waitingroom.rooms import Rooms
@@ -29,13 +30,15 @@ class DrawPage:
         """The page that draws the lots again, in the visitor's browser."""
         room, state = await self._rooms.visit(request.slots["id"])
         lottery = Lottery(room)
-        commitment = await lottery.commitment()
+        commitment, witness = await lottery.commitment(), await lottery.witness()
+        over = state.phase == "open" and await lottery.is_held()
+        if commitment is None and (planned := await next_draw(room)):
+            commitment, witness = planned.commitment, planned.witness
         if commitment is None:
             raise Problem(404, Code.NOT_FOUND, "there is no draw in this room")
         published = {"commit": commitment}
-        if witness := await lottery.witness():
+        if witness:
             published["witness"] = witness
-        over = state.phase == "open"
         if over:
             proof = await lottery.proof()
             published |= {shown: str(getattr(proof, name)) for name, shown in _NAMES.items()}

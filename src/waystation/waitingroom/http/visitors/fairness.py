@@ -5,6 +5,7 @@ from waystation.core.http.exchange import Answer, Request, answer
 from waystation.core.http.queries import whole
 from waystation.waitingroom.http import bodies
 from waystation.waitingroom.operating.lottery import Lottery
+from waystation.waitingroom.operating.schedule import next_draw
 from waystation.waitingroom.rooms import Rooms
 
 LAST = 999_999_999
@@ -25,9 +26,16 @@ class Fairness:
         lottery = Lottery(room)
         commitment = await lottery.commitment()
         if commitment is None:
-            return answer(bodies.FairnessBody(method=state.options.queueing_method.value))
+            planned = await next_draw(room)
+            return answer(
+                bodies.FairnessBody(
+                    method="lottery" if planned else state.options.queueing_method.value,
+                    commit=planned.commitment if planned else None,
+                    witness=(planned.witness or None) if planned else None,
+                )
+            )
         witness = await lottery.witness() or None
-        if state.phase != "open":
+        if state.phase != "open" or not await lottery.is_held():
             body = bodies.FairnessBody(method="lottery", commit=commitment, witness=witness)
             if closed := await lottery.entrants():
                 body.entrants, body.n = closed
