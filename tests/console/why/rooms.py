@@ -19,6 +19,8 @@ __all__ = ["SITUATIONS"]
 async def _room(scene: Scene, **options: Any) -> Room:
     room = Room("sale", scene.store)
     await room.open(RoomOptions(newcomers_per_minute=0, **options))
+    # As a process does that serves it.
+    await Admission(room).admit()
     return room
 
 
@@ -36,6 +38,24 @@ async def visitor_in_line(scene: Scene) -> Expected:
     place = await _joins(room, "ben")
     says = "waits behind 1 other, about .*; the room admits 2 a second"
     return Expected(place.id, Cause.BEHIND, says)
+
+
+@situation
+async def visitor_of_a_room_that_nobody_serves(scene: Scene) -> Expected:
+    room = await _room(scene)
+    place = await _joins(room, "ada")
+    await scene.store.redis.hdel(room.store.keys.state, "flow_us")
+    says = "waits because the room is served by no process; .*; the place is kept"
+    return Expected(place.id, Cause.NOBODY, says)
+
+
+@situation
+async def room_that_nobody_serves_any_more(scene: Scene) -> Expected:
+    room = await _room(scene)
+    await _joins(room, "ada")
+    long_ago = (await room.state()).now_ms * 1000 - 60_000_000
+    await scene.store.redis.hset(room.store.keys.state, "flow_us", str(long_ago))
+    return Expected("sale", Cause.NOBODY, "is served by no process since .*room serve")
 
 
 @situation

@@ -116,6 +116,10 @@ async def _stopped(store: Store, room: Room, state: RoomState) -> Found | None:
     if state.phase != "open":
         when = f"opens at {at(state.starts_ms)}" if state.starts_ms else "has not opened yet"
         return Found(cause=Cause.CLOSED, text=when, until_ms=state.starts_ms)
+    if not state.served:
+        since = f" since {at(state.served_ms)}" if state.served_ms else ""
+        text = f"is served by no process{since}; `waystation room serve` lets people in"
+        return Found(cause=Cause.NOBODY, text=text, evidence={"served_ms": state.served_ms})
     return None
 
 
