@@ -8,7 +8,7 @@ import msgspec
 
 from waystation.core import codec
 from waystation.core.clock import Clock
-from waystation.core.errors import InvalidOption, NotFound
+from waystation.core.errors import InvalidOption, NotFound, StoreBusy
 from waystation.core.http.cookies import digest_of, require_own_site
 from waystation.core.http.exchange import Request
 from waystation.core.http.pace import Pace
@@ -17,6 +17,9 @@ from waystation.core.operators.keys import OperatorKeys
 from waystation.core.operators.roles import Grant, Role
 from waystation.core.operators.second_factor import Enrolled, SecondFactors
 from waystation.core.store.connection import Store
+from waystation.core.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
 
 AUDIT_CAP = 10_000
 SIGNED_IN_S = 12 * 3600
@@ -85,8 +88,10 @@ class Operators:
 
     async def withdraw(self, name: str) -> int:
         """Let the keys of this name count no longer; how many there were."""
+        gone = await self._forget([at for at, who in await self._kept() if who.name == name])
+        # The factor last: a key that is left over must not count without its code.
         await self.factors.remove(name)
-        return await self._forget([at for at, who in await self._kept() if who.name == name])
+        return gone
 
     async def enrol(self, name: str) -> Enrolled:
         """Ask whoever signs in under this name for a code as well, from now on."""
@@ -228,29 +233,25 @@ class Operators:
     async def note(
         self, who: Operator, action: str, queue: str, *, before: Any, after: Any
     ) -> None:
-        """Write down who changed what."""
-        await self._store.ask(
-            "XADD",
-            self._keys.audit,
-            "MAXLEN",
-            "~",
-            AUDIT_CAP,
-            "*",
-            "who",
-            who.name,
-            "role",
-            who.role.value,
-            "action",
-            action,
-            "queue",
-            queue,
-            "before",
-            codec.encode(before),
-            "after",
-            codec.encode(after),
-            "at",
-            self._clock.now_ms(),
-        )
+        """Write down who changed what; where the store is full, in the log.
+
+        What was done is done by then, and an operator who makes room must not be told otherwise.
+        """
+        fields: dict[str, Any] = {
+            "who": who.name,
+            "role": who.role.value,
+            "action": action,
+            "queue": queue,
+            "before": codec.encode(before),
+            "after": codec.encode(after),
+            "at": self._clock.now_ms(),
+        }
+        pairs = [part for pair in fields.items() for part in pair]
+        try:
+            await self._store.ask("XADD", self._keys.audit, "MAXLEN", "~", AUDIT_CAP, "*", *pairs)
+        except StoreBusy as error:
+            about = {"operator": who.name, "action": action, "queue": queue}
+            _log.error("audit_not_written", error, **about)
 
     async def audit(self, count: int) -> list[dict[str, str]]:
         """What was done, the latest first."""

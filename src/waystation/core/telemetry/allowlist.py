@@ -33,6 +33,8 @@ KEYS = {
     "script": "the script that ran",
     "webhook": "the id of the webhook",
     "tool": "the tool that an assistant called",
+    "operator": "the name of an operator",
+    "action": "what an operator did",
     "state": "the state something is in now",
     "signal": "the signal that came",
     "server": "the store's address, or its kind and version",
