@@ -2,9 +2,10 @@
 
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -33,13 +34,16 @@ from waystation.pipeline.refresh import gold_tables
 from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.refresh.quality import last_checks
 from waystation.pipeline.refresh.snapshot import Snapshot, take_snapshot
+from waystation.pipeline.sources.offsets import Offset
 from waystation.pipeline.sources.store import Store, url_of, url_option
+from waystation.pipeline.sources.stream_ends import end_of
 from waystation.pipeline.sources.streams import EventOptions, Streams
 from waystation.pipeline.spark.errors import translated
 from waystation.pipeline.storage import changes
 from waystation.pipeline.storage.opened import kept_open
 from waystation.pipeline.tables import EVENTS
 
+NOTHING_READ: Mapping[str, Offset] = MappingProxyType({})
 STREAM_LIMIT = 100_000
 """Most entries of a stream while it is followed: about 9 MB."""
 
@@ -116,6 +120,12 @@ def follow(
         while not stop.is_set() and reading.is_running():
             began = time.monotonic()
             with lineage.round() as told:
+                # By the clock: a queue may be quiet for days, or have been created since.
+                raise_stream_limits(
+                    options.events,
+                    keeps_payloads=options.payloads.keep,
+                    reached=commits.offsets_in(history.root),
+                )
                 snapshot = _snapshot(history, options, progress)
                 told.reads(snapshot.ends)
                 _wait_for(snapshot, history, reading, stop, progress)
@@ -182,22 +192,31 @@ def _with_spark(history: History, options: RunOptions, *, every: str | None = No
 
 
 def raise_stream_limits(
-    events: EventOptions, limit: int = STREAM_LIMIT, *, keeps_payloads: bool = True
+    events: EventOptions,
+    limit: int = STREAM_LIMIT,
+    *,
+    keeps_payloads: bool = True,
+    reached: Mapping[str, Offset] = NOTHING_READ,
 ) -> int:
     """Let the streams grow longer before they are trimmed; returns how many were too short.
 
     A driver that restarts takes half a minute, and the events of that time must still be there.
+    Where payloads are kept, the queues are marked as followed, up to the offsets reached.
     """
     with faults.translated():
-        return _raise_limits(Streams(events), events, limit, keeps_payloads)
+        return _raise_limits(Streams(events), events, limit, reached if keeps_payloads else None)
 
 
-def _raise_limits(streams: Streams, events: EventOptions, limit: int, keeps_payloads: bool) -> int:
+def _raise_limits(
+    streams: Streams, events: EventOptions, limit: int, marked: Mapping[str, Offset] | None
+) -> int:
     short = 0
     for stream in streams.now():
         facts, place = product_named(stream.line), events.place_of(stream.line, stream.queue)
-        if keeps_payloads and stream.line == Line.BULLMQ.value:
-            mark_followed(streams.store.at(stream.key), *place)
+        if marked is not None and stream.line == Line.BULLMQ.value:
+            read_to = marked.get(stream.key)
+            reached_ms = None if read_to is None else read_to.order[0]
+            mark_followed(streams.store.at(stream.key), *place, reached_ms=reached_ms)
         if facts.stream_limit is None:
             continue
         key, field = facts.stream_limit(*place)
@@ -259,19 +278,26 @@ def _wait_for(
     stop: threading.Event,
     progress: Progress,
 ) -> None:
-    """Wait until bronze holds all events that the streams had at the snapshot."""
+    """Wait until bronze holds all events that the streams had at the snapshot, and still have."""
     progress.begin("reading events")
     while reading.is_running() and not stop.is_set():
         here = commits.offsets_in(history.root)
-        behind = [
-            stream
+        behind = {
+            stream: end
             for stream, end in snapshot.ends.items()
             if stream not in here or here[stream].order < end.order
-        ]
-        if not behind:
+        }
+        if not any(_may_come(snapshot, stream, end) for stream, end in behind.items()):
             return
         progress.reach(reading.events)
         stop.wait(0.5)
+
+
+def _may_come(snapshot: Snapshot, stream: str, end: Offset) -> bool:
+    """Whether a stream still reaches an offset; one that was deleted may never do so again."""
+    with faults.translated():
+        now = end_of(snapshot.store.at(stream), stream)
+    return now is not None and now.order >= end.order
 
 
 def _source_options(history: History, events: EventOptions) -> dict[str, str]:

@@ -16,6 +16,7 @@ from waystation.pipeline.ask.engine import Engine
 from waystation.pipeline.ask.selection import Selection, jobs_sql, prepare
 from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.compaction import compact
+from waystation.pipeline.payloads.paths import JsonPath
 from waystation.pipeline.tables import PAYLOADS
 
 Test: TypeAlias = Callable[[dict[str, Any]], Any]
@@ -50,6 +51,35 @@ def test_random_questions_have_the_answers_of_a_full_search(
     root: str, jobs: list[dict[str, Any]]
 ) -> None:
     check_questions(root, jobs, QUESTIONS, random.Random(23))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "$.order.id",
+        "order.id",
+        '$["order"]["id"]',
+        "$.order.*",
+        "$.order.lines[0].sku",
+        "$.order.lines[*].sku",
+        "$..id",
+        "$..sku",
+        "$.order..sku",
+        "$.nothing",
+    ],
+)
+def test_a_path_of_a_question_leads_where_that_of_a_rule_leads(
+    root: str, jobs: list[dict[str, Any]], path: str
+) -> None:
+    for value in ("7", "a"):
+        wanted = {
+            each["subject"]
+            for each in jobs
+            if not each["gone"]
+            and value in [str(there) for there in JsonPath.parse(path).values(each["data"])]
+        }
+        rows = found(root, Selection(paths={path: value}))
+        assert {row["subject"] for row in rows} == wanted
 
 
 def test_they_have_the_same_answers_when_files_are_compacted(

@@ -1,14 +1,14 @@
 """Selections of jobs in the history: by id, field, name, error, state, time and data."""
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.ask.active_files import Wanted
 from waystation.pipeline.ask.engine import Engine, literal, quoted
-from waystation.pipeline.payloads.paths import JsonPath
+from waystation.pipeline.payloads.paths import ANYWHERE, EVERY, JsonPath
 from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.tables import FIELD_VALUES, ITEMS, PAYLOADS
 
@@ -291,10 +291,39 @@ def _item_conditions(wanted: Selection) -> list[str]:
 
 
 def _path_conditions(wanted: Selection) -> list[str]:
-    # What is no JSON has no values.
-    return [
-        f"try(data ->> {quoted(path)}) = {quoted(value)}" for path, value in wanted.paths.items()
-    ]
+    return [_has_value(JsonPath.parse(path), value) for path, value in wanted.paths.items()]
+
+
+def _has_value(path: JsonPath, value: str) -> str:
+    """Condition: the data has a value at a path, as rules and declared fields read it."""
+    is_plain = EVERY not in path.steps and ANYWHERE not in path.steps
+    ways: list[str] = []
+    for written in _in_words_of_the_engine(path.steps):
+        # What is no JSON has no values.
+        found = f"try(json_extract_string(data, {quoted(written)}))"
+        wanted = quoted(value)
+        ways.append(f"{found} = {wanted}" if is_plain else f"list_contains({found}, {wanted})")
+    return f"({' or '.join(ways)})"
+
+
+def _in_words_of_the_engine(steps: Sequence[str | int], before: str = "$") -> Iterator[str]:
+    """The ways to write a path there: all values of an object and of an array are two."""
+    if not steps:
+        yield before
+        return
+    step, rest = steps[0], steps[1:]
+    if isinstance(step, int):
+        yield from _in_words_of_the_engine(rest, f"{before}[{step}]")
+    elif step == EVERY:
+        for each in (".*", "[*]"):
+            yield from _in_words_of_the_engine(rest, before.removesuffix(".") + each)
+    elif step == ANYWHERE:
+        yield from _in_words_of_the_engine(rest, f"{before}..")
+    elif '"' in step:
+        raise InvalidInput(f"wanted a name without quotes in a path, got {step!r}")
+    else:
+        dot = "" if before.endswith("..") else "."
+        yield from _in_words_of_the_engine(rest, f'{before}{dot}"{step}"')
 
 
 def _shared_conditions(wanted: Selection) -> list[str]:

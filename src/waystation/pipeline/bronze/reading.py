@@ -14,10 +14,12 @@ from waystation.pipeline.bronze.job_hashes import HashReader
 from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.payloads.rules import Rules
 from waystation.pipeline.sources import redis_streams
-from waystation.pipeline.sources.columns import SCHEMA
+from waystation.pipeline.sources.columns import SCHEMA, RawEntry
 from waystation.pipeline.sources.offsets import EventStream, StreamRange
 from waystation.pipeline.sources.store import Store
 from waystation.pipeline.sources.streams import EventOptions
+from waystation.pipeline.storage import delta
+from waystation.pipeline.storage.arrow import pc
 from waystation.pipeline.storage.parts import Part, PartWriter
 from waystation.pipeline.tables import EVENTS, FIELD_VALUES, PAYLOADS, Table
 
@@ -52,8 +54,14 @@ def read_ranges(
         for span in ranges:
             client = store.at(span.stream.key)
             capture = _capture(client, span.stream, options, payloads)
+            known = _known_ids(root, span) if span.went_back else frozenset[str]()
+
+            def new(page: list[RawEntry], capture: Any = capture, known: Any = known) -> Any:
+                unknown = [each for each in page if each[0].decode() not in known]
+                return capture.entries(unknown if known else page)
+
             batches = redis_streams.rows_of(
-                client, span, page=options.page, accounts=True, change=capture.entries
+                client, span, page=options.page, accounts=True, change=new
             )
             for batch in _read(batches):
                 if batch.column("_range").null_count:
@@ -66,6 +74,13 @@ def read_ranges(
             _write(capture, jobs, values)
     written = zip(WRITTEN, (events, jobs, values), strict=True)
     return Reading({table: writer.parts for table, writer in written}, reports, count)
+
+
+def _known_ids(root: str, span: StreamRange) -> frozenset[str]:
+    """Ids of a stream's stored entries: a replica that took over late has some of them, too."""
+    is_mine = pc.field("stream") == span.stream.key
+    found = delta.read_arrow(root, EVENTS, ("entry_id",), is_mine, by=("stream",))
+    return frozenset(found["entry_id"].to_pylist())
 
 
 def _capture(

@@ -86,7 +86,7 @@ def instant(text: str, now: dt.datetime) -> dt.datetime | None:
     except ValueError:
         try:
             return now - dt.timedelta(seconds=parse_duration(text))
-        except InvalidOption:
+        except (InvalidOption, OverflowError):
             raise InvalidInput(
                 f"wanted an instant such as 2026-03-01T14:00 or a duration such as 24h or 7d, "
                 f"got {text!r}"

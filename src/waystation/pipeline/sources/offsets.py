@@ -52,6 +52,11 @@ class StreamRange(NamedTuple):
     """Entries that a piece of a range may have: nobody has counted them."""
 
     @property
+    def went_back(self) -> bool:
+        """Whether it ends before it begins: the stream was deleted and began again."""
+        return self.until.order < self.after.order
+
+    @property
     def size(self) -> int:
         """Entries added in the range; 1 where the server does not count them."""
         if self.guess is not None:

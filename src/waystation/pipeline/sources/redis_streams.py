@@ -13,7 +13,7 @@ from waystation.pipeline.sources.columns import (
     entry_range_row,
     range_row,
 )
-from waystation.pipeline.sources.offsets import EventStream, Offset, StreamRange
+from waystation.pipeline.sources.offsets import BEGINNING, EventStream, Offset, StreamRange
 from waystation.pipeline.sources.scripts import StreamKey, reach
 from waystation.pipeline.sources.store import own_connection
 from waystation.pipeline.storage.arrow import Batch
@@ -69,6 +69,8 @@ def rows_of(
     read, first = 0, None
     for found in _batches(_pages(client, span, page)):
         entries = change(found)
+        if not entries:
+            continue
         first = first or entries[0][0].decode()
         read += len(entries)
         yield form.batch(span.stream, entries)
@@ -108,10 +110,12 @@ def _batches(pages: Iterator[list[RawEntry]]) -> Iterator[list[RawEntry]]:
 
 
 def _pages(client: Redis, span: StreamRange, most: int) -> Iterator[list[RawEntry]]:
-    if span.until.order <= span.after.order:
+    if span.until.order == span.after.order:
         return
     stream, until = span.stream.key, span.until.id
-    after, count = span.after.id.encode(), min(FIRST_PAGE, most)
+    # A stream that went back is another one, or has lost its end: whatever it holds is looked at.
+    first = BEGINNING if span.went_back else span.after.id
+    after, count = first.encode(), min(FIRST_PAGE, most)
     with own_connection(client) as connection, faults.translated():
         connection.send_command("XRANGE", stream, b"(" + after, until, "COUNT", count)
         while page := cast(list[RawEntry], connection.read_response()):

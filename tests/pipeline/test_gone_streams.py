@@ -1,0 +1,113 @@
+"""Streams that are deleted, recreated, shortened or quiet while they are followed."""
+
+import threading
+from typing import Any, cast
+
+import pytest
+from redis import Redis
+
+from tests.support.patience import LIMIT_S
+from waystation.pipeline import runner
+from waystation.pipeline.bronze.intake import Intake
+from waystation.pipeline.history import History
+from waystation.pipeline.progress import NoProgress
+from waystation.pipeline.refresh.snapshot import take_snapshot
+from waystation.pipeline.runner import STREAM_LIMIT, RunOptions, RunResult, follow
+from waystation.pipeline.sources.streams import EventOptions
+from waystation.pipeline.storage import delta
+from waystation.pipeline.tables import EVENTS
+
+STREAM = "bull:mail:events"
+
+
+def no_spark() -> Any:
+    raise AssertionError("so few rows need no Spark")
+
+
+def tell(store: Redis, *ids: str) -> None:
+    for each in ids:
+        store.xadd(STREAM, {"event": "waiting", "jobId": "1"}, id=each)
+
+
+def stored(root: str) -> list[str]:
+    return sorted(delta.read_arrow(root, EVENTS, ("entry_id",))["entry_id"].to_pylist())
+
+
+def test_whatever_is_in_a_stream_that_went_back_is_stored_once(
+    store: Redis, redis_url: str, root: str
+) -> None:
+    intake = Intake(root, EventOptions(url=redis_url))
+    tell(store, "1000-0", "2000-0", "3000-0")
+    intake.store()
+    # Another stream of that name, by a clock that is behind.
+    store.delete(STREAM)
+    tell(store, "500-0", "600-0")
+    intake.store()
+    assert stored(root) == ["1000-0", "2000-0", "3000-0", "500-0", "600-0"]
+    tell(store, "700-0")
+    intake.store()
+    assert stored(root)[-1] == "700-0"
+    # A replica that had not heard of the end.
+    store.delete(STREAM)
+    tell(store, "500-0", "650-0")
+    intake.store()
+    assert stored(root) == ["1000-0", "2000-0", "3000-0", "500-0", "600-0", "650-0", "700-0"]
+
+
+class Idle:
+    """A reading that finds nothing."""
+
+    events = 0
+
+    def is_running(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("how", ["deleted", "recreated", "renamed", "flushed"])
+def test_a_stream_that_is_gone_is_not_waited_for(
+    store: Redis, redis_url: str, root: str, how: str
+) -> None:
+    tell(store, "1000-0", "2000-0")
+    snapshot = take_snapshot(EventOptions(url=redis_url))
+    match how:
+        case "flushed":
+            store.flushdb()
+        case "renamed":
+            store.rename(STREAM, "elsewhere")
+        case _:
+            store.delete(STREAM)
+    if how == "recreated":
+        tell(store, "5-0")
+    stop = threading.Event()
+    given: Any = (snapshot, History(no_spark, root), Idle(), stop, NoProgress())
+    waiting = threading.Thread(target=runner._wait_for, args=given)  # pyright: ignore[reportPrivateUsage]
+    waiting.start()
+    waiting.join(LIMIT_S)
+    is_waiting = waiting.is_alive()
+    stop.set()
+    waiting.join()
+    assert not is_waiting
+
+
+def test_marks_and_limits_are_renewed_by_the_clock(store: Redis, redis_url: str, root: str) -> None:
+    """Of a queue in which nothing happens, and of one that is new."""
+    tell(store, "1000-0")
+    rounds, stop = list[bytes](), threading.Event()
+
+    def look(_: RunResult) -> None:
+        rounds.append(cast(bytes, store.hget("bull:mail:meta", "history")))
+        if len(rounds) == 1:
+            # The mark has run out meanwhile.
+            store.hset("bull:mail:meta", "history", "0:1")
+            store.xadd("bull:late:events", {"event": "waiting", "jobId": "1"})
+        elif len(rounds) == 3:
+            stop.set()
+
+    options = RunOptions(
+        events=EventOptions(url=redis_url), batch_every=0.05, refresh_every=0, write_back=False
+    )
+    follow(History(no_spark, root), options, stop, on_round=look)
+    reached, until = rounds[-1].split(b":")
+    assert int(reached) == 1000
+    assert int(until) > 10**12
+    assert int(cast(Any, store.hget("bull:late:meta", "opts.maxLenEvents"))) == STREAM_LIMIT
