@@ -16,13 +16,13 @@ from waystation.bullmq.job import Job, steps_of
 from waystation.bullmq.limits import Limit
 from waystation.bullmq.options import Retention
 from waystation.bullmq.payloads.options import PayloadOptions
-from waystation.bullmq.payloads.sealing import Sealing
+from waystation.bullmq.payloads.sealing import KeyMissing, Sealing
 from waystation.bullmq.redis.client import QueueClient
 from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.scheduling.schedule import RepeatStrategy
 from waystation.bullmq.source.claims import BullSource
 from waystation.bullmq.source.options import BackoffStrategy
-from waystation.bullmq.source.preparing import prepare
+from waystation.bullmq.source.preparing import keep_for_another, prepare
 from waystation.bullmq.worker import WorkerKeywords, claim_options, merged_options
 from waystation.core import identity
 from waystation.core.durations import Duration, milliseconds, seconds
@@ -117,7 +117,10 @@ class ManualWorker(QueueClient):
             if (reason := known(job, FAILING)) is not None:
                 await self._leave_to_undo(job)
                 raise Unrecoverable(reason.decode("utf-8", "replace"))
-        except JobDelayed:
+        except (JobDelayed, KeyMissing) as error:
+            if isinstance(error, KeyMissing):
+                with contextlib.suppress(JobDelayed):
+                    await keep_for_another(job, error)
             self._held.pop(job.id, None)
             return False
         except Exception as error:

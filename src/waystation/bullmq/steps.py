@@ -46,7 +46,6 @@ from waystation.core.errors import (
     WaystationError,
     WrongState,
 )
-from waystation.core.failure import message_of
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store.reconnect import reconnecting, waiting
 from waystation.core.store.script import Client
@@ -437,7 +436,7 @@ def as_wanted(what: str, value: Any, kind: Any) -> Any:
     try:
         return typed.converted(value, kind)
     except (msgspec.ValidationError, TypeError, ValueError) as error:
-        raise UnreadableData(f"{what} does not fit {kind!r}: {message_of(error)}") from None
+        raise UnreadableData(f"{what} does not fit {kind!r}: {typed.why_not(error)}") from None
 
 
 def as_promised(function: Callable[..., Any], plain: Any) -> Any:

@@ -1,6 +1,6 @@
 """Worker: runs a handler over the jobs of one queue."""
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack, cast, overload
 
 import msgspec
@@ -11,7 +11,7 @@ from waystation.bullmq.job import Job
 from waystation.bullmq.limits import Limit
 from waystation.bullmq.options import Retention, check_retention
 from waystation.bullmq.payloads.options import PayloadOptions
-from waystation.bullmq.payloads.sealing import Sealing
+from waystation.bullmq.payloads.sealing import KeyMissing, Sealing
 from waystation.bullmq.redis.client import QueueClient
 from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.scheduling import schedulers
@@ -19,7 +19,7 @@ from waystation.bullmq.scheduling.schedule import RepeatStrategy
 from waystation.bullmq.source.callbacks import Callbacks, WorkerEvent, WorkerSignal
 from waystation.bullmq.source.claims import BullSource
 from waystation.bullmq.source.options import BackoffStrategy, ClaimOptions, RetryPredicate
-from waystation.bullmq.source.preparing import UNDO_S, prepare, undo
+from waystation.bullmq.source.preparing import UNDO_S, keep_for_another, prepare, undo
 from waystation.bullmq.terms import within
 from waystation.core import identity
 from waystation.core.codec import PAYLOAD_LIMIT
@@ -365,8 +365,11 @@ class _Prepared(Handler[Job]):
         return await (attempt if limit is None else within(limit, attempt))
 
     async def _opened(self, job: Job) -> Any:
-        await self._sealing.open_data(job)
-        return await self._sealing.result(self._queue, job, await self._attempt(job))
+        try:
+            await self._sealing.open_data(job)
+            return await self._sealing.result(self._queue, job, await self._attempt(job))
+        except KeyMissing as error:
+            await keep_for_another(job, error)
 
     def _attempt(self, job: Job) -> Coroutine[Any, Any, Any]:
         return self._traced(job) if self._traces.enabled else self._handler.run(job)
@@ -382,7 +385,7 @@ class _Prepared(Handler[Job]):
             if self._counts_starts or not is_plain(job):
                 try:
                     await prepare(job, self._options)
-                    await self._sealing.open_data(job)
+                    await self._open(job)
                     if (reason := known(job, FAILING)) is not None:
                         # Alone, because no other job is to be stopped where this one was.
                         await undo(job, self._handler.run([job]), reason, self._undo_s)
@@ -390,17 +393,24 @@ class _Prepared(Handler[Job]):
                     outcomes[job.id] = error
         runnable = [job for job in jobs if job.id not in outcomes]
         if runnable:
-            results: Any = await self._sealed(runnable, await self._handler.run(runnable))
-            if len(runnable) == len(jobs) or not isinstance(results, list):
+            results: Any = await self._handler.run(runnable)
+            if not isinstance(results, Sequence) or isinstance(results, str | bytes):
                 return results
-            each = cast(list[Any], results)
+            each = await self._sealed(runnable, list(cast(Sequence[Any], results)))
+            if len(runnable) == len(jobs):
+                return each
             outcomes |= dict(zip((job.id for job in runnable), each, strict=False))
         return [outcomes[job.id] for job in jobs if job.id in outcomes]
 
-    async def _sealed(self, jobs: list[Job], results: Any) -> Any:
-        if not self._sealing.seals or not isinstance(results, list):
-            return results
-        sealed = list(cast(list[Any], results))
+    async def _open(self, job: Job) -> None:
+        try:
+            await self._sealing.open_data(job)
+        except KeyMissing as error:
+            await keep_for_another(job, error)
+
+    async def _sealed(self, jobs: list[Job], sealed: list[Any]) -> list[Any]:
+        if not self._sealing.seals:
+            return sealed
         for place, (job, result) in enumerate(zip(jobs, sealed, strict=False)):
             if not isinstance(result, BaseException):
                 try:

@@ -19,8 +19,8 @@ class KeyRing:
     """Encrypts with AES-GCM, and knows by name which key a value was encrypted with.
 
     Written as `name=base64` of 16, 24 or 32 bytes, separated by commas. The first key encrypts;
-    the others still decrypt, so a new key is put in front and an old one taken away when nothing
-    is left that needs it.
+    the others still decrypt. A new key is added behind the others first, put in front when every
+    process knows it, and an old one taken away when nothing is left that needs it.
     """
 
     def __init__(self, text: str | None) -> None:
@@ -28,6 +28,9 @@ class KeyRing:
 
     def __bool__(self) -> bool:
         return bool(self._keys)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._keys
 
     def __repr__(self) -> str:
         return f"KeyRing({', '.join(self._keys)})"
@@ -42,6 +45,13 @@ class KeyRing:
     def digest(self, raw: bytes) -> str:
         """A keyed hash, which whoever has no key cannot find by trying values."""
         return hmac.new(self._keys[self.first], raw, hashlib.sha256).hexdigest()
+
+    def steady_digest(self, raw: bytes) -> str:
+        """As `digest`, and the same while keys are put in front or change places.
+
+        It is made with the key whose name comes first in the alphabet.
+        """
+        return hmac.new(self._keys[min(self._keys)], raw, hashlib.sha256).hexdigest()
 
     def encrypt(self, raw: bytes) -> bytes:
         """Encrypt with the first key."""

@@ -5,12 +5,16 @@ decimals, UUIDs, enums, sets and bytes, wherever a type tells what they were.
 """
 
 import inspect
+import re
 from typing import Any, TypeVar, cast
 
 import msgspec
 
+from waystation.core.failure import message_of
+
 T = TypeVar("T")
 
+_ENUM = re.compile(r"Invalid enum value .*?(?= - at |$)", re.DOTALL)
 _PLAIN = (str, int, float, bytes, dict, list, tuple, set, frozenset)
 
 
@@ -24,10 +28,27 @@ def encode_hook(value: Any) -> Any:
 def decode_hook(kind: Any, value: Any) -> Any:
     """Read a model of pydantic."""
     if validate := getattr(kind, "model_validate", None):
-        return validate(value)
+        try:
+            return validate(value)
+        except ValueError as error:
+            raise ValueError(_without_values(kind, error)) from None
     if isinstance(value, kind):
         return value
     raise TypeError(f"{kind.__name__} cannot be read from JSON")
+
+
+def _without_values(kind: Any, error: Any) -> str:
+    """What a model says about a value, which may be a secret, without the value itself."""
+    if (errors := getattr(error, "errors", None)) is None:
+        return f"{kind.__name__}: {type(error).__name__}"
+    found = errors(include_input=False, include_url=False, include_context=False)
+    places = [(".".join(map(str, each["loc"])), each["msg"]) for each in found]
+    return f"{kind.__name__}: " + "; ".join(f"{at}: {why}" if at else why for at, why in places)
+
+
+def why_not(error: Exception) -> str:
+    """Why a value does not fit its type, without the value."""
+    return _ENUM.sub("Invalid enum value", message_of(error))
 
 
 def plain(value: Any) -> Any:

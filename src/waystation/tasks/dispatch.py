@@ -182,7 +182,9 @@ async def _around(middleware: "Middleware", job: Job, call: Callable[[], Awaitab
 
 def _data_of(name: str, data: Any) -> Data:
     if not isinstance(data, dict):
-        raise UnreadableData(f"{name} takes an object with its arguments, got {data!r}")
+        # Its value may be a secret, and errors are stored as they are.
+        kind = type(data).__name__
+        raise UnreadableData(f"{name} takes an object with its arguments, got a {kind}")
     return cast(Data, data)
 
 

@@ -62,7 +62,7 @@ class Payload:
             found = self._converted(data)
         except (msgspec.ValidationError, TypeError, ValueError) as error:
             raise UnreadableData(
-                f"{self.name} cannot take the job's data: {message_of(error)}"
+                f"{self.name} cannot take the job's data: {typed.why_not(error)}"
             ) from None
         fields = self._arguments.__struct_fields__
         return {name: value for name in fields if (value := getattr(found, name)) is not UNSET}
@@ -75,7 +75,7 @@ class Payload:
                 self.read_result(plain)
         except (msgspec.ValidationError, TypeError, ValueError) as error:
             raise InvalidResult(
-                f"{self.name} returned what it does not promise: {message_of(error)}"
+                f"{self.name} returned what it does not promise: {typed.why_not(error)}"
             ) from None
         return plain
 

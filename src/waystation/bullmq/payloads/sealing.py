@@ -35,6 +35,10 @@ from waystation.core.key_ring import KeyRing
 T = TypeVar("T")
 
 
+class KeyMissing(UnreadableData):
+    """A payload needs a key that this process does not have, while others may have it already."""
+
+
 class SealedResult(NamedTuple):
     """What a handler returned, and how it is stored."""
 
@@ -106,7 +110,8 @@ class Sealing:
         """
         if options.unique_for is None or not self.seals:
             return options
-        key = bytes.fromhex(self._ring.digest(b"unique")) if self._ring else b""
+        # While keys are changed, some processes have the new one in front and some have not.
+        key = bytes.fromhex(self._ring.steady_digest(b"unique")) if self._ring else b""
         return as_unique(options, wire_name(name), codec.encode_as_node(data), key=key)
 
     # Opening
@@ -172,6 +177,8 @@ class Sealing:
         raw = self._kept(envelope)
         if envelope.key is None:
             return raw
+        if self._ring and envelope.key not in self._ring:
+            raise KeyMissing(f"the payload needs the key {envelope.key!r}, which is not in keys")
         try:
             return self._ring.decrypt(envelope.key, raw)
         except InvalidInput as error:

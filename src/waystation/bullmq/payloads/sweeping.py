@@ -49,13 +49,25 @@ async def unneeded(
         ]
     )
     old = {name.rpartition("/")[2].encode(): name for name in listed}
-    # A parent that still needs a result may be in another queue than the child that returned it.
-    for prefix in sorted({keys.prefix for keys in queues}):
+    # A parent that still needs a result may be in another queue than the child that returned it,
+    # and a queue of the same name under another prefix keeps its blobs in the same place.
+    for prefix in sorted(await _prefixes(store, queues)) if old else []:
         if old:
             async for ids in _mentioned(store, prefix):
                 for id in ids:
                     old.pop(id, None)
     return sorted(old.values())
+
+
+async def _prefixes(store: Store, queues: Sequence[QueueKeys]) -> set[str]:
+    """The prefixes under which there are queues of these names."""
+    found = {keys.prefix for keys in queues}
+    for name in {keys.name for keys in queues}:
+        pattern = "*:" + re.sub(r"([\\*?\[\]])", r"\\\1", name) + ":meta"
+        keys = cast(AsyncIterator[bytes], store.redis.scan_iter(match=pattern, count=1000))
+        with faults.translated():
+            found |= {key.decode()[: -len(f":{name}:meta")] async for key in keys}
+    return found
 
 
 async def _mentioned(store: Store, prefix: str) -> AsyncIterator[set[bytes]]:

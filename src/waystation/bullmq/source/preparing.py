@@ -2,18 +2,25 @@
 
 import asyncio
 from collections.abc import Awaitable
+from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
 from waystation.bullmq.fields import FAILING, known, remember
 from waystation.bullmq.job import Job, queue_of, steps_of
+from waystation.bullmq.payloads.sealing import KeyMissing
 from waystation.bullmq.redis.commands import server_ms
 from waystation.bullmq.scheduling import schedulers
 from waystation.bullmq.source.options import ClaimOptions
 from waystation.bullmq.terms import NONE, Limit, limit_of
-from waystation.core.errors import Expired, Unrecoverable
+from waystation.core.errors import Expired, JobDelayed, Unrecoverable
 from waystation.core.runtime.handlers.interrupts import is_from_a_signal
 from waystation.core.runtime.tasks import leave_if_cancelled
+from waystation.core.telemetry.logs import get_logger
 
+_log = get_logger(__name__)
+
+_TRY_AGAIN = timedelta(seconds=5)
+"""How long a job waits that this worker has no key for, until another one may have started."""
 UNDO_S = 60.0
 """How long a handler may take to come to where it was, if its job has no time limit."""
 
@@ -43,6 +50,14 @@ async def prepare(job: Job, options: ClaimOptions) -> Limit | None:
         return limit_of(terms, created_ms=job.created_ms, now_ms=now, has_begun=begun)
     except Expired as error:
         return fail(job, error)
+
+
+async def keep_for_another(job: Job, error: KeyMissing) -> NoReturn:
+    """Leave a job to a worker that has its key, as there are while keys are changed."""
+    queue = queue_of(job)
+    _log.warning("job_returned", job_id=job.id, queue=queue.keys.name, error=str(error))
+    await job.move_to_delayed(datetime.now(UTC) + _TRY_AGAIN)
+    raise JobDelayed(str(error)) from error
 
 
 async def undo(

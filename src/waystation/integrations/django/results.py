@@ -105,7 +105,9 @@ def _call_of(job: Any) -> dict[str, Any]:
     data = job.data
     call = {"args": [], "kwargs": {}, **data} if isinstance(data, dict) else {}
     if not isinstance(call.get("args"), list) or not isinstance(call.get("kwargs"), dict):
-        raise UnreadableData(f"{job.name} takes an object with args and kwargs, got {data!r}")
+        # Its value may be a secret, and errors are stored as they are.
+        kind = type(data).__name__
+        raise UnreadableData(f"{job.name} takes an object with args and kwargs, got a {kind}")
     return call
 
 
