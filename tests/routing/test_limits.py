@@ -204,3 +204,18 @@ async def test_a_paused_type_waits_and_goes_on_when_resumed(hands: Hands) -> Non
 def test_a_limit_of_nothing_is_refused() -> None:
     with pytest.raises(InvalidOption, match="max_concurrent must be at least 1, got 0"):
         Limit(max_concurrent=0)
+
+
+async def test_a_count_of_a_minute_that_has_no_end_gets_one(hands: Hands) -> None:
+    await hands.queue.limits.set("email", Limit(max_per_minute=3))
+    minute = hands.keys.of_type("email").minute
+    # Its client has died between the two commands.
+    await hands.redis.set(minute, 3)
+    id = await hands.add()
+
+    assert await hands.claim(hands.source()) == []
+
+    assert 0 < await hands.redis.pttl(minute) <= 60_000
+    (reason,) = [each for each in await hands.queue.why(id) if each.why == "limited"]
+    assert reason.until_ms is not None
+    assert reason.until_ms > hands.clock.now_ms() + 1_000

@@ -2,17 +2,22 @@
 
 import asyncio
 import itertools
+import json
 from datetime import UTC, datetime
+from functools import partial
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from tests.routing.bridge import Bridge
 from tests.routing.hands import Hands
+from waystation.core.clock import HandClock, SystemClock
 from waystation.core.errors import InvalidOption
 from waystation.core.outcome import Failed
-from waystation.routing import BackoffRule, Retry, Schedule
-from waystation.routing.schedules import MOST_MISSED, next_slot, turn
+from waystation.routing import BackoffRule, Queue, Retry, Schedule
+from waystation.routing import queue as queue_module
+from waystation.routing import upkeep as upkeep_module
+from waystation.routing.schedules import MOST_MISSED, Turn, next_slot, turn
 
 
 def next_slots(expression: str, timezone: str | None, after_ms: int, count: int) -> list[int]:
@@ -264,3 +269,94 @@ async def test_the_slots_that_were_fired_are_told_with_their_schedule(hands: Han
 
     assert (told["subject"], told["schedule"], told["queue"]) == (instance, id, "report")
     assert told["slot"] == instance.rpartition(":")[2]
+
+
+async def test_a_schedule_that_has_had_its_last_slot_leaves_nothing_behind(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def last(schedule: Schedule, due_ms: int, now_ms: int) -> Turn:
+        return Turn([due_ms], [], None)
+
+    monkeypatch.setattr(upkeep_module, "turn", last)
+    for _ in range(2):
+        # A new one of that id may be added again, and runs.
+        await hands.add(job_id="s", schedule=Schedule(cron="* * * * *"))
+        await hands.clock.advance(60)
+        (instance,) = await (await hands.upkeep()).fire_schedules()
+        assert await hands.claim_ids(hands.source()) == [instance]
+        for key in (hands.keys.of("s").data, hands.keys.of("s").status, hands.keys.fired):
+            assert await hands.redis.exists(key) == 0
+        assert await hands.redis.hget(hands.keys.routes, "s") is None
+
+
+async def test_a_schedule_that_cannot_be_read_is_a_dead_letter(hands: Hands) -> None:
+    data = '{"jobId":"s","type":"t","schedule":{"cron":"never"}}'
+    await hands.redis.set(hands.keys.of("s").data, data)
+    await hands.redis.zadd(hands.keys.cron, {"s": 1})
+
+    assert await (await hands.upkeep()).fire_schedules() == []
+
+    (letter,) = await hands.queue.dead_letters.list()
+    assert (letter.id, letter.reason) == ("s", "MALFORMED")
+    assert await hands.redis.zcard(hands.keys.cron) == 0
+
+
+async def test_an_id_that_stands_in_its_own_payload_is_found_where_it_is_the_id(
+    hands: Hands,
+) -> None:
+    schedule = '"schedule":{"cron":"* * * * *"}'
+    payload = '"payload":[' + ",".join(['"a"'] * 50) + "]"
+    for parts in (['"jobId":"a"', payload], [payload, '"jobId":"a"']):
+        await hands.redis.flushdb()
+        await hands.redis.set(
+            hands.keys.of("a").data, "{" + ",".join(['"type":"t"', schedule, *parts]) + "}"
+        )
+        await hands.redis.zadd(hands.keys.cron, {"a": 60_000})
+        await Bridge(hands.redis).process_cron(hands.clock.now_ms())
+        (claim,) = await hands.claim(hands.source())
+        assert json.loads(claim.work.raw)["jobId"] == "a:60000"
+        assert claim.work.data == ["a"] * 50
+    await hands.redis.flushdb()
+
+
+async def test_a_schedule_begins_by_the_clock_of_the_store(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = SystemClock().now_ms()
+    for off in (-3_600_000, 3_600_000):
+        monkeypatch.setattr(queue_module, "SystemClock", partial(HandClock, before + off))
+        job = await Queue(hands.store).add("t", schedule=Schedule(cron="* * * * *"))
+        first = await hands.redis.zscore(hands.keys.cron, job.id)
+        assert first is not None
+        assert before < first <= before + 600_000
+
+
+@pytest.mark.parametrize("expression", ["* * * * *", "* * * * * *", "*/7 3 * * *", "0 2 29 2 *"])
+@pytest.mark.parametrize("gap_s", [0, 59, 3_600, 3 * 86_400, 40 * 86_400])
+def test_every_slot_of_a_gap_is_fired_or_left_out(expression: str, gap_s: int) -> None:
+    due = next_slot(expression, None, ms("2026-11-17"))
+    assert due is not None
+    now = due + gap_s * 1000
+    last = due
+    for every in ("all", "last", "skip"):
+        found = turn(Schedule(cron=expression, missed=every), due, now)
+        told = sorted([*found.fire, *found.leave_out])
+        assert len(told) <= MOST_MISSED
+        start = told[0] if found.older else due
+        assert told == [start, *_between(expression, start, now)]
+        if found.older:
+            assert len(told) == MOST_MISSED
+            assert found.older == (due, told[0] - 1)
+        last = told[-1]
+        if every == "last":
+            assert found.fire == [last]
+        if every == "skip":
+            assert found.fire == ([last] if now - last <= 60_000 else [])
+        assert found.next_ms == next_slot(expression, None, now)
+
+
+def _between(expression: str, first: int, last: int) -> list[int]:
+    found: list[int] = []
+    while (slot := next_slot(expression, None, found[-1] if found else first)) and slot <= last:
+        found.append(slot)
+    return found

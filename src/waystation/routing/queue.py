@@ -73,8 +73,10 @@ Record: TypeAlias = tuple[str | bytes | int, ...]
 """A job as the script that adds it takes it."""
 
 
-def record(job: NewJob, *, now_ms: int, payload_limit: int = PAYLOAD_LIMIT) -> Record:
-    """Make a job ready for the script, checked; internal."""
+def record(
+    job: NewJob, *, now_ms: int, store_ms: int | None = None, payload_limit: int = PAYLOAD_LIMIT
+) -> Record:
+    """Make a job ready for the script, checked; `store_ms` is the store's time. Internal."""
     of_kind("each of many jobs", job, NewJob)
     of_kind("options", job.options, JobOptions)
     options, schedule = job.options, job.options.schedule
@@ -83,7 +85,7 @@ def record(job: NewJob, *, now_ms: int, payload_limit: int = PAYLOAD_LIMIT) -> R
     check_size(len(data), payload_limit)
     kind, due = "waiting", ""
     if schedule.cron is not None:
-        slot = next_slot(schedule.cron, schedule.timezone, now_ms)
+        slot = next_slot(schedule.cron, schedule.timezone, now_ms if store_ms is None else store_ms)
         if slot is None:
             raise InvalidOption(f'Invalid cron expression "{schedule.cron}": it never fires')
         kind, due = "cron", str(slot)
@@ -153,7 +155,12 @@ class Queue(StoreClient):
         A few hundred are added in one step, all of them or none.
         """
         now_ms = (self._clock or SystemClock()).now_ms()
-        records = [record(job, now_ms=now_ms, payload_limit=self._payload_limit) for job in jobs]
+        # A schedule begins by the clock that it is fired by, whatever the producer's says.
+        store_ms = await self._store_ms() if any(map(_repeats, jobs)) else None
+        records = [
+            record(job, now_ms=now_ms, store_ms=store_ms, payload_limit=self._payload_limit)
+            for job in jobs
+        ]
         if order := _parents_first([(str(each[1]), each[7]) for each in records]):
             added = await self._add([records[place] for place in order])
             ids = [id for _, id in sorted(zip(order, added, strict=True))]
@@ -455,6 +462,12 @@ class Queue(StoreClient):
             found: Any = await client.execute_command("GET", key)
         return found
 
+    async def _store_ms(self) -> int:
+        if self._clock:
+            return self._clock.now_ms()
+        seconds, micros = await (await self._connected()).ask("TIME")
+        return int(seconds) * 1000 + int(micros) // 1000
+
     def _now(self) -> str | int:
         return self._clock.now_ms() if self._clock else SERVER_TIME
 
@@ -470,6 +483,12 @@ _SIZES = {
     "cron": "ZCARD",
     "dead": "LLEN",
 }
+
+
+def _repeats(job: NewJob) -> bool:
+    # What it was given is checked when its record is made.
+    schedule = getattr(getattr(job, "options", None), "schedule", None)
+    return getattr(schedule, "cron", None) is not None
 
 
 def _parents_first(jobs: Sequence[tuple[str, Any]]) -> list[int] | None:

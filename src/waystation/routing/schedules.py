@@ -1,6 +1,8 @@
 """Schedules: jobs that run later or repeatedly."""
 
-from collections.abc import Awaitable, Callable
+import itertools
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -22,7 +24,7 @@ Overlap: TypeAlias = Literal["allow", "skip", "queue-one"]
 Missed: TypeAlias = Literal["last", "all", "skip"]
 
 MOST_MISSED = 1_000
-"""Slots made up for at once; older ones are reported as skipped."""
+"""Slots made up for at once, the newest; older ones are reported as skipped, in one range."""
 GRACE_MS = 60_000
 """A slot that is not older than this is late, not missed."""
 
@@ -81,35 +83,33 @@ class Turn(NamedTuple):
     fire: list[int]
     """The slots to make jobs for."""
     leave_out: list[int]
-    """The slots that are reported as skipped."""
+    """The slots that are reported as skipped, one by one."""
     next_ms: int | None
+    older: tuple[int, int] | None = None
+    """The first instant and the last of those that are reported as skipped together."""
 
 
 def next_slot(expression: str, timezone: str | None, after_ms: int) -> int | None:
     """The first slot after an instant; None when there is none in the next decades."""
-    zone = _zone(timezone)
-    after = datetime.fromtimestamp(after_ms / 1000, zone)
+    return next(_slots(expression, timezone, after_ms), None)
+
+
+def _slots(expression: str, timezone: str | None, after_ms: int) -> Iterator[int]:
+    after = datetime.fromtimestamp(after_ms / 1000, _zone(timezone))
     try:
         coming = CronSim(expression, after)
     except CronSimError as error:
         raise InvalidOption(f'Invalid cron expression "{expression}": {error}') from None
     # In the hour that an autumn night has twice, the wall clock's next slot may lie behind us.
     instants = (round(each.astimezone(UTC).timestamp() * 1000) for each in coming)
-    return next((instant for instant in instants if instant > after_ms), None)
+    return (instant for instant in instants if instant > after_ms)
 
 
 def turn(schedule: Schedule, due_ms: int, now_ms: int) -> Turn:
     """Decide which of the slots from the due one up to now are fired."""
     if schedule.cron is None:
         raise InvalidOption("only a schedule with a cron expression has turns")
-    slots = [due_ms]
-    while (slot := next_slot(schedule.cron, schedule.timezone, slots[-1])) is not None:
-        if slot > now_ms or len(slots) >= MOST_MISSED:
-            break
-        slots.append(slot)
-    if slot is not None and slot <= now_ms:
-        # Too many to count one by one: go on from now.
-        slot = next_slot(schedule.cron, schedule.timezone, now_ms)
+    slots = _newest(schedule.cron, schedule.timezone, due_ms, now_ms)
     match schedule.missed:
         case "all":
             fire = slots
@@ -118,7 +118,26 @@ def turn(schedule: Schedule, due_ms: int, now_ms: int) -> Turn:
         case "skip":
             fire = [each for each in slots[-1:] if now_ms - each <= GRACE_MS]
     kept = set(fire)
-    return Turn(fire, [each for each in slots if each not in kept], slot)
+    return Turn(
+        fire,
+        [each for each in slots if each not in kept],
+        next_slot(schedule.cron, schedule.timezone, max(now_ms, due_ms)),
+        (due_ms, slots[0] - 1) if slots[0] > due_ms else None,
+    )
+
+
+def _newest(cron: str, timezone: str | None, due_ms: int, now_ms: int) -> list[int]:
+    """The newest slots from the due one up to now, as many as are made up for."""
+    reach_ms = 1_000 * MOST_MISSED
+    while True:
+        first = max(due_ms, now_ms - reach_ms)
+        slots = deque([due_ms] if first == due_ms else [], maxlen=MOST_MISSED)
+        slots.extend(
+            itertools.takewhile(lambda slot: slot <= now_ms, _slots(cron, timezone, first))
+        )
+        if first == due_ms or len(slots) == MOST_MISSED:
+            return list(slots)
+        reach_ms *= 2
 
 
 @lru_cache

@@ -32,6 +32,8 @@ _log = get_logger(__name__)
 
 BATCH = 100
 """Jobs that one step of a duty takes."""
+STRETCH = 200
+"""Places of the waiting list that one step compares with the index."""
 PAGES = 20
 """Such steps in one look for what others have ended; the next look goes on from there."""
 
@@ -127,14 +129,15 @@ class Upkeep:
             schedule = read_schedule(bytes(job.schedule))
             decided = turn(schedule, due_ms, now_ms)
         except InvalidInput as error:
-            # It cannot be fired, now or later; it leaves the set, and its data stays.
+            # It cannot be fired, now or later: it becomes a dead letter.
             _log.error("schedule_unreadable", line="routing", **describe(error))
-            return (id, score, "", "allow", 0, 0)
+            return (id, score, "", "", 0, 0)
         fired: list[str | bytes | int] = []
         for slot in decided.fire:
             fired += [slot, instance_of(raw or b"", f"{name}:{slot}", now_ms)]
         next_ms = "" if decided.next_ms is None else decided.next_ms
-        left_out = decided.leave_out
+        older = [f"{decided.older[0]}-{decided.older[1]}"] if decided.older else []
+        left_out = [*older, *decided.leave_out]
         head = (id, score, next_ms, schedule.overlap, len(decided.fire))
         return (*head, *fired, len(left_out), *left_out)
 
@@ -142,22 +145,24 @@ class Upkeep:
         """Take back the jobs of workers that fell silent; their ids."""
         taken: list[str] = []
         given_up: list[str] = []
-        cursor, more = 0, True
-        while more:
-            page = await scripts.recover(
-                self._client,
-                self._keys,
-                namespace=self._keys.namespace,
-                now=self._now(),
-                term=self._term.number,
-                max_stalls=self._options.max_stalls,
-                batch=BATCH,
-                cursor=cursor,
-            )
-            taken += page.names
-            given_up += page.given_up
-            cursor = page.cursor
-            more = cursor != 0 or len(page.names) >= BATCH
+        for silent in await self._silent():
+            cursor, more = 0, True
+            while more:
+                page = await scripts.recover(
+                    self._client,
+                    self._keys,
+                    namespace=self._keys.namespace,
+                    now=self._now(),
+                    term=self._term.number,
+                    max_stalls=self._options.max_stalls,
+                    batch=BATCH,
+                    cursor=cursor,
+                    workers=silent,
+                )
+                taken += page.names
+                given_up += page.given_up
+                cursor = page.cursor
+                more = cursor != 0 or len(page.names) >= BATCH
         taken += await self._recover_foreign()
         for id in taken:
             _log.warning("job_stalled", line="routing", job_id=id)
@@ -165,6 +170,17 @@ class Upkeep:
             error = "more workers fell silent while they held it than max_stalls allows"
             _log.error("job_failed", line="routing", job_id=id, error_code="STALLED", error=error)
         return taken
+
+    async def _silent(self) -> list[list[str]]:
+        """The workers without a heartbeat, in pages, of which there is one at least."""
+        ask, silent = self._client.execute_command, list[str]()
+        with faults.translated():
+            names = texts(await ask("SMEMBERS", self._keys.registered))
+            for first in range(0, len(names), 1000):
+                some = names[first : first + 1000]
+                beats = await ask("MGET", *(self._keys.worker_at(name).heartbeat for name in some))
+                silent += [name for name, beat in zip(some, beats, strict=True) if beat is None]
+        return [silent[first : first + BATCH] for first in range(0, len(silent), BATCH)] or [[]]
 
     async def _recover_foreign(self) -> list[str]:
         taken: list[str] = []
@@ -246,7 +262,7 @@ class Upkeep:
     async def tidy(self) -> list[str]:
         """Forget workers silent for long and signatures nobody asks for; those workers' ids."""
         gone: list[str] = []
-        cursor = 0
+        cursor, silent = 0, await self._silent()
         while True:
             page = await scripts.tidy(
                 self._client,
@@ -257,10 +273,11 @@ class Upkeep:
                 silent_ms=milliseconds(self._options.forget_workers),
                 batch=1000,
                 cursor=cursor,
+                workers=silent.pop() if silent else [],
             )
             gone += page.names
             cursor = page.cursor
-            if cursor == 0:
+            if cursor == 0 and not silent:
                 return gone
 
     async def reindex(self) -> int:
@@ -271,17 +288,18 @@ class Upkeep:
             placed = await ask("ZCARD", self._keys.places)
         if listed == placed:
             return 0
-        mended = 0
-        for first in range(0, max(listed, placed), 1000):
-            mended += await scripts.reindex(
+        mended, first = 0, 0
+        while first >= 0:
+            count, first = await scripts.reindex(
                 self._client,
                 self._keys,
                 namespace=self._keys.namespace,
                 now=self._now(),
                 term=self._term.number,
                 first=first,
-                count=1000,
+                count=STRETCH,
             )
+            mended += count
         return mended
 
     def _now(self) -> str | int:

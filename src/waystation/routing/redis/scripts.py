@@ -252,6 +252,7 @@ async def recover(
     max_stalls: int,
     batch: int,
     cursor: int,
+    workers: Sequence[str],
 ) -> Page:
     """Take jobs back whose lease is over or whose worker is dead."""
     ...
@@ -325,12 +326,13 @@ async def tidy(
     silent_ms: int,
     batch: int,
     cursor: int,
+    workers: Sequence[str],
 ) -> Page:
     """Forget workers that have been silent for long and signatures that nobody asks for."""
     ...
 
 
-@script(reply=int)
+@script(reply=raw)
 async def reindex(
     redis: Client,
     keys: RoutingKeys,
@@ -340,8 +342,10 @@ async def reindex(
     term: int,
     first: int,
     count: int,
-) -> int:
-    """Hold a stretch of the waiting list against the index and mend what differs."""
+) -> list[int]:
+    """Hold a stretch of the waiting list against the index and mend what differs; how much did, and
+    where the next stretch begins, or -1.
+    """
     ...
 
 

@@ -345,7 +345,9 @@ class Hub:
     def _wake_those(self, idle: Sequence[Idle], found: Look) -> None:
         by_signature: dict[bytes, set[bytes]] = {}
         for place, signature in found.found:
-            by_signature.setdefault(signature, set()).add(idle[place].profile)
+            # Without a signature each looks for itself, so that none stands for the others.
+            profile = idle[place].profile
+            by_signature.setdefault(signature or profile, set()).add(profile)
         for profiles in by_signature.values():
             self.hand_out(WakeUp(instant(found.woken), profiles=frozenset(profiles)))
 

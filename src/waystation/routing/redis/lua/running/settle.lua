@@ -11,7 +11,7 @@
 local line = keys_at(namespace)
 now = instant_ms(now)
 makes_room('ZREM', leases)
-line.now = now
+line.now, line.asks_again = now, true
 want = math.min(tonumber(want), 1000)
 
 -- Every key is asked for something that only its own type answers before anything is written, so

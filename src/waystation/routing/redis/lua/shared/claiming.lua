@@ -3,6 +3,8 @@
 --- lazy  remove_waiting dead_letter_unreadable raise_count
 local function claim_jobs(line, now, profile, worker, want, token, lease_ms)
   local serves, unread = match_signatures(line, profile)
+  -- Whoever asks again at once gets the first of all that fit, not of those compared so far.
+  if unread and line.asks_again then return {}, 0, true end
   local ids, turns, origins, limited_ms = choose(line, serves, want, worker, lease_ms)
   if #ids == 0 then return {}, limited_ms, unread end
 

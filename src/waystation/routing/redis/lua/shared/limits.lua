@@ -35,7 +35,15 @@ local function left_in(line, queue, room, limit)
   if limit.a_minute then
     room.started = room.started or number_or(0, text_of(line.minute .. queue))
     local now = limit.a_minute - room.started
-    if now <= 0 then return 0, math.max(redis.call('PTTL', line.minute .. queue), 1) end
+    if now <= 0 then
+      local pause_ms = redis.call('PTTL', line.minute .. queue)
+      if pause_ms == -1 then
+        -- Whoever counted it has died before it could say when the minute ends.
+        pause_ms = 60000
+        redis.call('PEXPIRE', line.minute .. queue, pause_ms)
+      end
+      return 0, math.max(pause_ms, 1)
+    end
     left = math.min(left, now)
   end
   return left, 0

@@ -49,14 +49,18 @@ local function instance_data(data, id, instance)
   -- JSON is never written anew here: large numbers would lose digits and empty lists their kind.
   local written = cjson.encode(instance)
   for _, quoted in ipairs({ cjson.encode(id), '"' .. id .. '"' }) do
-    local from = 1
-    while true do
-      local first, last = string.find(data, quoted, from, true)
-      if not first then break end
-      local changed = string.sub(data, 1, first - 1) .. written .. string.sub(data, last + 1)
+    local places, last = {}, 0
+    repeat
+      local first
+      first, last = string.find(data, quoted, last + 1, true)
+      places[#places + 1] = first
+    until not first
+    -- Each try reads the whole, and the id may stand in the payload, too: the last ten will do.
+    for at = #places, math.max(#places - 9, 1), -1 do
+      local changed = string.sub(data, 1, places[at] - 1) .. written
+        .. string.sub(data, places[at] + #quoted)
       local read, job = pcall(cjson.decode, changed)
       if read and job.jobId == instance then return changed end
-      from = last + 1
     end
   end
   -- Written in a way we do not know; of two members with one name every reader takes the last.

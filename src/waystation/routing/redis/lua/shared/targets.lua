@@ -133,9 +133,12 @@ local function match_signatures(line, profile)
     redis.call('DEL', serves)
     seen = false
   end
-  local fresh = redis.call('ZRANGEBYSCORE', line.signatures, '(' .. (seen or '-inf'), '+inf',
-    'WITHSCORES', 'LIMIT', 0, 10000)
+  -- So many in one call, for all workers that it looks for; whoever is left asks again.
+  local after, most = '(' .. (seen or '-inf'), line.may_compare or 200
+  if most == 0 then return serves, redis.call('ZCOUNT', line.signatures, after, '+inf') > 0 end
+  local fresh = redis.call('ZRANGEBYSCORE', line.signatures, after, '+inf', 'WITHSCORES', 'LIMIT', 0, most)
   if #fresh == 0 and seen then return serves, false end
+  line.may_compare = most - #fresh / 2
   local worker = cjson.decode(profile)
   local fitting = {}
   for at = 1, #fresh, 2 do
@@ -151,5 +154,5 @@ local function match_signatures(line, profile)
   redis.call('ZADD', serves, fresh[#fresh] or '0', '')
   -- Learnt anew every hour, so that what nobody asks for any more is forgotten.
   if not seen then redis.call('EXPIRE', serves, 3600) end
-  return serves, #fresh >= 20000
+  return serves, #fresh == 2 * most
 end

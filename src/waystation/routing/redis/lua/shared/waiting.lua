@@ -98,7 +98,8 @@ end
 local function is_waiting(line, id, signature)
   local rank = redis.call('ZRANK', line.places, id)
   if rank and redis.call('LINDEX', line.waiting, rank) == id then return true end
-  if redis.call('LPOS', line.waiting, id) then return true end
+  -- Other clients take jobs off the head, and the index then has more before it than the list.
+  if rank and redis.call('LPOS', line.waiting, id, 'MAXLEN', rank + 100) then return true end
   redis.call('ZREM', line.places, id)
   unindex_jobs(line, signature, { id })
   return false
@@ -134,6 +135,8 @@ local function unindex_jobs(line, signature, ids)
     redis.call('ZADD', line.heads, first[2], signature)
   else
     redis.call('ZREM', line.heads, signature)
+    -- Each new worker is compared with all; a few may stay, and spare the next job the comparison.
+    if redis.call('ZCARD', line.signatures) > 200 then redis.call('ZREM', line.signatures, signature) end
   end
   return first[1] ~= nil
 end

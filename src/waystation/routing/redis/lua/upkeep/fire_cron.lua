@@ -1,10 +1,11 @@
 --- Fire schedules whose time has come, each slot once, and move them to their next time.
 --- Each schedule is its id, the time it was read with, its next time or nothing, its overlap
---- policy, how many slots it fires, then for each the slot and the instance's data, and how many
---- it leaves out, then for each the slot.
+--- policy (nothing when it cannot be read), how many slots it fires, then for each the slot and the instance's data, and how many
+--- it leaves out, then for each the slot, or the first and last instant of a range.
 --- keys  cron routes fired terms events
 --- args  namespace now term schedules...
 --- uses  keys_at instant_ms fenced index_foreign route_of fire_slot emit_event queue_of check_keys
+--- uses  dead_letter_unreadable
 local line = keys_at(namespace)
 now = instant_ms(now)
 local over = fenced(terms, term)
@@ -24,10 +25,12 @@ while at <= #ARGV do
   local left_out = tonumber(ARGV[after])
   local handled, made = string.match(redis.call('HGET', fired, id) or '0 0', '^(%d+) (%d+)$')
   for slot_at = after + 1, after + left_out do
-    local slot = ARGV[slot_at]
+    local from, slot = string.match(ARGV[slot_at], '^(%d+)%-?(%d*)$')
+    local range = slot ~= '' and { 'until', slot } or {}
+    if slot == '' then slot = from end
     if route and tonumber(slot) > tonumber(handled) then
-      emit_event(line, now, 'skipped', queue_of(string.sub(route, 2)), id .. ':' .. slot,
-        'schedule', id, 'slot', slot, 'reason', 'missed')
+      emit_event(line, now, 'skipped', queue_of(string.sub(route, 2)), id .. ':' .. from,
+        'schedule', id, 'slot', from, 'reason', 'missed', unpack(range))
       if count == 0 then redis.call('HSET', fired, id, slot .. ' ' .. made) end
     end
   end
@@ -41,6 +44,15 @@ while at <= #ARGV do
     redis.call('ZADD', cron, next_at, id)
   elseif ours then
     redis.call('ZREM', cron, id)
+    redis.call('HDEL', fired, id)
+    if overlap == '' then
+      dead_letter_unreadable(line, now, id, redis.call('EXISTS', line.data .. id) == 1 and 'malformed' or 'gone')
+    else
+      -- It has had its last slot: nothing is left that would keep a new one from being added.
+      redis.call('DEL', line.data .. id, line.status .. id)
+      redis.call('HDEL', routes, id)
+      emit_event(line, now, 'removed', route and queue_of(string.sub(route, 2)) or '', id, 'reason', 'the schedule has ended')
+    end
   end
   at = after + 1 + left_out
 end

@@ -1,7 +1,7 @@
 --- Take jobs back whose lease is over or whose worker is dead; their ids, where to go on, and the
 --- ids of those that were given up.
 --- keys  claims leases stalls stopping registered terms events
---- args  namespace now term max_stalls batch cursor
+--- args  namespace now term max_stalls batch cursor workers...
 --- uses  keys_at instant_ms whole emit_event fenced index_foreign claim_of free_claim put_back
 --- uses  dead_letter route_of
 --- uses  dead_letter_unreadable lock_left check_keys end_stopping number_or
@@ -64,8 +64,11 @@ for at = 1, #told, 2 do
 end
 
 local silent, any = {}, false
-for _, worker in ipairs(redis.call('SMEMBERS', registered)) do
-  if redis.call('EXISTS', line.heartbeat .. worker) == 0 then silent[worker], any = true, true end
+for at = workers, #ARGV do
+  local worker = ARGV[at]
+  if redis.call('SISMEMBER', registered, worker) == 1 and redis.call('EXISTS', line.heartbeat .. worker) == 0 then
+    silent[worker], any = true, true
+  end
 end
 if not any then return { taken, '0', given_up } end
 local page = redis.call('HSCAN', claims, cursor, 'COUNT', batch)

@@ -1,14 +1,15 @@
 --- Forget workers that have been silent for long and signatures that nobody asks for.
 --- keys  registered signatures heads claims terms events
---- args  namespace now term silent_ms batch cursor
+--- args  namespace now term silent_ms batch cursor workers...
 --- uses  keys_at instant_ms emit_event fenced whole
 local line = keys_at(namespace)
 now = instant_ms(now)
 local over = fenced(terms, term)
 if over then return over end
 local gone = {}
-for _, worker in ipairs(redis.call('SMEMBERS', registered)) do
-  if redis.call('EXISTS', line.heartbeat .. worker) == 0 then
+for at = workers, #ARGV do
+  local worker = ARGV[at]
+  if redis.call('SISMEMBER', registered, worker) == 1 and redis.call('EXISTS', line.heartbeat .. worker) == 0 then
     local about = redis.call('GET', line.workers .. worker)
     local seen = about and tonumber(string.match(about, '"lastSeen":(%d+)')) or 0
     if now - seen >= tonumber(silent_ms) then
