@@ -220,23 +220,27 @@ class Room(StoreClient):
             await self._client(), self.store.keys, now=self.store.now(), ids=ids
         )
 
-    async def heartbeat(self, place: Place, *, leaving: Duration | None = None) -> VisitorStatus:
-        """Keep a visitor's place; with `leaving`, only for that long."""
-        return await self._beating.ask(
-            (place, "" if leaving is None else round(seconds(leaving, "leaving")))
-        )
+    async def heartbeat(
+        self, place: Place, *, leaving: Duration | None = None, secret: str | None = None
+    ) -> Forbidden | VisitorStatus:
+        """Keep a visitor's place; with `leaving`, only for that long.
+
+        With a secret only if it is the one of this place, else Forbidden.
+        """
+        wait_s = "" if leaving is None else round(seconds(leaving, "leaving"))
+        return await self._beating.ask((place, wait_s, "" if secret is None else proof_of(secret)))
 
     async def _heartbeat(
-        self, people: Sequence[tuple[Place, str | int]]
-    ) -> Sequence[VisitorStatus]:
-        own = [self._keys(place) for place, _ in people]
+        self, people: Sequence[tuple[Place, str | int, str]]
+    ) -> Sequence[Forbidden | VisitorStatus]:
+        own = [self._keys(place) for place, *_ in people]
         return await scripts.heartbeat(
             await self._client(),
             self.store.keys.with_theirs(
                 [key for each in own for key in (each.position, each.owner)]
             ),
             now=self.store.now(),
-            people=[said for place, leaving_s in people for said in (place.id, leaving_s)],
+            people=[said for place, *more in people for said in (place.id, *more)],
         )
 
     async def claim(
@@ -294,6 +298,19 @@ class Room(StoreClient):
         if not reason:
             raise InvalidInput("removing a visitor needs a reason, got none")
         return await self._give_up(place, reason=reason) == "left"
+
+    async def notify(self, place: Place, secret: str, handle: str) -> Forbidden | bool:
+        """Remember how the site reaches a visitor when it is their turn; False without a place."""
+        reply = await scripts.notify(
+            await self._client(), self._keys(place), proof=proof_of(secret), handle=handle
+        )
+        return Forbidden() if reply == "forbidden" else reply == "noted"
+
+    async def rebind(self, place: Place, secret: str) -> bool:
+        """Let whoever knows this secret have the place, and nobody else; False without a place."""
+        return await scripts.rebind(
+            await self._client(), self._keys(place), visitor=place.owner, proof=proof_of(secret)
+        )
 
     async def hand_over(self, place: Place, host: str) -> str:
         """A token with which the site on this host takes the session over, within a minute."""

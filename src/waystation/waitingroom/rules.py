@@ -13,7 +13,8 @@ from waystation.core.errors import InvalidInput, InvalidOption
 MOST_READ = 65_536
 """A path whose readings have more characters than this together is refused as past reading."""
 _PLAIN = re.compile(r"(?:/(?![/.])[^/%;\\?#\x00-\x1f\x7f]*)+")
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+WORD = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+"""How the names of methods and headers are written."""
 _OVERLONG = re.compile(r"%c([01])%([89ab][0-9a-f])|%u00([0-9a-f]{2})")
 """Letters of ASCII that UTF-8 would write with one byte, and those that IIS knows."""
 
@@ -45,7 +46,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if self.action not in ("queue", "bypass", "block"):
             raise InvalidOption(f"a rule must queue, bypass or block, got {self.action!r}")
         for name in (*self.methods, *self.headers):
-            if not _TOKEN.fullmatch(name):
+            if not re.fullmatch(WORD, name):
                 raise InvalidOption(f"a rule names methods and headers by a word, got {name!r}")
 
     @cached_property
@@ -89,12 +90,13 @@ def closing(
 
 def rule_of(queue: str, said: Mapping[str, Any]) -> Rule:
     """The rule that an operator wrote; InvalidOption when it cannot be meant."""
-    name, _, part = str(said.get("header", "")).partition(":")
+    header = str(said.get("header", ""))
+    name, _, part = header.partition(":")
     return Rule(
         queue=queue,
         path=str(said["path"]),
         methods=[str(each) for each in said.get("methods", ())],
-        headers={name.strip(): part.strip()} if name else {},
+        headers={name: part.strip()} if header else {},
         cookie=str(said.get("cookie", "")),
         agent=str(said.get("agent", "")),
         action=said.get("action", "queue"),

@@ -200,9 +200,11 @@ async def redeem(hands: Hands) -> None:
 async def tend(hands: Hands) -> None:
     await hands.open()
     place = await hands.join("a")
-    keys = hands.keys.of(place.id)
     for handle in ("somewhere", ""):
-        await scripts.notify(hands.redis, keys, handle=handle)
+        for secret in ("a", "another"):
+            await hands.room.notify(place, secret, handle)
+    await hands.room.rebind(place, "another")
+    await hands.room.heartbeat(place, secret="a")
     await hands.join("b", 2)
     for ghosts in (hands.keys.normal_list, hands.keys.vip_list):
         await hands.redis.rpush(ghosts, *(f"ghost {at}" for at in range(2000)))

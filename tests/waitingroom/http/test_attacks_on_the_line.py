@@ -360,3 +360,36 @@ def _solve(challenge: str, bits: int) -> str:
         if int.from_bytes(digest) >> (256 - bits) == 0:
             return f"{challenge}:{tried}"
         tried += 1
+
+
+async def test_a_ticket_without_the_visitors_key_changes_nothing(house: House) -> None:
+    """Whoever got hold of a ticket alone can look, and no more."""
+    victim = house.visitor()
+    ticket = (await victim.join())["token"]
+    noted = await victim.ask("POST", "notify", {"handle": "order-7"})
+    assert noted.status_code == 201
+    bodies = {("POST", "notify"): {"handle": "me"}, ("POST", "heartbeat"): {"leaving": True}}
+    doors = [
+        (each.method, each.path.rpartition("/")[2])
+        for each in house.app.table
+        if each.scope == "ticket" and each.method != "GET"
+    ]
+    assert ("POST", "heartbeat") in doors
+
+    async def kept() -> dict[Any, Any]:
+        keys = await house.store.redis.keys("*")
+        return {key: await house.store.redis.dump(key) for key in sorted(keys)}
+
+    before = await kept()
+    thief = house.visitor("10.6.6.6", authorization=f"Bearer {ticket}")
+    for method, verb in doors:
+        for key in ({}, {"wr-visitor": "another-key-of-a-thief"}):
+            got = await thief.ask(method, verb, bodies.get((method, verb), {}), headers=key)
+            assert (got.status_code, got.json()["code"]) == (403, "NOT_YOURS"), verb
+    assert await kept() == before
+    for method, verb in doors:
+        if verb in ("heartbeat", "notify"):
+            own = await victim.ask(
+                method, verb, {"handle": "x"} if method + verb == "POSTnotify" else {}
+            )
+            assert own.status_code in (200, 201, 204), verb

@@ -138,3 +138,18 @@ async def test_a_revocation_is_kept_as_long_as_its_invitation_counts(house: Hous
     assert (
         await house.store.redis.ttl(house.room.store.keys.revocation_of("somebody-else-s")) > 86_400
     )
+
+
+async def test_the_second_device_of_somebody_invited_may_claim_the_place(house: House) -> None:
+    """Nobody is shown a place that they cannot claim: who shows the invitation has it."""
+    ticket = house.invitation("ada")
+    phone, laptop = house.visitor(), house.visitor("10.3.3.3")
+    first = await phone.join(ticket=ticket)
+    second = await laptop.join(ticket=ticket)
+    assert second["position_id"] == first["position_id"]
+    for verb in ("heartbeat", "recover", "claim"):
+        refused = await phone.ask("POST", verb, {})
+        assert (refused.status_code, refused.json()["code"]) == (403, "NOT_YOURS"), verb
+    assert (await laptop.ask("POST", "heartbeat", {})).status_code == 200
+    await house.admission.admit_now(1)
+    assert (await laptop.claim()).status_code == 200

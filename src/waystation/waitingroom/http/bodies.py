@@ -40,6 +40,8 @@ class Beat(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     visible: bool = True
     leaving: bool = False
     """The page is being closed; the place is kept for two minutes."""
+    secret: str = ""
+    """That of the place, where it has one besides the visitor's key."""
 
 
 class Claim(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -86,6 +88,8 @@ class Handle(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     handle: Annotated[str, stated(pattern="^[A-Za-z0-9_.:@+-]{1,128}$")]
     """Something that means a person to the site alone, such as the id of an order."""
+    secret: str = ""
+    """That of the place, where it has one besides the visitor's key."""
 
 
 class EstimatedWait(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -145,7 +145,7 @@
       beatDue = Math.max(beatDue, Date.now() + after * 1000);
       return;
     }
-    const word = { TURN_MISSED: 'missed', PLACE_LOST: 'gone', INVALID_TOKEN: 'gone', TICKET_REQUIRED: 'gone', ENDED: 'closed', SOLD_OUT: 'sold_out' }[problem.code];
+    const word = { TURN_MISSED: 'missed', PLACE_LOST: 'gone', INVALID_TOKEN: 'gone', TICKET_REQUIRED: 'gone', NOT_YOURS: 'gone', ENDED: 'closed', SOLD_OUT: 'sold_out' }[problem.code];
     if (!word) throw new Error(problem.code);
     ending = problem.ending || ending;
     become(word, { recoverable_until: problem.recoverable_until, held: true });

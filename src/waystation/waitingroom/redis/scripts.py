@@ -8,6 +8,7 @@ from waystation.waitingroom.redis.keys import RoomKeys
 from waystation.waitingroom.visitor import (
     Called,
     Entry,
+    Forbidden,
     Gone,
     Inside,
     Joined,
@@ -99,6 +100,10 @@ def _statuses(raw: Any) -> list[VisitorStatus]:
     return [read_status(each) for each in raw]
 
 
+def _beats(raw: Any) -> list[Forbidden | VisitorStatus]:
+    return [Forbidden() if each[0] == b"forbidden" else read_status(each) for each in raw]
+
+
 def _entered(raw: Any) -> Inside | None:
     return Inside(until_ms=int(raw[1])) if raw[0] == b"passed" else None
 
@@ -181,10 +186,10 @@ async def status(
     ...
 
 
-@script(reply=_statuses)
+@script(reply=_beats)
 async def heartbeat(
     redis: Client, keys: RoomKeys, *, now: str | int, people: Sequence[str | int]
-) -> list[VisitorStatus]:
+) -> list[Forbidden | VisitorStatus]:
     """Note that people in line are still there, and how things stand for each of them."""
     ...
 
@@ -364,7 +369,13 @@ async def forget_draw(redis: Client, keys: RoomKeys) -> bool:
     ...
 
 
-@script(reply=bool)
-async def notify(redis: Client, keys: RoomKeys, *, handle: str) -> bool:
+@script(reply=word)
+async def notify(redis: Client, keys: RoomKeys, *, proof: str, handle: str) -> str:
     """Remember how to reach somebody when it is their turn, if they are still here."""
+    ...
+
+
+@script(reply=bool)
+async def rebind(redis: Client, keys: RoomKeys, *, visitor: str, proof: str) -> bool:
+    """Give the place of somebody who shows the same invitation again to the device shown on."""
     ...

@@ -44,7 +44,16 @@ from waystation.waitingroom.pages.theme import Theme
 from waystation.waitingroom.redis.store import STATE_S
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.state import RoomState
-from waystation.waitingroom.visitor import Begun, Called, Forbidden, Gone, Inside, Late, Place
+from waystation.waitingroom.visitor import (
+    Begun,
+    Called,
+    Forbidden,
+    Gone,
+    Inside,
+    Late,
+    Place,
+    VisitorStatus,
+)
 
 _log = get_logger(__name__)
 
@@ -240,8 +249,7 @@ class Pages:
             shown.status = self._refused(request, query, state, shown.ticket)
             shown.again_s = _seconds(query) if shown.status == "crowded" else 0
             return shown
-        # Looking at the page is a sign of life, which is all that a page without script can give.
-        status = await (room.status(place) if is_over(state) else room.heartbeat(place))
+        status = await self._looked(request, room, state, place)
         if is_over(state) and not isinstance(status, Called | Inside):
             shown.status, shown.held = serving_state(state), True
         elif isinstance(status, Gone):
@@ -279,6 +287,20 @@ class Pages:
         if trouble == "cookies" and self._cookies.visitor_key(request) is None:
             return "cookies"
         return "crowded" if trouble == "crowded" else "new"
+
+    async def _looked(
+        self, request: Request, room: Room, state: RoomState, place: Place
+    ) -> VisitorStatus:
+        """How things stand for somebody who looks at the page.
+
+        It is a sign of life, which is all that a page without script can give.
+        """
+        if not is_over(state):
+            shows = self._cookies.possession(request, "") or "-"
+            status = await room.heartbeat(place, secret=shows)
+            if not isinstance(status, Forbidden):
+                return status
+        return await room.status(place)
 
     def _sealed(self, query: Mapping[str, str], room: Room, state: RoomState) -> str:
         """Where the visitor wants to go, sealed; empty when nowhere in particular."""

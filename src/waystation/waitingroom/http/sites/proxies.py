@@ -30,6 +30,7 @@ from waystation.waitingroom.http.sites.sessions import Sessions
 from waystation.waitingroom.pages.render import source
 from waystation.waitingroom.redis.store import STATE_S
 from waystation.waitingroom.room import Room
+from waystation.waitingroom.rules import WORD
 from waystation.waitingroom.state import RoomState
 from waystation.waitingroom.visitor import Inside
 
@@ -45,11 +46,11 @@ _GUARD_TAG = b'"' + hashlib.sha256(_GUARD).hexdigest()[:16].encode() + b'"'
 class Rule(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Which requests a room stands in front of."""
 
-    path: Annotated[str, stated(pattern="^/")]
+    path: Annotated[str, stated(pattern="^/[^?#]*$")]
     """A pattern such as /checkout*."""
-    methods: list[str] = []
+    methods: list[Annotated[str, stated(pattern=f"^{WORD}$")]] = []
     """Empty for all."""
-    header: str = ""
+    header: Annotated[str, stated(pattern=f"^$|^{WORD}:")] = ""
     """`Name: part of its value`, if only those with it."""
     cookie: str = ""
     agent: str = ""

@@ -15,6 +15,9 @@ from waystation.waitingroom.signing.tokens import EnqueueTicket
 from waystation.waitingroom.state import RoomState
 from waystation.waitingroom.visitor import Lane, network_of
 
+INVITED = "invite|"
+"""What the identity of somebody begins with who shows an invitation."""
+
 
 class Welcome(msgspec.Struct, frozen=True):
     """What somebody joins as."""
@@ -38,7 +41,7 @@ class Invitations:
         """The lane that they may join; a Problem when they may join none."""
         if asked.ticket:
             invited = await self._invited(request, room, asked.ticket, state)
-            return Welcome(invited.lane, f"invite|{invited.key}")
+            return Welcome(invited.lane, f"{INVITED}{invited.key}")
         if asked.code and key is not None:
             return Welcome(await self._lane(request, room, asked.code, key), f"cookie|{key}")
         raise Problem(403, RoomCode.INVITE_REQUIRED, "this line is for those who were invited")

@@ -21,7 +21,7 @@ from waystation.waitingroom.http.returns import Return, return_hosts, safe_path
 from waystation.waitingroom.http.visitors.challenge import Challenges, crowded_bits_of
 from waystation.waitingroom.http.visitors.fairness import Fairness
 from waystation.waitingroom.http.visitors.idempotency import require_same
-from waystation.waitingroom.http.visitors.invitations import Invitations, Welcome
+from waystation.waitingroom.http.visitors.invitations import INVITED, Invitations, Welcome
 from waystation.waitingroom.http.visitors.notify import Notify
 from waystation.waitingroom.http.visitors.snapshots import Snapshots
 from waystation.waitingroom.http.visitors.status import (
@@ -93,7 +93,7 @@ class Visitors:
         self._invitations = Invitations(
             context.tokens, clock, guess_s=options.guess_floor_ms / 1000
         )
-        self._notify = Notify(context.holders)
+        self._notify = Notify(context.holders, context.cookies)
         floor_s = options.poll_floor_ms / 1000
         self._polls = Pace(every_s=floor_s, burst=10, clock=clock)
         self._claims = Pace(every_s=floor_s, burst=20, clock=clock)
@@ -167,6 +167,9 @@ class Visitors:
         """Join; with `works` somebody of a crowded network is set a challenge, not refused."""
         name = room.name
         entry = await room.join(newcomer)
+        if isinstance(entry, Kept) and newcomer.key.startswith(INVITED):
+            # Whoever shows the invitation may claim the place, on whatever device it was opened.
+            await room.rebind(entry.place, newcomer.secret)
         self._metrics.arrivals.of(name, type(entry).__name__.lower()).inc()
         match entry:
             case Refused(reason=reason, retry_after_ms=retry_ms):
@@ -233,7 +236,13 @@ class Visitors:
         asked = await request.read(bodies.Beat)
         self._polls.require(place.id)
         require_open(state, await room.status(place) if is_over(state) else None)
-        status = await room.heartbeat(place, leaving=LEAVING_S if asked.leaving else None)
+        status = await room.heartbeat(
+            place,
+            leaving=LEAVING_S if asked.leaving else None,
+            secret=self._cookies.possession(request, asked.secret) or "-",
+        )
+        if isinstance(status, Forbidden):
+            raise Problem(403, RoomCode.NOT_YOURS, "the secret of this place is another")
         _require_here(status)
         body = status_body(room, place, status, state)
         body.next_heartbeat_seconds = body.heartbeat_after_ms / 1000

@@ -19,7 +19,11 @@ for key = theirs, #KEYS, 2 do
 end
 
 local heard = {}
-local function hear(id, leaving_s, position, owner)
+local function hear(id, leaving_s, proof, position, owner)
+  if proof ~= '' then
+    local known = redis.call('HGET', position, 'proof')
+    if known and known ~= proof then return { 'forbidden' } end
+  end
   local found = visitor_status(room, id)
   local waits = found[1] == 'waiting' or found[1] == 'returned' or found[1] == 'prequeued'
   if not waits then return found end
@@ -44,8 +48,8 @@ end
 
 local answers = {}
 local key = theirs
-for at = people, #ARGV, 2 do
-  answers[#answers + 1] = hear(ARGV[at], ARGV[at + 1], KEYS[key], KEYS[key + 1])
+for at = people, #ARGV, 3 do
+  answers[#answers + 1] = hear(ARGV[at], ARGV[at + 1], ARGV[at + 2], KEYS[key], KEYS[key + 1])
   key = key + 2
 end
 if #heard > 0 then redis.call('ZADD', heartbeat, unpack(heard)) end
