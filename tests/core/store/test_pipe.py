@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any, cast
 
 import pytest
 from redis.asyncio import ConnectionPool, Redis
@@ -176,3 +177,26 @@ async def test_whoever_waits_for_room_does_not_spin_when_the_oldest_was_given_up
         assert await pipe.execute_command("ECHO", "here") == b"here"
     await pipe.close()
     assert len(looks) < 10
+
+
+class Deaf:
+    """A connection that never comes about."""
+
+    async def connect(self) -> None:
+        await asyncio.sleep(3600)
+
+    async def disconnect(self, nowait: bool = False) -> None: ...
+
+
+async def test_nobody_who_gave_up_leaves_a_connection_that_is_being_opened() -> None:
+    pipe = Pipe(lambda: cast(Any, Deaf()), call_timeout=LIMIT_S)
+    before = asyncio.all_tasks()
+    waiting = [asyncio.create_task(pipe.execute_command("PING")) for _ in range(3)]
+    for each in waiting:
+        await asyncio.sleep(0)
+        # Those who go on waiting keep it.
+        assert len(asyncio.all_tasks() - before - set(waiting)) == 1
+        each.cancel()
+    await asyncio.wait(waiting)
+    await asyncio.sleep(0.01)
+    assert asyncio.all_tasks() == before

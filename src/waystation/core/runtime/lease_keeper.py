@@ -3,12 +3,12 @@
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-from waystation.core.errors import StoreError
+from waystation.core.errors import StoreError, StoreUnreachable
 from waystation.core.runtime.claim import Claim, Source
 from waystation.core.runtime.tasks import leave_if_cancelled
 from waystation.core.telemetry.logs import describe, get_logger
@@ -72,14 +72,14 @@ class LeaseKeeper(Generic[W]):
         while not self._ended.is_set():
             try:
                 async with AsyncExitStack() as stack:
-                    async with asyncio.timeout(self._patience):
+                    async with _answering(self._patience):
                         extend = await stack.enter_async_context(self._source.keeper())
                     while not await _happens(self._ended, within=until_next):
-                        async with asyncio.timeout(self._patience):
+                        async with _answering(self._patience):
                             await self._beat(extend)
                         until_next = self._every
                     return
-            except (StoreError, TimeoutError) as error:
+            except StoreError as error:
                 _log.warning("leases_not_renewed", **describe(error))
             except (Exception, asyncio.CancelledError):
                 leave_if_cancelled()
@@ -95,6 +95,18 @@ class LeaseKeeper(Generic[W]):
         lost = await extend(held)
         if lost:
             self._home.call_soon_threadsafe(self._lost, lost)
+
+
+@asynccontextmanager
+async def _answering(within: float) -> AsyncGenerator[None]:
+    limit = asyncio.timeout(within)
+    try:
+        async with limit:
+            yield
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise StoreUnreachable(f"the store did not answer within {within:g} s") from error
 
 
 async def _happens(event: asyncio.Event, *, within: float) -> bool:

@@ -45,6 +45,7 @@ class Pipe:
         self._most_pending = most_pending
         self._line: _Line | None = None
         self._opening: asyncio.Task[_Line] | None = None
+        self._expecting = 0
         self._closed = False
 
     async def execute_command(self, *args: Any) -> Any:
@@ -93,7 +94,17 @@ class Pipe:
         if self._opening is None:
             self._opening = asyncio.create_task(self._connect())
             self._opening.add_done_callback(self._opened)
-        return await asyncio.shield(self._opening)
+        opening = self._opening
+        self._expecting += 1
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            if self._expecting == 1:
+                # With nobody left to wait it would outlive the loop that is about to end.
+                opening.cancel()
+            raise
+        finally:
+            self._expecting -= 1
 
     def _opened(self, opening: asyncio.Task["_Line"]) -> None:
         self._opening = None
