@@ -174,3 +174,32 @@ def test_dependencies_that_cannot_be_provided_are_refused() -> None:
         tasks.task(process=True)(process)
     with pytest.raises(InvalidOption, match="needs a function"):
         depends("mailer")  # type: ignore[call-overload] # pyright: ignore
+
+
+async def test_a_provider_that_fails_later_ends_its_worker(tasks: Tasks) -> None:
+    breaks = asyncio.Event()
+
+    async def link() -> AsyncIterator[str]:
+        async def watch() -> None:
+            await breaks.wait()
+            raise ConnectionError("the link broke")
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(watch())
+            yield "link"
+
+    def late(link: str = depends(link)) -> str:
+        return link
+
+    @tasks.task()
+    async def use(link: str = depends(link), late: str = depends(late, scope="job")) -> str:
+        return late
+
+    worker = tasks.worker("default")
+    async with asyncio.timeout(LIMIT_S):
+        running = asyncio.create_task(worker.run(signals=False))
+        assert await (await use.add()).result() == "link"
+        breaks.set()
+        with pytest.raises(BaseExceptionGroup) as ended:
+            await running
+    assert "the link broke" in str(ended.value.exceptions[0])

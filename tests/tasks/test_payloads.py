@@ -13,9 +13,9 @@ from jsonschema_rs import Draft202012Validator
 from pydantic import BaseModel
 
 from tests.tasks.conftest import Finish
-from waystation.bullmq import Queue
+from waystation.bullmq import Job, Queue, SyncJob
 from waystation.errors import InvalidInput, InvalidOption
-from waystation.tasks import Tasks
+from waystation.tasks import Tasks, depends
 
 
 class Colour(Enum):
@@ -151,3 +151,55 @@ def test_annotations_that_json_cannot_tell_apart_are_refused() -> None:
 
     with pytest.raises(InvalidOption, match="the annotations of ship cannot be used"):
         tasks.worker("default")
+
+
+async def test_a_job_is_called_as_its_function_would_be(tasks: Tasks, finish: Finish) -> None:
+    def keyword(to: str, cc: str = "none", *, subject: str, tag: int = 1) -> Any:
+        return [to, cc, subject, tag]
+
+    def positional(a: int, b: int = 1, /, c: int = 2, *, d: int = 3) -> Any:
+        return [a, b, c, d]
+
+    def nothing() -> Any:
+        return []
+
+    calls: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = [
+        (keyword, ("ada",), {"subject": "hi"}),
+        (keyword, ("ada", "bob"), {"subject": "hi", "tag": 2}),
+        (keyword, (), {"to": "ada", "subject": "hi"}),
+        (positional, (7,), {}),
+        (positional, (7, 8), {}),
+        (positional, (7, 8, 9), {"d": 10}),
+        (positional, (7,), {"c": 9}),
+        (nothing, (), {}),
+    ]
+    made = {function: tasks.task(function) for function in (keyword, positional, nothing)}
+    jobs = [await made[function].add(*args, **given) for function, args, given in calls]
+    await finish()
+
+    for job, (function, args, given) in zip(jobs, calls, strict=True):
+        assert await job.result() == function(*args, **given)
+
+
+async def test_results_of_children_are_what_their_tasks_promise(
+    tasks: Tasks, finish: Finish
+) -> None:
+    seen: list[Any] = []
+
+    @tasks.task
+    async def line(book: str) -> Line:
+        return Line(book=book)
+
+    @tasks.task
+    async def order(job: Job = depends(Job)) -> None:
+        seen.extend(each.result for each in await job.children_results())
+
+    @tasks.task
+    def plain_order(job: SyncJob = depends(SyncJob)) -> None:
+        seen.extend(each.result for each in job.children_results())
+
+    for each in (order, plain_order):
+        await tasks.add_flow(each.bind().after(line.bind("Emma")))
+    await finish()
+
+    assert seen == [Line(book="Emma")] * 2

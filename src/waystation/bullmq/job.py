@@ -91,7 +91,7 @@ class Job(JobFields[Data, Result]):
     does not allow raises `WrongState`, and `NotFound` when the job is gone.
     """
 
-    __slots__ = ("_queue", "_stepping")
+    __slots__ = ("_queue", "_reading", "_stepping")
 
     def __init__(
         self, id: str, fields: dict[bytes, bytes], queue: QueueRef | None, token: str | None = None
@@ -448,7 +448,9 @@ class Job(JobFields[Data, Result]):
         Children with ids of their own come in the order of these.
         """
         found = await children.results(self._ref.client, self._ref.keys, self.id)
-        return [each._replace(result=await self._open(each.result)) for each in found]
+        opened = [each._replace(result=await self._open(each.result)) for each in found]
+        read = getattr(self, "_reading", None)
+        return [each._replace(result=read(each)) for each in opened] if read else opened
 
     async def ignored_children_failures(self) -> dict[str, str]:
         """Reasons of failed children that do not fail the job, by their keys."""
@@ -561,6 +563,11 @@ class Job(JobFields[Data, Result]):
 def steps_of(job: Job) -> Steps:
     """The steps of a job in this attempt. Internal."""
     return job._steps
+
+
+def read_results_with(job: Job, read: Callable[[ChildResult], Any]) -> None:
+    """Let the results of a job's children be what `read` makes of them. Internal."""
+    job._reading = read
 
 
 def has_undo(job: Job) -> bool:

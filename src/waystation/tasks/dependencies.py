@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast, overload
 import msgspec
 
 from waystation.bullmq import Job, SyncJob
-from waystation.core.errors import InvalidOption
+from waystation.core.errors import InvalidOption, WorkError
 from waystation.core.store.connection import Store
 
 T = TypeVar("T")
@@ -22,6 +22,7 @@ Scope: TypeAlias = Literal["worker", "job"]
 """How long a dependency lives: as long as the workers of the process, or for one job."""
 
 _OF_A_JOB = (Job, SyncJob)
+_ENDED = "what the tasks depend on has ended, because a provider failed: the worker ends, too"
 
 
 class Dependency(msgspec.Struct, frozen=True):
@@ -125,10 +126,12 @@ class Lifespan:
         self._made: dict[Provider, Any] = {Store: self._store}
         self._wanted: asyncio.Queue[tuple[Dependency, asyncio.Future[Any]] | None]
         self._wanted = asyncio.Queue()
-        self._serving = asyncio.create_task(self._serve())
+        self.serving = asyncio.create_task(self._serve())
 
     async def value(self, dependency: Dependency) -> Any:
         """The value of a dependency, made when it is first asked for."""
+        if self.serving.done():
+            raise WorkError(_ENDED) from self.serving.exception()
         provider = self._overrides.get(dependency.provider, dependency.provider)
         if provider in self._made:
             return self._made[provider]
@@ -139,9 +142,18 @@ class Lifespan:
     async def close(self) -> None:
         """Clean up in reverse order."""
         self._wanted.put_nowait(None)
-        await self._serving
+        await self.serving
 
     async def _serve(self) -> None:
+        try:
+            await self._make_and_clean_up()
+        finally:
+            while not self._wanted.empty():
+                wanted = self._wanted.get_nowait()
+                if wanted is not None and not wanted[1].done():
+                    wanted[1].set_exception(WorkError(_ENDED))
+
+    async def _make_and_clean_up(self) -> None:
         async with self._store, AsyncExitStack() as stack:
             while wanted := await self._wanted.get():
                 dependency, answer = wanted

@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from waystation.bullmq import Job, JobDelayed, Store, SyncJob
+from waystation.bullmq.job import read_results_with
 from waystation.core.errors import InvalidOption, NoHandler, TimedOut, UnreadableData
 from waystation.core.runtime.handlers import Handler, handler_of
 from waystation.core.runtime.handlers.time_limit import TimeLimit
@@ -42,9 +43,13 @@ class Dispatcher(Handler[Job]):
             if task.process:
                 InProcess.check(task)
 
-    async def open(self, store: Store) -> None:
-        """Make everything that the tasks depend on as long as there are workers."""
+    async def open(self, store: Store, ended: Callable[[], None]) -> None:
+        """Make everything that the tasks depend on as long as there are workers.
+
+        Should it end before them, `ended` is called.
+        """
         self._lifespan = lifespan = await self._tasks.lifespans.take(Place(store))
+        lifespan.serving.add_done_callback(lambda _: ended())
         for task in self._named.values():
             for each in task.dependencies.values():
                 if each.scope == "worker":
@@ -67,6 +72,7 @@ class Dispatcher(Handler[Job]):
             known = ", ".join(sorted(self._named))
             raise NoHandler(f"no handler for jobs named {job.name!r}; there are: {known}")
         data = _data_of(job.name, job.data)
+        read_results_with(job, self._tasks.child_result)
         self._tasks.restore_context(_mark(data).get("context") or {})
         call = partial(self._attempt, task, job, data)
         for each in reversed(self._tasks.layers):
@@ -163,7 +169,11 @@ def arguments_of(task: Task[..., Any], data: Data) -> Data:
 
 def _applied(task: Task[..., Any], arguments: Data) -> Any:
     places = task.signature.parameters.values()
-    first = [arguments[each.name] for each in places if each.kind is each.POSITIONAL_ONLY]
+    first = [
+        arguments.get(each.name, each.default)
+        for each in places
+        if each.kind is each.POSITIONAL_ONLY
+    ]
     rest = {
         each.name: arguments[each.name]
         for each in places

@@ -33,7 +33,10 @@ class Payload:
         ]
         self._result: Any = hints.get("return", Any)
         try:
-            self._arguments = msgspec.defstruct(name, fields, forbid_unknown_fields=True)
+            # By name only, because in Python a parameter without a default may follow one with.
+            self._arguments = msgspec.defstruct(
+                name, fields, forbid_unknown_fields=True, kw_only=True
+            )
             for kind in (self._arguments, self._result):
                 msgspec.json.Decoder(kind, dec_hook=typed.decode_hook)
         except (TypeError, ValueError) as error:

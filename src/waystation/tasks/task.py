@@ -192,6 +192,11 @@ class Task(Generic[P, R]):
             raise InvalidOption(
                 f"{name} runs in a process, so it must be a plain function without dependencies"
             )
+        if self.process and "<locals>" in function.__qualname__:
+            raise InvalidOption(
+                f"{name} runs in a process, so it must be a task of a module, got "
+                f"{function.__qualname__}"
+            )
         if self.upgrade is not None and self.version == 1:
             raise InvalidOption(f"{name} can upgrade older data, so its version must be above 1")
 

@@ -18,6 +18,7 @@ from typing import Any, ParamSpec, Protocol, Self, TypeAlias, TypeVar, Unpack, c
 from weakref import WeakKeyDictionary
 
 from waystation.bullmq import (
+    ChildResult,
     FlowJob,
     FlowNode,
     FlowProducer,
@@ -365,6 +366,13 @@ class Tasks:
 
     async def _lifespan(self, place: Place) -> Lifespan:
         return Lifespan(place.store, self.overrides)
+
+    def child_result(self, child: ChildResult) -> Any:
+        """The result of a child as its task promises it; as it is when there is no such task."""
+        task = self._declared.get((child.queue, child.name or ""))
+        if task is None or child.failed_reason is not None:
+            return child.result
+        return task.result_of(child.result)
 
     def context_now(self) -> dict[str, Any]:
         """The context variables that travel with a job added now. Internal."""

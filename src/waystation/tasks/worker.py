@@ -1,6 +1,6 @@
 """The worker of tasks: finds the task of each job and calls its function."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from waystation.bullmq import (
@@ -49,7 +49,8 @@ class TaskWorker(Worker):
 
     def _runtime_at(self, store: Store) -> WorkerRuntime[Job]:
         runtime = super()._runtime_at(store)
-        runtime.presence = _Open(self._dispatcher, store, runtime.presence)
+        stop = runtime.worker.stop
+        runtime.presence = _Open(self._dispatcher, store, runtime.presence, stop)
         return runtime
 
     def _checked(
@@ -73,13 +74,17 @@ class TaskWorker(Worker):
 class _Open:
     """The worker's presence, with what its tasks depend on opened before and closed after it."""
 
-    def __init__(self, dispatcher: Dispatcher, store: Store, presence: Presence) -> None:
+    def __init__(
+        self, dispatcher: Dispatcher, store: Store, presence: Presence, stop: Callable[[], None]
+    ) -> None:
+        self._stop = stop
         self._dispatcher = dispatcher
         self._store = store
         self._presence = presence
 
     async def open(self) -> None:
-        await self._dispatcher.open(self._store)
+        # A worker whose dependencies have failed ends with their error.
+        await self._dispatcher.open(self._store, self._stop)
         await self._presence.open()
 
     async def close(self) -> None:
