@@ -50,6 +50,19 @@ async def test_bullmq(own_server: Ephemeral) -> None:
         assert await queue.counts("completed", "waiting") == {"completed": MANY, "waiting": 0}
 
 
+async def test_what_is_too_much_can_be_paused(own_server: Ephemeral) -> None:
+    async with bullmq.Queue("mail", own_server.url) as mail, routing.Queue(own_server.url) as jobs:
+        await mail.add_many(JOBS)
+        await jobs.add("mail")
+        await fill(own_server)
+        await mail.pause()
+        assert await mail.is_paused()
+        assert await jobs.pause("mail")
+        assert await jobs.paused_types() == ["mail"]
+        await mail.resume()
+        assert await jobs.resume("mail")
+
+
 @pytest.mark.parametrize("how", ["drained", "cleaned", "obliterated"])
 async def test_a_queue_of_bullmq_is_cleared(own_server: Ephemeral, how: str) -> None:
     async with bullmq.Queue("mail", own_server.url) as queue:

@@ -3,8 +3,9 @@
 --- keys  meta wait paused marker events
 --- args  by most
 --- uses  set_aside
-redis.call('HSET', meta, 'paused', 1)
+-- First a write that takes no memory: after it a full server lets the others through.
 redis.call('DEL', marker)
+redis.call('HSET', meta, 'paused', 1)
 local left = set_aside({ wait = wait, paused = paused }, redis.call('HGET', meta, 'version'),
   tonumber(most))
 if left > 0 then return left end

