@@ -2,11 +2,13 @@
 
 from enum import StrEnum
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 import msgspec
 
 from waystation.core.durations import Duration, seconds, whole_seconds
 from waystation.core.errors import InvalidOption
+from waystation.core.http.addresses import is_loopback
 
 MOST_RATE = 1_000_000
 MOST_COUNT = 100_000_000
@@ -125,8 +127,11 @@ class RoomOptions(msgspec.Struct, frozen=True, kw_only=True, rename=_STORED):
                 raise InvalidOption(f"{name} must be {least} to {most}{unit}, got {number:g}")
         if len(self.lane_weights) != 4 or any(not 1 <= each <= 1000 for each in self.lane_weights):
             raise InvalidOption(f"lane_weights must be four of 1 to 1000, got {self.lane_weights}")
-        if self.target_url and not self.target_url.startswith("https://"):
-            raise InvalidOption(f"target_url must start with https://, got {self.target_url!r}")
+        if self.target_url and not is_target(self.target_url):
+            raise InvalidOption(
+                "target_url must start with https://, or http:// on localhost, without a user, "
+                f"got {self.target_url!r}"
+            )
         if seconds(self.session_max) < seconds(self.session):
             raise InvalidOption(
                 f"session_max must be at least session ({self.session}), got {self.session_max}"
@@ -209,3 +214,17 @@ def _value(name: str, text: str) -> Any:
     if name in _PLAIN:
         return int(text)
     return text == "1" if name in ("strict_lanes", "session_renewal") else text
+
+
+def is_target(url: str) -> bool:
+    """Whether visitors may be sent on there: over TLS, or to try things out, on this machine."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return False
+    plain = url.isprintable() and not {"@", "\\", " "} & set(url)
+    secure = parts.scheme == "https" or (
+        parts.scheme == "http" and is_loopback(parts.hostname or "")
+    )
+    return plain and secure and bool(parts.hostname)

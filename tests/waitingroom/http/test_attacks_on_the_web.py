@@ -155,13 +155,34 @@ async def test_39_and_40_no_frames_no_foreign_readers(house: House) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["http://127.0.0.1/", "https://user@e.test/", "file:///etc/passwd", "https://a\\b"]
+    "url",
+    ["http://e.test/", "https://user@e.test/", "file:///etc/passwd", "https://a\\b", "https:"],
 )
 async def test_41_a_target_url_is_https_and_plain(house: House, url: str) -> None:
     admin = await house.operator()
     path = f"/api/v1/admin/queues/{QUEUE}"
     answer = await admin.http.patch(path, json={"target_url": url})
     assert answer.status_code == 422
+
+
+async def test_a_target_on_this_machine_can_be_tried_without_tls(house: House) -> None:
+    admin = await house.operator()
+    path = f"/api/v1/admin/queues/{QUEUE}"
+    for url in ("http://localhost:8000/shop", "http://127.0.0.1/", "http://[::1]:1/"):
+        assert (await admin.http.patch(path, json={"target_url": url})).status_code == 200
+        house.rooms.forget()
+        policy = (await house.visitor().get(f"/wait/{QUEUE}")).headers["content-security-policy"]
+        assert "/".join(url.split("/")[:3]) in policy
+
+
+async def test_a_room_without_a_target_ends_on_a_page(house: House) -> None:
+    person = house.visitor(accept="text/html")
+    assert (await person.get("/")).headers["content-type"] == "application/problem+json"
+    entered = await person.enter()
+    assert entered["redirect_url"] == "/"
+    page = await person.get("/")
+    assert page.headers["content-type"].startswith("text/html")
+    assert "You may go in" in page.text
 
 
 async def test_52_a_key_allows_its_role_and_its_rooms(house: House) -> None:

@@ -26,8 +26,6 @@ def merged(options: RoomOptions, asked: dict[str, Any]) -> tuple[RoomOptions, di
     if "new_users_per_minute" in plain:
         plain["admission_rate"] = _number(plain.pop("new_users_per_minute")) / 60
     plain = {_SAME.get(name, name): value for name, value in plain.items()}
-    if plain.get("target_url", "") and not _is_https(plain["target_url"]):
-        raise InvalidOption("target_url must be an https address without a user in it")
     for name, among in _AMONG.items():
         if name in own and _field(own[name]) not in among:
             raise InvalidOption(f"{name} must be one of {', '.join(among)}, got {own[name]!r}")
@@ -72,11 +70,3 @@ def _field(value: object) -> str:
     if not isinstance(value, str | int | float):
         raise InvalidOption(f"wanted a plain value, got {type(value).__name__}")
     return str(value)
-
-
-def _is_https(text: object) -> bool:
-    return (
-        isinstance(text, str)
-        and text.startswith("https://")
-        and not any(each in text for each in "@\\ \t\r\n")
-    )

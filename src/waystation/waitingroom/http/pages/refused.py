@@ -21,7 +21,14 @@ _LINKS: dict[str, str] = {
 
 def is_shown(request: Request) -> bool:
     """Whether a browser asks, for a page."""
-    return request.wants_page and request.path.startswith(("/wait/", "/operate"))
+    ours = request.path.startswith(("/wait/", "/operate")) or _is_sent_nowhere(request)
+    return request.wants_page and ours
+
+
+def _is_sent_nowhere(request: Request) -> bool:
+    """Whether somebody came in from a room without a `target_url`, and found no site here."""
+    inside = any("wr_s_" in name for name in request.cookies)
+    return inside and request.path == "/"
 
 
 def page(problem: Problem, request: Request, request_id: str, headers: Headers) -> Answer:
@@ -29,6 +36,8 @@ def page(problem: Problem, request: Request, request_id: str, headers: Headers) 
     lang = dictionary.choose(request.query.get("lang", ""), request.header("accept-language"))
     words = dictionary.languages()[lang]
     headline, text = _said(problem, words)
+    if _is_sent_nowhere(request):
+        headline, text = words["head_active"], words["text_active"]
     back = _back(problem, request)
     css = source("waiting.css")
     body = fill(

@@ -97,7 +97,7 @@ def leads_to(state: RoomState) -> str:
     """Where the forms of a room's page may lead, as a policy says it."""
     # A form that ends in a redirect may only lead where the policy says.
     target = state.options.target_url
-    own = [f"https://{target[8:].partition('/')[0]}"] if target.startswith("https://") else []
+    own = ["/".join(target.split("/")[:3])] if target else []
     return " ".join(["'self'", *return_hosts(state), *own])
 
 
