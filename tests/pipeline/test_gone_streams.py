@@ -1,6 +1,8 @@
 """Streams that are deleted, recreated, shortened or quiet while they are followed."""
 
+import os
 import threading
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -52,6 +54,34 @@ def test_whatever_is_in_a_stream_that_went_back_is_stored_once(
     tell(store, "500-0", "650-0")
     intake.store()
     assert stored(root) == ["1000-0", "2000-0", "3000-0", "500-0", "600-0", "650-0", "700-0"]
+
+
+def test_nothing_is_trimmed_before_all_that_stands_for_it_is_on_the_disk(
+    store: Redis, redis_url: str, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    sync, trim = os.fsync, Intake._trim  # pyright: ignore[reportPrivateUsage]
+
+    def noting(descriptor: int) -> None:
+        done.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        sync(descriptor)
+
+    def trimming(self: Intake, ranges: Any) -> None:
+        done.append("trim")
+        trim(self, ranges)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    monkeypatch.setattr(Intake, "_trim", trimming)
+    tell(store, "1000-0", "2000-0")
+    Intake(root, EventOptions(url=redis_url, trim=True)).store()
+    before = done[: done.index("trim")]
+    events = EVENTS.path(root)
+    (commit,) = [each for each in before if each.endswith(".json")]
+    (file,) = [each for each in before if each.endswith(".parquet")]
+    # What is written, then the names by which it is found.
+    assert before.index(file) < before.index(commit) < before.index(f"{events}/_delta_log")
+    assert str(Path(file).parent) in before
+    assert done[-1] == "trim"
 
 
 class Idle:

@@ -9,13 +9,21 @@ import msgspec
 import pytest
 from redis import Redis
 
-from waystation.pipeline.bronze import job_hashes
+from waystation.pipeline.bronze import capture, job_hashes
 from waystation.pipeline.bronze.intake import Intake
-from waystation.pipeline.bronze.payload_columns import FIELDS, GONE, PayloadColumns, ReadJobs, Seen
+from waystation.pipeline.bronze.payload_columns import (
+    FIELDS,
+    GONE,
+    REPLACED,
+    PayloadColumns,
+    ReadJobs,
+    Seen,
+)
 from waystation.pipeline.payloads.declared import DeclaredFields
 from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.payloads.paths import JsonPath
 from waystation.pipeline.payloads.rules import Rules
+from waystation.pipeline.sources import redis_streams
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage.arrow import pq
 
@@ -114,6 +122,44 @@ def test_group_and_trace_come_from_the_options() -> None:
     )
     assert [row["group"] for row in found] == ["acme", *[None] * 5]
     assert [row["trace"] for row in found] == [trace, *[None] * 5]
+
+
+MINUTE = 60_000
+
+
+def test_data_is_that_of_the_life_of_its_row_or_none(
+    store: Redis, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lives of few ids, cut into batches anywhere: a hash is that of the last one alone."""
+    dice = random.Random(12)
+    # Jobs are read while later lives of theirs are in the same range.
+    monkeypatch.setattr(capture, "MOST_WAITING", 2)
+    monkeypatch.setattr(redis_streams, "BATCH_ROWS", 1)
+    intake = Intake(str(tmp_path), EventOptions(url=redis_url, page=1), PayloadSettings())
+    at = 1_700_000_000_000
+    for life in range(30):
+        job, at = str(dice.randrange(3)), at + 5 * MINUTE
+        hash_key = f"bull:mail:{job}"
+        store.delete(hash_key)
+        store.hset(hash_key, mapping={"name": "n", "timestamp": at, "data": str(life)})
+        store.xadd(STREAM, {"event": "added", "jobId": job, "life": life}, id=f"{at}-0")
+        if dice.random() < 0.3:
+            intake.store()
+        if dice.random() < 0.7:
+            at += dice.randrange(1, MINUTE)
+            store.xadd(STREAM, {"event": "completed", "jobId": job, "life": life}, id=f"{at}-0")
+            store.hset(hash_key, "finishedOn", at)
+        if dice.random() < 0.3:
+            intake.store()
+    intake.store()
+    lives = {row["entry_id"]: dict(row["fields"])["life"] for row in stored(tmp_path, "events")}
+    by_instant = {int(entry.partition("-")[0]): life for entry, life in lives.items()}
+    rows = stored(tmp_path)
+    assert sum(row["data"] is not None for row in rows) > 10
+    assert sum(row["left_out"] == REPLACED for row in rows) > 3
+    for row in rows:
+        read_ms = round(row["read_at"].timestamp() * 1000)
+        assert row["data"] in (None, by_instant[read_ms]), row
 
 
 def test_what_is_too_large_is_left_out_of_that_row_alone() -> None:

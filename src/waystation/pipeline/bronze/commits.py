@@ -76,6 +76,7 @@ def store(
         )
     finally:
         if is_stored:
+            delta.make_durable(EVENTS.path(root), parts.get(EVENTS, ()))
             _commit_beside(root, notes[BESIDE_NOTE])
         else:
             discard(root, others)
@@ -137,14 +138,16 @@ def _commit_beside(root: str, noted: Mapping[str, Any]) -> None:
     batch = BatchId(INTAKE, noted["number"])
     for table in BESIDE:
         if rows := noted["files"].get(table.name):
-            delta.commit(
+            files = list(map(Part.of, rows))
+            if delta.commit(
                 table.path(root),
                 table.schema,
-                map(Part.of, rows),
+                files,
                 batch,
                 partitions=table.partitions,
                 keep_files=True,
-            )
+            ):
+                delta.make_durable(table.path(root), files)
 
 
 def number_of(table: DeltaTable) -> int:

@@ -21,6 +21,7 @@ from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.tables import FIELD_VALUES, PAYLOADS, Form
 
 GONE = "it was removed before it could be read"
+REPLACED = "it was replaced before it could be read"
 UNREADABLE = "cannot be read, so the rules cannot be applied"
 FIELDS = (
     b"name",
@@ -38,10 +39,14 @@ FIELDS = (
     b"progress",
     b"failedReason",
     b"stacktrace",
+    b"finishedOn",
 )
 """What is read of a job's hash."""
 LAST_MS = 253_402_300_799_999
 """The end of the year 9999, the last that Python and SQL can represent."""
+SKEW_MS = 60_000
+"""Milliseconds by which the clock of a producer or worker may be ahead of the store's."""
+_ADDED, _ENDED = FIELDS.index(b"timestamp"), FIELDS.index(b"finishedOn")
 
 _SCHEMA = schema_of(PAYLOADS.schema)
 _VALUES_SCHEMA = schema_of(FIELD_VALUES.schema)
@@ -86,6 +91,8 @@ class ReadJobs:
         """Values of `FIELDS`."""
         self.logs: dict[int, list[bytes]] = {}
         """Log lines of those that have some, by position."""
+        self.replaced: set[int] = set()
+        """Positions of those whose id another job has by now."""
 
     def extend(
         self,
@@ -98,6 +105,14 @@ class ReadJobs:
         first = len(self.subjects)
         self.subjects += subjects
         self.seen += seen
+        others = {
+            index
+            for index, (each, values) in enumerate(zip(seen, found, strict=True))
+            if _is_of_another_life(each, values)
+        }
+        if others:
+            found = [NOTHING if index in others else each for index, each in enumerate(found)]
+            self.replaced |= {first + index for index in others}
         self.found += found
         self.logs |= {first + index: lines for index, lines in logs.items()}
         for index in _gone(found):
@@ -107,6 +122,25 @@ class ReadJobs:
                 self.logs[first + index] = _log_lines(left.get(b"logs"))
             else:
                 self.logs.pop(first + index, None)
+
+
+def _is_of_another_life(seen: Seen, values: Values) -> bool:
+    """Whether a hash is that of a later job, which was given the same id.
+
+    One that has ended after its event, or has not ended at all, is another one if it was added
+    after that end; before an end was seen, only what is much younger than the event is.
+    """
+    added_ms = _millis(values[_ADDED])
+    if added_ms is None:
+        return False
+    if seen.end is None:
+        return added_ms > seen.millis + SKEW_MS
+    ended_ms = _millis(values[_ENDED])
+    return added_ms > seen.millis and (ended_ms is None or ended_ms > seen.millis + SKEW_MS)
+
+
+def _millis(raw: bytes | None) -> int | None:
+    return int(raw) if raw is not None and len(raw) < 16 and raw.isdigit() else None
 
 
 class Batches(NamedTuple):
@@ -132,7 +166,7 @@ class PayloadColumns:
         found = dict(zip(FIELDS, zip(*jobs.found, strict=True), strict=True))
         gone = _gone(jobs.found)
         for index in gone:
-            left_out[index] = [GONE]
+            left_out[index] = [REPLACED if index in jobs.replaced else GONE]
         data = self._documents("data", found[b"data"], left_out)
         returned = _either(
             found[b"returnvalue"], lambda index: _said(jobs.seen[index].end).get(b"returnvalue")

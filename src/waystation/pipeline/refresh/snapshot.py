@@ -69,7 +69,7 @@ class Snapshot(msgspec.Struct, frozen=True):
             and self.options.knows(line, queue)
             and (
                 product_named(line).has_one_stream
-                or any(fnmatch.fnmatchcase(queue, name) for name in names)
+                or any(queue == name or fnmatch.fnmatchcase(queue, name) for name in names)
             )
         )
 

@@ -189,7 +189,7 @@ class AnyStreams(Selected):
         for each in self._wanted:
             if _is_pattern(each):
                 yield from self._matching(each)
-            else:
+            if _may_be_name(each):
                 yield self._parsed(each)
 
     def _parsed(self, stream: str) -> EventStream:
@@ -216,7 +216,7 @@ class Streams(Selected):
                 EventStream(line, queue, names.key(*self._options.place_of(line, queue)))
                 for queue in wanted
                 # Only BullMQ has queues under other prefixes, and no name has a colon of its own.
-                if not _is_pattern(queue) and (":" not in queue or line == Line.BULLMQ.value)
+                if _may_be_name(queue) and (":" not in queue or line == Line.BULLMQ.value)
             )
             for pattern in patterns:
                 yield from self._matching(names.key(first, pattern))
@@ -246,3 +246,8 @@ class Streams(Selected):
 
 def _is_pattern(queue: str) -> bool:
     return any(sign in queue for sign in "*?[")
+
+
+def _may_be_name(queue: str) -> bool:
+    """Whether it is a name as well: a pattern such as `a[1]` does not find the queue `a[1]`."""
+    return not _is_pattern(queue) or not fnmatch.fnmatchcase(queue, queue)

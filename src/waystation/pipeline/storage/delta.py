@@ -30,12 +30,12 @@ from pyspark.sql.types import StructType
 
 from waystation.core.errors import WrongSchema
 from waystation.pipeline import tables
-from waystation.pipeline.storage.arrow import pa, pc, pq
+from waystation.pipeline.storage.arrow import fs, pa, pc, pq
 from waystation.pipeline.storage.datasets import dataset_of
 from waystation.pipeline.storage.filesystems import filesystem
 from waystation.pipeline.storage.notes import VERSION_NOTE, metadata, noted
 from waystation.pipeline.storage.opened import files_of, opened
-from waystation.pipeline.storage.parts import Part, PartWriter
+from waystation.pipeline.storage.parts import Part, PartWriter, fsync
 from waystation.pipeline.storage.parts_source import Parts
 from waystation.pipeline.storage.places import is_remote, missing_connector
 from waystation.pipeline.storage.schemas import schema_of
@@ -93,6 +93,21 @@ def commit(
         raise
     discard(path, unneeded)
     return False
+
+
+def make_durable(path: str, parts: Iterable[Part]) -> None:
+    """Let the last commit of a table on this machine survive a power cut, with these files.
+
+    delta-rs syncs nothing, and streams are trimmed behind what is committed.
+    """
+    files, root = filesystem(path)
+    if not isinstance(files, fs.LocalFileSystem):
+        return
+    log = f"{root}/_delta_log"
+    fsync(f"{log}/{DeltaTable(path).version():020}.json")
+    folders = {f"{root}/{each.path}".rpartition("/")[0] for each in parts}
+    for folder in sorted({*folders, log, root}):
+        fsync(folder)
 
 
 def open_table(path: str, columns: StructType, partitions: Sequence[str] = ()) -> DeltaTable:

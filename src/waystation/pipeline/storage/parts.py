@@ -176,7 +176,7 @@ class _Part:
         self._writer.close()
         self._sink.close()
         if isinstance(self._files, fs.LocalFileSystem):
-            _fsync(self._full)
+            fsync(self._full)
         size = self._files.get_file_info(self._full).size
         stats = statistics.of(self._writer.writer.metadata)
         return Part(self._path, size, self._rows, self._partition, stats)
@@ -208,8 +208,8 @@ class _Part:
         self._held, self._held_rows, self._held_bytes = [], 0, 0
 
 
-def _fsync(path: str) -> None:
-    # Streams are trimmed behind what is committed, so the files must survive a power cut.
+def fsync(path: str) -> None:
+    """Let a file, or the names in a folder, survive a power cut."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
