@@ -1,14 +1,24 @@
 """Adding one by one, many at the same time: one call for all, and to each their own answer."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
 from tests.bullmq.hands import Hands
 from tests.support.patience import LIMIT_S
-from waystation.bullmq import Deduplication, Job, Parent, Queue
+from waystation.bullmq import (
+    Deduplication,
+    FlowNode,
+    FlowProducer,
+    Job,
+    Parent,
+    Queue,
+    Schedule,
+)
 from waystation.core.errors import (
+    InvalidInput,
     NotFound,
     NotReplicated,
     PayloadTooLarge,
@@ -135,3 +145,19 @@ async def test_each_hears_of_their_own_job_that_no_replica_has_confirmed_it(
         )
         stored = [answer.stored for answer in answers if isinstance(answer, NotReplicated)]
         assert stored == [[str(n)] for n in range(1, 11)]
+
+
+@pytest.mark.parametrize("value", [1, None, {}, {"x": 1}, "text", {"sealed": 1}])
+async def test_data_that_would_be_taken_for_an_envelope_is_refused(
+    queue: Queue, flows: FlowProducer, value: Any
+) -> None:
+    data = {"$payload": value}
+    with pytest.raises(InvalidInput, match="taken for an encrypted payload"):
+        await queue.add("x", data)
+    with pytest.raises(InvalidInput, match="taken for an encrypted payload"):
+        await flows.add(FlowNode(name="x", queue="mail", data=data))
+    with pytest.raises(InvalidInput, match="taken for an encrypted payload"):
+        await queue.schedulers.upsert("s", Schedule(every=60), data=data)
+    job = await queue.add("x", {"$payload": value, "more": 1})
+    with pytest.raises(InvalidInput, match="taken for an encrypted payload"):
+        await job.update_data(data)

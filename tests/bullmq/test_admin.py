@@ -384,3 +384,14 @@ async def test_every_way_out_of_delayed_leaves_the_same_job(
 
     assert await queue.state(id) == "waiting"
     assert (await hands.hash(id))["delay"] == "0"
+
+
+async def test_only_failed_jobs_are_retried_as_dead_letters(queue: Queue, hands: Hands) -> None:
+    id = await hands.add(attempts=1)
+    await hands.fail(await hands.claim_one())
+    assert await queue.dead_letters.retry(id) == 1
+    await hands.complete(await hands.claim_one())
+
+    assert await queue.dead_letters.retry(id) == 0
+    assert await queue.state(id) == "completed"
+    assert await queue.retry(id) == 1

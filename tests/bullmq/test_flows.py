@@ -18,6 +18,14 @@ async def traces(hands: Hands) -> list[Any]:
     return [keys, await hands.events(), await hands.call("GET", hands.keys.id)]
 
 
+async def test_a_node_takes_the_keywords_of_add() -> None:
+    node = FlowNode(name="x", queue="mail", priority=3, options=JobOptions(attempts=7))
+
+    assert (node.options.priority, node.options.attempts, node.data) == (3, 7, {})
+    with pytest.raises(InvalidOption, match="did you mean children"):
+        FlowNode(name="x", queue="mail", childs=[])  # type: ignore[call-arg]
+
+
 async def test_a_parent_runs_when_its_children_are_done(hands: Hands, flows: FlowProducer) -> None:
     flow = await flows.add(parent(child("a"), child("b")))
     assert await state(flow) == "waiting-children"
@@ -237,7 +245,7 @@ async def test_a_flow_is_added_as_a_whole_or_not_at_all(hands: Hands, flows: Flo
         (FlowNode(name="", queue="mail"), "name must be text"),
         (FlowNode(name="x", queue="mail", children=["y"]), "made of FlowNode"),  # pyright: ignore[reportArgumentType]
         ("x", "made of FlowNode"),
-        (FlowNode(name="x", queue="mail", children=[child()] * 10_000), "at most 10000"),
+        (FlowNode(name="x", queue="mail", children=[child()] * 50_000), "at most 50000"),
     ],
 )
 async def test_a_flow_that_cannot_be_is_refused_before_anything_is_written(

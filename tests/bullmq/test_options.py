@@ -1,10 +1,12 @@
 """What a producer may ask for, how it stands on the wire, and how others' options are read."""
 
-from datetime import datetime
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
+from waystation.bullmq import Limit, WorkerOptions, terms
 from waystation.bullmq.options import (
     Backoff,
     Deduplication,
@@ -230,3 +232,53 @@ def test_one_is_not_true_and_zero_is_not_false() -> None:
         (int, 0),
         (bool, False),
     ]
+
+
+SECONDS = [0, 5, 30, 999, 1500.5, 3600, 7200, 36_000, 86_400, 604_800, 2_592_000]
+MILLISECONDS = [1000, 5000, 30_000, 60_000, 300_000, 3_600_000, 86_400_000]
+
+
+def test_a_number_that_was_surely_meant_in_milliseconds_is_told_once_with_both_readings(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(terms, "_SUSPECTED", set[Any]())
+    for each in SECONDS:
+        JobOptions(delay=each)
+    JobOptions(delay=timedelta(milliseconds=5_000_000))
+    assert "milliseconds_suspected" not in caplog.text
+    for each in MILLISECONDS:
+        caplog.clear()
+        JobOptions(delay=each)
+        JobOptions(delay=each)
+        assert caplog.text.count("milliseconds_suspected") == 1, each
+    told = vars(caplog.records[-1])["hint"]
+    assert "delay 86400000 is read as seconds: 1000 days" in told
+    assert "as milliseconds it were 1 day" in told
+    JobOptions(delay=10**20)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda: Limit(10, 1000),
+        lambda: WorkerOptions(lease=30_000),
+        lambda: WorkerOptions(stalled_interval=30_000),
+        lambda: WorkerOptions(timeout=60_000),
+        lambda: JobOptions(backoff=Backoff.exponential(1000)),
+        lambda: JobOptions(backoff=5000),
+        lambda: Deduplication("x", ttl=5000),
+        lambda: JobOptions(unique_for=5000),
+    ],
+)
+def test_every_time_of_a_program_that_was_ported_is_looked_at(
+    given: Callable[[], object], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(terms, "_SUSPECTED", set[Any]())
+    given()
+
+    assert "milliseconds_suspected" in caplog.text
+
+
+@pytest.mark.parametrize("id", ["01", "-0", "1.5", "007"])
+def test_an_id_that_no_queue_gives_is_taken(id: str) -> None:
+    assert JobOptions(job_id=id).job_id == id

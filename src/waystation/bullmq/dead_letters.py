@@ -27,7 +27,7 @@ class DeadLetters:
 
     async def retry(self, *ids: str) -> int:
         """Run these jobs again; returns how many of them had failed."""
-        return await self._queue.retry(*ids)
+        return await self._queue.retry(*ids, state="failed")
 
     async def retry_all(self, limit: int | None = None) -> int:
         """Run all failed jobs again, the oldest first, at most `limit`; returns how many."""

@@ -5,20 +5,29 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, Unpack, cast
 
 import msgspec
+from msgspec import UNSET
 
 from waystation.bullmq.job import Job, QueueRef
-from waystation.bullmq.options import JobOptions, Parent, options_as_stored
+from waystation.bullmq.options import JobKeywords, JobOptions, Parent, options_as_stored
+from waystation.bullmq.payloads.envelope import refuse_imitation
 from waystation.bullmq.payloads.options import PayloadOptions
 from waystation.bullmq.payloads.sealing import Sealing
 from waystation.bullmq.redis import children as family
 from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.commands import hash_at
 from waystation.bullmq.redis.keys import PREFIX, QueueKeys
-from waystation.bullmq.redis.packing import AddOptions, add_options, current_trace, wire_name
+from waystation.bullmq.redis.packing import (
+    AddOptions,
+    add_options,
+    current_trace,
+    merged,
+    wire_name,
+)
 from waystation.bullmq.redis.scripts import Existing
 from waystation.core import codec
 from waystation.core.errors import InvalidInput, InvalidOption, NotFound, WrongState
@@ -27,25 +36,46 @@ from waystation.core.store.connection import Store
 from waystation.core.store.connection.address import Kind
 from waystation.core.store.script import Client
 
-MOST_JOBS = 10_000
-"""A tree is added in one step, during which the store does nothing else."""
+MOST_JOBS = 50_000
+"""A tree is added in one step, during which the store does nothing else: a second or two."""
 
 
-class FlowNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A job to be added, with those it waits for."""
+@dataclass(frozen=True, init=False)
+class FlowNode:
+    """A job to be added, with those it waits for; its options are keywords, as those of `add`."""
 
     name: str
     """The name of the job."""
     queue: str
     """The queue it is added to."""
-    data: Any = msgspec.field(default_factory=dict[str, Any])
-    """What its handler gets."""
-    options: JobOptions = JobOptions()
+    data: Any
+    """What its handler gets; an empty object when none is given."""
+    options: JobOptions
     """The job's own options."""
-    children: Sequence["FlowNode"] = ()
+    children: Sequence["FlowNode"]
     """The jobs that must be completed before it runs."""
-    prefix: str | None = None
+    prefix: str | None
     """Where its queue is, when not where the flow producer's are."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        queue: str,
+        data: Any = UNSET,
+        options: JobOptions | None = None,
+        children: Sequence["FlowNode"] = (),
+        prefix: str | None = None,
+        **given: Unpack[JobKeywords],
+    ) -> None:
+        """Make a node; keywords count before `options`."""
+        own = ("name", "queue", "data", "options", "children", "prefix")
+        chosen = merged(options, given, JobOptions(), of="a node of a flow", others=own)
+        held: Any = {} if data is UNSET else data
+        values = (name, queue, held, chosen, children, prefix)
+        for field, value in zip(own, values, strict=True):
+            # The way past `frozen`, as the dataclass itself would go.
+            object.__setattr__(self, field, value)
 
 
 class FlowJob(msgspec.Struct, frozen=True):
@@ -196,6 +226,7 @@ def _sealed(job: _Planned, sealing: Sealing) -> _Planned:
 
 def _check_sizes(planned: Sequence[_Planned]) -> None:
     for each in planned:
+        refuse_imitation(each.data)
         codec.check_size(len(each.data) + len(each.opts))
         if each.node.options.size_limit is not None:
             codec.check_size(len(each.data), each.node.options.size_limit)

@@ -31,7 +31,7 @@ from waystation.bullmq.fields import (
     remember_all,
 )
 from waystation.bullmq.options import MOST_PRIORITY, JobKeywords, instant_ms
-from waystation.bullmq.payloads.envelope import BEGINNING
+from waystation.bullmq.payloads.envelope import BEGINNING, refuse_imitation
 from waystation.bullmq.redis import children, job_scripts, queue_scripts, scripts
 from waystation.bullmq.redis.children import (
     ChildKind,
@@ -123,6 +123,7 @@ class Job(JobFields[Data, Result]):
         """Replace the job's data."""
         client, keys, _, sealing = self._ref
         plain = raw = codec.encode_as_node(data)
+        refuse_imitation(plain)
         if sealing is not None and sealing.seals:
             raw = codec.encode_as_node(await sealing.sealed_soon(keys.name, data))
         self._accept(await job_scripts.update_data(client, self._keys, data=raw))

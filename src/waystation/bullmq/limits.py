@@ -9,6 +9,7 @@ import msgspec
 from waystation.bullmq.redis import queue_scripts
 from waystation.bullmq.redis.client import Connect
 from waystation.bullmq.redis.commands import ask, ask_all, block_for
+from waystation.bullmq.terms import warn_of_milliseconds
 from waystation.core.durations import Duration, milliseconds
 from waystation.core.options import at_least
 
@@ -24,6 +25,7 @@ class Limit(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         at_least("max of a limit", self.max, 1)
         milliseconds(self.duration, "duration of a limit", above=0)
+        warn_of_milliseconds("duration of a limit", self.duration)
 
     @property
     def duration_ms(self) -> int:

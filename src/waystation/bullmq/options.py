@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypedDict, cast
 import msgspec
 
 from waystation.bullmq import terms
-from waystation.bullmq.terms import When, instant_ms
+from waystation.bullmq.terms import When, instant_ms, warn_of_milliseconds
 from waystation.core import backoff, codec
 from waystation.core.durations import Duration, milliseconds, seconds
 from waystation.core.errors import InvalidOption, Malformed
@@ -113,6 +113,7 @@ class Deduplication(msgspec.Struct, frozen=True, omit_defaults=True, rename="cam
             raise InvalidOption("deduplication needs an id")
         if self.ttl is not None:
             milliseconds(self.ttl, "deduplication ttl", above=0)
+            warn_of_milliseconds("deduplication ttl", self.ttl)
 
 
 class Parent(msgspec.Struct, frozen=True):
@@ -176,6 +177,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
         at_least("attempts", self.attempts, 1)
         if self.delay != 0:
             milliseconds(self.delay, "delay")
+            warn_of_milliseconds("delay", self.delay)
         at_least("priority", self.priority, 0)
         if self.priority > MOST_PRIORITY:
             raise InvalidOption(f"priority must be at most {MOST_PRIORITY}, got {self.priority}")
@@ -199,6 +201,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidOption("unique_for is a deduplication by name and data: choose one")
         if self.unique_for is not None:
             milliseconds(self.unique_for, "unique_for", above=0)
+            warn_of_milliseconds("unique_for", self.unique_for)
         _check_terms(self)
         if sum(getattr(self, flag) for flag in FLAGS) > 1:
             raise InvalidOption("of what a failure means for the parent, choose one")
@@ -409,7 +412,8 @@ def check_job_id(job_id: str) -> None:
     """Refuse an id that would clash with a number or a key of the queue."""
     if not job_id:
         raise InvalidOption("a job id must not be empty")
-    if re.fullmatch(r"-?\d+", job_id):
+    # As Node has it: `01` is no number that the queue could give.
+    if re.fullmatch(r"0|-?[1-9]\d*", job_id):
         raise InvalidOption(f"a job id must not be a whole number, got {job_id!r}")
     if job_id in _RESERVED:
         raise InvalidOption(f"{job_id!r} is the name of one of the queue's own keys")
@@ -471,9 +475,11 @@ def _check_backoff(rule: Backoff | Duration | None) -> None:
             _checked_backoff(rule)
         case _:
             milliseconds(rule, "backoff, when it is not a Backoff,")
+            warn_of_milliseconds("backoff", rule)
 
 
 def _checked_backoff(rule: Backoff) -> Backoff:
+    warn_of_milliseconds("backoff delay", rule.delay)
     if not rule.type:
         raise InvalidOption("backoff needs a type: fixed, exponential or a strategy's name")
     is_built_in = rule.type in ("fixed", "exponential")

@@ -314,13 +314,13 @@ class Queue(QueueClient):
 
     # Running again
 
-    async def retry(self, *ids: str) -> int:
-        """Run these finished jobs again; returns how many of them had failed or been completed."""
+    async def retry(self, *ids: str, state: Retryable | None = None) -> int:
+        """Run these finished jobs again, or those of one state; returns how many there were."""
         client, keys = await self._connect_queue()
         retried = 0
         for job in await self._read(ids):
-            if (state := await self.state(job.id)) in ("failed", "completed"):
-                code = await ends.retry_finished(client, keys, job.id, state, lifo=job.options.lifo)
+            for each in ("failed", "completed") if state is None else (state,):
+                code = await ends.retry_finished(client, keys, job.id, each, lifo=job.options.lifo)
                 retried += code >= 0
         return retried
 

@@ -5,7 +5,7 @@ They travel in the job's options under a name of their own, which Node's workers
 
 import asyncio
 from collections.abc import Awaitable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -14,6 +14,9 @@ from waystation.core.durations import Duration, milliseconds
 from waystation.core.errors import Expired, InvalidOption, TimedOut
 from waystation.core.options import of_kind
 from waystation.core.runtime.handlers.time_limit import TimeLimit
+from waystation.core.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
 
 When: TypeAlias = Duration | datetime
 """A duration from now on, or an aware datetime."""
@@ -131,3 +134,28 @@ def instant_ms(name: str, instant: datetime) -> int:
     if instant.tzinfo is None:
         raise InvalidOption(f"{name} needs a time zone, got {instant.isoformat()}")
     return round(instant.timestamp() * 1000)
+
+
+_SUSPECTED: set[tuple[str, float]] = set()
+_HOUR, _DAY, _YEAR = 3600, 86_400, 366 * 86_400
+
+
+def warn_of_milliseconds(name: str, duration: Duration) -> None:
+    """Log, once, a bare number that was surely meant in milliseconds, with both readings.
+
+    That is one of whole thousands which, in seconds, is no number of hours or days that somebody
+    would write: 5000 or 60000, but neither 36000, ten hours, nor 2592000, thirty days.
+    """
+    if isinstance(duration, timedelta) or duration < 1000 or duration % 1000:
+        return
+    in_hours = duration < 1_000_000 and duration % _HOUR == 0
+    in_days = duration <= _YEAR and duration % _DAY == 0
+    if in_hours or in_days or (name, duration) in _SUSPECTED:
+        return
+    _SUSPECTED.add((name, duration))
+    # A timedelta has an end, which no option has.
+    read, meant = (timedelta(seconds=min(each, 10**12)) for each in (duration, duration / 1000))
+    _log.warning(
+        "milliseconds_suspected",
+        hint=f"{name} {duration:.0f} is read as seconds: {read}; as milliseconds it were {meant}",
+    )

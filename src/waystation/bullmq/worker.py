@@ -20,7 +20,7 @@ from waystation.bullmq.source.callbacks import Callbacks, WorkerEvent, WorkerSig
 from waystation.bullmq.source.claims import BullSource
 from waystation.bullmq.source.options import BackoffStrategy, ClaimOptions, RetryPredicate
 from waystation.bullmq.source.preparing import UNDO_S, keep_for_another, prepare, undo
-from waystation.bullmq.terms import within
+from waystation.bullmq.terms import warn_of_milliseconds, within
 from waystation.core import identity
 from waystation.core.codec import PAYLOAD_LIMIT
 from waystation.core.durations import Duration, milliseconds, seconds
@@ -79,6 +79,9 @@ class WorkerOptions(CoreOptions, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         seconds(self.stalled_interval, "stalled_interval", above=0)
+        for name in ("lease", "renew", "timeout", "poll", "stalled_interval", "max_backoff"):
+            if (given := getattr(self, name)) is not None:
+                warn_of_milliseconds(name, given)
         at_least("max_stalled", self.max_stalled, 0)
         at_least("batch", self.batch, 0)
         seconds(self.max_backoff, "max_backoff", above=0)

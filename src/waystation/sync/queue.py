@@ -237,9 +237,9 @@ class Queue(BlockingClient):
 
     # Running again
 
-    def retry(self, *ids: str) -> int:
-        """Run these finished jobs again; returns how many of them had failed or been completed."""
-        return self._run(lambda queue: queue.retry(*ids))
+    def retry(self, *ids: str, state: Retryable | None = None) -> int:
+        """Run these finished jobs again, or those of one state; returns how many there were."""
+        return self._run(lambda queue: queue.retry(*ids, state=state))
 
     def retry_all(
         self,

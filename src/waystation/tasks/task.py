@@ -3,6 +3,7 @@
 import copy
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property, update_wrapper
 from typing import (
     TYPE_CHECKING,
@@ -307,11 +308,17 @@ class Call(Generic[R]):
         return {**self.data, MARK: mark} if mark else self.data
 
 
-class CallNode(FlowNode, Generic[R], frozen=True, kw_only=True):
+@dataclass(frozen=True, init=False)
+class CallNode(FlowNode, Generic[R]):
     """A call in a flow, with those it waits for; `Call.after` makes it."""
 
     task: Task[..., R]
     """The task that is called."""
+
+    def __init__(self, task: Task[..., R], **given: Any) -> None:
+        """Internal: calls make it."""
+        super().__init__(**given)
+        object.__setattr__(self, "task", task)
 
 
 class TaskJob(Generic[R]):

@@ -51,7 +51,7 @@ def schedulers(context: typer.Context, queue: OfQueue, as_json: AsJson = False) 
             each.id,
             each.name,
             each.pattern or f"every {(each.every_ms or 0) / 1000:g} s",
-            each.tz or "UTC",
+            each.tz or "this machine's",
             _next(each),
         )
         for each in found

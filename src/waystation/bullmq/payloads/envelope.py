@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import msgspec
 
-from waystation.core.errors import UnreadableData
+from waystation.core import codec
+from waystation.core.errors import InvalidInput, UnreadableData
 
 FIELD = "$payload"
 """The one field of an envelope."""
@@ -40,6 +41,21 @@ class Sealed(dict[str, Any]):
 def is_envelope(stored: Any) -> bool:
     """Whether this is an envelope, or looks like one."""
     return isinstance(stored, dict) and cast("dict[str, Any]", stored).keys() == {FIELD}
+
+
+def refuse_imitation(raw: bytes) -> None:
+    """Refuse data that a worker would take for an envelope, and could not open."""
+    if not raw.startswith(BEGINNING):
+        return
+    stored = codec.decode(raw)
+    try:
+        envelope = envelope_of(stored)
+    except UnreadableData:
+        envelope = Envelope()
+    if envelope is not None and envelope.sealed is None and envelope.blob is None:
+        raise InvalidInput(
+            f"data of one field {FIELD!r} would be taken for an encrypted payload: rename the field"
+        )
 
 
 def envelope_of(stored: Any) -> Envelope | None:

@@ -19,6 +19,7 @@ from waystation.bullmq.options import (
     wire_deduplication,
     wire_options,
 )
+from waystation.bullmq.payloads.envelope import refuse_imitation
 from waystation.core import codec
 from waystation.core.durations import milliseconds
 from waystation.core.errors import InvalidInput, PayloadTooLarge
@@ -71,6 +72,8 @@ class Packer:
             if name is not last_name:
                 last_name, named = name, wire_name(name)
             raw = b"{}" if data is UNSET else encode(data)
+            if raw[:2] == b'{"':
+                refuse_imitation(raw)
             if len(raw) > most:
                 _refuse_size(len(raw), len(opts), options, self._size_limit)
             if options.unique_for is None:

@@ -13,6 +13,7 @@ import msgspec
 
 from waystation.bullmq.job import Job, QueueRef
 from waystation.bullmq.options import JobOptions, instant_ms, options_as_stored
+from waystation.bullmq.payloads.envelope import refuse_imitation
 from waystation.bullmq.redis import queue_scripts
 from waystation.bullmq.redis.commands import ask, hash_at, page_of
 from waystation.bullmq.redis.keys import QueueKeys
@@ -74,6 +75,7 @@ async def upsert(
     _check_template(options)
     payload = codec.encode_as_node({} if data is None else data)
     codec.check_size(len(payload))
+    refuse_imitation(payload)
     now = await time_of(client) if now is None else now
     times = in_ms(schedule)
     end = times.end

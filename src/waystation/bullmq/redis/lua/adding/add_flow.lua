@@ -5,7 +5,7 @@
 --- or, when nothing was added, a number below zero and the place of the job it is about.
 --- keys  meta absent
 --- args  now jobs...
---- uses  now_ms queue_at events_cap has_other_parent insert_job read_parent release_parent
+--- uses  now_ms queue_at events_cap has_other_parent insert_job read_parent release_parent is_held_back
 --- uses  must_hold check_queue check_wants
 now = now_ms(now)
 local queues, numbers, added, parents, is_parent = {}, {}, {}, {}, {}
@@ -32,6 +32,7 @@ for nth = 1, many do
 end
 
 for base, queue in pairs(queues) do
+  queue.is_held = is_held_back(queue) and true or false
   -- Counted as Node does; every job of a flow has an id of its own.
   local counted = redis.pcall('INCRBY', queue.id, numbers[base])
   numbers[base] = type(counted) == 'number' and counted - numbers[base] or 0

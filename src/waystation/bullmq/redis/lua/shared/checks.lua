@@ -65,7 +65,7 @@ end
 --- `most` is how many children may be completed by this call; more of them keep a parent waiting.
 --- uses  must_hold check_queue check_parent read_parent
 local function check_ties(queue, parent_key, parent, deduplication, seen, most)
-  if parent_key then
+  if parent_key and not seen[parent_key] then
     local open = must_hold('SCARD', parent_key .. ':dependencies')
     must_hold('HLEN', parent_key .. ':processed')
     if not most or open <= most then

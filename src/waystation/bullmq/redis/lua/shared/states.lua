@@ -155,7 +155,9 @@ local function mark_ready(queue)
   if queue.is_marked == true then return end
   local is_held = queue.is_held
   if type(is_held) ~= 'boolean' then is_held = is_held_back(queue) end
-  if not is_held then redis.call('ZADD', queue.marker, 0, '0') end
+  if is_held then return end
+  redis.call('ZADD', queue.marker, 0, '0')
+  queue.is_marked = true
 end
 
 --- Set for idle workers when the next delayed job is due.
