@@ -11,9 +11,10 @@ PREFIX = "bull"
 class QueueKeys(Keyspace, root="<prefix>:<name>"):
     """The keys of one queue.
 
-    A script that builds names of keys declares `absent`, too. While a cluster moves a slot, it
-    answers "try again" to whoever names several keys of which one is not there; otherwise it would
-    run the script where those are that it names, though others may be on the other node.
+    A script that builds names of keys, or may empty one, declares `absent`, too. While a cluster
+    moves a slot, it answers "try again" to whoever names several keys of which one is not there;
+    otherwise it would run the script where those are that it names, though others may be on the
+    other node.
     """
 
     id = String("id", "the last number given to a job")

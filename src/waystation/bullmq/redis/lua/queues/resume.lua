@@ -1,6 +1,6 @@
 --- Resume the queue, after bringing its two lists together, so many ids in a call. The reply is how
 --- many are left to move; the queue stays paused until there are none.
---- keys  meta wait paused prioritized delayed marker events
+--- keys  meta wait paused prioritized delayed marker events absent
 --- args  most
 --- uses  mark_delayed join_waiting
 local left = join_waiting({ wait = wait, paused = paused }, tonumber(most))
