@@ -61,6 +61,9 @@ class RoutingKeys(Keyspace, root="<name>"):
     ids = SortedSet("index:ids:<signature>", "waiting ids of one signature by their turn")
     serves = SortedSet("index:serves:<profile>", "signatures that a profile can serve", ttl="1 h")
     serial = String("index:serial", "the last turn that was given")
+    unmoved = String(
+        "index:unmoved", "never written; a script that names it waits while its slot moves"
+    )
 
     limits = Hash("ratelimit:config", "limits of each type, as JSON")
     concurrent = String("ratelimit:concurrent:<type>", "running jobs of a type that has a limit")
@@ -77,6 +80,11 @@ class RoutingKeys(Keyspace, root="<name>"):
     def namespace(self) -> str:
         """What every key starts with."""
         return self.name
+
+    @property
+    def guards(self) -> list[str]:
+        """What our own calls of BridgeMQ's scripts name besides the keys that it gives them."""
+        return [self.unmoved]
 
     @property
     def data_prefix(self) -> str:

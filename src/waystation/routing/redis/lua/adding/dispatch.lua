@@ -2,8 +2,9 @@
 --- Each job is its kind (waiting, delayed or cron), id, data, route, due (an instant, or +delay),
 --- idempotency key or nothing, seconds that key is kept, and a JSON list of the ids it waits for.
 --- keys  waiting delayed cron routes held awaited places heads signatures serial wake events
+--- keys  deadletter ended meta stalls unmoved
 --- args  namespace now jobs...
---- unchecked  serial
+--- unchecked  serial deadletter ended meta stalls unmoved
 --- uses  keys_at instant_ms whole emit_event push_waiting queue_of text_of check_serial must_hold
 --- uses  wake_for hold
 --- lazy  index_foreign

@@ -1,5 +1,7 @@
 --- Stop jobs that have not ended; for each 1, or 0 when there is nothing to stop.
 --- keys  waiting delayed cron claims routes held stalls fired events
+--- keys  active awaited deadletter ended heads leases meta places serial signatures stopped
+--- keys  stopping wake unmoved
 --- args  namespace now keep_s result by ids...
 --- uses  keys_at instant_ms emit_event index_foreign remove_waiting unindex_jobs claim_of
 --- uses  stop_claim note_end release_dependents

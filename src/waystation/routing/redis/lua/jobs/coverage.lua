@@ -1,6 +1,7 @@
 --- Waiting jobs by signature, compared with what these workers offer: for each signature its first
 --- id, how many wait, and what keeps them from running.
 --- keys  waiting places heads signatures serial routes claims wake events deadletter meta
+--- keys  awaited delayed ended stalls unmoved
 --- args  namespace now profiles first count
 --- uses  keys_at instant_ms index_foreign obstacles check_keys
 local line = keys_at(namespace)

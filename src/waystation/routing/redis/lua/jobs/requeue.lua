@@ -2,6 +2,7 @@
 --- One that never ran, because another will not complete, waits for those it depends on as before,
 --- and stays dead while one of them is unknown.
 --- keys  deadletter meta routes events
+--- keys  awaited delayed ended heads held places serial signatures stalls waiting wake unmoved
 --- args  namespace now jobs...
 --- uses  keys_at instant_ms emit_event index_foreign push_waiting route_of queue_of
 --- uses  remove_dead_letters check_keys hold text_of must_hold

@@ -5,6 +5,7 @@
 --- in turn).
 --- keys  waiting places heads signatures serial routes claims wake events deadletter meta active
 --- keys  delayed cron held
+--- keys  awaited ended stalls unmoved
 --- args  namespace now profiles id
 --- uses  keys_at instant_ms index_foreign obstacles claim_of whole check_keys held_of
 local line = keys_at(namespace)

@@ -1,6 +1,7 @@
 --- Store heartbeats of workers; each is its id and description. How many of them were not known
 --- before.
 --- keys  registered events
+--- keys  unmoved
 --- args  namespace now ttl_ms workers...
 --- uses  keys_at instant_ms makes_room whole emit_event
 local line = keys_at(namespace)

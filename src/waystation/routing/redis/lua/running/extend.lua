@@ -1,5 +1,6 @@
 --- Renew leases; the reply has the places, from 1, of those that are lost.
 --- keys  claims leases stopping stopped
+--- keys  unmoved
 --- args  namespace now lease_ms worker held...
 --- uses  keys_at instant_ms makes_room whole tell_holder
 local line = keys_at(namespace)

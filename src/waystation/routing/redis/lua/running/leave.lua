@@ -1,5 +1,6 @@
 --- Remove a worker that has stopped from the registry; 0 when it was not there.
 --- keys  registered events
+--- keys  unmoved
 --- args  namespace now worker
 --- uses  keys_at instant_ms emit_event
 local line = keys_at(namespace)

@@ -1,5 +1,6 @@
 --- Store how far a job is, if the caller holds it.
 --- keys  claims events
+--- keys  unmoved
 --- args  namespace now id token progress percent keep_s
 --- uses  keys_at instant_ms emit_event claim_of
 local line = keys_at(namespace)

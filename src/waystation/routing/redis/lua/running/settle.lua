@@ -3,6 +3,7 @@
 --- retry data result delay route reason attempt; dead data result meta attempt; returned nothing.
 --- keys  waiting active delayed claims leases routes stalls awaited held ended deadletter places
 --- keys  heads signatures serial wake events limits paused meta
+--- keys  stopping unmoved
 --- args  namespace now token lease_ms want profile worker keep_s outcomes...
 --- unchecked  all
 --- uses  keys_at instant_ms makes_room whole emit_event claim_jobs claim_of text_of

@@ -3,6 +3,8 @@
 --- policy (nothing when it cannot be read), how many slots it fires, then for each the slot and the instance's data, and how many
 --- it leaves out, then for each the slot, or the first and last instant of a range.
 --- keys  cron routes fired terms events
+--- keys  awaited deadletter delayed ended heads meta places serial signatures stalls waiting wake
+--- keys  unmoved
 --- args  namespace now term schedules...
 --- uses  keys_at instant_ms fenced index_foreign route_of fire_slot emit_event queue_of check_keys
 --- uses  dead_letter_unreadable

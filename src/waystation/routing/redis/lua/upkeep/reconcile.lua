@@ -1,6 +1,7 @@
 --- Set the count of running jobs, of these types and of all that run under a limit, to what the
 --- claims say; the types that were wrong.
 --- keys  claims stopping limits terms
+--- keys  wake unmoved
 --- args  namespace term counted...
 --- uses  keys_at claim_of fenced wake_for
 local over = fenced(terms, term)

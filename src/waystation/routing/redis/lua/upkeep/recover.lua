@@ -1,6 +1,8 @@
 --- Take jobs back whose lease is over or whose worker is dead; their ids, where to go on, and the
 --- ids of those that were given up.
 --- keys  claims leases stalls stopping registered terms events
+--- keys  active awaited deadletter delayed ended heads meta places routes serial signatures
+--- keys  waiting wake unmoved
 --- args  namespace now term max_stalls batch cursor workers...
 --- uses  keys_at instant_ms whole emit_event fenced index_foreign claim_of free_claim put_back
 --- uses  dead_letter route_of

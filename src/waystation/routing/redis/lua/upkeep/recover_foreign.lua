@@ -1,5 +1,7 @@
 --- Take back jobs that others have claimed with plain commands and whose lock is over.
 --- keys  active claims terms events
+--- keys  awaited deadletter delayed ended heads meta places routes serial signatures stalls
+--- keys  waiting wake unmoved
 --- args  namespace now term batch cursor
 --- uses  keys_at instant_ms emit_event fenced index_foreign push_waiting route_of
 --- uses  dead_letter_unreadable queue_of

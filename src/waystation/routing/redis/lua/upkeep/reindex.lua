@@ -3,6 +3,7 @@
 --- The list and the index have the same order, so what the index has and the list has not, near the
 --- same place, was taken off the list by another client.
 --- keys  waiting places routes terms events
+--- keys  awaited deadletter delayed ended heads meta serial signatures stalls wake unmoved
 --- args  namespace now term first count
 --- uses  keys_at instant_ms fenced index_foreign whole route_of put_back unindex_jobs
 --- uses  dead_letter_unreadable

@@ -1,6 +1,7 @@
 --- Go on with jobs that waited for one that has ended; how many went on, and where both looks go
 --- on.
 --- keys  awaited ended held routes terms events
+--- keys  deadletter delayed heads meta places serial signatures stalls waiting wake unmoved
 --- args  namespace now term batch cursor routes_cursor
 --- uses  keys_at instant_ms fenced check_keys text_of note_end release_dependents
 local line = keys_at(namespace)

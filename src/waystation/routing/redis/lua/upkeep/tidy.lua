@@ -1,5 +1,6 @@
 --- Forget workers that have been silent for long and signatures that nobody asks for.
 --- keys  registered signatures heads claims terms events
+--- keys  unmoved
 --- args  namespace now term silent_ms batch cursor workers...
 --- uses  keys_at instant_ms emit_event fenced whole
 local line = keys_at(namespace)
