@@ -40,6 +40,9 @@ async def test_a_visitor_draws_again_and_finds_the_own_place(street: Street, wit
     said = "Drawn again, the order is the same. People drawn: 21"
     await expect(page.locator("#result")).to_have_text(said)
     await expect(page.locator("#own")).to_contain_text("Your place in the draw:")
+    names = ("commit", *(("witness",) if witness else ()), "seed", "beacon", "n", "digest")
+    said_so = [languages()["en"][f"page_draw_{name}"] for name in names]
+    assert await page.locator(".facts dt").all_inner_texts() == said_so
     assert await complaints(page) == []
     await picture(page, "draw")
 

@@ -1,5 +1,6 @@
 """What somebody in line reads when the room changes, with scripts and without."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -7,6 +8,7 @@ from playwright.async_api import expect
 
 from tests.browser.street import Street, complaints, picture, shows
 from waystation.waitingroom.operating.control import Control
+from waystation.waitingroom.operating.lottery import Lottery
 
 HOUR_MS = 3_600_000
 
@@ -150,3 +152,28 @@ async def test_who_has_finished_reads_that(street: Street) -> None:
     await page.reload()
     await shows(page, "done")
     await expect(page.locator("#headline")).to_have_text("You are done here")
+
+
+async def test_a_long_wait_is_in_hours_in_the_title_too(street: Street) -> None:
+    await street.crowd(8)
+    await street.house.control.set_rate(0.0005)
+    page = await street.visitor()
+    await street.arrive(page)
+    await expect(page).to_have_title(re.compile(r"^\(.* hours\) Shop$"))
+
+
+async def test_nothing_goes_more_slowly_before_the_opening(street: Street) -> None:
+    """Others who join do not put off whoever waits for it."""
+    house = street.house
+    await house.room.store.write({"admission_rate": "0.2", "max_active": "1000"})
+    await house.control.schedule((await house.room.state()).now_ms + 40_000)
+    await Lottery(house.room).announce()
+    page = await street.visitor(looks=False)
+    await street.arrive(page)
+    await shows(page, "prequeued")
+    await street.crowd(40)
+    async with page.expect_response(re.compile("/(status|heartbeat)$")) as looked:
+        pass
+    seen = await (await looked.value).json()
+    assert seen["estimated_wait"]["p50"] > 100
+    await expect(page.locator("#banner")).to_be_hidden()
