@@ -13,7 +13,7 @@ from waystation.waitingroom.visitor import JoinRequest, Lane
 
 async def walk(url: str) -> None:
     """Take the paths of every script of the waiting room."""
-    for part in (join, enter, beat, admit, miss, leave, rejoin, draw, redeem, tend):
+    for part in (join, enter, beat, admit, miss, leave, rejoin, draw, redeem, tend, delete):
         async with hands_on(url) as hands:
             await hands.redis.flushdb()
             await part(hands)
@@ -214,3 +214,8 @@ async def tend(hands: Hands) -> None:
         await history.note()
     for change in (hands.control.pause, hands.control.resume, hands.control.queue_all):
         await change()
+
+
+async def delete(hands: Hands) -> None:
+    await hands.open()
+    await hands.room.delete()

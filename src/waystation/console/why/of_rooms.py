@@ -72,7 +72,9 @@ async def _visitor(
             return Found(cause=Cause.MISSED, text=text, until_ms=until, evidence=facts)
         case Prequeued(starts_ms=starts):
             when = f"opens at {at(starts)}" if starts else "has not opened yet"
-            text = f"waits because the room {when}; places are drawn then"
+            lots = state.fields.get("commitment")
+            order = "places are drawn then" if lots else "who came first is called first"
+            text = f"waits because the room {when}; {order}"
             return Found(cause=Cause.CLOSED, text=text, until_ms=starts, evidence=facts)
         case Waiting() | Returned():
             return await _waiting(store, room, state, status)
