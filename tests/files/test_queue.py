@@ -17,6 +17,7 @@ from waystation.core.errors import InvalidOption, JobFailed, NotFound
 from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Settled
 from waystation.files import events
+from waystation.files import job as jobs
 from waystation.files.directory.intake import entry
 from waystation.files.directory.scan import Found
 from waystation.files.events import Event
@@ -275,6 +276,72 @@ async def test_unmatched_files_are_read_in_bounded_pages_each_once(hands: Hands)
     assert [job.id for job in page] == ["u1100", "u1101"]
     (newest,) = await queue.get_jobs("unmatched", limit=1, newest_first=True)
     assert newest.id == "u1199"
+
+
+async def test_a_paused_priority_is_left_alone_until_it_is_resumed(hands: Hands) -> None:
+    queue, source = Queue(hands.store), hands.source()
+    low, high = await hands.add(), await hands.add(priority="high")
+    assert await queue.pause("low")
+    assert not await queue.pause("low")
+    assert await queue.paused_priorities() == ["low"]
+    assert [claim.id for claim in (await source.settle([], claim=5)).claims] == [high]
+    # Nobody is woken for what nobody may take.
+    assert (await source.settle([], claim=1)).claims == []
+    assert await queue.resume("low")
+    assert not await queue.resume("low")
+    assert await queue.paused_priorities() == []
+    assert [claim.id for claim in (await source.settle([], claim=5)).claims] == [low]
+    with pytest.raises(InvalidOption, match="priority must be one of high, low"):
+        await queue.pause("urgent")
+
+
+async def test_a_job_that_has_not_ended_can_be_cancelled_wherever_it_is(hands: Hands) -> None:
+    queue = Queue(hands.store)
+    hands.set(backoff=60)
+    delayed, active, done = [await hands.add() for _ in range(3)]
+    source = hands.source()
+    first, second, third = (await source.settle([], claim=3)).claims
+    assert [first.id, second.id, third.id] == [delayed, active, done]
+    ended = [Settled(first, Failed(ValueError("no"))), Settled(third, Done())]
+    await source.settle(ended, claim=0)
+    unmatched, waiting = await hands.add("/inbox/a.csv"), await hands.add("/inbox/b.csv")
+    other = hands.source(ending=".txt")
+    await other.settle([], claim=1)
+    await other.settle([], claim=0)
+    ids = [delayed, active, unmatched, waiting, done]
+    states = [await queue.state(id) for id in ids]
+    assert states == ["delayed", "active", "unmatched", "waiting", "completed"]
+
+    assert await queue.cancel(*ids, "unknown") == 4
+
+    assert [await queue.state(id) for id in ids] == [None, None, None, None, "completed"]
+    (refused,) = (await source.settle([Settled(second, Done())], claim=0)).refused
+    assert refused.claim is second
+    for id in ids[:4]:
+        with pytest.raises(NotFound):
+            await queue.wait(id)
+
+
+async def test_dead_letters_are_chosen_by_their_error_as_in_routing(hands: Hands) -> None:
+    queue = Queue(hands.store)
+    ids = await bury(hands, 2)
+    await hands.redis.lpush(hands.keys.dead_letter, b"poison")
+    await hands.redis.hset(hands.keys.dead_letter_meta, jobs.poison_id(b"poison"), b"no json")
+    letters = await queue.dead_letters.list()
+    assert [letter.attempts for letter in letters] == [1, 1, 0]
+    assert letters[0].error == "ValueError: no"
+    assert (letters[0].error.name, letters[0].error.message) == ("ValueError", "no")
+    assert (letters[2].error.name, letters[2].failed_at) == ("", None)
+    assert letters[0].job
+    assert letters[0].job.attempts == 1
+
+    assert await queue.dead_letters.retry_all(1, error="ValueError") == 1
+    assert await queue.dead_letters.retry_all(error="KeyError") == 0
+    assert await queue.state(ids[0]) == "waiting"
+    assert await queue.dead_letters.purge(error="ValueError") == 1
+    assert await queue.dead_letters.remove(ids[1], jobs.poison_id(b"poison")) == 1
+    assert await queue.dead_letters.count() == 0
+    assert await hands.redis.exists(hands.keys.dead_letter_meta) == 0
 
 
 async def test_events_come_as_they_happen_and_can_be_continued(hands: Hands) -> None:

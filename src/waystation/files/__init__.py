@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from waystation.core.store.connection import Store, StoreOptions
     from waystation.core.telemetry.metrics import Metrics
     from waystation.core.telemetry.traces import Traces, WorkSpan
-    from waystation.files.dead_letters import DeadLetter, DeadLetters
+    from waystation.files.dead_letters import DeadLetter, DeadLetters, JobError
     from waystation.files.directory.scan import PathLike, ScanOptions, Skip
     from waystation.files.events import Event
     from waystation.files.handlers import FileHandler, Handlers, handler, is_cancelled, registered
@@ -62,6 +62,7 @@ __all__ = [
     "Forecast",
     "Handlers",
     "Job",
+    "JobError",
     "Layout",
     "Metrics",
     "PathLike",
@@ -102,7 +103,7 @@ __getattr__ = names_of(
         "waystation.core.store.connection": "Store StoreOptions",
         "waystation.core.telemetry.metrics": "Metrics",
         "waystation.core.telemetry.traces": "Traces WorkSpan",
-        "dead_letters": "DeadLetter DeadLetters",
+        "dead_letters": "DeadLetter DeadLetters JobError",
         "directory.scan": "PathLike ScanOptions Skip",
         "events": "Event",
         "handlers": "FileHandler Handlers handler is_cancelled registered",

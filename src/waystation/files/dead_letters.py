@@ -1,13 +1,13 @@
 """Dead letters: jobs that failed for good, with the reason of each."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
 from waystation.core import codec
-from waystation.core.durations import instant
+from waystation.core.durations import possible_instant
 from waystation.core.errors import Malformed
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.options import at_least
@@ -23,6 +23,25 @@ from waystation.files.redis.lists import Place
 _PAGE = 100
 
 
+class JobError(str):
+    """What an error said, `ValueError: no`, with the same parts as in routing."""
+
+    def __new__(cls, text: object = "") -> Self:
+        """The text as it was stored."""
+        return super().__new__(cls, text)
+
+    @property
+    def name(self) -> str:
+        """Its class."""
+        head, colon, _ = self.partition(": ")
+        return head if colon and head.isidentifier() else ""
+
+    @property
+    def message(self) -> str:
+        """Its message."""
+        return self.removeprefix(f"{self.name}: ")
+
+
 class DeadLetter(msgspec.Struct, frozen=True):
     """A job that failed for good, and why."""
 
@@ -30,14 +49,16 @@ class DeadLetter(msgspec.Struct, frozen=True):
     """The id of the job."""
     reason: str
     """A value of `Reason`, such as `VANISHED`."""
-    error: str
-    """The message of the last error."""
+    error: JobError
+    """What the last attempt raised."""
     worker: str
     """The name of the worker that tried last."""
     failed_at: datetime | None
     """None for a letter that another program left without one."""
     payload: bytes
     """The job as it is in Redis."""
+    attempts: int = 0
+    """How many attempts there were."""
 
     @property
     def job(self) -> Job | None:
@@ -82,14 +103,17 @@ class DeadLetters:
             moved += (await self._retry(found[first : first + _PAGE]))[0]
         return moved
 
-    async def retry_all(self, limit: int | None = None) -> int:
+    async def retry_all(self, limit: int | None = None, *, error: str | None = None) -> int:
         """Put dead letters back into their queues, the oldest first; how many moved.
 
+        `error` restricts it to those that failed with the error of that name.
         At most those that there are when it begins, each once. What is no job stays a dead
         letter, because it would fail again.
         """
         if limit is not None:
             at_least("limit", limit, 0)
+        if error is not None:
+            return await self.retry(*(await self._ids_of(error))[:limit])
         redis: Any = (await self._connected()).redis
         # Those that fail again meanwhile come back to the list with the same bytes.
         left, moved, skipped, done = await self.count(), 0, 0, set[int]()
@@ -104,8 +128,29 @@ class DeadLetters:
             left = left - len(raws) if raws else 0
         return moved
 
-    async def purge(self) -> int:
-        """Delete all dead letters that there are now; how many there were."""
+    async def remove(self, *ids: str) -> int:
+        """Delete these dead letters; how many there were."""
+        wanted, removed = set(ids), 0
+        found = [raw async for raw in self._each() if _id_of(raw) in wanted] if wanted else []
+        for first in range(0, len(found), _PAGE):
+            letters = [self._removal(raw) for raw in found[first : first + _PAGE]]
+            there = await scripts.remove(
+                (await self._connected()).hot,
+                self._keys,
+                now=SERVER_TIME,
+                events_cap=self._options.events_max_len,
+                jobs=[part for letter in letters for part in letter],
+            )
+            removed += sum(there)
+        return removed
+
+    async def purge(self, *, error: str | None = None) -> int:
+        """Delete all dead letters that there are now, or those of one error; how many there were.
+
+        `error` is the name of its class.
+        """
+        if error is not None:
+            return await self.remove(*await self._ids_of(error))
         deleted, left = 0, await self.count()
         store = await self._connected()
         while left > 0:
@@ -128,6 +173,21 @@ class DeadLetters:
             for raw in raws:
                 yield raw
             offset += len(raws)
+
+    async def _ids_of(self, error: str) -> Sequence[str]:
+        ids: list[str] = []
+        offset = 0
+        while page := await self.list(offset, _PAGE):
+            ids += [letter.id for letter in page if letter.error.name == error]
+            offset += len(page)
+        return ids
+
+    def _removal(self, raw: bytes) -> tuple[str | bytes | int, ...]:
+        job = lists.read(raw)
+        if job is None:
+            return "failed", raw, jobs.poison_id(raw), len(self._keys.queues), 1, ""
+        lane = self._keys.lane_of(job.origin_queue, job.priority)
+        return "failed", raw, job.id, lane, job.attempt, ""
 
     async def _retry(self, raws: Collection[bytes]) -> tuple[int, int]:
         """Move these back; how many were moved, and how many are no jobs."""
@@ -159,13 +219,22 @@ def _id_of(raw: bytes) -> str:
 
 
 def _letter(id: str, meta: bytes | None, raw: bytes) -> DeadLetter:
-    known: Mapping[str, Any] = codec.decode(meta) if meta else {}
-    at_ms = int(known.get("at", 0))
+    known = _meta(meta or b"{}")
+    at_ms, attempts = known.get("at"), known.get("attempt")
     return DeadLetter(
         id=id,
         reason=str(known.get("reason", "")),
-        error=str(known.get("error", "")),
+        error=JobError(known.get("error", "")),
         worker=str(known.get("worker", "")),
-        failed_at=instant(at_ms) if at_ms else None,
+        failed_at=possible_instant(at_ms) if isinstance(at_ms, int | float) and at_ms > 0 else None,
         payload=raw,
+        attempts=attempts if isinstance(attempts, int) else 0,
     )
+
+
+def _meta(raw: bytes) -> Mapping[str, Any]:
+    # Another program may have written it.
+    try:
+        return codec.decode(raw, dict[str, Any])
+    except Malformed:
+        return {}

@@ -52,6 +52,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.retries + 1
 
     @property
+    def attempts(self) -> int:
+        """Attempts that have failed so far."""
+        return self.retries
+
+    @property
     def created_at(self) -> datetime | None:
         """When it was added; None when another producer left it out or wrote it differently."""
         try:

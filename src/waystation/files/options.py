@@ -90,6 +90,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         given = ("processing_list_pattern", "heartbeat_key_pattern", "completed_list")
         given += ("dead_letter_list", "rate_limit_key")
         own = ("workers", "wake", "events", "seen", "seen:before", "orphans", "unmatched")
+        own += ("paused",)
         return [
             *((f"queues.{name}", key) for name, key in self.queues.items()),
             *((f"the retries of {name}", f"{space}:sched:{k}") for name, k in self.queues.items()),

@@ -87,7 +87,7 @@ class Queue(StoreClient):
         super().__init__(url)
         self.keys = FileKeys(layout_of(prefix, layout))
         """The names of its keys in Redis."""
-        options = options or QueueOptions()
+        self._options = options = options or QueueOptions()
         self.dead_letters = DeadLetters(self._connected, self.keys, options)
         """Jobs that failed for good."""
         self.intake = Intake(self._connected, self.keys, options)
@@ -143,7 +143,7 @@ class Queue(StoreClient):
     async def get_job(self, id: str) -> Job | None:
         """The job of that id; None when it is in none of the lists. Reads every list."""
         found = await lists.find((await self._connected()).redis, self.keys, id)
-        return found[1] if found else None
+        return found.job if found else None
 
     async def get_jobs(
         self,
@@ -174,7 +174,7 @@ class Queue(StoreClient):
     async def state(self, id: str) -> State | None:
         """The state of a job; None when it is in none of the lists. Reads every list."""
         found = await lists.find((await self._connected()).redis, self.keys, id)
-        return found[0] if found else None
+        return found.place.state if found else None
 
     async def counts(self, *states: State) -> dict[State, int]:
         """The number of jobs in these states, or in each."""
@@ -184,6 +184,14 @@ class Queue(StoreClient):
         for place, count in zip(places, await lists.lengths(redis, places), strict=True):
             counts[place.state] += count
         return counts
+
+    async def cancel(self, *ids: str) -> int:
+        """Remove jobs that have not ended, running ones too; how many there were. Reads every list.
+
+        The worker of a running job learns of it with its next renewal, within a third of its
+        lease, and stops the handler; whatever that returns is refused.
+        """
+        return await self._remove(ids, "delayed", "waiting", "unmatched", "active")
 
     async def retry(self, *ids: str) -> int:
         """Put failed jobs back into their queues; the same as `dead_letters.retry`."""
@@ -240,7 +248,42 @@ class Queue(StoreClient):
             async for event in found:
                 yield event
 
+    async def _remove(self, ids: Sequence[str], *states: State) -> int:
+        store, removed, most = await self._connected(), 0, self._options.events_max_len
+        for id in ids:
+            # A job that moves while its lists are read is found by the second look.
+            for _ in range(2):
+                spot = await lists.find(store.redis, self.keys, id, *states)
+                if spot is None or await lists.remove(store.hot, self.keys, spot, most):
+                    removed += spot is not None
+                    break
+        return removed
+
     # --- the queue as a whole --------------------------------------------------------------------
+
+    async def pause(self, priority: str) -> bool:
+        """Let workers take no more jobs of a priority; False when it was paused before.
+
+        Those that run go on. Workers of other programs do not know of it.
+        """
+        return await self._mark_paused("SADD", priority)
+
+    async def resume(self, priority: str) -> bool:
+        """Let workers take jobs of a priority again; False when it was not paused."""
+        return await self._mark_paused("SREM", priority)
+
+    async def paused_priorities(self) -> list[str]:
+        """The priorities that are paused, the most urgent first."""
+        client, queues = (await self._connected()).hot, self.keys.layout.queues
+        with faults.translated():
+            paused = set(await client.execute_command("SMEMBERS", self.keys.paused))
+        return [name for name, queue in queues.items() if queue.encode() in paused]
+
+    async def _mark_paused(self, command: str, priority: str) -> bool:
+        queue = self.keys.queues[lists.require_priority(self.keys, priority) - 1]
+        client = (await self._connected()).hot
+        with faults.translated():
+            return bool(await client.execute_command(command, self.keys.paused, queue))
 
     async def workers(self) -> list[WorkerInfo]:
         """The registered workers, by name."""

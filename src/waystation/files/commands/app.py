@@ -168,7 +168,7 @@ def _job(payload: bytes) -> str:
         read(payload)
     except Malformed:
         return repr(payload)
-    return payload.decode()
+    return payload.decode(errors="backslashreplace")
 
 
 def _letter(letter: DeadLetter) -> str:

@@ -31,6 +31,7 @@ class FileKeys(Keyspace, root="<prefix>"):
     unmatched = Stream(
         "unmatched", "files that their worker had no handler for, until one that has takes them"
     )
+    paused = Set("paused", "queues that workers take nothing from")
     wake = List("wake", "idle workers block on it; one entry when there is work")
     events = Stream("events", "what happened to which file")
 

@@ -5,9 +5,12 @@ from contextlib import aclosing
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from waystation.core.errors import InvalidOption, Malformed
+from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store import faults
+from waystation.core.store.script import Client
 from waystation.files import job as jobs
 from waystation.files.job import Job
+from waystation.files.redis import scripts
 from waystation.files.redis.keys import FileKeys
 
 State: TypeAlias = Literal["delayed", "waiting", "unmatched", "active", "completed", "failed"]
@@ -25,6 +28,18 @@ class Place(NamedTuple):
     state: State
     key: str
     type: Literal["list", "zset", "stream"] = "list"
+    worker: str = ""
+    """Whoever holds the jobs in it."""
+
+
+class Spot(NamedTuple):
+    """One job, where it is."""
+
+    place: Place
+    job: Job
+    raw: bytes
+    entry: str
+    """The id of its entry, in a stream."""
 
 
 async def places(
@@ -49,7 +64,8 @@ async def places(
                 found.append(Place(state, keys.unmatched, "stream"))
             case "active":
                 found += [
-                    Place(state, keys.of(name).processing) for name in await _workers(redis, keys)
+                    Place(state, keys.of(name).processing, worker=name)
+                    for name in await _workers(redis, keys)
                 ]
             case "completed":
                 found.append(Place(state, keys.completed))
@@ -100,22 +116,42 @@ async def page(
             case "stream":
                 found: list[bytes] = []
                 async with aclosing(_stream(redis, place.key, newest_first)) as payloads:
-                    async for raw in payloads:
+                    async for _, raw in payloads:
                         found.append(raw)
                         if len(found) > last:
                             break
                 return found[offset:]
 
 
-async def find(redis: Any, keys: FileKeys, id: str) -> tuple[State, Job] | None:
+async def find(redis: Any, keys: FileKeys, id: str, *states: str) -> Spot | None:
     """A job by its id; every place is read, because Redis knows jobs by their bytes only."""
     # Most payloads are of other jobs, and need not be decoded to see that.
     needle = id.encode() if id.isascii() and id.isalnum() else b""
-    for place in await places(redis, keys):
-        async for raw in _each(redis, place):
+    for place in await places(redis, keys, *states):
+        async for entry, raw in _each(redis, place):
             if needle in raw and (job := read(raw)) and job.id == id:
-                return place.state, job
+                return Spot(place, job, raw, entry)
     return None
+
+
+async def remove(client: Client, keys: FileKeys, spot: Spot, events_cap: int) -> bool:
+    """Remove a job from where it was found; False when it is not there any more."""
+    job, place = spot.job, spot.place
+    (was_there,) = await scripts.remove(
+        client,
+        keys.of(place.worker),
+        now=SERVER_TIME,
+        events_cap=events_cap,
+        jobs=[
+            place.state,
+            spot.raw,
+            job.id,
+            keys.lane_of(job.origin_queue, job.priority),
+            job.attempt,
+            spot.entry,
+        ],
+    )
+    return bool(was_there)
 
 
 def read(raw: bytes) -> Job | None:
@@ -126,20 +162,22 @@ def read(raw: bytes) -> Job | None:
         return None
 
 
-async def _each(redis: Any, place: Place) -> AsyncGenerator[bytes]:
+async def _each(redis: Any, place: Place) -> AsyncGenerator[tuple[str, bytes]]:
     if place.type == "stream":
-        async for raw in _stream(redis, place.key):
-            yield raw
+        async for each in _stream(redis, place.key):
+            yield each
         return
     offset = 0
     while raws := await page(redis, place, offset, _PAGE):
         for raw in raws:
-            yield raw
+            yield "", raw
         offset += len(raws)
 
 
-async def _stream(redis: Any, key: str, newest_first: bool = False) -> AsyncGenerator[bytes]:
-    """The payloads of a stream, a bounded number in each call."""
+async def _stream(
+    redis: Any, key: str, newest_first: bool = False
+) -> AsyncGenerator[tuple[str, bytes]]:
+    """The entries and payloads of a stream, a bounded number in each call."""
     start, stop = ("+", "-") if newest_first else ("-", "+")
     command = "XREVRANGE" if newest_first else "XRANGE"
     while True:
@@ -147,8 +185,8 @@ async def _stream(redis: Any, key: str, newest_first: bool = False) -> AsyncGene
             entries: list[Any] = await redis.execute_command(
                 command, key, start, stop, "COUNT", _PAGE
             )
-        for _, fields in entries:
-            yield fields.get(b"job", b"")
+        for entry, fields in entries:
+            yield entry.decode(), fields.get(b"job", b"")
         if len(entries) < _PAGE:
             return
         start = f"({entries[-1][0].decode()}"

@@ -165,6 +165,19 @@ async def requeue(
 
 
 @script(reply=raw)
+async def remove(
+    redis: Client,
+    keys: FileKeys,
+    *,
+    now: str | int,
+    events_cap: int,
+    jobs: Sequence[str | bytes | int],
+) -> list[int]:
+    """Remove jobs from where they are: 1 for each that was still there."""
+    ...
+
+
+@script(reply=raw)
 async def purge(
     redis: Client, keys: FileKeys, *, now: str | int, events_cap: int, most: int, queue: str
 ) -> int:

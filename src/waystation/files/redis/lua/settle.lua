@@ -5,7 +5,7 @@
 --- Picks are unmatched entries that the worker has a handler for, each a lane and an id; it has
 --- read the entries up to the cursor.
 --- keys  processing heartbeat workers completed dead_letter dead_letter_meta events wake unmatched
---- keys  lanes...
+--- keys  paused lanes...
 --- args  now worker ttl_ms completed_cap events_cap want plan picks cursor outcomes...
 --- uses  instant_ms check_lanes emit_event id_and_attempt newest_id
 --- lazy  wake_worker promote_due retry_later add_dead_letter makes_room take_unmatched
@@ -86,10 +86,11 @@ end
 for lane, id in string.gmatch(picks, '(%d+),(%d+%-%d+)') do
   table.insert(picked[tonumber(lane)], id)
 end
-local left, due_in = want, 0
+local left, due_in, is_paused = want, 0, {}
+for _, queue in ipairs(redis.call('SMEMBERS', paused)) do is_paused[queue] = true end
 local function fetch(lane, most)
-  if most < 1 or drained[lane] then return end
   local queue, into = KEYS[lanes + 2 * (lane - 1)], fetched[lane]
+  if most < 1 or drained[lane] or is_paused[queue] then return end
   -- Unmatched files have waited for longer than those in the queue.
   local jobs, taken = {}, 0
   while tried[lane] < #picked[lane] and taken < most do
@@ -136,7 +137,8 @@ elseif redis.call('LLEN', wake) == 0 then
   -- There may be more jobs than this worker can take: wake another.
   local is_more = is_retried
   for lane = 1, #shares do
-    is_more = is_more or redis.call('LLEN', KEYS[lanes + 2 * (lane - 1)]) > 0
+    local queue = KEYS[lanes + 2 * (lane - 1)]
+    is_more = is_more or not is_paused[queue] and redis.call('LLEN', queue) > 0
   end
   if is_more then lazy().wake_worker(wake) end
 end
