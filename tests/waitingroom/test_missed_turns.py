@@ -3,7 +3,7 @@
 import pytest
 
 from tests.waitingroom.hands import Hands
-from waystation.waitingroom.visitor import Called, Gone, Late, Returned
+from waystation.waitingroom.visitor import Begun, Called, Gone, Late, Returned
 
 
 async def test_a_missed_turn_can_be_taken_back_at_the_old_place(hands: Hands) -> None:
@@ -77,3 +77,34 @@ async def test_a_shorter_claim_window_counts_for_the_next_one_and_frees_the_seat
     await hands.admit()
     assert isinstance(await hands.status("next"), Late)
     assert (await hands.room.state()).free == 2
+
+
+async def test_every_length_that_is_changed_counts_for_the_very_next_visitor(hands: Hands) -> None:
+    """F11: what the next one reads is what was set last, whoever came before."""
+    lengths = {"claim_window": 10, "session": 20, "missed": 30, "rejoin": 40}
+    await hands.open(admission_rate=10, burst=10)
+    await hands.join_all("before")
+    await hands.admit()
+    await hands.come_in("before")
+    changed = {f"{name}_s": str(length) for name, length in lengths.items()}
+    await hands.room.store.write(changed)
+    await hands.join_all("in", "late", "left")
+    await hands.room.leave(hands.places["left"], "left")
+    assert await hands.admit() == ["in", "late"]
+    now_ms = hands.clock.now_ms()
+    begun, called = await hands.claim("in"), await hands.status("late")
+    assert isinstance(begun, Begun)
+    assert isinstance(called, Called)
+    left = await hands.room.rejoinable_until(hands.places["left"])
+    assert left is not None
+    await hands.clock.advance(11)
+    late = await hands.status("late")
+    assert isinstance(late, Late)
+    read = {
+        "claim_window": called.until_ms - now_ms,
+        "session": begun.until_ms - now_ms,
+        "missed": late.until_ms - called.until_ms,
+        "rejoin": round(left.timestamp() * 1000) - now_ms,
+    }
+    # One microsecond apart, so that the order of two calls is known.
+    assert {name: round(ms / 1000) for name, ms in read.items()} == lengths
