@@ -43,7 +43,7 @@ class Dispatcher(Handler[Job]):
             if task.process:
                 InProcess.check(task)
 
-    async def open(self, store: Store, ended: Callable[[], None]) -> None:
+    async def open(self, store: Store, ended: Callable[[], None] = lambda: None) -> None:
         """Make everything that the tasks depend on as long as there are workers.
 
         Should it end before them, `ended` is called.
