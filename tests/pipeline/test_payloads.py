@@ -252,7 +252,7 @@ def plant(store: Redis) -> None:
     }
     stream = "bull:mail:events"
     store.xadd(stream, {"event": "added", "jobId": "1", **said, **own})
-    store.hset("bull:mail:1", mapping=job)
+    store.hset("bull:mail:1", mapping=cast(Any, job))
     store.rpush("bull:mail:1:logs", "PLANTED")
     store.xadd(stream, {"event": "progress", "jobId": "1", "data": RESULT})
     store.xadd(stream, {"event": "completed", "jobId": "1", "returnvalue": RESULT, **said})
