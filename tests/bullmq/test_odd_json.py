@@ -1,6 +1,7 @@
 """JSON that is odd, or none: the same answer wherever it is read, and no attempt wasted on it."""
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -8,7 +9,18 @@ import pytest
 from tests.bullmq.hands import Hands
 from tests.support.listening import first
 from tests.support.patience import LIMIT_S
-from waystation.bullmq import Deduplication, Job, JobFailed, Parent, Queue, QueueEvents, Worker
+from waystation import sync
+from waystation.bullmq import (
+    Deduplication,
+    Job,
+    JobFailed,
+    Parent,
+    Queue,
+    QueueEvents,
+    Schedule,
+    Worker,
+)
+from waystation.bullmq.fields import JobFields
 from waystation.core.errors import InvalidInput
 
 
@@ -86,3 +98,151 @@ def data_of(job: Job) -> Any:
 
 def told(event: str, job_id: str, **fields: str) -> list[str]:
     return ["event", event, "jobId", job_id, *(part for pair in fields.items() for part in pair)]
+
+
+ODD = [
+    *(
+        "null",
+        "true",
+        "NaN",
+        "Infinity",
+        "1e999",
+        "-0",
+        "12345678901234567890123",
+        '""',
+        "[]",
+        "{}",
+    ),
+    *(
+        '"\\ud800"',
+        "[" * 600 + "]" * 600,
+        '{"a":' * 300 + "1" + "}" * 300,
+        "",
+        "{oops",
+        "\x00",
+        "text",
+    ),
+    *('{"$payload":1}', '[{"id":null}]', '{"id":[],"queueKey":{}}', "2.5", "-1"),
+]
+FIELDS = [
+    *("name", "data", "opts", "timestamp", "delay", "priority", "progress", "returnvalue", "pb"),
+    *(
+        "stacktrace",
+        "failedReason",
+        "atm",
+        "ats",
+        "stc",
+        "parent",
+        "deid",
+        "rjk",
+        "defa",
+        "failing",
+    ),
+]
+MEMBERS = [
+    *("attempts", "backoff", "delay", "priority", "lifo", "removeOnComplete", "removeOnFail", "kl"),
+    *(
+        "stackTraceLimit",
+        "sizeLimit",
+        "de",
+        "parent",
+        "terms",
+        "repeat",
+        "tm",
+        "jobId",
+        "prevMillis",
+    ),
+    *("timestamp", "fpof", "cpof", "idof", "rdof", "repeatJobKey"),
+]
+RECORD = [
+    "name",
+    "data",
+    "opts",
+    "every",
+    "pattern",
+    "tz",
+    "limit",
+    "startDate",
+    "endDate",
+    "offset",
+]
+META = ["paused-by", "concurrency", "max", "duration", "opts.maxLenEvents", "version", "history"]
+
+
+def odd_jobs() -> Iterator[dict[str, Any]]:
+    """The fields of jobs, each with one member that is something else than it should be."""
+    sound = {"name": "odd", "data": "{}", "opts": '{"attempts":1}', "timestamp": "1", "delay": "0"}
+    for odd in ODD:
+        yield from ({**sound, field: odd} for field in FIELDS)
+        for member in MEMBERS:
+            yield {**sound, "opts": f'{{"attempts":1,"{member}":{odd or "null"}}}'}
+
+
+async def test_the_next_job_runs_whatever_json_another_client_has_written(
+    hands: Hands, redis_url: str
+) -> None:
+    jobs = list(odd_jobs())
+    async with hands.redis.pipeline(transaction=False) as pipe:
+        for number, fields in enumerate(jobs):
+            flat = [part for pair in fields.items() for part in pair]
+            pipe.execute_command("HSET", hands.keys.of(f"odd{number}").job, *flat)
+            pipe.lpush(hands.keys.wait, f"odd{number}")
+        await pipe.execute()
+    ran: list[str] = []
+
+    async def handler(job: Job) -> Any:
+        ran.append(job.name)
+        return job.data
+
+    async with Queue("mail", redis_url) as queue:
+        good = await queue.add("good", 7)
+        async with Worker("mail", handler, redis_url, concurrency=20), asyncio.timeout(4 * LIMIT_S):
+            assert await good.wait() == 7
+        with sync.Queue("mail", redis_url) as waiting:
+            listed = await asyncio.to_thread(
+                lambda: waiting.get_jobs("completed", "failed", limit=None)
+            )
+        # Some say that only so many are kept.
+        assert listed
+        for job in listed:
+            [str(getattr(job, name)) for name in SHOWN]
+    assert ran
+
+
+SHOWN = [
+    name for name, each in vars(JobFields).items() if isinstance(each, property) and name != "data"
+]
+
+
+@pytest.mark.parametrize("where", ["meta", "scheduler"])
+async def test_the_next_job_runs_whatever_stands_in_meta_or_in_a_scheduler(
+    hands: Hands, queue: Queue, where: str
+) -> None:
+    async def handler(job: Job) -> Any:
+        return job.data
+
+    for odd in ODD:
+        await queue.obliterate(force=True)
+        for field in RECORD if where == "scheduler" else ():
+            id = await queue.schedulers.upsert(field, Schedule(every=60), name="tick")
+            await hands.call("HSET", f"{hands.keys.repeat}:{field}", field, odd)
+            assert id
+        for field in META if where == "meta" else ():
+            await hands.call("HSET", hands.keys.meta, field, odd)
+        async with Worker("mail", handler, hands.store), asyncio.timeout(LIMIT_S):
+            good = await queue.add("good", 7)
+            assert await good.wait() == 7, odd
+        await queue.schedulers.list()
+        await queue.meta()
+        await queue.limits.get_rate_limit()
+
+
+@pytest.mark.parametrize("odd", [*ODD, "9" * 30, "-" + "9" * 30])
+def test_a_job_can_be_looked_at_whatever_its_fields_are(odd: str) -> None:
+    job = Job(
+        "1",
+        {field.encode(): odd.encode() for field in (*FIELDS, "finishedOn", "processedOn")},
+        None,
+    )
+
+    assert all(isinstance(str(getattr(job, name)), str) for name in SHOWN)

@@ -11,7 +11,7 @@ from waystation.bullmq.options import StoredOptions, stored_options
 from waystation.bullmq.payloads.envelope import BEGINNING
 from waystation.bullmq.terms import MARK
 from waystation.core import codec
-from waystation.core.durations import instant
+from waystation.core.durations import instant, possible_instant
 from waystation.core.errors import Malformed, UnreadableData
 
 if TYPE_CHECKING:
@@ -91,7 +91,8 @@ class JobFields(Generic[Data, Result]):
     @property
     def created_at(self) -> datetime:
         """The instant at which the job was made."""
-        return instant(self.created_ms)
+        # Another client may have written a number that is no instant.
+        return possible_instant(self.created_ms) or instant(0)
 
     @property
     def delay_ms(self) -> int:
@@ -101,7 +102,7 @@ class JobFields(Generic[Data, Result]):
     @property
     def delay(self) -> timedelta:
         """The time that the job waits, or had to wait, before it may run."""
-        return timedelta(milliseconds=self.delay_ms)
+        return timedelta(milliseconds=max(min(self.delay_ms, 10**15), 0))
 
     @property
     def priority(self) -> int:
@@ -144,7 +145,7 @@ class JobFields(Generic[Data, Result]):
     @property
     def started_at(self) -> datetime | None:
         """The instant at which a worker last started the job."""
-        return None if (ms := self.started_ms) is None else instant(ms)
+        return None if (ms := self.started_ms) is None else possible_instant(ms)
 
     @property
     def finished_ms(self) -> int | None:
@@ -154,7 +155,7 @@ class JobFields(Generic[Data, Result]):
     @property
     def finished_at(self) -> datetime | None:
         """The instant at which the job was completed or failed for good."""
-        return None if (ms := self.finished_ms) is None else instant(ms)
+        return None if (ms := self.finished_ms) is None else possible_instant(ms)
 
     @property
     def processed_by(self) -> str | None:

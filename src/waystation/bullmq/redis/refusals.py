@@ -19,6 +19,10 @@ def refusal(code: int, job_id: str, *, wanted: str = "active") -> WaystationErro
         case -7:
             return WrongState(f"job {job_id} has another parent already")
         case -9:
-            return WrongState(f"job {job_id} has children that failed")
+            # In Node's words, because that is what dashboards and alerts look for.
+            return WrongState(
+                f"Cannot complete job {job_id} because it has at least one failed child. "
+                "moveToWaitingChildren"
+            )
         case _:
             return WrongState(f"job {job_id} is not {wanted}")
