@@ -144,3 +144,21 @@ async def _admitted(room: Room, place: Place) -> None:
         return type(await room.status(place)).__name__ == "Called"
 
     await until(called)
+
+
+@situation
+async def visitor_before_the_opening_without_a_draw(scene: Scene) -> Expected:
+    room = await _room(scene)
+    await room.store.write({"phase": "prequeue"})
+    place = await _joins(room, "ada")
+    says = "the room has not opened yet; who came first is called first"
+    return Expected(place.id, Cause.CLOSED, says)
+
+
+@situation
+async def visitor_before_a_draw(scene: Scene) -> Expected:
+    room = await _room(scene)
+    await room.store.write({"phase": "prequeue", "commitment": "0" * 64})
+    place = await _joins(room, "ada")
+    says = "the room has not opened yet; places are drawn then"
+    return Expected(place.id, Cause.CLOSED, says)

@@ -151,12 +151,12 @@ async def test_a_stream_without_news_is_not_silent(
         if leaves and sent[-1].startswith(b":"):
             raise ConnectionResetError
 
-    stream = streams.Stream(200, events=events())
+    sending = asyncio.wait_for(streams.Stream(200, events=events()).send(send), LIMIT_S)
     if leaves:
         with pytest.raises(ConnectionResetError):
-            await stream.send(send)
+            await sending
     else:
-        await stream.send(send)
+        await sending
         news = [each for each in sent if each.startswith(b"event")]
         assert [each.split(b"data: ")[1] for each in news] == [
             b'{"ahead":1}\n\n',
