@@ -6,7 +6,9 @@ import sys
 from pathlib import Path
 
 PROGRAM = """
-from waystation.bullmq import Job, Queue, Worker, WorkerOptions
+from collections.abc import Sequence
+
+from waystation.bullmq import Job, Queue, SyncJob, Worker, WorkerOptions
 
 
 class Letter(dict[str, str]): ...
@@ -16,7 +18,18 @@ async def send(job: Job[Letter, int]) -> int:
     return len(job.data["to"])
 
 
+def together(jobs: Sequence[SyncJob]) -> list[int]:
+    return [len(job.id) for job in jobs]
+
+
+def number(n: int) -> int:
+    return n
+
+
 async def main(queue: Queue) -> None:
+    Worker("mail", together, batch=5)
+    Worker("mail", {"send": send, "each": lambda job: job.id})
+    Worker("mail", number)
     await queue.add("send", {}, attemps=5)
     await queue.schedulers.upsert("s", every=5)
     worker = Worker("mail", send, concurency=5)
@@ -47,6 +60,7 @@ def test_mistakes_in_a_program_are_found(tmp_path: Path) -> None:
         if each["severity"] == "error"
     }
     assert found == {
+        'Worker("mail", number)',
         'await queue.add("send", {}, attemps=5)',
         'await queue.schedulers.upsert("s", every=5)',
         'worker = Worker("mail", send, concurency=5)',

@@ -20,6 +20,7 @@ from waystation.bullmq.source.callbacks import Callbacks, WorkerEvent, WorkerSig
 from waystation.bullmq.source.claims import BullSource
 from waystation.bullmq.source.options import BackoffStrategy, ClaimOptions, RetryPredicate
 from waystation.bullmq.source.preparing import UNDO_S, keep_for_another, prepare, undo
+from waystation.bullmq.sync_job import SyncJob
 from waystation.bullmq.terms import warn_of_milliseconds, within
 from waystation.core import identity
 from waystation.core.codec import PAYLOAD_LIMIT
@@ -37,7 +38,12 @@ from waystation.core.runtime.worklog import WorkLog
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.traces import Traces, carrier_from_text
 
-JobHandler: TypeAlias = Callable[[Any], Any]
+JobHandler: TypeAlias = (
+    Callable[[Job[Any, Any]], Any]
+    | Callable[[SyncJob[Any, Any]], Any]
+    | Callable[[list[Job[Any, Any]]], Any]
+    | Callable[[list[SyncJob[Any, Any]]], Any]
+)
 """Takes a job, or with `batch` a list of them; returns a JSON value, or one for each."""
 
 
