@@ -147,7 +147,8 @@ def test_events_are_planned_listed_and_called_off(room: Command) -> None:
     id = made.out.strip()
     told = room("events", "list", "{sale}").out
     assert told.startswith(f"{id}  20")
-    assert told.endswith(", by lot  Presale\n")
+    assert told.endswith(")  Presale\n")
+    assert ", by lot (commitment " in told
     (event,) = json.loads(room("events", "list", "{sale}", "--json").out)
     assert (event["changes"], event["witness"]) == ({"admission_rate": "9"}, "ab" * 32)
     assert "the draw has no witness" in room("events", "reveal", "{sale}", "cd" * 32).err
