@@ -137,7 +137,7 @@ def ceiling_rate(url: str) -> float:
 
 def _settling() -> list[bytes]:
     """The calls that empty the line; who gets what is known, because it is first in, first out."""
-    keys, profile = RoutingKeys(), Profile(server_id="ceiling", capabilities=("cpu",)).matched()
+    keys, profile = RoutingKeys(), Profile(server="ceiling", capabilities=("cpu",)).matched()
     result, commands = success(None, 0, 0), list[bytes]()
     outcomes: list[str | bytes | int] = []
     for call, first in enumerate([*range(0, JOBS, BATCH), JOBS]):
@@ -169,5 +169,5 @@ async def _fill(store: Store) -> None:
 
 
 def _source(store: Store) -> RoutingSource:
-    profile = Profile(server_id="bench", capabilities=("cpu",))
+    profile = Profile(server="bench", capabilities=("cpu",))
     return RoutingSource(store, RoutingKeys(), profile, ClaimOptions(announce=False))

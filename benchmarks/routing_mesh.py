@@ -77,7 +77,7 @@ async def measured(url: str, size: int) -> Figures:
         store = await stack.enter_async_context(await connect(url, onlooker))
         queue = Queue(store)
         began = time.perf_counter()
-        workers = [Worker({"t": handle}, url, name=name) for name in names]
+        workers = [Worker({"t": handle}, url, server=name) for name in names]
         await asyncio.gather(*(worker.start() for worker in workers))
         started_s = time.perf_counter() - began
         for worker in workers:

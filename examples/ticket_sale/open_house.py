@@ -100,7 +100,7 @@ async def _sale(store: Store) -> AsyncGenerator[None]:
     buying = asyncio.create_task(Loop(buy, every_s=0.25, jitter=0.5).run())
     async with (
         bullmq.Worker(QUEUE, settle, store, name="box-office", concurrency=4, grace=2),
-        routing.Worker({"print": print_ticket}, store, name="cellar", grace=2),
+        routing.Worker({"print": print_ticket}, store, server="cellar", grace=2),
     ):
         try:
             yield

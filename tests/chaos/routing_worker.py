@@ -29,7 +29,7 @@ async def main(url: str, name: str, kind: str, max_stalls: str) -> None:
     worker = Worker(
         {"plain": handle, "limited": handle},
         url,
-        name=name,
+        server=name,
         capabilities=[kind],
         options=OPTIONS,
         scheduler=SchedulerOptions(

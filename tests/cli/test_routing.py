@@ -64,7 +64,7 @@ def test_a_job_nobody_can_serve_is_reported_with_what_is_missing(routing: Routin
 @pytest.fixture
 def worker(redis_url: str) -> None:
     """Somebody in the registry who could do anything."""
-    profile = Profile(server_id="w1")
+    profile = Profile(server="w1")
     with Redis.from_url(redis_url) as redis:
         redis.set("bridge:workers:w1", profile.described())
         redis.set("bridge:workers:heartbeat:w1", "1", ex=600)
@@ -206,7 +206,7 @@ def test_schedules_are_listed_until_they_are_cancelled(routing: Routing, redis_u
         (("requeue", "some-id", "--all"), "say which dead jobs"),
         (("work", "json:dumps"), "a single function needs --type"),
         (
-            ("work", "json:dumps", "--type", "t", "--server-id", "a:b"),
+            ("work", "json:dumps", "--type", "t", "--server", "a:b"),
             "must be a name without spaces, colons",
         ),
         (("work", "json:absent"), "json has no absent"),
@@ -259,7 +259,7 @@ def test_the_namespace_of_the_settings_counts_unless_another_is_said(
 
 async def test_a_worker_is_seen_works_and_ends_when_asked(redis_url: str, tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text("handlers = {'cut': lambda job: job.data['n'] + 1}")
-    (tmp_path / "waystation.yaml").write_text("routing: {server_id: w1, capabilities: [gpu]}")
+    (tmp_path / "waystation.yaml").write_text("routing: {server: w1, capabilities: [gpu]}")
     worker = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "waystation", "routing", "work", "shop:handlers", "--region", "eu"),
         cwd=tmp_path,
@@ -274,7 +274,7 @@ async def test_a_worker_is_seen_works_and_ends_when_asked(redis_url: str, tmp_pa
                 while (result := await queue.result(id)) is None:
                     await asyncio.sleep(0.05)
             assert result.data == 2
-            assert [each.name for each in await queue.workers() if each.alive] == ["w1"]
+            assert [each.server for each in await queue.workers() if each.alive] == ["w1"]
             worker.send_signal(signal.SIGTERM)
             assert await worker.wait() == 0
             assert await queue.workers() == []

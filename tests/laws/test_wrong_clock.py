@@ -60,7 +60,7 @@ async def test_a_routed_job_is_not_asked_for_again_and_again(store: Store) -> No
     async with routing.Queue(store) as queue:
         schedule = routing.Schedule(delay=DELAY / 1000)
         await queue.add("mail", {}, routing.JobOptions(schedule=schedule))
-        source = RoutingSource(store, queue.keys, Profile(server_id="w"))
+        source = RoutingSource(store, queue.keys, Profile(server="w"))
         assert await looks_until_claimed(source) <= 2
         await source.close()
 

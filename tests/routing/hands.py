@@ -32,7 +32,7 @@ class Hands:
 
     def source(
         self,
-        server_id: str = "w1",
+        server: str = "w1",
         *,
         stack: str = "python",
         region: str = "",
@@ -41,7 +41,7 @@ class Hands:
     ) -> RoutingSource:
         """One more worker's view of the line."""
         profile = Profile(
-            server_id=server_id,
+            server=server,
             stack=stack,
             region=region,
             capabilities=tuple(capabilities),

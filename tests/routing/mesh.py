@@ -53,7 +53,7 @@ async def mesh(
 ) -> AsyncGenerator[list[Worker]]:
     """So many workers of one type, each with a name of its own."""
     workers = [
-        Worker({"t": handler}, where, name=f"w{number}", **options) for number in range(count)
+        Worker({"t": handler}, where, server=f"w{number}", **options) for number in range(count)
     ]
     async with AsyncExitStack() as stack:
         await asyncio.gather(*map(stack.enter_async_context, workers))

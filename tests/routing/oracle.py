@@ -12,8 +12,8 @@ def fits(type: str, target: Target, worker: Profile) -> bool:
     if worker.types and type not in worker.types:
         return False
     if target.server is not None:
-        return target.server == worker.server_id
-    if worker.server_id in target.avoid:
+        return target.server == worker.server
+    if worker.server in target.avoid:
         return False
     categories: tuple[tuple[tuple[str, ...], Callable[[str], bool]], ...] = (
         (target.stack, lambda wanted: wanted == worker.stack),

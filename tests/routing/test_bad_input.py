@@ -129,7 +129,7 @@ async def test_a_job_whose_data_is_lost_while_it_runs_elsewhere_is_a_dead_letter
 
 async def test_a_job_of_a_type_nobody_handles_waits_and_is_reported(hands: Hands) -> None:
     await hands.add("unheard-of")
-    profile = Profile(server_id="w1", types=("email",))
+    profile = Profile(server="w1", types=("email",))
     await registry.beat(hands.redis, hands.keys, profile)
 
     assert not await hands.claim(hands.source(types=["email"]))
@@ -141,7 +141,7 @@ async def test_a_job_of_a_type_nobody_handles_waits_and_is_reported(hands: Hands
 
 async def test_coverage_says_what_the_nearest_worker_lacks(hands: Hands) -> None:
     for name, capabilities in (("w1", ("sms",)), ("w2", ("gpu", "video:*"))):
-        profile = Profile(server_id=name, region="eu", capabilities=capabilities)
+        profile = Profile(server=name, region="eu", capabilities=capabilities)
         await registry.beat(hands.redis, hands.keys, profile)
     first = await hands.add(target=Target(capabilities=("gpu", "tpu"), mode="all"))
     await hands.add(target=Target(capabilities=("tpu", "gpu"), mode="all"))
@@ -163,7 +163,7 @@ async def test_coverage_says_what_the_nearest_worker_lacks(hands: Hands) -> None
 
 async def test_coverage_tells_what_is_needed_from_what_would_do(hands: Hands) -> None:
     """F-B11"""
-    await registry.beat(hands.redis, hands.keys, Profile(server_id="w1", types=("email",)))
+    await registry.beat(hands.redis, hands.keys, Profile(server="w1", types=("email",)))
     either = Target(stack=("go", "rust"), capabilities=("gpu",), match="category-any")
     await hands.add(target=either)
     await hands.add("sms", target=either)
@@ -187,7 +187,7 @@ async def test_without_any_worker_coverage_says_so(hands: Hands) -> None:
 
 
 async def test_a_dead_worker_covers_nothing(hands: Hands) -> None:
-    await registry.beat(hands.redis, hands.keys, Profile(server_id="w1"))
+    await registry.beat(hands.redis, hands.keys, Profile(server="w1"))
     await hands.add()
     assert [row.served for row in await hands.queue.coverage()] == [True]
 

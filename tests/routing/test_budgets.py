@@ -19,7 +19,7 @@ async def signatures(hands: Hands, many: int) -> None:
     jobs = [NewJob("t", None, JobOptions(target=Target(server=f"x{n}"))) for n in range(many)]
     await hands.queue.add_many(jobs)
     last = await hands.add()
-    profiles = [Profile(server_id=f"w{n}").matched() for n in range(5)]
+    profiles = [Profile(server=f"w{n}").matched() for n in range(5)]
     await scripts.look(
         hands.redis, hands.keys, namespace="bridge", now=hands.clock.now_ms(), profiles=profiles
     )
@@ -63,7 +63,7 @@ async def foreign(hands: Hands, many: int) -> None:
 async def workers(hands: Hands, many: int) -> None:
     """Many workers fall silent."""
     names = [f"w{n}" for n in range(many)]
-    await beat(hands.redis, hands.keys, *(Profile(server_id=name) for name in names), now=1)
+    await beat(hands.redis, hands.keys, *(Profile(server=name) for name in names), now=1)
     await hands.add()
     await hands.claim(hands.source("w7"))
     await hands.redis.delete(*(hands.keys.worker_at(name).heartbeat for name in names))

@@ -124,7 +124,7 @@ async def test_the_jobs_of_a_dead_worker_are_found(hands: Hands, literal: Bridge
     mine, theirs = await hands.add(), await hands.add()
     living, dead = hands.source("living"), hands.source("dead")
     for name in ("living", "dead"):
-        await registry.beat(hands.redis, hands.keys, Profile(server_id=name))
+        await registry.beat(hands.redis, hands.keys, Profile(server=name))
     await hands.claim(living)
     await hands.claim(dead)
     await hands.redis.delete("bridge:workers:heartbeat:dead")

@@ -53,7 +53,7 @@ async def test_a_worker_cannot_overwrite_the_registry(hands: Hands) -> None:
         await hands.redis.sadd("literal:workers:active", "w2")
 
     with pytest.raises(InvalidOption, match="other than active, heartbeat"):
-        Profile(server_id="active")
+        Profile(server="active")
 
 
 async def test_why_a_job_is_dead_is_known_after_a_day(hands: Hands) -> None:

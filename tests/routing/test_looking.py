@@ -112,8 +112,8 @@ async def test_workers_on_other_connections_and_in_other_namespaces_work_side_by
     other = Queue(hands.store, prefix="other")
     async with (
         mesh(hands.store, 2, scheduler=None),
-        Worker({"t": nothing}, redis_url, name="far", scheduler=None),
-        Worker({"t": nothing}, redis_url, name="w0", prefix="other", scheduler=None),
+        Worker({"t": nothing}, redis_url, server="far", scheduler=None),
+        Worker({"t": nothing}, redis_url, server="w0", prefix="other", scheduler=None),
     ):
         named = [JobOptions(target=Target(server=name)) for name in ("w0", "w1", "far")]
         ids = [(await queue.add("t", None, options)).id for options in named]

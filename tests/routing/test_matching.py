@@ -46,7 +46,7 @@ targets = st.tuples(
 )
 workers = st.builds(
     Profile,
-    server_id=st.sampled_from(SERVERS),
+    server=st.sampled_from(SERVERS),
     stack=st.sampled_from(STACKS),
     region=st.sampled_from((*REGIONS, "")),
     capabilities=_some(OFFERED, 5),
@@ -71,7 +71,7 @@ def generated_target(dice: random.Random) -> tuple[str, Target]:
 
 def generated_worker(dice: random.Random) -> Profile:
     return Profile(
-        server_id=dice.choice(SERVERS),
+        server=dice.choice(SERVERS),
         stack=dice.choice(STACKS),
         region=dice.choice((*REGIONS, "")),
         capabilities=tuple(dice.choices(OFFERED, k=dice.randint(0, 5))),
@@ -126,7 +126,7 @@ async def test_a_claim_brings_exactly_what_fits_in_order(
     await hands.redis.flushdb()
     ids = [await hands.add(type, target=target) for type, target in wanted]
     source = hands.source(
-        worker.server_id,
+        worker.server,
         stack=worker.stack,
         region=worker.region,
         capabilities=worker.capabilities,

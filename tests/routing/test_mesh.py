@@ -128,8 +128,8 @@ async def test_a_job_wakes_only_workers_that_have_what_it_needs(
 ) -> None:
     async with (
         mesh(hands.store, 12, scheduler=None, options=PATIENT),
-        Worker({"t": nothing}, hands.store, name="gpu-1", capabilities=["gpu"]),
-        Worker({"t": nothing}, hands.store, name="gpu-2", capabilities=["gpu"]),
+        Worker({"t": nothing}, hands.store, server="gpu-1", capabilities=["gpu"]),
+        Worker({"t": nothing}, hands.store, server="gpu-2", capabilities=["gpu"]),
     ):
         await seen.until_idle(14)
         seen.calls.clear()
@@ -190,7 +190,7 @@ async def test_no_wake_up_is_lost_among_workers_that_can_do_different_things(
             worker = Worker(
                 {"t": work},
                 hands.store,
-                name=f"w{number}",
+                server=f"w{number}",
                 capabilities=offered,
                 concurrency=concurrency,
                 options=PATIENT,

@@ -48,7 +48,7 @@ async def test_a_type_is_advised_about_when_it_waits_or_somebody_alive_takes_it(
         await hands.redis.pexpireat(key, piece.until)
     await hands.add("waits")
     for id, type in (("w1", "taken"), ("w2", "gone")):
-        profile = Profile(server_id=id, types=(type,))
+        profile = Profile(server=id, types=(type,))
         await registry.beat(hands.redis, hands.keys, profile, now=hands.clock.now_ms())
     await hands.redis.delete(hands.keys.worker_at("w2").heartbeat)
 

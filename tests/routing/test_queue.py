@@ -50,13 +50,6 @@ async def test_keywords_count_before_options(hands: Hands) -> None:
     assert (job.id, job.priority) == ("one", 9)
 
 
-async def test_dispatch_is_another_name_of_add(hands: Hands) -> None:
-    first = await hands.queue.dispatch("email", {"n": 1})
-    (second,) = await hands.queue.dispatch_many([NewJob("email", {"n": 2})])
-    assert [job.data["n"] for job in await hands.queue.get_jobs()] == [1, 2]
-    assert await hands.waiting() == [first.id, second.id]
-
-
 async def test_a_job_that_another_stands_for_has_its_id(hands: Hands) -> None:
     first = await hands.queue.add("email", idempotency_key="k")
     assert (await hands.queue.add("email", idempotency_key="k")).id == first.id
@@ -302,7 +295,7 @@ async def test_schedules_can_be_looked_up_and_ended(hands: Hands) -> None:
 
 
 def test_a_workers_keywords_count_before_its_options() -> None:
-    worker = Worker(print, options=WorkerOptions(region="eu"), region="us", name="w1")
-    assert worker.name == "w1"
-    with pytest.raises(TypeError, match="concurency"):
+    worker = Worker(print, options=WorkerOptions(region="eu"), region="us", server="w1")
+    assert worker.server == "w1"
+    with pytest.raises(InvalidOption, match="concurency"):
         Worker(print, concurency=3)  # pyright: ignore

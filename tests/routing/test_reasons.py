@@ -24,7 +24,7 @@ from waystation.routing.registry import Profile
 @pytest.fixture
 async def worker(hands: Hands) -> None:
     """Somebody who could do anything."""
-    await registry.beat(hands.redis, hands.keys, Profile(server_id="w1", capabilities=("cpu",)))
+    await registry.beat(hands.redis, hands.keys, Profile(server="w1", capabilities=("cpu",)))
 
 
 async def why(hands: Hands, id: str) -> Reason:
@@ -90,7 +90,7 @@ async def test_a_limit_of_running_jobs_says_how_many_run(hands: Hands, by_type: 
 
 @pytest.mark.usefixtures("worker")
 async def test_where_nobody_fits_the_nearest_worker_is_named(hands: Hands) -> None:
-    await registry.beat(hands.redis, hands.keys, Profile(server_id="w2", capabilities=("gpu",)))
+    await registry.beat(hands.redis, hands.keys, Profile(server="w2", capabilities=("gpu",)))
     id = await hands.add(target=Target(capabilities=("gpu", "tpu"), mode="all"))
 
     (row,) = await hands.queue.coverage()
@@ -229,7 +229,7 @@ async def test_a_job_that_has_ended_says_how(hands: Hands) -> None:
 
 
 async def test_a_type_is_known_by_its_workers_and_its_jobs(hands: Hands) -> None:
-    await registry.beat(hands.redis, hands.keys, Profile(server_id="w1", types=("email",)))
+    await registry.beat(hands.redis, hands.keys, Profile(server="w1", types=("email",)))
     await hands.add("sms", schedule=Schedule(delay=60))
 
     known = [await hands.queue.knows(type) for type in ("email", "sms", "emial")]

@@ -11,7 +11,7 @@ from waystation.routing.registry import HEARTBEAT_MS, Profile
 from waystation.routing.source.heartbeats import BEAT_S
 from waystation.routing.upkeep import SchedulerOptions
 
-GPU = Profile(server_id="worker-1", stack="node", region="us-east", capabilities=("email", "gpu"))
+GPU = Profile(server="worker-1", stack="node", region="us-east", capabilities=("email", "gpu"))
 
 
 async def beat(hands: Hands, profile: Profile = GPU) -> int:
@@ -56,7 +56,7 @@ async def test_registered_workers_are_a_set(hands: Hands) -> None:
     """B-8 B-65"""
     assert await beat(hands)
     assert not await beat(hands)
-    await beat(hands, Profile(server_id="worker-2"))
+    await beat(hands, Profile(server="worker-2"))
 
     assert await hands.redis.type("bridge:workers:active") == b"set"
     assert await hands.redis.smembers("bridge:workers:active") == {b"worker-1", b"worker-2"}
@@ -90,12 +90,12 @@ async def test_the_registry_forgets_who_has_been_dead_for_long(hands: Hands) -> 
 @pytest.mark.parametrize("name", ["active", "heartbeat", "", "a:b", "a b", 'a"b', "a\nb"])
 def test_a_worker_cannot_have_a_name_that_is_taken_by_the_registry(name: str) -> None:
     """F-B16"""
-    with pytest.raises(InvalidOption, match="server id"):
-        Profile(server_id=name)
+    with pytest.raises(InvalidOption, match="a server must"):
+        Profile(server=name)
 
 
 async def test_an_entry_nobody_can_read_is_still_listed(hands: Hands) -> None:
     await hands.redis.sadd("bridge:workers:active", "odd")
     await hands.redis.set("bridge:workers:odd", "{not json")
 
-    assert [worker.name for worker in await hands.queue.workers()] == ["odd"]
+    assert [worker.server for worker in await hands.queue.workers()] == ["odd"]

@@ -55,12 +55,12 @@ async def test_a_worker_runs_the_handler_of_each_type_and_leaves_when_it_ends(
     def count(job: Job) -> int:
         return len(job.data)
 
-    async with Worker({"email": email, "count": count}, hands.store, name="w1"):
+    async with Worker({"email": email, "count": count}, hands.store, server="w1"):
         first = (await queue.add("email", {"to": "a"})).id
         second = (await queue.add("count", [1, 2, 3])).id
         other = (await queue.add("fax", {})).id
         await until(ended(queue, first, second))
-        assert [each.name for each in await queue.workers() if each.alive] == ["w1"]
+        assert [each.server for each in await queue.workers() if each.alive] == ["w1"]
         assert await queue.state(other) == "waiting"
 
     results = [await queue.result(id) for id in (first, second)]
@@ -117,8 +117,8 @@ async def test_a_failure_that_asks_for_another_worker_gets_one(hands: Hands, que
 
     retry = Retry(attempts=5, backoff=BackoffRule(delay=0), reroute_on=("MemoryError",))
     async with (
-        Worker({"big": on("w1")}, hands.store, name="w1", scheduler=None),
-        Worker({"big": on("w2")}, hands.store, name="w2", scheduler=None),
+        Worker({"big": on("w1")}, hands.store, server="w1", scheduler=None),
+        Worker({"big": on("w2")}, hands.store, server="w2", scheduler=None),
     ):
         id = (await queue.add("big", None, retry=retry)).id
         await until(ended(queue, id))
@@ -129,8 +129,8 @@ async def test_a_failure_that_asks_for_another_worker_gets_one(hands: Hands, que
 async def test_a_job_for_one_server_runs_there(hands: Hands, queue: Queue) -> None:
     seen: list[str] = []
     async with (
-        Worker({"t": lambda job: seen.append("w1")}, hands.store, name="w1"),
-        Worker({"t": lambda job: seen.append("w2")}, hands.store, name="w2"),
+        Worker({"t": lambda job: seen.append("w1")}, hands.store, server="w1"),
+        Worker({"t": lambda job: seen.append("w2")}, hands.store, server="w2"),
     ):
         options = JobOptions(target=Target(server="w2"))
         ids = [(await queue.add("t", None, options)).id for _ in range(5)]
@@ -152,7 +152,7 @@ async def test_the_upkeep_of_a_worker_that_died_goes_on_elsewhere(
         return "done"
 
     options = WorkerOptions(lease=0.6, poll=0.1)
-    dying = Worker({"t": hang}, hands.store, name="dying", options=options, scheduler=QUICK)
+    dying = Worker({"t": hang}, hands.store, server="dying", options=options, scheduler=QUICK)
     await dying.start()
     id = (await queue.add("t")).id
     await begun.wait()
@@ -227,7 +227,7 @@ async def test_stats_tell_what_the_monitoring_page_asks_for(hands: Hands) -> Non
     ("options", "sentence"),
     [
         ({"handlers": {}}, "a handler for at least one type"),
-        ({"name": "active"}, "server id"),
+        ({"server": "active"}, "a server must"),
         ({"capabilities": "gpu"}, "capabilities takes a list"),
         ({"handlers": {"": print}}, "type must be text"),
         ({"concurrency": 0}, "concurrency must be at least 1, got 0"),

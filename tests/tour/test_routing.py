@@ -91,10 +91,10 @@ async def test_failures_may_ask_for_another_worker(redis_url: str) -> None:
             tried.append("large")
             return "fits"
 
-        async with Worker({"sum": small}, redis_url, name="small"):
+        async with Worker({"sum": small}, redis_url, server="small"):
             while not tried:
                 await asyncio.sleep(0.01)
-            async with Worker({"sum": large}, redis_url, name="large"):
+            async with Worker({"sum": large}, redis_url, server="large"):
                 assert await queue.wait(job.id, timeout=10) == "fits"
 
         assert tried == ["small", "large"]

@@ -189,11 +189,6 @@ class Queue(StoreClient):
                 raise
         return ids
 
-    dispatch = add
-    """BridgeMQ's name for `add`."""
-    dispatch_many = add_many
-    """BridgeMQ's name for `add_many`."""
-
     # --- one job ---------------------------------------------------------------------------------
 
     async def get_job(self, id: str) -> Job | None:

@@ -15,7 +15,7 @@ from waystation.core.options import of_kind
 from waystation.core.store import faults
 from waystation.core.store.script import Client, texts
 from waystation.routing.redis import scripts
-from waystation.routing.redis.keys import RoutingKeys, checked_server_id
+from waystation.routing.redis.keys import RoutingKeys, checked_server
 
 HEARTBEAT_MS = 30_000
 
@@ -23,7 +23,7 @@ HEARTBEAT_MS = 30_000
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker offers."""
 
-    server_id: str
+    server: str
     stack: str = "python"
     region: str = ""
     capabilities: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """The job types it has handlers for; none stands for all."""
 
     def __post_init__(self) -> None:
-        checked_server_id(self.server_id)
+        checked_server(self.server)
         of_kind("stack", self.stack, str)
         of_kind("region", self.region, str)
         for capability in self.capabilities:
@@ -40,13 +40,13 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
     def matched(self) -> bytes:
         """The profile as the scripts match it."""
-        return _matched(self, self.server_id)
+        return _matched(self)
 
     def described(self) -> bytes:
         """The registry's JSON; `lastSeen` is filled in by the server."""
         return codec.encode(
             {
-                "serverId": self.server_id,
+                "serverId": self.server,
                 "lastSeen": 0,
                 "stack": self.stack,
                 "region": self.region,
@@ -61,8 +61,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A worker that is registered with a queue."""
 
-    name: str = msgspec.field(name="serverId")
-    """The name of the worker."""
+    server: str = msgspec.field(name="serverId")
+    """The name of the worker, which targets ask for."""
     stack: str = ""
     """The stack it runs."""
     region: str = ""
@@ -87,13 +87,13 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     def matched(self) -> bytes:
         """Internal: what it offers, as the scripts match it."""
-        return _matched(self, self.name)
+        return _matched(self)
 
 
-def _matched(worker: Profile | WorkerInfo, name: str) -> bytes:
+def _matched(worker: Profile | WorkerInfo) -> bytes:
     return codec.encode(
         {
-            "server": name,
+            "server": worker.server,
             "stack": [worker.stack] if worker.stack else [],
             "capabilities": sorted(worker.capabilities),
             "region": [worker.region] if worker.region else [],
@@ -117,7 +117,7 @@ async def beat(
         namespace=keys.namespace,
         now=now,
         ttl_ms=HEARTBEAT_MS,
-        workers=[text for each in profiles for text in (each.server_id, each.described())],
+        workers=[text for each in profiles for text in (each.server, each.described())],
     )
 
 
@@ -126,7 +126,7 @@ async def leave(
 ) -> bool:
     """Take the worker out of the registry."""
     return await scripts.leave(
-        client, keys, namespace=keys.namespace, now=now, worker=profile.server_id
+        client, keys, namespace=keys.namespace, now=now, worker=profile.server
     )
 
 
@@ -150,6 +150,6 @@ def _read(
         try:
             worker = codec.decode(entry or b"", WorkerInfo)
         except Malformed:
-            worker = WorkerInfo(name=id)
-        workers.append(msgspec.structs.replace(worker, name=id, alive=heard is not None))
+            worker = WorkerInfo(server=id)
+        workers.append(msgspec.structs.replace(worker, server=id, alive=heard is not None))
     return workers

@@ -5,7 +5,7 @@ from typing import Annotated
 from waystation.core.errors import InvalidOption
 from waystation.core.runtime.worker import WorkerOptions
 from waystation.core.settings.section import Inherits, Section
-from waystation.routing.redis.keys import RoutingKeys, checked_server_id
+from waystation.routing.redis.keys import RoutingKeys, checked_server
 from waystation.routing.upkeep import SchedulerOptions
 
 
@@ -21,7 +21,7 @@ class RoutingSettings(Section, frozen=True, kw_only=True):
 
     namespace: str = "bridge"
     """The prefix of every key; braces make it a hash tag, as a cluster needs it."""
-    server_id: str | None = None
+    server: str | None = None
     """The name of this worker; default: its host, process and a few random letters."""
     stack: str = "python"
     """The language or runtime of this worker's handlers."""
@@ -34,13 +34,13 @@ class RoutingSettings(Section, frozen=True, kw_only=True):
     scheduler: SchedulerSettings = SchedulerSettings()
 
     def __post_init__(self) -> None:
-        if self.server_id is not None:
+        if self.server is not None:
             try:
-                checked_server_id(self.server_id)
+                checked_server(self.server)
             except InvalidOption:
                 raise InvalidOption(
-                    "server_id must be a name without spaces, colons and quotes, "
-                    f"other than active and heartbeat, got {self.server_id!r}"
+                    "server must be a name without spaces, colons and quotes, "
+                    f"other than active and heartbeat, got {self.server!r}"
                 ) from None
         try:
             RoutingKeys(self.namespace)

@@ -83,7 +83,7 @@ class Worker(BackgroundWorker[Job]):
         handlers: JobHandler | Mapping[str, JobHandler],
         url: str | Store | None = None,
         *,
-        name: str | None = None,
+        server: str | None = None,
         prefix: str = NAMESPACE,
         options: WorkerOptions | None = None,
         listener: Listener[Job] | None = None,
@@ -91,8 +91,8 @@ class Worker(BackgroundWorker[Job]):
     ) -> None:
         """Declare handlers by job type, or one for jobs of every type.
 
-        `name` is the worker's name in the registry, random without one. Keywords are the fields of
-        `WorkerOptions` and count before `options`.
+        `server` is the worker's name in the registry, which targets ask for; random without one.
+        Keywords are the fields of `WorkerOptions` and count before `options`.
         """
         super().__init__(url)
         if not callable(handlers):
@@ -104,7 +104,7 @@ class Worker(BackgroundWorker[Job]):
         self._keys = RoutingKeys(prefix)
         types = () if callable(handlers) else tuple(checked_type(type) for type in handlers)
         self._profile = Profile(
-            server_id=name or identity.worker_name(),
+            server=server or identity.worker_name(),
             stack=options.stack,
             region=options.region,
             capabilities=tuple(options.capabilities),
@@ -114,15 +114,15 @@ class Worker(BackgroundWorker[Job]):
         self._listener = listener
 
     @property
-    def name(self) -> str:
-        """The worker's name in the registry."""
-        return self._profile.server_id
+    def server(self) -> str:
+        """The worker's name in the registry, which targets ask for."""
+        return self._profile.server
 
     def _runtime_at(self, store: Store) -> WorkerRuntime[Job]:
         lease_ms = milliseconds(self._options.lease)
         claims = ClaimOptions(lease_ms=lease_ms, result_limit=self._options.result_limit)
         source = RoutingSource(store, self._keys, self._profile, claims)
-        log = WorkLog(_about, server=str(store.address), line="routing", worker_id=self.name)
+        log = WorkLog(_about, server=str(store.address), line="routing", worker_id=self.server)
         worker = CoreWorker(source, self._handler, self._options, listener=self._listener, log=log)
         place = store, self._keys.namespace
         background = [partial(heed_cancellations, *place, worker)]
@@ -138,7 +138,7 @@ class Worker(BackgroundWorker[Job]):
         await stores.give_back(self._place)
 
     def __repr__(self) -> str:
-        return f"Worker({self.name!r})"
+        return f"Worker({self.server!r})"
 
 
 def _about(claim: Claim[Job]) -> dict[str, str]:

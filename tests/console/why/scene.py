@@ -56,7 +56,7 @@ class Scene:
 
     async def routing_worker(self, handlers: Any, name: str = "w1", **options: Any) -> None:
         """Start a worker of routing."""
-        worker = routing.Worker(handlers, self.store, name=name, grace=0, **options)
+        worker = routing.Worker(handlers, self.store, server=name, grace=0, **options)
         await self._stack.enter_async_context(worker)
 
     async def files_worker(self, handlers: Any, **options: Any) -> None:

@@ -159,8 +159,8 @@ def test_a_section_left_empty_means_its_defaults(file: Path) -> None:
             "telemetry.tracing.enabled (FILE:1) wants true or false, got 'maybe'",
         ),
         (
-            "routing: {server_id: active}",
-            "routing.server_id (FILE:1) must be a name without spaces, colons and quotes, "
+            "routing: {server: active}",
+            "routing.server (FILE:1) must be a name without spaces, colons and quotes, "
             "other than active and heartbeat, got 'active'",
         ),
         (

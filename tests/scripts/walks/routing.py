@@ -142,7 +142,7 @@ async def recover(hands: Hands) -> None:
     await hands.clock.advance(60)
     await (await hands.upkeep(SchedulerOptions(max_stalls=0))).recover()
     # A worker that has gone silent, and a job whose data is gone.
-    await registry.beat(hands.redis, hands.keys, Profile(server_id="w1"), now=hands.clock.now_ms())
+    await registry.beat(hands.redis, hands.keys, Profile(server="w1"), now=hands.clock.now_ms())
     await hands.add()
     (held,) = await hands.claim(source)
     await hands.redis.delete(hands.keys.worker_at("w1").heartbeat)
@@ -218,7 +218,7 @@ async def bridge(hands: Hands) -> None:
 
 
 async def look(hands: Hands) -> None:
-    profiles = [Profile(server_id="w1", types=types).matched() for types in ((), ("other",))]
+    profiles = [Profile(server="w1", types=types).matched() for types in ((), ("other",))]
     await foreign(hands, "pushed")
     await foreign(hands, "odd", type=7)
     await hands.redis.rpush(hands.keys.waiting, "gone")
@@ -234,7 +234,7 @@ async def look(hands: Hands) -> None:
 
 
 async def tend(hands: Hands) -> None:
-    profile = Profile(server_id="w1")
+    profile = Profile(server="w1")
     for _ in range(2):
         await registry.beat(hands.redis, hands.keys, profile, now=hands.clock.now_ms())
     await registry.leave(hands.redis, hands.keys, profile, now=hands.clock.now_ms())

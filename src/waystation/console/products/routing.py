@@ -124,7 +124,7 @@ class RoutingQueue:
         """The workers of the queue."""
         return [
             WorkerView(
-                name=each.name,
+                name=each.server,
                 product=self.product,
                 queues=list(each.types),
                 alive=each.alive,

@@ -99,7 +99,7 @@ async def type(store: Store, name: str, *, namespace: str) -> Answer | None:
     """Why jobs of a type do not move, or that they do; None when the type is not known."""
     queue = Queue(store, prefix=namespace)
     workers = [each for each in await queue.workers() if each.alive]
-    able = [each.name for each in workers if name in each.types or not each.types]
+    able = [each.server for each in workers if name in each.types or not each.types]
     covered = [each for each in await queue.coverage() if each.type == name]
     waiting = sum(each.waiting for each in covered)
     facts: dict[str, Any] = {"waiting": waiting, "workers": able}
@@ -139,7 +139,7 @@ async def every(store: Store, *, namespace: str) -> Answer:
     stuck = [each for each in covered if each.reasons]
     facts: dict[str, Any] = {
         "waiting": waiting,
-        "workers": [each.name for each in await queue.workers() if each.alive],
+        "workers": [each.server for each in await queue.workers() if each.alive],
     }
     if stuck:
         most = max(stuck, key=lambda each: each.waiting)
@@ -173,7 +173,7 @@ async def _now_ms(store: Store) -> float:
 
 async def _heard(queue: Queue, text: str) -> str:
     for worker in await queue.workers():
-        if f"worker {worker.name} " in f"{text} " and worker.seen_at:
+        if f"worker {worker.server} " in f"{text} " and worker.seen_at:
             alive = "last heard" if worker.alive else "and silent since"
             return f", {alive} at {worker.seen_at:%Y-%m-%d %H:%M:%S} UTC"
     return ""

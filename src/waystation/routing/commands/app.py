@@ -78,7 +78,7 @@ def stats(context: typer.Context, as_json: AsJson = False) -> None:
     async def ask(queue: Queue) -> _Stats:
         return _Stats(
             counts=await queue.counts(),
-            workers={each.name: each.alive for each in await queue.workers()},
+            workers={each.server: each.alive for each in await queue.workers()},
             running=await queue.limits.running(),
             paused=await queue.paused_types(),
         )
@@ -117,7 +117,7 @@ def workers(context: typer.Context, as_json: AsJson = False) -> None:
     rows = [
         (
             "alive" if each.alive else "dead",
-            each.name,
+            each.server,
             " ".join((each.stack, each.region, *each.capabilities)).strip(),
         )
         for each in found
@@ -298,7 +298,7 @@ def work(
     ] = None,
     region: Annotated[str | None, typer.Option(help="Where it is.")] = None,
     stack: Annotated[str | None, typer.Option(help="What it runs on.")] = None,
-    server_id: Annotated[str | None, typer.Option(help="The name it is known by.")] = None,
+    server: Annotated[str | None, typer.Option(help="The name it is known by.")] = None,
     concurrency: working.Concurrency = None,
     process: working.InProcesses = False,
     options: working.Options = None,
@@ -321,7 +321,7 @@ def work(
         capabilities=capability,
         region=region,
         stack=stack,
-        server_id=server_id,
+        server=server,
     )
     settings = working.with_options(
         settings, ("routing", "worker"), options=options, concurrency=concurrency

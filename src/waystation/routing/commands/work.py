@@ -53,7 +53,7 @@ async def run(
         worker = Worker(
             named,
             store,
-            name=offered.server_id,
+            server=offered.server,
             prefix=offered.namespace,
             options=options,
             listener=_MeteredByType(telemetry.metrics, list(named)),

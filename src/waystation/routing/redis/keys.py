@@ -99,9 +99,9 @@ class RoutingKeys(Keyspace, root="<name>"):
         """The same keys with those of one type filled in."""
         return self.within(RoutingKeys, type=type)
 
-    def worker_at(self, server_id: str) -> "RoutingKeys":
+    def worker_at(self, server: str) -> "RoutingKeys":
         """The same keys with those of one worker filled in."""
-        return self.within(RoutingKeys, worker=server_id)
+        return self.within(RoutingKeys, worker=server)
 
 
 class SchedulerKeys(OfficeKeys, root="<name>"):
@@ -111,17 +111,16 @@ class SchedulerKeys(OfficeKeys, root="<name>"):
     terms = String("scheduler:terms", "how many schedulers have led so far")
 
 
-def checked_server_id(server_id: str) -> str:
+def checked_server(server: str) -> str:
     """A worker's id, or why it cannot be one."""
-    if not server_id or server_id in _RESERVED:
+    if not server or server in _RESERVED:
         reserved = ", ".join(sorted(_RESERVED))
-        raise InvalidOption(f"a server id must be a name other than {reserved}, got {server_id!r}")
-    if ":" in server_id or '"' in server_id or not server_id.isprintable() or " " in server_id:
+        raise InvalidOption(f"a server must be a name other than {reserved}, got {server!r}")
+    if ":" in server or '"' in server or not server.isprintable() or " " in server:
         raise InvalidOption(
-            f"a server id must not hold colons, quotes, spaces or control characters, "
-            f"got {server_id!r}"
+            f"a server must not hold colons, quotes, spaces or control characters, got {server!r}"
         )
-    return server_id
+    return server
 
 
 def checked_type(type: str) -> str:

@@ -158,7 +158,7 @@ class RoutingSource:
                 lease_ms=self._options.lease_ms,
                 want=want,
                 profile=self._matched,
-                worker=self._profile.server_id,
+                worker=self._profile.server,
                 keep_s=KEPT_S,
                 outcomes=outcomes,
             )
@@ -244,7 +244,7 @@ class RoutingSource:
                 namespace=self._keys.namespace,
                 now=self._now(),
                 lease_ms=self._options.lease_ms,
-                worker=self._profile.server_id,
+                worker=self._profile.server,
                 held=[text for claim in page for text in (claim.id, claim.token)],
             )
             lost += [page[place - 1] for place in places]

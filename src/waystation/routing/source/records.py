@@ -30,7 +30,7 @@ class Records:
     """Writes the records of one worker's outcomes."""
 
     def __init__(self, profile: Profile, *, result_limit: int, clock: Clock | None) -> None:
-        self._worker = profile.server_id
+        self._worker = profile.server
         self._result_limit = result_limit
         self._clock = clock or SystemClock()
         self._rng = random.Random()

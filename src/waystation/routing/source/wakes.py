@@ -15,7 +15,7 @@ class Wakes:
     """What one worker waits with: it listens through the hub of its store and namespace."""
 
     def __init__(self, place: Place, profile: Profile) -> None:
-        self.server = profile.server_id
+        self.server = profile.server
         self.profile = profile.matched()
         self.heard: Instant = (0, 0)
         """The last wake-up that the worker's own look for jobs knew of."""
