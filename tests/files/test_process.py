@@ -178,7 +178,7 @@ def test_a_missing_file_is_mentioned_and_the_defaults_count(run: Files) -> None:
         (["--role=worker", "--watch"], {}, "--watch wants --role=producer or --role=all"),
         (["--role=all", "--watch", "--until-done"], {}, "cannot go with --until-done"),
         (["--role=worker"], {"WORKER_COMPLETED_LIST": "jobqueue:events"},
-         "completed_list and the queue's events must have keys of their own"),
+         "must have a key of its own, not that of the queue's events"),
         ([], {}, "--role wants producer, worker, all or admin"),
         (["--role=admin", "peek", "nowhere"], {}, "a list must be one of high, low, completed"),
     ],
