@@ -15,6 +15,7 @@ from waystation import bullmq, files, routing
 from waystation.bullmq import Job, Keep, NewJob, PayloadOptions, Queue, Schedule
 from waystation.console.measures.live import Live
 from waystation.console.why import why
+from waystation.waitingroom import Room, RoomOptions
 
 SEND = NewJob("send", {})
 
@@ -117,6 +118,16 @@ async def _three_dead(desk: Desk, product: str, home: Path) -> tuple[str, list[s
                 assert added is not None
                 ids.append(added.id)
             return "queues/files/jobqueue", await ended(lane, ids)
+
+
+async def test_a_rate_of_a_room_is_set_only_by_who_names_one(desk: Desk) -> None:
+    room = Room("sale", desk.store)
+    await room.open(RoomOptions(admission_rate=2.0))
+    for action, asked in (("rate", {}), ("pause", {"rate_per_min": 0})):
+        refused = await desk.post(f"rooms/sale/actions/{action}", asked, status=422)
+        assert "rate needs rate_per_min" in refused["detail"]
+    assert (await desk.get("rooms/sale"))["rate_per_min"] == 120
+    assert (await desk.post("rooms/sale/actions/rate", {"rate_per_min": 0}))["rate_per_min"] == 0
 
 
 async def test_an_option_that_an_action_does_not_know_is_refused(desk: Desk) -> None:

@@ -1,7 +1,6 @@
 """The worker beyond what the laws say: batching, trouble with the source, leases under load."""
 
 import asyncio
-import builtins
 import contextlib
 import random
 import time
@@ -10,70 +9,17 @@ from typing import Any
 
 import pytest
 
+from tests.core.runtime.hands import Recorded, no_op, until_all, working
 from tests.support.patience import LIMIT_S
-from waystation.core.backoff import Backoff, Growth
 from waystation.core.errors import (
     InvalidOption,
-    ScriptFailed,
-    StoreError,
     StoreUnreachable,
-    WrongType,
 )
 from waystation.core.runtime import worker as worker_module
-from waystation.core.runtime.claim import Claim, Extend, Reply, Settled
+from waystation.core.runtime.claim import Extend, Reply, Settled
 from waystation.core.runtime.handlers import handler_of
 from waystation.core.runtime.worker import Worker, WorkerOptions
 from waystation.testing.memory import MemorySource
-
-
-class Recorded(MemorySource):
-    """Remembers each call: how many outcomes went along and how many claims came back."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.calls: list[tuple[int, int]] = []
-        self.trouble: list[Exception] = []
-        self.locked = False
-        """Nothing can be claimed, but outcomes can be filed."""
-        self.poison: str | None = None
-
-    async def settle(self, settled: Sequence[Settled[Any]], *, claim: int) -> Reply[Any]:
-        await asyncio.sleep(0)
-        if self.trouble:
-            raise self.trouble.pop()
-        if any(each.claim.id == self.poison for each in settled):
-            raise ScriptFailed("one of these cannot be filed")
-        if self.locked and claim:
-            raise ScriptFailed("nothing can be claimed")
-        reply = await super().settle(settled, claim=claim)
-        self.calls.append((len(settled), len(reply.claims)))
-        return reply
-
-
-@contextlib.asynccontextmanager
-async def working(
-    source: MemorySource, handle: Any, *, batch: int = 0, listener: Any = None, **options: Any
-) -> AsyncGenerator[Worker[Any]]:
-    options = {"poll": 0.05} | options
-    settings = WorkerOptions(**options)
-    handler = handler_of(handle, batch=batch)
-    worker = Worker(source, handler, settings, listener=listener)
-    running = asyncio.create_task(worker.run())
-    try:
-        yield worker
-    finally:
-        worker.stop()
-        await running
-
-
-async def until_all(source: MemorySource, state: str = "completed") -> None:
-    async with asyncio.timeout(LIMIT_S):
-        while any(entry.state != state for entry in source.entries.values()):
-            await asyncio.sleep(0.002)
-
-
-async def no_op(work: Any) -> None:
-    return None
 
 
 async def test_what_is_done_together_is_filed_together() -> None:
@@ -260,154 +206,6 @@ async def test_what_ends_in_one_turn_is_filed_in_one_call() -> None:
         await until_all(source)
 
     assert [settled for settled, _ in source.calls if settled] == [10]
-
-
-class Mistaken(MemorySource):
-    """Raises an error once in each of its methods, and always for one outcome."""
-
-    def __init__(self, error: type[BaseException], poison: str) -> None:
-        super().__init__()
-        self.error = error
-        self.poison = poison
-        self.raised: set[str] = set()
-
-    def mistake(self, where: str) -> None:
-        if where not in self.raised:
-            self.raised.add(where)
-            raise self.error("a mistake")
-
-    async def settle(self, settled: Sequence[Settled[Any]], *, claim: int) -> Reply[Any]:
-        if claim:
-            self.mistake("claim")
-        if settled:
-            self.mistake("settle")
-        if any(each.claim.id == self.poison for each in settled):
-            raise self.error("a mistake in this one")
-        return await super().settle(settled, claim=claim)
-
-    async def wait(self, at_most: float) -> None:
-        self.mistake("wait")
-        await super().wait(at_most)
-
-    async def _extend(self, claims: Sequence[Claim[Any]]) -> Sequence[Claim[Any]]:
-        self.mistake("extend")
-        self.raised.add("and renewed")
-        return await super()._extend(claims)
-
-
-EVERY_ERROR = [
-    each
-    for each in [*vars(builtins).values(), asyncio.CancelledError, ScriptFailed]
-    if isinstance(each, type)
-    and issubclass(each, Exception | asyncio.CancelledError)
-    and not issubclass(each, UnicodeError | BaseExceptionGroup)
-]
-
-
-@pytest.mark.parametrize("error", EVERY_ERROR, ids=lambda each: each.__name__)
-async def test_a_worker_ends_by_stop_whatever_its_source_raises(
-    error: type[BaseException], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(worker_module, "_RETRY_BACKOFF", Backoff(Growth.FIXED, delay_ms=1))
-    source = Mistaken(error, poison="2")
-    for _ in range(6):
-        source.add("work")
-
-    async def until_renewed(work: Any) -> None:
-        async with asyncio.timeout(LIMIT_S):
-            while "and renewed" not in source.raised:
-                await asyncio.sleep(0.001)
-
-    async with working(source, until_renewed, concurrency=3, lease=1, renew=0.005):
-        async with asyncio.timeout(LIMIT_S):
-            while [e.state for e in source.entries.values()].count("completed") < 5:
-                await asyncio.sleep(0.002)
-            while "wait" not in source.raised:
-                await asyncio.sleep(0.002)
-        source.add("one more")
-        async with asyncio.timeout(LIMIT_S):
-            while source.entries["7"].state != "completed":
-                await asyncio.sleep(0.002)
-
-    assert source.raised == {"claim", "settle", "wait", "extend", "and renewed"}
-    assert source.entries["2"].state == "active"
-
-
-async def test_a_source_that_cannot_be_reached_is_asked_again_and_nothing_is_lost() -> None:
-    source = Recorded()
-    for _ in range(20):
-        source.add("work")
-    source.trouble = [StoreUnreachable("gone") for _ in range(3)]
-
-    async with working(source, no_op, concurrency=5):
-        await until_all(source)
-
-    assert source.trouble == []
-
-
-async def test_one_outcome_that_cannot_be_filed_does_not_take_the_others_with_it() -> None:
-    source = Recorded()
-    for _ in range(10):
-        source.add("work")
-    source.poison = "4"
-
-    async with working(source, no_op, concurrency=10):
-        async with asyncio.timeout(LIMIT_S):
-            while [e.state for e in source.entries.values()].count("completed") < 9:
-                await asyncio.sleep(0.002)
-
-    assert source.entries["4"].state == "active"
-
-
-def told_something_else(*_: object) -> None:
-    pass
-
-
-async def test_a_script_that_fails_is_asked_again_after_growing_pauses(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    pauses: list[int] = []
-
-    class Patience:
-        def pause_ms(self, tries: int, dice: object) -> int:
-            pauses.append(tries)
-            return 1
-
-    monkeypatch.setattr(worker_module, "_RETRY_BACKOFF", Patience())
-    told: list[str] = []
-
-    class Listening:
-        def troubled(self, error: StoreError) -> None:
-            told.append(error.code)
-
-        def __getattr__(self, name: str) -> Any:
-            return told_something_else
-
-    source = Recorded()
-    source.trouble = [WrongType("a key is spoiled"), *[ScriptFailed("no") for _ in range(4)]]
-    source.add("work")
-    async with working(source, no_op, listener=Listening()):
-        await until_all(source)
-    assert pauses == [1, 2, 3, 4, 5]
-    assert told == ["SCRIPT_FAILED"] * 4 + ["WRONG_TYPE"]
-
-
-async def test_what_cannot_be_claimed_keeps_no_outcome_from_being_filed() -> None:
-    source = Recorded()
-    source.add("work")
-
-    async def lock(work: Any) -> None:
-        source.locked = True
-
-    async with working(source, lock):
-        await until_all(source)
-
-
-async def test_a_worker_whose_script_fails_stops_when_told_to() -> None:
-    source = Recorded()
-    source.locked = True
-    async with asyncio.timeout(LIMIT_S), working(source, no_op, grace=10 * LIMIT_S):
-        await asyncio.sleep(0)
 
 
 async def test_a_worker_that_stops_says_what_it_waits_for(caplog: pytest.LogCaptureFixture) -> None:

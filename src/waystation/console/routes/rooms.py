@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 
 from waystation.console.context import FAILS, Console
-from waystation.core.errors import NotFound
+from waystation.core.errors import InvalidOption, NotFound
 from waystation.core.http.endpoints import endpoint, stated
 from waystation.core.http.exchange import Answer, Request, answer
 from waystation.core.http.problems import Code, Problem
@@ -46,7 +46,8 @@ class RoomList(msgspec.Struct, kw_only=True):
 class RoomAct(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """What to do to a room."""
 
-    rate_per_min: Annotated[float, stated(minimum=0)] = 0
+    rate_per_min: Annotated[float | None, stated(minimum=0)] = None
+    """For `rate` alone, which needs it: 0 stops the room, so nothing may stand for it."""
     reason: Annotated[str, stated(maxLength=500)] = ""
 
 
@@ -54,7 +55,7 @@ STEPS: dict[str, Callable[[Control, RoomAct], Awaitable[Any]]] = {
     "pause": lambda control, _: control.pause(),
     "resume": lambda control, _: control.resume(),
     "drain": lambda control, _: control.drain(),
-    "rate": lambda control, asked: control.set_rate(asked.rate_per_min / 60),
+    "rate": lambda control, asked: control.set_rate((asked.rate_per_min or 0) / 60),
 }
 
 
@@ -101,8 +102,11 @@ class RoomRoutes:
             raise Problem(404, Code.NOT_FOUND, f"a room has {', '.join(STEPS)}")
         room = await self._console.rooms.find(name)
         asked = await request.read(RoomAct)
+        if (action == "rate") is (asked.rate_per_min is None):
+            raise InvalidOption("rate needs rate_per_min, and no other action takes it")
         await step(Control(room), asked)
-        after = {"reason": asked.reason, "rate_per_min": asked.rate_per_min}
+        rate = {} if asked.rate_per_min is None else {"rate_per_min": asked.rate_per_min}
+        after = {"reason": asked.reason, **rate}
         await self._console.note(who, action, name, after=after)
         return answer(_view(name, await room.state()))
 
