@@ -182,6 +182,14 @@ def test_a_traceback_that_was_cut_short_and_odd_texts_have_a_signature() -> None
     assert fingerprint("half an emoji: \ud83d")
 
 
+@pytest.mark.timeout(30)
+def test_a_traceback_of_any_length_that_was_cut_is_read_at_once() -> None:
+    head = "Traceback (most recent call last):\n"
+    frames = "".join(f'  File "a.py", line {at}, in call\n    call(it)\n' for at in range(100))
+    for end in ("", "    cal", "+ more", "\n" * 8000, " " * 4000):
+        assert signature(head + frames + end) == "Traceback (most recent call last):"
+
+
 def odd_texts(many: int) -> list[str]:
     """Texts of every class of characters, as long as the longest that is looked at."""
     dice.seed(29)

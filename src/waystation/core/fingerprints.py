@@ -168,15 +168,17 @@ MASKS = (
 TRACEBACK = "Traceback (most recent call last):"
 HANDLED = r"(?s)\A.*\nDuring handling of the above exception, another exception occurred:\n"
 """Errors of Python's that others followed."""
-WRAPPED = r"(?s)\n+The above exception was the direct cause of the following exception:\n.*"
+WRAPPED = r"(?s)(?<!\n)\n+The above exception was the direct cause of the following exception:\n.*"
 """Errors of Python's that were raised from another one."""
 BARS = r"(?m)^[ \t]*\|[ ]?"
 """The bars that Python draws in front of the errors in an exception group."""
 PYTHON = (
-    r"(?s)\A.*\n[ \t]*File \"[^\n]*\", line \d+[^\n]*\n(?:[ \t]+[^\n]*\n)*"
+    r"(?s)\A.*\n[ \t]*File \"[^\n]*\", line \d[^\n]*+\n(?:[ \t][^\n]*+\n)*+"
     r"([^\s+][^\n]*)"
 )
-"""The first line behind the last frame that is not indented."""
+"""The first line behind the last frame that is not indented.
+
+Possessive, because a traceback may be cut: there is one way to read its lines, and no other try."""
 CAUSE = r"(?s)\A.*\n[ \t]*(?:\[cause\]|Caused by): *([^\n]+?) *\{?(?:\n|$)"
 """The last cause that Node or Java names."""
 NAMES_A_CLASS = (
