@@ -155,13 +155,37 @@ def test_any_starts_of_one_name_add_the_union_of_their_jobs_each_once(
 def test_a_job_that_somebody_removes_is_not_counted_as_completed(
     store: Redis, redis_url: str, place: str
 ) -> None:
-    slow = msgspec.structs.replace(FAST, patience=0.05)
     found = planned(place)
-    assert "did not end in time" in Redrive(Store(redis_url), found, slow).run().stopped
-    store.delete("bull:mail:wait", *cast(list[bytes], store.keys("bull:mail:redrive-*")))
-    outcome = Redrive(Store(redis_url), found, slow).run()
-    assert (outcome.completed, outcome.gone) == (0, 5)
+
+    def clean() -> None:
+        while store.llen("bull:mail:wait") < 5:
+            threading.Event().wait(0.005)
+        store.delete("bull:mail:wait", *cast(list[bytes], store.keys("bull:mail:redrive-*")))
+
+    cleaning = threading.Thread(target=clean)
+    cleaning.start()
+    outcome = Redrive(Store(redis_url), found, FAST).run()
+    cleaning.join(LIMIT_S)
+    assert (outcome.completed, outcome.gone, outcome.left) == (0, 5, JOBS - 5)
     assert "5 of the canary were removed" in outcome.stopped
+    # Started again it goes on with the others, after a canary of its own.
+    with working(store) as worker:
+        outcome = Redrive(Store(redis_url), found, FAST).run()
+    assert (outcome.completed, outcome.gone, outcome.stopped) == (JOBS - 5, 5, "")
+    assert sum(worker.ran.values()) == JOBS - 5
+
+
+def test_it_goes_on_when_what_it_had_completed_was_removed_for_its_age(
+    store: Redis, redis_url: str, place: str
+) -> None:
+    found = planned(place)
+    first = msgspec.structs.replace(found, jobs=found.jobs[:7])
+    with working(store) as worker:
+        assert Redrive(Store(redis_url), first, FAST).run().completed == 7
+        store.delete("bull:mail:completed", *cast(list[bytes], store.keys("bull:mail:redrive-*")))
+        outcome = Redrive(Store(redis_url), found, FAST).run()
+    assert (outcome.completed, outcome.gone, outcome.stopped) == (JOBS - 7, 7, "")
+    assert worker.ran == Counter(range(JOBS))
 
 
 def test_started_again_it_goes_on_where_it_was_and_adds_nothing_twice(
@@ -244,6 +268,13 @@ def test_a_relapse_after_the_canary_stops_it(store: Redis, redis_url: str, place
     assert outcome.left > 0
     # No more than what was under way when the third failed.
     assert sum(worker.ran.values()) <= 5 + 2 * FAST.cap + 2
+    # Started again while the cause is there, no more than a canary meets it.
+    assert outcome.failed + outcome.open > 5
+    with working(store, fails=lambda number: number not in good) as later:
+        again = Redrive(Store(redis_url), found, msgspec.structs.replace(FAST, canary=2)).run()
+    assert "of the canary failed again" in again.stopped
+    assert again.added == outcome.added
+    assert sum(later.ran.values()) - outcome.open <= 2
 
 
 def test_a_canary_that_nobody_runs_ends_the_wait_and_adds_no_more(

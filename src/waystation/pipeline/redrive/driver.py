@@ -98,12 +98,15 @@ class Redrive:
         self._tell = tell
         self._states: dict[str, str] = {}
         """Ids that were added: '' while open, else completed, failed or gone."""
+        self._again: set[str] = set()
+        """Ids that had failed when this start began, and are to be retried."""
         self._reasons: list[str] = []
 
     def run(self) -> Outcome:
         """Add the jobs; returns when all of them have ended, or when it has to stop."""
         self._recall()
-        jobs = list(self._plan.jobs)
+        # What ended before this start says nothing of what its jobs will meet.
+        jobs = [each for each in self._plan.jobs if not self._states.get(each.id)]
         canary = jobs[: self._options.canary]
         if canary:
             self._tell(f"canary: {len(canary)} jobs")
@@ -123,7 +126,7 @@ class Redrive:
             before = len(self._open), len(jobs)
             self._look()
             if self._failed > self._options.tolerate:
-                return self._outcome(f"{self._failed} jobs failed again", left=len(jobs))
+                return self._outcome(f"{self._failed} jobs failed again")
             room = max(0, self._options.cap - len(self._open))
             wave, jobs = jobs[:room], jobs[room:]
             self._add(wave)
@@ -131,8 +134,7 @@ class Redrive:
                 last_change = time.monotonic()
                 self._tell(f"{len(self._states):,} added, {len(self._open):,} open")
             elif time.monotonic() - last_change > self._options.patience:
-                why = "no job ended in time; start again to go on"
-                return self._outcome(why, left=len(jobs))
+                return self._outcome("no job ended in time; start again to go on")
             if not wave:
                 time.sleep(self._options.poll)
         return self._outcome()
@@ -151,9 +153,12 @@ class Redrive:
         if self._states:
             self._tell(f"{len(self._states):,} jobs were added by an earlier start")
         self._look()
-        if again := [each for each in self._plan.jobs if self._states.get(each.id) == "failed"]:
-            self._tell(f"{len(again):,} of them failed again, and are retried")
-            self._retry(again)
+        self._again = {id for id, state in self._states.items() if state == "failed"}
+        if self._again:
+            self._tell(f"{len(self._again):,} of them failed again, and are retried")
+        for id in self._again:
+            del self._states[id]
+        self._reasons.clear()
 
     def _retry(self, jobs: Sequence[Planned]) -> None:
         """Let jobs run once more that had failed when this start began."""
@@ -168,11 +173,13 @@ class Redrive:
                 lifo=0,
                 forget=["atm"],
             )
+            self._again.remove(job.id)
             self._states[job.id] = ""
-        self._reasons.clear()
 
     def _add(self, jobs: Sequence[Planned]) -> None:
-        for queue, mine in self._by_queue(jobs):
+        new = [each for each in jobs if each.id not in self._again]
+        self._retry([each for each in jobs if each.id in self._again])
+        for queue, mine in self._by_queue(new):
             rows = [{"key": each.key, **msgspec.structs.asdict(each)} for each in mine]
             added = self._writer(queue).add(self._client(queue), rows, chunk=CHUNK)
             if added.rows != len(rows):
@@ -231,15 +238,15 @@ class Redrive:
     def _failed(self) -> int:
         return sum(state == "failed" for state in self._states.values())
 
-    def _outcome(self, stopped: str = "", *, left: int | None = None) -> Outcome:
-        states = list(self._states.values())
+    def _outcome(self, stopped: str = "") -> Outcome:
+        states = [*self._states.values(), *("failed" for _ in self._again)]
         return Outcome(
             added=len(states),
             completed=states.count("completed"),
             failed=states.count("failed"),
             gone=states.count("gone"),
             open=states.count(""),
-            left=len(self._plan.jobs) - len(states) if left is None else left,
+            left=len(self._plan.jobs) - len(states),
             stopped=stopped,
             reasons=tuple(dict.fromkeys(self._reasons)),
         )
