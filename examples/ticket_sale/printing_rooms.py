@@ -110,7 +110,7 @@ async def _room(store: Store, rooms: Rooms, name: str, offers: str) -> AsyncGene
     async with Worker(
         {"print": rooms.room(name)},
         store,
-        name=name,
+        server=name,
         capabilities=[offers],
         options=OPTIONS,
         scheduler=UPKEEP,

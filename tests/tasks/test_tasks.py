@@ -261,7 +261,7 @@ def test_a_task_is_not_taken_for_a_handler() -> None:
 
     for wrong in (send, {"send": send}):
         with pytest.raises(InvalidOption, match=r"send is a task.*tasks\.worker\('mail'\) runs it"):
-            Worker("mail", wrong)
+            Worker("mail", wrong)  # pyright: ignore[reportArgumentType]
 
 
 def test_a_declaration_that_cannot_work_is_refused() -> None:
