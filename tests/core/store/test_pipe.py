@@ -200,3 +200,22 @@ async def test_nobody_who_gave_up_leaves_a_connection_that_is_being_opened() -> 
     await asyncio.wait(waiting)
     await asyncio.sleep(0.01)
     assert asyncio.all_tasks() == before
+
+
+async def test_whoever_tries_again_after_giving_up_is_not_cancelled() -> None:
+    pipe = Pipe(lambda: cast(Any, Deaf()), call_timeout=LIMIT_S)
+    for _ in range(3):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await pipe.execute_command("PING")
+    await pipe.close()
+
+
+async def test_whoever_waits_for_a_pipe_that_is_closed_gets_an_error_of_the_store() -> None:
+    pipe = Pipe(lambda: cast(Any, Deaf()), call_timeout=LIMIT_S)
+    waiting = asyncio.create_task(pipe.execute_command("PING"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    await pipe.close()
+    with pytest.raises(StoreUnreachable, match="closed"):
+        await waiting

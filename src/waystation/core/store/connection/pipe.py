@@ -26,6 +26,7 @@ MOST_PENDING = 10_000
 _CLOSE_S = 1.0
 
 _NO_MORE = object()
+_CLOSED = "the connection has been closed"
 _LOST = "the store closed the connection; whether the call took effect is unknown"
 _LATE = "the store did not answer in time; whether the call took effect is unknown"
 
@@ -89,7 +90,7 @@ class Pipe:
 
     async def _open(self) -> "_Line":
         if self._closed:
-            raise StoreUnreachable("the connection has been closed")
+            raise StoreUnreachable(_CLOSED)
         # Everybody who waits shares one attempt, and nobody who gives up stops it for the others.
         if self._opening is None:
             self._opening = asyncio.create_task(self._connect())
@@ -99,15 +100,22 @@ class Pipe:
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
-            if self._expecting == 1:
-                # With nobody left to wait it would outlive the loop that is about to end.
+            task = asyncio.current_task()
+            if opening.cancelled() and not (task and task.cancelling()):
+                # Whoever closes the pipe does not mean the tasks that wait for it.
+                raise StoreUnreachable(_CLOSED) from None
+            if self._expecting == 1 and self._opening is opening:
+                # With nobody left to wait it would outlive the loop that is about to end; whoever
+                # comes next begins anew, and does not share its end.
                 opening.cancel()
+                self._opening = None
             raise
         finally:
             self._expecting -= 1
 
     def _opened(self, opening: asyncio.Task["_Line"]) -> None:
-        self._opening = None
+        if self._opening is opening:
+            self._opening = None
         if not opening.cancelled():
             opening.exception()
 
