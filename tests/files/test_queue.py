@@ -322,6 +322,20 @@ async def test_a_job_that_has_not_ended_can_be_cancelled_wherever_it_is(hands: H
             await queue.wait(id)
 
 
+async def test_a_job_in_another_queue_than_that_of_its_priority_can_be_cancelled(
+    hands: Hands,
+) -> None:
+    queue, keys = Queue(hands.store), hands.keys
+    urgent, plain = keys.queues[0], keys.queues[-1]
+    await hands.redis.lpush(plain, b'{"id":"urgent","filepath":"/a","priority":"high"}')
+    await hands.redis.lpush(urgent, b'{"id":"plain","filepath":"/b"}')
+
+    assert await queue.cancel("urgent", "plain") == 2
+
+    assert await queue.state("urgent") is None
+    assert await queue.state("plain") is None
+
+
 async def test_dead_letters_are_chosen_by_their_error_as_in_routing(hands: Hands) -> None:
     queue = Queue(hands.store)
     ids = await bury(hands, 2)

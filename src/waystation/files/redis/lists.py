@@ -137,6 +137,12 @@ async def find(redis: Any, keys: FileKeys, id: str, *states: str) -> Spot | None
 async def remove(client: Client, keys: FileKeys, spot: Spot, events_cap: int) -> bool:
     """Remove a job from where it was found; False when it is not there any more."""
     job, place = spot.job, spot.place
+    # Another producer may have put it into a queue that is not the one of its priority.
+    lane = (
+        keys.lanes.index(place.key) // 2 + 1
+        if place.key in keys.lanes
+        else keys.lane_of(job.origin_queue, job.priority)
+    )
     (was_there,) = await scripts.remove(
         client,
         keys.of(place.worker),
@@ -146,7 +152,7 @@ async def remove(client: Client, keys: FileKeys, spot: Spot, events_cap: int) ->
             place.state,
             spot.raw,
             job.id,
-            keys.lane_of(job.origin_queue, job.priority),
+            lane,
             job.attempt,
             spot.entry,
         ],
