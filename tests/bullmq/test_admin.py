@@ -141,6 +141,18 @@ async def test_cleaning_removes_what_ended_long_ago(queue: Queue, hands: Hands) 
     assert await hands.call("KEYS", "bull:mail:[0-9]*") == []
 
 
+async def test_a_paused_queue_is_not_drained_while_jobs_wait(queue: Queue, hands: Hands) -> None:
+    await queue.add_many([("work", n) for n in range(2)])
+    first = await hands.claim_one()
+    await queue.pause()
+    await hands.complete(first)
+    assert await hands.events("drained") == []
+
+    await queue.resume()
+    await hands.complete(await hands.claim_one())
+    assert len(await hands.events("drained")) == 1
+
+
 async def test_cleaning_goes_on_until_its_limit(queue: Queue, hands: Hands) -> None:
     await queue.add_many([("work", n) for n in range(2 * AT_ONCE + 5)])
 

@@ -13,7 +13,14 @@ from tests.support.patience import LIMIT_S
 from waystation.bullmq import Job, JobOptions, Queue
 from waystation.bullmq.redis import step_scripts
 from waystation.bullmq.steps import child_id
-from waystation.errors import JobDelayed, JobWaitingForChildren, TimedOut, WrongState
+from waystation.errors import (
+    JobDelayed,
+    JobFailed,
+    JobWaitingForChildren,
+    TimedOut,
+    Unrecoverable,
+    WrongState,
+)
 from waystation.testing import Sandbox, sandbox
 
 Branch: TypeAlias = Callable[[Job], Awaitable[Any]]
@@ -336,13 +343,17 @@ async def test_a_job_that_starts_anew_knows_nothing_of_its_first_life(redis_url:
             assert [part.data async for part in queue.stream(job.id)] == [2]
 
 
+@pytest.mark.parametrize("has_steps", [True, False])
 @pytest.mark.parametrize("rests", ["wait", "endless", "sleep", "child"])
-async def test_a_deadline_ends_a_job_wherever_it_rests(rests: str, redis_url: str) -> None:
+async def test_a_deadline_ends_a_job_wherever_it_rests(
+    rests: str, has_steps: bool, redis_url: str
+) -> None:
     undone: list[str] = []
 
     async def handle(job: Job) -> None:
         job.on_failure("refund", undone.append, job.name)
-        await job.step("charge", int)
+        if has_steps:
+            await job.step("charge", int)
         match rests:
             case "wait":
                 await job.wait_for("ok", timeout=3600)
@@ -368,6 +379,35 @@ async def test_a_deadline_ends_a_job_wherever_it_rests(rests: str, redis_url: st
         assert found is not None
         assert "deadline" in (found.failed_reason or "")
     assert undone == ["order"]
+
+
+@pytest.mark.parametrize("fails", [True, False])
+async def test_a_job_of_the_same_id_as_one_that_is_gone_runs_its_own_child(
+    fails: bool, redis_url: str
+) -> None:
+    children: list[int] = []
+
+    async def handle(job: Job) -> Any:
+        if job.name == "order":
+            try:
+                return await job.run_child("kid", job.data, attempts=1)
+            except JobFailed:
+                return "failed"
+        children.append(job.data)
+        if fails and job.data == 1:
+            raise Unrecoverable("no")
+        return job.data
+
+    async with sandbox(redis_url) as box:
+        box.handle("q", handle)
+        queue = box.queue("q")
+        for life in (1, 2):
+            job = await queue.add("order", life, job_id="order-7")
+            await box.run_all()
+            await job.refresh()
+            assert job.result == ("failed" if fails and life == 1 else life)
+            assert await queue.remove("order-7", remove_children=False)
+    assert children == [1, 2]
 
 
 def test_ids_of_children_never_meet() -> None:

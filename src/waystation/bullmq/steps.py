@@ -22,7 +22,7 @@ import msgspec
 from waystation.bullmq.fields import FAILING, JobFields, emitted, known, remember
 from waystation.bullmq.options import JobKeywords, JobOptions, Parent
 from waystation.bullmq.payloads.sealing import Sealing
-from waystation.bullmq.redis import children, packing, scripts, step_scripts
+from waystation.bullmq.redis import children, ends, packing, scripts, step_scripts
 from waystation.bullmq.redis.commands import ask_all
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.packing import NewJob, Packer
@@ -248,10 +248,10 @@ class Steps:
         home = QueueKeys(queue, prefix=keys.prefix) if queue else keys
         id = child_id(self._job, step)
         key = home.base + id
-        ends = keys.of(self._job.id)
+        ours = keys.of(self._job.id)
         while True:
             done, failed = await ask_all(
-                client, ("HGET", ends.processed, key), ("HGET", ends.ignored, key)
+                client, ("HGET", ours.processed, key), ("HGET", ours.ignored, key)
             )
             if done is not None:
                 result = await self._sealing.opened_soon(codec.decode_or_text(done))
@@ -259,12 +259,25 @@ class Steps:
             if failed is not None:
                 raise JobFailed(failed.decode("utf-8", "replace"))
             async with self._alone("run_child"):
+                await self._forget_namesake(home, id)
                 await self._add_child(home, id, NewJob(name, data), given)
                 if await children.wait_for_children(
                     client, keys, self._job.id, token, child=key, deadline_ms=self._deadline_ms()
                 ):
                     self._left = "JobWaitingForChildren"
                     raise JobWaitingForChildren(f"job {self._job.id} waits for {name!r}")
+
+    async def _forget_namesake(self, home: QueueKeys, id: str) -> None:
+        """Remove an ended child of an earlier job of the same id, which would be taken for ours."""
+        ours = self._keys.of(self._job.id)
+        parent, awaited = await ask_all(
+            self._client,
+            ("HGET", home.of(id).job, "parentKey"),
+            ("SISMEMBER", ours.dependencies, home.base + id),
+        )
+        if parent is not None and parent.decode() == ours.job and not awaited:
+            for state in ("failed", "completed"):
+                await ends.remove_job(self._client, home, id, remove_children=False, state=state)
 
     async def _add_child(self, home: QueueKeys, id: str, new: NewJob, given: JobKeywords) -> None:
         options = packing.merged(None, given, JobOptions())

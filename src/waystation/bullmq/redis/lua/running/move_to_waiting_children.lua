@@ -16,6 +16,8 @@ end
 local code = take_back({ base = base, active = active, stalled = stalled }, id, token)
 if code ~= 0 then return code end
 redis.call('ZADD', waiting_children, now_ms(now), id)
+-- A handler that waits for one child comes back to where it was, so it may have something to undo.
+if child ~= '' then redis.call('HSETNX', job, 'steps', 0) end
 if deadline_ms ~= '' then redis.call('ZADD', deadlines, deadline_ms, id) end
 redis.call('XADD', events, '*', 'event', 'waiting-children', 'jobId', id, 'prev', 'active')
 return 0
