@@ -1,5 +1,8 @@
 """A site in front of which nobody waits does not show that it has a room."""
 
+from collections.abc import MutableMapping
+from typing import Any, NamedTuple
+
 import pytest
 
 from tests.waitingroom.http.hands import QUEUE
@@ -7,6 +10,8 @@ from tests.waitingroom.middleware.block import Block
 from tests.waitingroom.middleware.shop import PAGE, Shop
 from waystation.core.clock import HandClock
 from waystation.waitingroom.middleware.gate import Gate, GateOptions, Redeem
+from waystation.waitingroom.options import RoomOptions
+from waystation.waitingroom.rules import Rule
 
 
 async def test_a_visitor_passes_and_is_known_from_then_on(shop: Shop, clock: HandClock) -> None:
@@ -82,3 +87,60 @@ def test_no_path_leads_to_another_host(path: str) -> None:
     found = Gate(GateOptions()).decide("GET", path, "wr_token=shop.x", {"host": "shop.test"})
     assert isinstance(found, Redeem)
     assert found.location.startswith("/evil")
+
+
+BOTH = "/fair/../checkout"
+"""Some sites take it for the part of one room, some for that of the other."""
+
+
+async def test_the_session_of_one_room_does_not_open_the_part_of_another(
+    shop: Shop, clock: HandClock
+) -> None:
+    fair = shop.house.rooms.of("{fair}")
+    await fair.open(RoomOptions(admission_rate=10, max_active=10))
+    rules = [Rule(queue="fair", path="/fair*"), Rule(queue=QUEUE, path="/checkout*")]
+    site = Shop(shop.house, clock, GateOptions(rules=rules, room_url="https://wait.test"))
+    # Nobody waits for the fair, so that it lets everybody in at once.
+    own = (await shop.session())["cookie"]
+    await shop.house.visitor().join()
+    assert (await _read(site, BOTH, {})).status == 303
+    passed = await _read(site, "/fair", {})
+    assert passed.status == 200
+    fair_cookie = passed.cookie
+    assert (await _read(site, BOTH, {"cookie": fair_cookie})).status == 303
+    both = f"{own}; {fair_cookie}"
+    assert (await _read(site, BOTH, {"cookie": both})).status == 200
+    # A session that was ended counts no more, although its signature still does.
+    (inside,) = await shop.house.store.ask("SMEMBERS", shop.house.room.store.keys.sessions)
+    await shop.house.room.complete(await shop.house.room.get_place(inside.decode()))
+    assert (await _read(site, BOTH, {"cookie": both})).status == 303
+    await site.http.aclose()
+
+
+class _Given(NamedTuple):
+    status: int
+    cookie: str
+
+
+async def _read(site: Shop, path: str, headers: dict[str, str]) -> _Given:
+    """Ask for a path as it is written; clients resolve its dots."""
+    given = list[dict[str, Any]]()
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        given.append(dict(message))
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b""}
+
+    names = {**PAGE, "host": "shop.test", **headers}
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in names.items()],
+    }
+    await site.middleware(scope, receive, send)
+    found = {name: value.decode() for name, value in given[0]["headers"]}
+    return _Given(given[0]["status"], found.get(b"set-cookie", "").partition(";")[0])

@@ -38,6 +38,8 @@ class Ask(msgspec.Struct, frozen=True):
     otherwise: "Wait | Refuse"
     lapsed: bool
     """Whether the signature ran out meanwhile, so that the room has to sign it anew."""
+    others: Sequence["Ask"] = ()
+    """The sessions of other rooms that the same request needs."""
 
 
 class Wait(msgspec.Struct, frozen=True):
@@ -45,6 +47,8 @@ class Wait(msgspec.Struct, frozen=True):
 
     location: str
     queue: str = ""
+    straight: bool = True
+    """Whether one room decides alone, and may let it in at once."""
 
 
 class Refuse(msgspec.Struct, frozen=True):
@@ -150,18 +154,21 @@ class Gate:
             return Forbid()
         if any(rule.action == "block" for rule in closed):
             return Forbid()
-        queues = dict.fromkeys(rule.queue for rule in closed)
-        found = [self._in_front_of(each, method, path, query, headers) for each in queues]
         # A path that two rooms could be meant by needs a session of each.
-        passes = next((each for each in found if isinstance(each, Ask)), Pass())
-        return next((each for each in found if not isinstance(each, Pass | Ask)), passes)
+        queues = [
+            each for each in dict.fromkeys(rule.queue for rule in closed) if not self._is_open(each)
+        ]
+        found = list[Decision]()
+        for each in queues:
+            otherwise = self._otherwise(each, method, path, query, headers)
+            if isinstance(otherwise, Wait) and len(queues) > 1:
+                otherwise = msgspec.structs.replace(otherwise, straight=False)
+            found.append(self._in_front_of(each, headers, otherwise))
+        return _all_of(found)
 
     def _in_front_of(
-        self, queue: str, method: str, path: str, query: str, headers: Mapping[str, str]
+        self, queue: str, headers: Mapping[str, str], otherwise: Wait | Refuse
     ) -> Decision:
-        if self._is_open(queue):
-            return Pass()
-        otherwise = self._otherwise(queue, method, path, query, headers)
         token = self._shown(queue, headers)
         found = self._read(token, queue, otherwise) if token else otherwise
         return found if self.away_since is None else self._without_room(found, queue)
@@ -251,6 +258,17 @@ class Gate:
         if len(token) > LONGEST_SESSION or self.keys is None:
             return None
         return self.keys.read(token, SESSION)
+
+
+def _all_of(found: Sequence[Decision]) -> Decision:
+    """One decision for a request that several rooms decide about."""
+    for each in found:
+        if not isinstance(each, Pass | Ask):
+            return each
+    asks = [each for each in found if isinstance(each, Ask)]
+    if not asks:
+        return next(iter(found), Pass())
+    return msgspec.structs.replace(asks[0], others=asks[1:])
 
 
 def _is_token(part: str) -> bool:

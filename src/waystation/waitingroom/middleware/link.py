@@ -162,6 +162,10 @@ class Link:
 
     def settle(self, asked: Ask) -> tuple[Pass | Wait | Refuse, str | None]:
         """What becomes of a request with a session, and the fresh signature if it needed one."""
+        for other in asked.others:
+            found, _ = self.settle(other)
+            if not isinstance(found, Pass):
+                return found, None
         passed = asked.passed
         if asked.lapsed or passed.renew:
             status, fresh = self._session(passed.session, passed.token, "renew")
@@ -175,6 +179,8 @@ class Link:
     def enter(self, wait: Wait, visitor: Asking) -> tuple[Pass | Wait, str | None]:
         """Let somebody pass who need not wait, and the signature of the session that begins."""
         now = self._gate.now()
+        if not wait.straight:
+            return wait, None
         if self._gate.config.pages.get(wait.queue) == "always" or "prefetch" in visitor.purpose:
             return wait, None
         if self._lines.get(wait.queue, now) > now:
