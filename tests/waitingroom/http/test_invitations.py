@@ -153,3 +153,17 @@ async def test_the_second_device_of_somebody_invited_may_claim_the_place(house: 
     assert (await laptop.ask("POST", "heartbeat", {})).status_code == 200
     await house.admission.admit_now(1)
     assert (await laptop.claim()).status_code == 200
+
+
+async def test_an_invitation_that_is_passed_on_lets_one_device_in(house: House) -> None:
+    ticket = house.invitation("ada")
+    first = house.visitor()
+    await first.join(ticket=ticket)
+    await house.admission.admit_now(1)
+    assert (await first.claim()).status_code == 200
+    for address in ("10.3.3.3", "10.3.3.4"):
+        friend = house.visitor(address)
+        await friend.join(ticket=ticket)
+        refused = await friend.claim()
+        assert (refused.status_code, refused.json()["code"]) == (403, "NOT_YOURS")
+    assert (await first.claim()).status_code == 200
