@@ -153,6 +153,23 @@ async def test_a_paused_queue_is_not_drained_while_jobs_wait(queue: Queue, hands
     assert len(await hands.events("drained")) == 1
 
 
+async def test_a_job_that_ends_while_it_is_retried_is_retried_once(
+    queue: Queue, hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await queue.add("work", attempts=1)
+    await hands.fail(await hands.claim_one())
+    retry_finished = ends.retry_finished
+
+    async def with_a_fast_worker(*args: Any, **kwargs: Any) -> int:
+        code = await retry_finished(*args, **kwargs)
+        await hands.complete(await hands.claim_one())
+        return code
+
+    monkeypatch.setattr(ends, "retry_finished", with_a_fast_worker)
+    assert await queue.retry("1") == 1
+    assert await hands.ids("completed") == ["1"]
+
+
 async def test_cleaning_goes_on_until_its_limit(queue: Queue, hands: Hands) -> None:
     await queue.add_many([("work", n) for n in range(2 * AT_ONCE + 5)])
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from tests.support.patience import LIMIT_S
-from waystation.bullmq import Job, JobOptions, Queue
+from waystation.bullmq import FlowNode, FlowProducer, Job, JobOptions, Queue
 from waystation.bullmq.redis import step_scripts
 from waystation.bullmq.steps import child_id
 from waystation.errors import (
@@ -408,6 +408,29 @@ async def test_a_job_of_the_same_id_as_one_that_is_gone_runs_its_own_child(
             assert job.result == ("failed" if fails and life == 1 else life)
             assert await queue.remove("order-7", remove_children=False)
     assert children == [1, 2]
+
+
+async def test_a_deadline_wakes_no_later_job_of_the_same_id(redis_url: str) -> None:
+    started: list[str] = []
+
+    async def handle(job: Job) -> None:
+        started.append(job.name)
+        if job.name == "order":
+            await job.run_child("kid")
+
+    async with sandbox(redis_url) as box:
+        box.handle("q", handle)
+        queue = box.queue("q")
+        await queue.add("order", job_id="order-7", deadline=60, remove_on_complete=True)
+        await box.run_all()
+        assert started == ["order", "kid", "order"]
+        part = FlowNode(name="part", queue="q", delay=3600)
+        async with FlowProducer(redis_url) as flows:
+            await flows.add(FlowNode(name="whole", queue="q", job_id="order-7", children=[part]))
+        await box.advance(61)
+        await box.run_all()
+        assert await queue.state("order-7") == "waiting-children"
+    assert started == ["order", "kid", "order"]
 
 
 def test_ids_of_children_never_meet() -> None:

@@ -321,7 +321,10 @@ class Queue(QueueClient):
         for job in await self._read(ids):
             for each in ("failed", "completed") if state is None else (state,):
                 code = await ends.retry_finished(client, keys, job.id, each, lifo=job.options.lifo)
-                retried += code >= 0
+                if code >= 0:
+                    # Asked again, a job that has been completed meanwhile would run once more.
+                    retried += 1
+                    break
         return retried
 
     async def retry_all(

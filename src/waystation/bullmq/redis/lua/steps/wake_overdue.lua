@@ -14,5 +14,8 @@ if #due == 0 then return 0 end
 check_queue(base)
 for _, id in ipairs(due) do must_hold('HLEN', base .. id) end
 redis.call('ZREM', deadlines, unpack(due))
-for _, id in ipairs(due) do release_parent(queue, id, now) end
+for _, id in ipairs(due) do
+  -- One that has not begun is a later job of the same id, whose children come first.
+  if redis.call('HEXISTS', base .. id, 'ats') == 1 then release_parent(queue, id, now) end
+end
 return #due
