@@ -13,6 +13,7 @@ from tests.console import hands
 from tests.console.hands import Desk
 from tests.support.patience import limit
 from waystation.bullmq import Job, JobOptions, Queue, Worker
+from waystation.bullmq.redis.keys import QueueKeys
 from waystation.console.actions import failures
 from waystation.core.runtime.loop import Loop
 from waystation.pipeline import runner
@@ -216,3 +217,19 @@ async def test_a_group_that_may_be_larger_than_what_was_looked_at_says_so(
     told = {each["queue"]: (each["count"], each["is_complete"]) for each in found["groups"]}
     assert told == {"many": (4, False), "some": (4, True)}
     assert found["complete"] is False
+
+
+async def test_every_failure_is_counted_once_also_around_ids_without_a_job(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(failures, "PAGE", 5)
+    keys = QueueKeys("mail")
+    await desk.store.ask("HSET", keys.meta, "version", "bullmq:5")
+    fields = ("name", "send", "data", "{}", "opts", "{}", "timestamp", 1, "failedReason", "no")
+    for number in range(20):
+        await desk.store.ask("ZADD", keys.failed, number + 1, f"job{number}")
+        if number != 18:  # an id without a job
+            ended = () if number == 12 else ("finishedOn", number + 1)
+            await desk.store.ask("HSET", keys.of(f"job{number}").job, *fields, *ended)
+    (group,) = (await desk.get("failures?product=bullmq&queue=mail"))["groups"]
+    assert group["count"] == 18

@@ -112,13 +112,17 @@ async def _groups(queues: Sequence[ConsoleQueue]) -> Groups:
 
 
 async def failures_of(queue: ConsoleQueue, *, most: int) -> AsyncGenerator[Failure]:
-    """The failures of a queue, page by page."""
+    """The failures of a queue, page by page, each once."""
+    seen = set[str]()
     for offset in range(0, most, PAGE):
         page = await queue.failures(offset=offset, limit=min(PAGE, most - offset))
-        for failure in page:
-            yield failure
-        if len(page) < PAGE:
+        if not page:
             return
+        # Where an id has no job, a page is shorter than asked for or reaches into the next one.
+        for failure in page:
+            if failure.id not in seen:
+                seen.add(failure.id)
+                yield failure
 
 
 def _group(queue: ConsoleQueue, id: str, members: Sequence[Failure], is_complete: bool) -> Group:
