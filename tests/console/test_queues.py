@@ -120,6 +120,15 @@ async def _three_dead(desk: Desk, product: str, home: Path) -> tuple[str, list[s
             return "queues/files/jobqueue", await ended(lane, ids)
 
 
+async def test_a_room_that_cannot_be_read_hides_no_other(desk: Desk) -> None:
+    for name in ("fair", "sale"):
+        await Room(name, desk.store).open(RoomOptions())
+    await desk.store.ask("SET", "queue:{fair}:positions", "of another type")
+    assert [each["name"] for each in (await desk.get("rooms"))["rooms"]] == ["sale"]
+    assert [each.name for each in await Live(desk.store).rows()] == ["sale"]
+    await desk.store.ask("DEL", "queue:{fair}:positions")
+
+
 async def test_a_rate_of_a_room_is_set_only_by_who_names_one(desk: Desk) -> None:
     room = Room("sale", desk.store)
     await room.open(RoomOptions(admission_rate=2.0))

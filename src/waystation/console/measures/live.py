@@ -7,10 +7,10 @@ from waystation.console.finding.names import workers_by_queue
 from waystation.console.finding.places import Places
 from waystation.console.measures.sampler import QueueSample, Sampler
 from waystation.console.options import ConsoleOptions
-from waystation.core.errors import NotFound, StoreUnsuitable
+from waystation.core.errors import StoreUnsuitable
 from waystation.core.events import Line
 from waystation.core.store.connection import Store
-from waystation.waitingroom.redis.keys import RoomsKeys, name_of
+from waystation.waitingroom.redis.keys import RoomsKeys
 from waystation.waitingroom.rooms import Rooms
 
 _EVERY_S = 2.0
@@ -68,19 +68,16 @@ class Live:
     async def _room_rows(self) -> list[Row]:
         rows: list[Row] = []
         try:
-            ids = await self._rooms.look()
+            # One that cannot be read is left out.
+            states = await self._rooms.states()
         except StoreUnsuitable:
             self._no_rooms = [RoomsKeys().every]
             return rows
-        for id in ids:
-            try:
-                state = await self._rooms.of(id).state()
-            except NotFound:
-                continue  # it was closed for good in between
+        for room, state in states:
             rows.append(
                 Row(
                     product=Line.WAITINGROOM.value,
-                    name=name_of(id),
+                    name=room.name,
                     ready=state.waiting,
                     active=state.inside,
                     delayed=state.early,

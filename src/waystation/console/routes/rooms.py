@@ -6,12 +6,12 @@ from typing import Annotated, Any
 import msgspec
 
 from waystation.console.context import FAILS, Console
-from waystation.core.errors import InvalidOption, NotFound
+from waystation.core.errors import InvalidOption
 from waystation.core.http.endpoints import endpoint, stated
 from waystation.core.http.exchange import Answer, Request, answer
 from waystation.core.http.problems import Code, Problem
 from waystation.waitingroom import Control, RoomState
-from waystation.waitingroom.redis.keys import name_of
+from waystation.waitingroom.redis.store import STATE_S
 
 ROOMS = "/api/v1/rooms"
 
@@ -69,14 +69,9 @@ class RoomRoutes:
     async def every(self, request: Request) -> Answer:
         """All waiting rooms."""
         await self._console.require(request, "viewer")
-        rooms = self._console.rooms
-        found: list[RoomView] = []
-        for id in await rooms.look():
-            try:
-                found.append(_view(name_of(id), await rooms.of(id).state(max_age=1)))
-            except NotFound:
-                continue
-        return answer(RoomList(rooms=found))
+        # One that cannot be read is left out.
+        states = await self._console.rooms.states(STATE_S)
+        return answer(RoomList(rooms=[_view(room.name, state) for room, state in states]))
 
     @endpoint(f"GET {ROOMS}/{{room}}", gives={200: RoomView}, fails=FAILS, scope="viewer")
     async def one(self, request: Request) -> Answer:
