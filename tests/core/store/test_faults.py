@@ -9,6 +9,7 @@ from redis import exceptions as redis
 from redis.asyncio.connection import AbstractConnection
 
 from waystation.core.errors import (
+    NotFound,
     StoreBusy,
     StoreError,
     StoreUnreachable,
@@ -89,3 +90,9 @@ def test_what_helps_is_said(error: Exception, kind: type[StoreError], sentence: 
     assert type(told) is kind
     with pytest.raises(kind, match=sentence):
         raise told
+
+
+@pytest.mark.parametrize("word", ["CROSSSLOT", "WRONG_VERSION_NUMBER", "-BUSY", "script"])
+def test_what_a_script_refuses_is_known_by_its_code_whatever_it_quotes(word: str) -> None:
+    reply = redis.ResponseError(f"NOT_FOUND job 1 depends on job {word}, which is unknown")
+    assert isinstance(faults.to_waystation_error(reply), NotFound)

@@ -90,6 +90,9 @@ def to_waystation_error(error: Exception) -> WaystationError:
     match error:
         case WaystationError():
             return error
+        case redis.RedisError() if ours := WaystationError.from_reply(text):
+            # Before any words are looked for: the sentence may quote an id that a user chose.
+            return ours
         case _ if unsuitable := _must_change(text):
             return StoreUnsuitable(unsuitable)
         case redis.ClusterError() if _MOVING.search(text):
@@ -108,7 +111,7 @@ def to_waystation_error(error: Exception) -> WaystationError:
         case redis.ConnectionError() | redis.RedisClusterException() | OSError():
             return StoreUnreachable(_UNREACHABLE + (_cause(text) or "connection lost"))
         case _:
-            return WaystationError.from_reply(text) or _other(text)
+            return _other(text)
 
 
 def of_client(error: Exception) -> Exception:
