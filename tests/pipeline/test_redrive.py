@@ -318,6 +318,18 @@ def test_jobs_whose_data_is_not_whole_are_counted_and_left(tmp_path: Path) -> No
     assert msgspec.json.decode(one.data)["note"] == "x"
 
 
+def test_a_job_that_cannot_be_opened_is_counted_and_the_others_go(tmp_path: Path) -> None:
+    place = str(tmp_path / "history")
+    deep: Any = "x"
+    for _ in range(800):
+        deep = [deep]
+    jobs = [failed(0), failed(1, data={"n": 1, "order": {"id": deep}}, form="encrypted")]
+    lakes.keep(place, jobs, batches=1)
+    found = planned(place)
+    assert [each.subject for each in found.jobs] == ["0"]
+    assert found.impossible == {"its data has too many levels": 1}
+
+
 def test_a_redrive_has_one_name_and_a_name_one_form(place: str) -> None:
     assert name_of(FAILED) == name_of(Selection(queue="mail", failure="f1"))
     assert name_of(FAILED) != name_of(FAILED, "other")

@@ -139,6 +139,8 @@ def _planned(row: Mapping[str, Any], name: str, sealer: Sealer) -> Planned | str
         return str(error)
     except msgspec.MsgspecError:
         return "its options are no JSON"
+    except RecursionError:
+        return "its data has too many levels"
     kept = {key: value for key, value in given.items() if key not in _NOT_AGAIN}
     seen = VISIBLE if kept.get("removeOnComplete") is not False else {"removeOnFail": False}
     return Planned(
