@@ -24,7 +24,8 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     prefix: str = ""
     """Start of all keys that have no name here; braces, as in `{jobqueue}`, keep them in one
     cluster slot. Without one it is `jobqueue`, or the key of the first queue where queues have
-    keys of their own, so that two fleets with other queues share no key."""
+    keys of their own. The lists and patterns below start with `jobqueue` then: two fleets that
+    name nothing but their queues share their dead letters, so give each a prefix."""
     priorities: tuple[str, ...] = PRIORITIES
     """The most urgent first."""
     queues: Mapping[str, str] = MappingProxyType({})
