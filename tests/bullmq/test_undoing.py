@@ -173,6 +173,48 @@ async def test_a_handler_that_hangs_is_undone_all_the_same(
     assert ran == ["charge", "refund"]
 
 
+@pytest.mark.parametrize("ends", ["fails", "cancelled"])
+async def test_a_renamed_function_undoes_nothing_and_its_job_goes_on_where_it_was(
+    ends: str, hands: Hands, queue: Queue
+) -> None:
+    ran: list[str] = []
+
+    def version(name: str) -> Any:
+        def charge() -> None:
+            ran.append("charge")
+
+        charge.__name__ = name
+
+        async def handle(job: Job) -> str:
+            await job.step("reserve", ran.append, "reserve")
+            job.on_failure("release", ran.append, "release")
+            await job.step("charge", charge)
+            job.on_failure("refund", ran.append, "refund")
+            await job.sleep(hours=1)
+            return "ok"
+
+        return handle
+
+    job = await queue.add("order", attempts=1)
+    async with working(hands, handlers=version("charge")):
+        while await queue.state(job.id) != "delayed":
+            await asyncio.sleep(0.01)
+    if ends == "cancelled":
+        assert await queue.cancel(job.id)
+    else:
+        await cast(Job, await queue.get_job(job.id)).promote()
+    async with working(hands, handlers=version("take_money")):
+        with pytest.raises(JobFailed, match="has the __name__ 'charge' there, and retry the job"):
+            await queue.wait(job.id, timeout=LIMIT_S)
+    assert ran == ["reserve", "charge"]
+    assert await queue.retry(job.id)
+    async with working(hands, handlers=version("charge")):
+        ended = "completed" if ends == "fails" else "failed"
+        while await queue.state(job.id) != ended:
+            await asyncio.sleep(0.01)
+    assert ran == ["reserve", "charge", *(["refund", "release"] if ends == "cancelled" else [])]
+
+
 async def test_one_that_is_undone_in_a_batch_stops_no_other(hands: Hands, queue: Queue) -> None:
     ran: list[str] = []
 

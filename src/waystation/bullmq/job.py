@@ -574,7 +574,8 @@ def read_results_with(job: Job, read: Callable[[ChildResult], Any]) -> None:
 def has_undo(job: Job) -> bool:
     """True when something has to be undone should the job fail for good. Internal."""
     steps: Steps | None = getattr(job, "_stepping", None)
-    return steps is not None and bool(steps.undo)
+    # A handler that cannot come to where it was would leave some of it out, and start anew then.
+    return steps is not None and bool(steps.undo) and not steps.changed
 
 
 def refusal_of(job: Job, code: int) -> WaystationError:

@@ -92,6 +92,8 @@ class Steps:
         self.undo: list[Undo] = []
         self.cannot_undo = ""
         """Why nothing can be undone, where that is so."""
+        self.changed = ""
+        """What has changed in the handler, so that it cannot come to where it was."""
 
     # Steps
 
@@ -109,10 +111,14 @@ class Steps:
             return None
         was = known(self._job, b"by:" + step.encode())
         if was is not None and was != function.encode():
-            raise WrongState(
-                f"the step {step!r} of job {self._job.id} was {was.decode()}, and is {function} "
-                "now: steps of one name keep functions and order while jobs are under way"
+            before = was.decode("utf-8", "replace")
+            self.changed = (
+                f"the step {step!r} of job {self._job.id} was {before}, and is {function} now: "
+                "steps of one name keep functions and order while jobs are under way. Nothing is "
+                f"undone: run a version whose function has the __name__ {before!r} there, and "
+                "retry the job, which goes on where it was"
             )
+            raise WrongState(self.changed)
         return done
 
     async def save(self, step: str, result: Any, function: str = "") -> Any:

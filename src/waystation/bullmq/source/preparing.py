@@ -66,7 +66,10 @@ async def undo(
     """Run a handler for what it has done to be undone, and fail the job for this reason."""
     limit = job.options.terms.timeout
     await _replayed(attempt, most_s if limit is None else min(limit / 1000, most_s))
-    await steps_of(job).unwind()
+    steps = steps_of(job)
+    if steps.changed:
+        raise Unrecoverable(steps.changed)
+    await steps.unwind()
     error = Unrecoverable(reason.decode("utf-8", "replace"))
     if job.stacktrace and str(error) in job.stacktrace[-1]:
         # Whoever reads the log wants to know where the job failed, not that it was undone.
