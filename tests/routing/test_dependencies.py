@@ -182,6 +182,19 @@ async def test_a_job_that_never_ran_is_retried_only_when_it_can_run(hands: Hands
     assert await hands.queue.state("B") == "held"
 
 
+async def test_a_job_that_names_another_twice_runs_after_it_when_retried(hands: Hands) -> None:
+    await hands.add(job_id="A")
+    await hands.add(job_id="B", depends_on=("A", "A"))
+    await hands.queue.cancel("A")
+    await hands.add(job_id="A")
+    assert await hands.queue.dead_letters.retry("B") == 1
+
+    source = hands.source()
+    (claim,) = await hands.claim(source)
+    await hands.settle(source, claim)
+    assert await hands.queue.state("B") == "waiting"
+
+
 async def test_a_dependent_with_a_delay_says_when_it_is_due_and_wakes_those_who_wait(
     hands: Hands,
 ) -> None:

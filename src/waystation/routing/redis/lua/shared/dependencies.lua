@@ -1,9 +1,13 @@
 --- Let a job wait for others, as far as they have not completed; for how many it does.
 --- uses  text_of whole emit_event queue_of
 local function hold(line, now, id, route, names, delay)
-  local open = {}
+  local open, named = {}, {}
   for _, other in ipairs(names) do
-    if text_of(line.status .. other) ~= 'completed' then open[#open + 1] = other end
+    -- One that is named twice ends once.
+    if not named[other] and text_of(line.status .. other) ~= 'completed' then
+      open[#open + 1] = other
+    end
+    named[other] = true
   end
   if #open == 0 then return 0 end
   -- A job of the same id may have waited before; the number tells the two apart.
