@@ -508,3 +508,19 @@ async def test_a_lone_star_is_every_minute(queue: Queue) -> None:
     assert found
     assert found.next_ms
     assert found.next_ms % 60_000 == 0
+
+
+@pytest.mark.parametrize("ends", [{"limit": 1}, {"endDate": 9 + MINUTE}])
+async def test_upkeep_reads_schedulers_that_have_ended_by_the_page(
+    hands: Hands, ends: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(3):
+        record: dict[Any, Any] = {"name": "beat", "ic": 1, "every": HOUR, **ends}
+        await hands.redis.hset(f"{hands.keys.base}repeat:{n}", mapping=record)
+        await hands.redis.zadd(hands.keys.repeat, {str(n): 9})
+
+    async def one_by_one(*_: Any) -> None:
+        raise AssertionError("a scheduler that has ended was asked for by itself")
+
+    monkeypatch.setattr(schedulers, "_record", one_by_one)
+    assert await schedulers.advance_overdue(hands.store.hot, hands.keys) == []

@@ -250,7 +250,8 @@ async def advance_overdue(
     for first in range(0, len(found), _READ_AT_ONCE):
         ids = [id.decode("utf-8", "replace") for id in found[first : first + _READ_AT_ONCE]]
         for each in await _read(client, keys, ids):
-            job = await _last_job(client, keys, each)
+            # Those that have ended stay for ever, so they are asked for nothing more.
+            job = None if _is_over(each, until) else await _last_job(client, keys, each)
             made.append(job and await advance(client, keys, job, strategy=strategy))
     return [id for id in made if id]
 
@@ -258,7 +259,7 @@ async def advance_overdue(
 async def _last_job(client: Client, keys: QueueKeys, scheduler: Scheduler) -> Job | None:
     """The job of a scheduler's last slot; None while that is to run yet, or nothing follows it."""
     record = await _record(client, keys, scheduler.id)
-    if scheduler.next_ms is None or b"ic" not in record or _is_over(scheduler):
+    if scheduler.next_ms is None or b"ic" not in record:
         return None
     id = f"repeat:{scheduler.id}:{scheduler.next_ms}"
     if await queue_scripts.state_of(client, keys, id=id) not in ("completed", "failed", "unknown"):
@@ -270,10 +271,10 @@ async def _last_job(client: Client, keys: QueueKeys, scheduler: Scheduler) -> Jo
     return Job(id, fields, QueueRef(client, keys))
 
 
-def _is_over(scheduler: Scheduler) -> bool:
+def _is_over(scheduler: Scheduler, now: int) -> bool:
     limit, end = scheduler.limit, scheduler.end_ms
     is_made = limit is not None and scheduler.iteration_count >= limit
-    return is_made or (end is not None and (scheduler.next_ms or 0) >= end)
+    return is_made or (end is not None and max(scheduler.next_ms or 0, now) >= end)
 
 
 async def _advance(
