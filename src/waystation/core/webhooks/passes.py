@@ -18,12 +18,18 @@ class Passes:
 
     def __init__(self) -> None:
         self._served: dict[str, asyncio.Task[None]] = {}
+        self._before: dict[str, None] = {}
+        """Those who have been served, the longest ago first."""
 
     async def serve(self, work: Mapping[str, Callable[[], Coroutine[Any, Any, None]]]) -> None:
         """Serve each of these whom no earlier pass still serves; what one raises is its own."""
-        for id, start in work.items():
+        # Who has waited longest comes first: as many slow ones must not keep the others out.
+        self._before = {id: None for id in self._before if id in work}
+        for id in [*(id for id in work if id not in self._before), *self._before]:
             if id not in self._served and len(self._served) < MOST:
-                self._served[id] = asyncio.ensure_future(start())
+                self._served[id] = asyncio.ensure_future(work[id]())
+                self._before.pop(id, None)
+                self._before[id] = None
         if self._served:
             await asyncio.wait(self._served.values(), timeout=WAIT_S)
         for id, task in list(self._served.items()):
