@@ -295,7 +295,7 @@ def test_jobs_whose_data_is_not_whole_are_counted_and_left(tmp_path: Path) -> No
     jobs.append(failed(2, data={"n": 2, "order": {"id": 2}}, form="changed"))
     sealed = Sealer("k1=AAAAAAAAAAAAAAAAAAAAAA==").encrypted("x")
     data = {"n": 3, "note": sealed, "order": {"id": 3}}
-    jobs.append(failed(3, data=data, form="encrypted"))
+    jobs.append(failed(3, data=data, form="encrypted", name=f"to {sealed} enc::1e2"))
     # No text in the data means anything.
     texts = {"n": 4, "hashed": "hash:00ff", "sealed": sealed, "order": {"id": 4}}
     jobs.append(failed(4, data=texts))
@@ -316,6 +316,7 @@ def test_jobs_whose_data_is_not_whole_are_counted_and_left(tmp_path: Path) -> No
         opened = plan(engine, FAILED, name="test", sealer=sealer)
     (one,) = [each for each in opened.jobs if each.subject == "3"]
     assert msgspec.json.decode(one.data)["note"] == "x"
+    assert one.name == "to x enc:1e2"
 
 
 def test_a_job_that_cannot_be_opened_is_counted_and_the_others_go(tmp_path: Path) -> None:

@@ -55,8 +55,12 @@ class Sealer:
         try:
             value = msgspec.json.decode(document)
         except _UNREADABLE:
-            return _text_of(self._opened_text(document))
+            return self.opened_text(document)
         return _encoded(self._opened(value))
+
+    def opened_text(self, text: str) -> str:
+        """The same of a text that is no document, such as a name."""
+        return _text_of(self._opened_text(text))
 
     def _opened(self, value: Any) -> Any:
         match value:

@@ -130,10 +130,11 @@ def _planned(row: Mapping[str, Any], name: str, sealer: Sealer) -> Planned | str
         return f"no data: {row['left_out'] or 'nothing was kept'}"
     if row["form"] == Form.CHANGED:
         return "data: changed by a rule"
-    data, options = row["data"], row["options"] or "{}"
+    job_name, data, options = row["name"] or "unnamed", row["data"], row["options"] or "{}"
     try:
         if row["form"] == Form.ENCRYPTED:
             data, options = sealer.opened(data), sealer.opened(options)
+            job_name = sealer.opened_text(job_name)
         given = msgspec.json.decode(options, type=dict[str, Any])
     except InvalidInput as error:
         return str(error)
@@ -147,7 +148,7 @@ def _planned(row: Mapping[str, Any], name: str, sealer: Sealer) -> Planned | str
         queue=row["queue"],
         subject=row["subject"],
         id=f"redrive-{name}-{_digest(row)}",
-        name=row["name"] or "unnamed",
+        name=job_name,
         data=data,
         options=msgspec.json.encode({**kept, **seen}).decode(),
         priority=row["priority"] or 0,
