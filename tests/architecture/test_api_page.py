@@ -62,5 +62,5 @@ def test_workers_have_the_keywords_that_all_have(product: str) -> None:
         *inspect.signature(package.Worker).parameters,
     }
     shared = re.findall(r"^\| `(\w+)` \| [^|]+ \| ", PAGE.split("## Workers")[1], re.MULTILINE)
-    assert len(shared) == 7
+    assert len(shared) == 6
     assert set(shared) <= taken
