@@ -173,6 +173,31 @@ async def test_a_handler_that_hangs_is_undone_all_the_same(
     assert ran == ["charge", "refund"]
 
 
+async def test_what_is_undone_in_part_is_not_undone_at_all(hands: Hands, queue: Queue) -> None:
+    ran: list[str] = []
+    runs: list[str] = []
+
+    async def handle(job: Job) -> None:
+        runs.append(job.id)
+        await job.step("reserve", ran.append, "reserve")
+        job.on_failure("release", ran.append, "release")
+        if len(runs) == 2:
+            raise OSError("the settings did not answer")
+        await job.step("charge", ran.append, "charge")
+        job.on_failure("refund", ran.append, "refund")
+        raise Unrecoverable("no")
+
+    async with working(hands, handlers=handle):
+        job = await queue.add("order", attempts=1)
+        with pytest.raises(JobFailed, match="1 of 2 functions"):
+            await queue.wait(job.id, timeout=LIMIT_S)
+        assert ran == ["reserve", "charge"]
+        assert await queue.retry(job.id)
+        while len(ran) < 4 or await queue.state(job.id) != "failed":
+            await asyncio.sleep(0.01)
+    assert ran == ["reserve", "charge", "refund", "release"]
+
+
 @pytest.mark.parametrize("ends", ["fails", "cancelled"])
 async def test_a_renamed_function_undoes_nothing_and_its_job_goes_on_where_it_was(
     ends: str, hands: Hands, queue: Queue

@@ -357,7 +357,15 @@ class Steps:
         remember(self._job, {FAILING: self._accept(marked).value})
 
     async def unwind(self) -> None:
-        """Undo what was done, the newest first, each once."""
+        """Undo what was done, the newest first, each once; nothing when some of it is missing."""
+        many, found = int(known(self._job, b"undos") or 0), len(self.undo)
+        if found < many:
+            # The newest comes first, and a job that is undone would start anew.
+            raise Unrecoverable(
+                f"nothing of job {self._job.id} was undone: its handler gave on_failure {found} "
+                f"of {many} functions when it ran again, before it ended or its time was over; "
+                "retry the job to try again"
+            )
         for each in reversed(self.undo):
             step = self._numbered("undo", f"{_UNDOING}{each.name}")
             if known(self._job, b"step:" + step.encode()) is None:
