@@ -19,6 +19,7 @@ from tests.pipeline.ask import lakes
 from tests.support.patience import LIMIT_S
 from waystation.bullmq import JobFailed, Queue, Worker
 from waystation.console.assistants.tools import TOOLS
+from waystation.console.past import sql
 from waystation.console.past.history import History
 from waystation.core.errors import InvalidInput
 from waystation.core.operators.operators import Role
@@ -264,3 +265,15 @@ async def test_a_store_that_is_away_is_an_answer_and_no_end(
         own_server.restart()
         assert (await asks.ask("queues"))["queues"] == []
     assert "Traceback" not in (tmp_path / "stderr.txt").read_text()
+
+
+async def test_tables_that_take_for_ever_to_open_do_not_keep_the_turn_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hangs = tmp_path / "hangs"
+    hangs.write_text("#!/bin/sh\nexec sleep 3\n")
+    hangs.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(hangs))
+    monkeypatch.setattr(sql, "OPENING_S", 0.1)
+    with pytest.raises(InvalidInput, match="took too long"):
+        await History(str(tmp_path)).sql("select 1", most=1, seconds=0.1)

@@ -24,6 +24,9 @@ from waystation.pipeline.tables import every
 
 MOST_MB = 1024
 """Memory that DuckDB may use; the process may use twice as much."""
+OPENING_S = 60.0
+"""How long the process may take besides, to start and to open the tables."""
+_TOO_LONG = "the answer took too long; ask about fewer days or one queue"
 
 
 class Asked(msgspec.Struct, array_like=True):
@@ -40,17 +43,22 @@ def answer(root: str, query: str, most: int, seconds: float) -> Selected:
     asked = msgspec.json.encode(Asked(root, query, most, seconds))
     # What DuckDB has spilled goes with the folder, also when the process was ended.
     with tempfile.TemporaryDirectory(prefix="waystation-sql-") as spill:
-        done = subprocess.run(  # noqa: S603, it is this program
-            [sys.executable, "-m", __name__],
-            input=asked,
-            capture_output=True,
-            check=False,
-            env={**os.environ, "TMPDIR": spill},
-        )
+        try:
+            done = subprocess.run(  # noqa: S603, it is this program
+                [sys.executable, "-m", __name__],
+                input=asked,
+                capture_output=True,
+                check=False,
+                timeout=seconds + OPENING_S,
+                env={**os.environ, "TMPDIR": spill},
+            )
+        except subprocess.TimeoutExpired:
+            # A store that does not answer must not keep the turn of others.
+            raise InvalidInput(_TOO_LONG) from None
     if done.returncode == 0:
         return msgspec.json.decode(done.stdout, type=Selected)
     if done.returncode == -signal.SIGALRM:
-        raise InvalidInput("the answer took too long; ask about fewer days or one queue")
+        raise InvalidInput(_TOO_LONG)
     if done.returncode == 1 and done.stdout:
         raise InvalidInput(done.stdout.decode())
     raise InvalidInput(f"the answer needs more than {2 * MOST_MB:,} MB; ask about less")
