@@ -119,8 +119,9 @@ async def test_a_paused_queue_hands_nothing_out(hands: Hands) -> None:
     id = await hands.add()
     await hands.call("HSET", hands.keys.meta, "paused", 1)
     assert await hands.claim() == []
-    assert await hands.where(id) == ["wait"]
-    await hands.call("HDEL", hands.keys.meta, "paused")
+    # Where BullMQ 5 looks for what waits in a paused queue, and 6 as well.
+    assert await hands.call("LRANGE", hands.keys.paused, 0, -1) == [id.encode()]
+    await Queue(hands.keys.name, hands.store).resume()
     assert [claim.id for claim in await hands.claim()] == [id]
 
 

@@ -116,7 +116,9 @@ def test_schedulers_are_listed_and_removed(shell: Shell, redis_url: str) -> None
     [listed] = json.loads(shell("bullmq", "schedulers", "mail", "--json").out)
 
     assert (listed["id"], listed["pattern"]) == ("nightly", "0 3 * * *")
-    assert "nightly  nightly  0 3 * * *  UTC" in shell("bullmq", "schedulers", "mail").out
+    assert (
+        "nightly  nightly  0 3 * * *  this machine's" in shell("bullmq", "schedulers", "mail").out
+    )
     assert shell("bullmq", "remove-scheduler", "mail", "nightly").code == 0
     assert shell("bullmq", "remove-scheduler", "mail", "nightly").code == 1
 
@@ -128,7 +130,7 @@ def test_a_scheduler_is_paused_and_resumed(shell: Shell, redis_url: str) -> None
 
     assert shell("bullmq", "pause-scheduler", "mail", "nightly").out == "paused\n"
     assert shell("bullmq", "pause-scheduler", "mail", "nightly").out == "it was paused already\n"
-    assert "UTC  paused since 20" in shell("bullmq", "schedulers", "mail").out
+    assert "this machine's  paused since 20" in shell("bullmq", "schedulers", "mail").out
     [listed] = json.loads(shell("bullmq", "schedulers", "mail", "--json").out)
     assert (listed["next_at"], listed["paused_at"] is None) == (None, False)
     assert on_mail(redis_url, lambda queue: queue.counts("delayed")) == {"delayed": 0}

@@ -45,7 +45,7 @@ async def bare(waystation: Waystation, redis_url: str, tmp_path: Path) -> Waysta
     [
         (("queues", "--over", "0"), "mail"),
         (("why", "mail"), "Queue mail has nobody who works on it"),
-        (("why", "sale"), "Room sale has nobody in line"),
+        (("why", "sale"), "Room sale is served by no process"),
         (("bullmq", "jobs", "mail"), "welcome"),
         (("routing", "stats"), "waiting"),
         (("files", "stats"), "jobqueue:completed"),

@@ -31,7 +31,7 @@ def test_keywords_are_the_fields_of_the_options_and_count_before_them() -> None:
     assert fields == set(files.WorkerKeywords.__annotations__)
     with pytest.raises(InvalidOption, match="concurrency must be at least 1, got 0"):
         files.Worker(print, options=files.WorkerOptions(concurrency=3), concurrency=0)
-    with pytest.raises(TypeError, match="concurency"):
+    with pytest.raises(InvalidOption, match="did you mean concurrency"):
         files.Worker(print, concurency=5)  # pyright: ignore[reportCallIssue]
 
 

@@ -213,6 +213,9 @@ def test_the_name_of_a_new_checkpoint_is_kept(tmp_path: Path) -> None:
     assert checkpoint.application(folder) == checkpoint.application(folder)
 
 
+PAYLOADS = ("returnvalue", "data")
+
+
 @pytest.mark.timeout(900)
 async def test_events_written_by_node_come_through_unchanged(
     spark: SparkSession, store: Redis, redis_url: str, root: str
@@ -234,11 +237,9 @@ async def test_events_written_by_node_come_through_unchanged(
     for entry_id, fields in written:
         row, event = kept[entry_id.decode()], from_bullmq("mail", entry_id, fields)
         assert row["_corrupt"] is None
-        assert (row["event"], row["subject"], row["fields"]) == (
-            event.name,
-            event.subject,
-            event.fields,
-        )
+        # What jobs hold and return is kept in `payloads`, where it can be forgotten.
+        fields = {name: text for name, text in event.fields.items() if name not in PAYLOADS}
+        assert (row["event"], row["subject"], row["fields"]) == (event.name, event.subject, fields)
 
 
 def test_a_query_that_goes_on_adds_each_key_once_though_it_starts_over(

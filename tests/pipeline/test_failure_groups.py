@@ -85,6 +85,7 @@ def test_twenty_thousand_different_errors_have_a_hundred_and_one_rows() -> None:
             "queue": ["mail"] * (many + 50),
             "subject": [str(number) for number in range(many + 50)],
             "life": [1] * (many + 50),
+            "attempt": [1] * (many + 50),
             "reason": [*reasons, *often],
             "outcome": ["failed"] * (many + 50),
             "started_at": pa.array([0] * (many + 50), pa.timestamp("us", "UTC")),

@@ -192,7 +192,7 @@ def test_a_queue_is_administered(queue: Queue) -> None:
     queue.resume()
     assert queue.workers() == []
     assert queue.metrics("completed").total == 0
-    assert "bullmq_job_completed_total" in queue.prometheus_text()
+    assert "bullmq_job_count" in queue.prometheus_text()
     assert queue.forecast() is not None
     assert queue.remove_orphans() == []
     assert queue.retry_all() == queue.retry("1") == 0

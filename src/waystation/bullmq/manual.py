@@ -16,7 +16,7 @@ from waystation.bullmq.job import Job, steps_of
 from waystation.bullmq.limits import Limit
 from waystation.bullmq.options import Retention
 from waystation.bullmq.payloads.options import PayloadOptions
-from waystation.bullmq.payloads.sealing import KeyMissing, Sealing
+from waystation.bullmq.payloads.sealing import Sealing
 from waystation.bullmq.redis.client import QueueClient
 from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.scheduling.schedule import RepeatStrategy
@@ -26,7 +26,7 @@ from waystation.bullmq.source.preparing import keep_for_another, prepare
 from waystation.bullmq.worker import WorkerKeywords, claim_options, merged_options
 from waystation.core import identity
 from waystation.core.durations import Duration, milliseconds, seconds
-from waystation.core.errors import JobDelayed, LeaseLost, StoreError, Unrecoverable
+from waystation.core.errors import JobDelayed, KeyMissing, LeaseLost, StoreError, Unrecoverable
 from waystation.core.outcome import Done, Failed, Outcome, Returned
 from waystation.core.runtime.claim import Claim, Settled
 from waystation.core.runtime.lease_keeper import LeaseKeeper

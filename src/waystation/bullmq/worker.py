@@ -11,7 +11,7 @@ from waystation.bullmq.job import Job
 from waystation.bullmq.limits import Limit
 from waystation.bullmq.options import Retention, check_retention
 from waystation.bullmq.payloads.options import PayloadOptions
-from waystation.bullmq.payloads.sealing import KeyMissing, Sealing
+from waystation.bullmq.payloads.sealing import Sealing
 from waystation.bullmq.redis.client import QueueClient
 from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.scheduling import schedulers
@@ -25,7 +25,7 @@ from waystation.bullmq.terms import warn_of_milliseconds, within
 from waystation.core import identity
 from waystation.core.codec import PAYLOAD_LIMIT
 from waystation.core.durations import Duration, milliseconds, seconds
-from waystation.core.errors import InvalidOption, NoHandler
+from waystation.core.errors import InvalidOption, KeyMissing, NoHandler
 from waystation.core.line.background import BackgroundWorker, WorkerRuntime
 from waystation.core.options import at_least, with_keywords
 from waystation.core.runtime.claim import Claim

@@ -10,6 +10,7 @@
     │  ├─ BrokenModule
     │  └─ Malformed
     │     └─ UnreadableData     is also Unrecoverable
+    │        └─ KeyMissing
     ├─ StoreError               the server, or the connection to it
     │  ├─ StoreUnreachable
     │  ├─ StoreUnsuitable
@@ -315,6 +316,12 @@ class UnreadableData(Malformed, Unrecoverable):
     """The data of a job is not JSON; the job fails for good, because its data will not change."""
 
     code = "UNREADABLE_DATA"
+
+
+class KeyMissing(UnreadableData):
+    """A payload needs a key that this process does not have, while others may have it already."""
+
+    code = "KEY_MISSING"
 
 
 class InvalidResult(Unrecoverable):

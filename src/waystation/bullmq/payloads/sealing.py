@@ -29,14 +29,17 @@ from waystation.bullmq.payloads.envelope import (
 from waystation.bullmq.payloads.options import PayloadOptions
 from waystation.bullmq.redis.packing import JobLike, NewJob, as_new_job, as_unique, wire_name
 from waystation.core import codec
-from waystation.core.errors import InvalidInput, InvalidOption, Malformed, NotFound, UnreadableData
+from waystation.core.errors import (
+    InvalidInput,
+    InvalidOption,
+    KeyMissing,
+    Malformed,
+    NotFound,
+    UnreadableData,
+)
 from waystation.core.key_ring import KeyRing
 
 T = TypeVar("T")
-
-
-class KeyMissing(UnreadableData):
-    """A payload needs a key that this process does not have, while others may have it already."""
 
 
 class SealedResult(NamedTuple):

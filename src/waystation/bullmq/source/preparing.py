@@ -7,12 +7,11 @@ from typing import Any, NoReturn
 
 from waystation.bullmq.fields import FAILING, known, remember
 from waystation.bullmq.job import Job, queue_of, steps_of
-from waystation.bullmq.payloads.sealing import KeyMissing
 from waystation.bullmq.redis.commands import server_ms
 from waystation.bullmq.scheduling import schedulers
 from waystation.bullmq.source.options import ClaimOptions
 from waystation.bullmq.terms import NONE, Limit, limit_of
-from waystation.core.errors import Expired, JobDelayed, Unrecoverable
+from waystation.core.errors import Expired, JobDelayed, KeyMissing, Unrecoverable
 from waystation.core.runtime.handlers.interrupts import is_from_a_signal
 from waystation.core.runtime.tasks import leave_if_cancelled
 from waystation.core.telemetry.logs import get_logger
