@@ -16,7 +16,7 @@ export WAYSTATION_CACHE := $(CURDIR)/.tools/cache
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test long check coverage bench docs lock clean
+.PHONY: help demo test long mutants check coverage bench docs lock clean
 
 help:
 	@awk -F ' *## *' '/^[a-z]+:.*## / { sub(/:.*/, "", $$1); printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -32,6 +32,10 @@ test: ## Run every test; ARGS="-k lease" picks some
 long: ## Run what costs minutes: full sizes, kills, and property tests that search at random
 	$(READY) test
 	@WAYSTATION_FULL=1 .venv/bin/pytest -m "long or full or hypothesis" --hypothesis-profile=search $(ARGS)
+
+mutants: ## Plant bugs one by one, and name the test that catches each; ARGS=limiter picks some
+	$(READY) test
+	@.venv/bin/python -m tools.mutants $(ARGS)
 
 check: ## Read the code without running it: style, types, who imports whom
 	$(READY) test
