@@ -11,6 +11,7 @@ from tests.routing.hands import Hands
 from waystation.core.errors import InvalidOption, NotFound, StoreError
 from waystation.core.outcome import Failed
 from waystation.core.runtime.claim import Settled
+from waystation.core.store.script import texts
 from waystation.routing import JobOptions, NewJob, Retry, Schedule
 
 IDS = "ABCD"
@@ -266,6 +267,56 @@ async def test_jobs_of_one_call_may_name_each_other_in_any_order(hands: Hands) -
     with pytest.raises(NotFound, match="nobody"):
         await hands.queue.add_many([job("v", "nobody")])
     assert await hands.queue.state("z") is None
+    await hands.redis.flushdb()
+
+
+async def standing(hands: Hands, kind: str) -> None:
+    """A job X with the idempotency key `k`, as far as it has come."""
+    if kind == "none":
+        return
+    schedule = Schedule(delay=60 if kind == "delayed" else None)
+    once = Retry(attempts=1)
+    await hands.add("x", job_id="X", idempotency_key="k", schedule=schedule, retry=once)
+    source = hands.source(types=["x"])
+    match kind:
+        case "completed":
+            (claim,) = await hands.claim(source)
+            await hands.settle(source, claim)
+        case "dead":
+            await hands.fail(source)
+        case "cancelled":
+            await hands.queue.cancel("X")
+        case _:
+            pass
+
+
+@pytest.mark.parametrize("per_call", [500, 1])
+@pytest.mark.parametrize("named", ["X", "Y"])
+@pytest.mark.parametrize("kind", ["none", "waiting", "delayed", "completed", "dead", "cancelled"])
+async def test_a_child_waits_for_what_exists_or_runs_or_is_refused(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch, kind: str, named: str, per_call: int
+) -> None:
+    monkeypatch.setattr("waystation.routing.queue.PER_CALL", per_call)
+    await standing(hands, kind)
+    payload = {"dependsOn": [named]}
+    jobs = [
+        NewJob("t", payload, JobOptions(job_id="Z", depends_on=(named, named))),
+        NewJob("t", None, JobOptions(job_id="Y", idempotency_key="k")),
+    ]
+    if kind == "cancelled" or (kind, named) == ("none", "X"):
+        with pytest.raises(NotFound, match="on job X, which is unknown, or was cancelled"):
+            await hands.queue.add_many(jobs)
+        assert await hands.queue.state("Z") is None
+    else:
+        child, _ = await hands.queue.add_many(jobs)
+        stored = await hands.queue.get_job("Z")
+        assert stored is not None
+        assert (stored.raw, stored.data) == (child.raw, payload)
+        awaited = set(texts(await hands.redis.smembers(hands.keys.awaited)))
+        assert awaited == (set() if kind == "completed" else set(stored.depends_on))
+        states = {await hands.queue.state(id) for id in awaited}
+        assert states <= {"waiting", "delayed", "dead"}
+        assert await hands.queue.state("Z") == ("held" if awaited else "waiting")
     await hands.redis.flushdb()
 
 

@@ -39,7 +39,7 @@ from waystation.routing.options import JobKeywords, JobOptions
 from waystation.routing.reasons import Reason, why
 from waystation.routing.redis import scripts
 from waystation.routing.redis.keys import NAMESPACE, RoutingKeys, checked_type
-from waystation.routing.redis.wire import written
+from waystation.routing.redis.wire import rewritten, written
 from waystation.routing.registry import WorkerInfo, registered
 from waystation.routing.results import KEPT_S, CancelledByCaller, Progress, Result, failure
 from waystation.routing.schedules import Schedules, next_slot
@@ -93,7 +93,7 @@ def record(
         kind, due = "delayed", str(schedule.run_at_ms)
     elif schedule.delay:
         kind, due = "delayed", f"+{schedule.delay_ms}"
-    waits_for = codec.encode(sorted(set(options.depends_on))) if options.depends_on else ""
+    waits_for = codec.encode(options.depends_on) if options.depends_on else ""
     where = route(job.type, options.target, options.priority, options.limit)
     return (kind, id, data, where, due, options.idempotency_key or "", KEPT_S, waits_for)
 
@@ -166,8 +166,9 @@ class Queue(StoreClient):
             ids = [id for _, id in sorted(zip(order, added, strict=True))]
         else:
             ids = await self._add(records)
+        stands = _stands(records, ids)
         return [
-            Job(id, cast(bytes, record[2]), type=job.type)
+            Job(id, cast(bytes, _renamed(record, stands)[2]), type=job.type)
             for id, record, job in zip(ids, records, jobs, strict=True)
         ]
 
@@ -175,7 +176,8 @@ class Queue(StoreClient):
         client = (await self._connected()).durable
         ids: list[str] = []
         for first in range(0, len(records), PER_CALL):
-            some = records[first : first + PER_CALL]
+            stands = _stands(records, ids)
+            some = [_renamed(each, stands) for each in records[first : first + PER_CALL]]
             try:
                 ids += await scripts.dispatch(
                     client,
@@ -484,6 +486,21 @@ def _repeats(job: NewJob) -> bool:
     # What it was given is checked when its record is made.
     schedule = getattr(getattr(job, "options", None), "schedule", None)
     return getattr(schedule, "cron", None) is not None
+
+
+def _stands(records: Iterable[Record], ids: Iterable[str]) -> dict[str, str]:
+    """The ids of jobs that were not added, with those of the jobs that stand for them."""
+    found = {str(each[1]): id for each, id in zip(records, ids, strict=False)}
+    return {id: other for id, other in found.items() if id != other}
+
+
+def _renamed(record: Record, stands: dict[str, str]) -> Record:
+    """The same job, waiting for what stands for those it names, as the script has it."""
+    if not stands or not record[7]:
+        return record
+    names = [stands.get(id, id) for id in codec.decode(cast(bytes, record[7]), list[str])]
+    data = rewritten(cast(bytes, record[2]), dependsOn=names)
+    return (*record[:2], data, *record[3:7], codec.encode(names))
 
 
 def _parents_first(jobs: Sequence[tuple[str, Any]]) -> list[int] | None:

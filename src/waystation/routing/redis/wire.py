@@ -114,7 +114,7 @@ def read_schedule(raw: bytes) -> Schedule:
 
 
 def written(id: str, type: str, data: object, options: JobOptions, created_ms: int) -> bytes:
-    """The JSON of a new job."""
+    """The JSON of a new job; those it waits for come last, where the script that adds it looks."""
     members: dict[str, Any] = {
         "jobId": id,
         "type": type,
@@ -124,7 +124,6 @@ def written(id: str, type: str, data: object, options: JobOptions, created_ms: i
         else _once(_schedule, options.schedule),
         "retry": _USUAL if options.retry is _DEFAULT.retry else _once(_retry, options.retry),
         "priority": options.priority,
-        "dependsOn": options.depends_on,
         "target": options.target,
         "metadata": options.metadata,
         "createdAt": created_ms,
@@ -132,6 +131,7 @@ def written(id: str, type: str, data: object, options: JobOptions, created_ms: i
     }
     if options.limit:
         members["rateLimit"] = options.limit
+    members["dependsOn"] = options.depends_on
     return codec.encode(members)
 
 

@@ -12,25 +12,36 @@ local line = keys_at(namespace)
 now = instant_ms(now)
 
 check_serial(line)
-local made, checked = {}, {}
+-- Whoever names a job that is not added, because another one has its key, waits for that other one.
+local made, stands, holders, awaited_by, written, checked = {}, {}, {}, {}, {}, {}
 for at = jobs, #ARGV, 8 do
-  local waits_for = ARGV[at + 7]
+  local id, key, waits_for = ARGV[at + 1], ARGV[at + 5], ARGV[at + 7]
   if waits_for ~= '' then
-    for _, other in ipairs(cjson.decode(waits_for)) do
+    local names, is_renamed = cjson.decode(waits_for), false
+    for place, name in ipairs(names) do
+      local other = stands[name] or name
       local known = made[other] or redis.call('HEXISTS', line.routes, other) == 1
         or redis.call('EXISTS', line.data .. other) == 1
         or text_of(line.status .. other) == 'completed'
       must_hold('SCARD', line.dependents .. other)
       if not known then
-        return redis.error_reply('NOT_FOUND job ' .. ARGV[at + 1] .. ' depends on job ' .. other
+        return redis.error_reply('NOT_FOUND job ' .. id .. ' depends on job ' .. other
           .. ', which is unknown, or was cancelled')
       end
+      names[place], is_renamed = other, is_renamed or other ~= name
     end
+    awaited_by[at] = names
+    -- The data ends with the names; the rest of it stays as it is, byte for byte.
+    written[at] = is_renamed and string.sub(ARGV[at + 2], 1, -#waits_for - 2) .. cjson.encode(names) .. '}'
   end
-  made[ARGV[at + 1]] = true
+  if key ~= '' then
+    must_hold('STRLEN', line.jobs .. 'idempotency:' .. key)
+    holders[key] = holders[key] or text_of(line.jobs .. 'idempotency:' .. key) or id
+  end
+  stands[id] = key ~= '' and holders[key] ~= id and holders[key] or nil
+  made[id] = made[id] or not stands[id]
   local signature = string.sub(ARGV[at + 3], 2)
   if not checked[signature] then must_hold('ZCARD', line.ids .. signature) end
-  if ARGV[at + 5] ~= '' then must_hold('STRLEN', line.jobs .. 'idempotency:' .. ARGV[at + 5]) end
   checked[signature] = true
 end
 
@@ -43,8 +54,9 @@ line.now = now
 if redis.call('LLEN', waiting) > redis.call('ZCARD', places) then lazy().index_foreign(line, now) end
 local ids = {}
 for at = jobs, #ARGV, 8 do
-  local kind, id, data, route, due = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
-  local key, kept_s, waits_for = ARGV[at + 5], ARGV[at + 6], ARGV[at + 7]
+  local kind, id, data = ARGV[at], ARGV[at + 1], written[at] or ARGV[at + 2]
+  local route, due = ARGV[at + 3], ARGV[at + 4]
+  local key, kept_s, names = ARGV[at + 5], ARGV[at + 6], awaited_by[at]
   local queue = queue_of(string.sub(route, 2))
   local stands = key ~= '' and redis.call('GET', line.jobs .. 'idempotency:' .. key)
   if stands then
@@ -55,7 +67,7 @@ for at = jobs, #ARGV, 8 do
     redis.call('HSET', line.routes, id, route)
     emit_event(line, now, 'added', queue, id, 'lane', string.sub(route, 1, 1), 'target', string.sub(route, 2))
     local delay = kind == 'delayed' and math.max(due_at(due) - now, 0) or 0
-    if waits_for ~= '' and hold(line, now, id, route, cjson.decode(waits_for), delay) > 0 then
+    if names and hold(line, now, id, route, names, delay) > 0 then
       -- Another job's end lets it go.
     elseif kind == 'waiting' then
       push_waiting(line, id, route)
