@@ -9,6 +9,7 @@ import pytest
 from tests.files import fleets
 from tests.files.hands import Hands
 from tests.support.patience import LIMIT_S
+from waystation.core.errors import InvalidOption
 from waystation.files import job as jobs
 from waystation.files.handlers import Handlers
 from waystation.files.options import Layout, WorkerOptions
@@ -23,27 +24,31 @@ NAMED: list[dict[str, Any]] = [
     {"queues": {"high": "fleet2:high", "low": "fleet2:low"}},
     {"queues": {"high": "a", "low": "b"}},
     {"queues": {"high": "jobqueue:a", "low": "jobqueue:b"}},
+    {"priorities": ("now", "later")},
+    {"priorities": ("now", "later"), "queues": {"now": "e", "later": "f"}},
     {"prefix": "fleet3"},
     {"prefix": "{fleet4}"},
     {"prefix": "fleet5", "queues": {"high": "c", "low": "d"}},
 ]
-OWN = ("workers", "orphans", "unmatched", "seen", "seen_before", "wake", "events", "lanes")
-"""The keys that the configuration has no names for, and the queues."""
 
 
 def test_each_key_belongs_to_exactly_one_fleet() -> None:
     owners: dict[str, int] = {}
     for number, given in enumerate(NAMED):
-        keys = FileKeys(Layout(**given))
-        names = [getattr(keys, name) for name in OWN[:-1]]
-        for key in (*names, *keys.lanes):
+        keys = FileKeys(Layout(**given), worker="any")
+        for key in (*keys.known(), *keys.lanes):
             assert owners.setdefault(key, number) == number, key
+
+
+def test_a_queue_that_would_give_a_fleet_the_keys_of_another_is_refused() -> None:
+    with pytest.raises(InvalidOption, match=r"queues\.high must not be 'jobqueue'"):
+        Layout(queues={"high": "jobqueue", "low": "other"})
 
 
 def test_the_keys_of_a_fleet_without_names_are_those_of_the_document() -> None:
     keys = FileKeys(Layout(queues={n: f"jobqueue:{n}_priority" for n in ("high", "low")}))
     assert keys.workers == "jobqueue:workers"
-    assert keys.lanes == FileKeys().lanes
+    assert [*keys.known(), *keys.lanes] == [*FileKeys().known(), *FileKeys().lanes]
 
 
 @pytest.mark.parametrize("namespace", ["jobs", "{jobqueue}"])

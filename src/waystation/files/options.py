@@ -24,8 +24,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     prefix: str = ""
     """Start of all keys that have no name here; braces, as in `{jobqueue}`, keep them in one
     cluster slot. Without one it is `jobqueue`, or the key of the first queue where queues have
-    keys of their own. The lists and patterns below start with `jobqueue` then: two fleets that
-    name nothing but their queues share their dead letters, so give each a prefix."""
+    keys of their own, so that two fleets with other queues share nothing."""
     priorities: tuple[str, ...] = PRIORITIES
     """The most urgent first."""
     queues: Mapping[str, str] = MappingProxyType({})
@@ -46,13 +45,14 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidOption("priorities must not be empty")
         if len(set(self.priorities)) < len(self.priorities):
             raise InvalidOption(f"priorities must differ, got {', '.join(self.priorities)}")
-        given, space = self.queues, self.prefix or PREFIX
+        given, start = self.queues, self.prefix or PREFIX
         if given and (missing := [name for name in self.priorities if name not in given]):
             raise InvalidOption(f"queues must have an entry for the priority {missing[0]!r}")
+        queues = {name: given.get(name) or f"{start}:{name}_priority" for name in self.priorities}
+        space = self.prefix or _start_of(queues)
+        msgspec.structs.force_setattr(self, "queues", queues)
         defaults = {
-            "queues": {
-                name: given.get(name) or f"{space}:{name}_priority" for name in self.priorities
-            },
+            "prefix": space,
             "processing_list_pattern": f"{space}:worker:%s:processing",
             "heartbeat_key_pattern": f"{space}:processing:worker:%s",
             "completed_list": f"{space}:completed",
@@ -60,12 +60,8 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
             "rate_limit_key": f"{space}:rate_limit:producer",
         }
         for name, value in defaults.items():
-            if name == "queues" or not getattr(self, name):
+            if not getattr(self, name):
                 msgspec.structs.force_setattr(self, name, value)
-        if not self.prefix:
-            usual = {name: f"{PREFIX}:{name}_priority" for name in self.priorities}
-            own = PREFIX if self.queues == usual else self.queues[self.priorities[0]]
-            msgspec.structs.force_setattr(self, "prefix", own)
         self._check()
 
     def _check(self) -> None:
@@ -99,6 +95,19 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
             ("the reasons of dead_letter_list", f"{self.dead_letter_list}:meta"),
             *((f"the queue's {name}", f"{space}:{name}") for name in own),
         ]
+
+
+def _start_of(queues: Mapping[str, str]) -> str:
+    """What the keys of a fleet start with that has nothing but names of queues."""
+    if {*queues.values()} <= {f"{PREFIX}:{name}_priority" for name in PRIORITIES}:
+        return PREFIX
+    name, first = next(iter(queues.items()))
+    if first == PREFIX:
+        raise InvalidOption(
+            f"queues.{name} must not be {PREFIX!r}, what the keys of a fleet without names "
+            "start with"
+        )
+    return first
 
 
 def layout_of(prefix: str | None, layout: Layout | None) -> Layout:
