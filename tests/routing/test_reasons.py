@@ -8,6 +8,7 @@ from waystation.core.errors import Unrecoverable
 from waystation.routing import (
     BackoffRule,
     JobOptions,
+    Lack,
     Limit,
     NewJob,
     Reason,
@@ -97,7 +98,8 @@ async def test_where_nobody_fits_the_nearest_worker_is_named(hands: Hands) -> No
 
     assert (row.nearest, row.missing) == ("w2", ("capability tpu",))
     text = "nobody fits; worker w2 is the nearest, missing: capability tpu"
-    assert await hands.queue.why(id) == [Reason(why=Why.UNMATCHED, text=text)]
+    lacks = (Lack.CAPABILITIES,)
+    assert await hands.queue.why(id) == [Reason(why=Why.UNMATCHED, text=text, lacks=lacks)]
     await hands.queue.pause("email")
     assert [each.why for each in await hands.queue.why(id)] == [Why.PAUSED, Why.UNMATCHED]
 
@@ -109,7 +111,8 @@ async def test_what_others_pushed_is_covered_before_anybody_has_looked(hands: Ha
 
     assert (row.first, row.missing) == (id, ("no worker is alive",))
     text = "nobody fits: no worker is alive"
-    assert await hands.queue.why(id) == [Reason(why=Why.UNMATCHED, text=text)]
+    lacks = (Lack.WORKER,)
+    assert await hands.queue.why(id) == [Reason(why=Why.UNMATCHED, text=text, lacks=lacks)]
 
 
 async def test_the_children_of_a_dead_job_are_reported_however_far_down(hands: Hands) -> None:
@@ -164,9 +167,8 @@ async def test_a_job_that_runs_says_where_and_since_when(hands: Hands) -> None:
     id, since = await hands.add(), hands.clock.now_ms()
     await hands.claim(hands.source("worker-7"))
 
-    assert await hands.queue.why(id) == [
-        Reason(why=Why.ACTIVE, text=f"worker worker-7 has it since {instant(since)}")
-    ]
+    text = f"worker worker-7 has it since {instant(since)}"
+    assert await hands.queue.why(id) == [Reason(why=Why.ACTIVE, text=text, worker="worker-7")]
     other = await hands.add()
     await Bridge(hands.redis, literal=True).claim("old one")
     assert (await why(hands, other)).text == "worker old one has it"

@@ -5,6 +5,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 from waystation.bullmq.options import StoredOptions, stored_options
@@ -27,6 +28,9 @@ else:
 
 FAILING = b"failing"
 """The field with the reason for which a job is only undone any more."""
+CAUSE = b"cause"
+"""The field with what made a job fail, if it was no error of its handler: a cause, `:` and the
+millisecond of the end it belongs to; without one while the job is still to be undone."""
 COUNTED = b"counted"
 """Added to the fields of a held job that were read after its start had been counted."""
 
@@ -34,6 +38,14 @@ OPENED_RESULT = b"opened result"
 """Added to the fields of a held job whose result is stored in another form than it was returned."""
 
 _UNREAD: Any = object()
+
+
+class FailureCause(StrEnum):
+    """What made a job fail that is no error of its handler."""
+
+    NO_HANDLER = "NO_HANDLER"
+    CANCELLED = "CANCELLED"
+    STALLED = "STALLED"
 
 
 class Changed(NamedTuple):
@@ -283,6 +295,14 @@ def is_sealed(job: JobFields) -> bool:
 def known(job: JobFields, field: bytes) -> bytes | None:
     """A field of a job as it is stored."""
     return job._fields.get(field)
+
+
+def failure_cause(job: JobFields) -> FailureCause | None:
+    """What made a job fail for good; None when its handler did, or another client knows."""
+    cause, _, ended = (job._text(CAUSE) or "").partition(":")
+    if ended != str(job.finished_ms):
+        return None
+    return next((each for each in FailureCause if each == cause), None)
 
 
 def awaited_signal(job: JobFields, due_ms: int) -> str | None:

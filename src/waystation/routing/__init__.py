@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from waystation.routing.limits import Limit, Limits
     from waystation.routing.options import BackoffRule, JobKeywords, JobOptions, Retry
     from waystation.routing.queue import JobState, NewJob, Queue
-    from waystation.routing.reasons import Reason, Why
+    from waystation.routing.reasons import Lack, Reason, Why
     from waystation.routing.registry import WorkerInfo
     from waystation.routing.results import DeadLetter, JobError, Progress, Result
     from waystation.routing.schedules import Schedule, ScheduledJob, Schedules
@@ -61,6 +61,7 @@ __all__ = [  # noqa: RUF022  # In the order in which a reader needs them.
     "JobError",
     "Event",
     "Reason",
+    "Lack",
     "Why",
     "Covered",
     "WorkerInfo",
@@ -117,7 +118,7 @@ __getattr__ = names_of(
         "limits": "Limit Limits",
         "options": "BackoffRule JobKeywords JobOptions Retry",
         "queue": "JobState NewJob Queue",
-        "reasons": "Reason Why",
+        "reasons": "Lack Reason Why",
         "registry": "WorkerInfo",
         "results": "DeadLetter JobError Progress Result",
         "schedules": "Schedule ScheduledJob Schedules",

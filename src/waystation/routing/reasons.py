@@ -45,6 +45,21 @@ class Why(StrEnum):
     DEAD = "dead"
 
 
+class Lack(StrEnum):
+    """What no live worker has that a job needs."""
+
+    WORKER = "worker"
+    """No worker is alive at all."""
+    TYPE = "type"
+    """No handler for its type."""
+    SERVER = "server"
+    STACK = "stack"
+    CAPABILITIES = "capabilities"
+    REGION = "region"
+    AVOID = "avoid"
+    """Every worker is one that it avoids."""
+
+
 class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One reason, for programs and for people."""
 
@@ -54,6 +69,14 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The reason as a sentence."""
     until_ms: float | None = None
     """When it ends by itself, in milliseconds since the epoch; None where that is not known."""
+    ahead: int = 0
+    """Jobs before it, of one that waits and can be taken."""
+    worker: str = ""
+    """The worker that has it."""
+    lacks: tuple[Lack, ...] = ()
+    """What the worker lacks that comes nearest, or all of them."""
+    code: str = ""
+    """The code of the error for which it is a dead letter, or `FAILED`."""
 
     @property
     def until(self) -> datetime | None:
@@ -86,8 +109,11 @@ def obstacles(needs: Sequence[Any], raw: Sequence[Any], *, anybody: bool) -> Obs
         text = f"limited: {int(running):,} of {int(most):,} run"
         reasons.append(Reason(why=Why.LIMITED, text=text))
     if not workers:
-        missing = _missing(needs, lacks) if anybody else ("no worker is alive",)
-        reasons.append(Reason(why=Why.UNMATCHED, text=_unmatched(nearest.decode(), missing)))
+        found = codec.decode(lacks, list[tuple[Lack, list[str]]]) if anybody else []
+        missing = _missing(needs, found) if anybody else ("no worker is alive",)
+        kinds = tuple(kind for kind, _ in found) if anybody else (Lack.WORKER,)
+        text = _unmatched(nearest.decode(), missing)
+        reasons.append(Reason(why=Why.UNMATCHED, text=text, lacks=kinds))
     return Obstacles(
         workers=workers, nearest=nearest.decode(), missing=missing, reasons=tuple(reasons)
     )
@@ -106,23 +132,22 @@ def _unmatched(nearest: str, missing: tuple[str, ...]) -> str:
 
 
 _SENTENCES = {
-    "type": "no handler for {}",
-    "server": "server {} is not here",
-    "stack": "stack {}",
-    "capabilities": "capability {}",
-    "region": "region {}",
-    "avoid": "another server than {}",
+    Lack.TYPE: "no handler for {}",
+    Lack.SERVER: "server {} is not here",
+    Lack.STACK: "stack {}",
+    Lack.CAPABILITIES: "capability {}",
+    Lack.REGION: "region {}",
+    Lack.AVOID: "another server than {}",
 }
 
 
-_CATEGORIES = ("stack", "capabilities", "region")
+_CATEGORIES = (Lack.STACK, Lack.CAPABILITIES, Lack.REGION)
 
 
-def _missing(needs: Sequence[Any], lacks: bytes) -> tuple[str, ...]:
+def _missing(needs: Sequence[Any], lacks: list[tuple[Lack, list[str]]]) -> tuple[str, ...]:
     comma = ", " if needs[1] == "all" else " or "
     said = [
-        (category, _SENTENCES[category].format(comma.join(values)))
-        for category, values in codec.decode(lacks, list[tuple[str, list[str]]])
+        (category, _SENTENCES[category].format(comma.join(values))) for category, values in lacks
     ]
     if len(needs) < 8 or needs[7].get("match") != "category-any":
         return tuple(words for _, words in said)
@@ -222,7 +247,7 @@ def _reasons(found: _Facts, *, anybody: bool) -> list[Reason]:
 def _active(found: _Facts) -> Reason:
     worker = (found.worker or found.lock or b"somebody").decode(errors="replace")
     since = f" since {instant(float(found.since))}" if found.since else ""
-    return Reason(why=Why.ACTIVE, text=f"worker {worker} has it{since}")
+    return Reason(why=Why.ACTIVE, text=f"worker {worker} has it{since}", worker=worker)
 
 
 def _waiting(found: _Facts, *, anybody: bool) -> list[Reason]:
@@ -236,7 +261,8 @@ def _waiting(found: _Facts, *, anybody: bool) -> list[Reason]:
     if kept.reasons:
         return list(kept.reasons)
     workers, in_front = _count(kept.workers, "live worker"), _count(found.place or 0, "job")
-    return [Reason(why=Why.READY, text=f"can be taken by {workers}, behind {in_front}")]
+    text = f"can be taken by {workers}, behind {in_front}"
+    return [Reason(why=Why.READY, text=text, ahead=found.place or 0)]
 
 
 def _delayed(due_ms: float, job: Job | None, result: Result | None) -> Reason:
@@ -257,7 +283,8 @@ def _dead(found: _Facts) -> Reason:
     cause = f": {letter.reason}" if letter.reason else ""
     if letter.error.name:
         cause += f", {letter.error.name}: {letter.error.message}"
-    return Reason(why=Why.DEAD, text=f"dead after {_count(letter.attempts, 'attempt')}{cause}")
+    text = f"dead after {_count(letter.attempts, 'attempt')}{cause}"
+    return Reason(why=Why.DEAD, text=text, code=letter.reason)
 
 
 def _count(number: int, thing: str) -> str:

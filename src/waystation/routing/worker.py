@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, TypedDict, Unpack
 from waystation.core import identity
 from waystation.core.codec import PAYLOAD_LIMIT
 from waystation.core.durations import Duration, milliseconds
-from waystation.core.errors import InvalidOption, Unrecoverable
+from waystation.core.errors import InvalidOption, NoHandler
 from waystation.core.line.background import BackgroundWorker, WorkerRuntime
 from waystation.core.options import at_least, listed, of_kind, with_keywords
 from waystation.core.runtime.claim import Claim
@@ -168,7 +168,7 @@ class _ByType(Handler[Job]):
         handler = self._handlers.get(job.type, self._other)
         if handler is None:
             known = ", ".join(sorted(self._handlers))
-            raise Unrecoverable(f"no handler for jobs of type {job.type!r}; there are: {known}")
+            raise NoHandler(f"no handler for jobs of type {job.type!r}; there are: {known}")
         if not self._traces.enabled:
             return await handler.run(job)
         with self._traces.span_for(job.type, job.id):

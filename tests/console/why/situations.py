@@ -9,6 +9,7 @@ from typing import Any
 from tests.console.why.scene import Expected, Scene, until
 from waystation import bullmq, files, routing
 from waystation.bullmq.redis.keys import QueueKeys
+from waystation.bullmq.source.records import STALLED_TOO_OFTEN
 from waystation.console.why import Cause
 
 Situation = Callable[[Scene], Awaitable[Expected]]
@@ -338,6 +339,38 @@ async def completed_and_not_kept(scene: Scene) -> Expected:
 
 
 @situation
+async def job_that_lost_too_many_workers(scene: Scene) -> Expected:
+    job = await scene.mail.add("send", attempts=1)
+    await scene.store.redis.hset("bull:mail:1", mapping={"stc": 2, "defa": STALLED_TOO_OFTEN})
+    await scene.bullmq_worker(works)
+    await scene.state(job.id, "failed")
+    return Expected(job.id, Cause.LOST, "it lost its worker 2 times, more than it may")
+
+
+@situation
+async def cancelled_job_with_steps(scene: Scene) -> Expected:
+    job = await scene.mail.add("send", attempts=1)
+    await scene.store.redis.hset("bull:mail:1", "steps", "1")
+    await scene.mail.cancel(job.id, reason="not wanted")
+    await scene.bullmq_worker(works)
+    await scene.state(job.id, "failed")
+    return Expected(job.id, Cause.CANCELLED, r"was cancelled at .* \(not wanted\)")
+
+
+@situation
+async def cancelled_job_that_another_client_ran_again(scene: Scene) -> Expected:
+    job = await scene.mail.add("send", attempts=1)
+    await scene.mail.cancel(job.id, reason="not wanted")
+    # As BullMQ retries it, which knows nothing of the cause.
+    await scene.store.redis.hdel("bull:mail:1", "failedReason", "finishedOn")
+    await scene.store.redis.zrem("bull:mail:failed", job.id)
+    await scene.store.redis.lpush("bull:mail:wait", job.id)
+    await scene.bullmq_worker(fails)
+    await scene.state(job.id, "failed")
+    return Expected(job.id, Cause.FAILED, "failed for good at .* after 1 attempt: .*smtp is down")
+
+
+@situation
 async def cancelled_job(scene: Scene) -> Expected:
     job = await scene.mail.add("send")
     await scene.mail.cancel(job.id, reason="cancelled by ada@desk")
@@ -457,7 +490,7 @@ async def cancelled_routing_job(scene: Scene) -> Expected:
 async def type_that_waits_for_a_worker(scene: Scene) -> Expected:
     await scene.routing_worker({"email": works})
     await scene.routing.add("render")
-    return Expected("render", Cause.UNMATCHED, "Type render has 1 waiting job: nobody fits")
+    return Expected("render", Cause.NO_HANDLER, "Type render has 1 waiting job: nobody fits")
 
 
 async def _routed(scene: Scene, id: str, state: str) -> None:

@@ -200,7 +200,7 @@ class BullSource:
                 claims.append(self._claim(id, fields, token))
             except UnicodeDecodeError:
                 reason = f"a job's id must be UTF-8, got {id!r}"
-                nameless += ("failed", id, token, reason, b"[]", "", 1)
+                nameless += ("failed", id, token, reason, b"[]", "", 1, "")
         if nameless:
             await self._call(nameless, 0)
         return claims

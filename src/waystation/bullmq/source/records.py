@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable
 from typing import Any, TypeAlias, cast
 
-from waystation.bullmq.fields import FAILING, known, remember_result
+from waystation.bullmq.fields import CAUSE, FAILING, FailureCause, known, remember_result
 from waystation.bullmq.fields import remember as remember_fields
 from waystation.bullmq.job import Job, has_undo, steps_of
 from waystation.bullmq.options import Backoff, growing, kept
@@ -22,6 +22,7 @@ from waystation.core.errors import (
     JobWaiting,
     JobWaitingForChildren,
     LeaseLost,
+    NoHandler,
     NotFound,
     Unrecoverable,
     WaystationError,
@@ -36,6 +37,8 @@ Record: TypeAlias = tuple[str | bytes | int, ...]
 """An outcome as the settling script takes it."""
 
 
+STALLED_TOO_OFTEN = "job stalled more than allowable limit"
+"""The deferred failure that clients of BullMQ write to a job that has lost too many workers."""
 _MOVED_BY_THE_HANDLER = (JobDelayed, JobWaiting, JobWaitingForChildren)
 
 
@@ -108,7 +111,13 @@ class Records:
             return Returned(), ("returned", claim.id, claim.token)
         keep = job.options.keep_failed
         keep = self._keep_failed if keep is None else keep
-        return Failed(error, made), ("failed", *head, keep, job.options.attempts)
+        return Failed(error, made), (
+            "failed",
+            *head,
+            keep,
+            job.options.attempts,
+            _cause(job, error, reason),
+        )
 
     async def _pause(self, job: Job, error: BaseException) -> int | None:
         """Milliseconds until the next attempt; None when there is none."""
@@ -173,6 +182,17 @@ class Records:
         traces = job.stacktrace if known_already else [*job.stacktrace, trace_text(error)]
         limit = job.options.stack_trace_limit
         return traces if limit is None else traces[len(traces) - limit :] if limit else []
+
+
+def _cause(job: Job, error: BaseException, reason: str) -> str:
+    """What makes a job fail, if it is no error of its handler: never told by words of an error."""
+    if isinstance(error, NoHandler):
+        return FailureCause.NO_HANDLER
+    cancelled = FailureCause.CANCELLED
+    if known(job, CAUSE) == cancelled.encode() and known(job, FAILING) == reason.encode():
+        return cancelled
+    # A job with a deferred failure is not run, so this is no text of a handler.
+    return FailureCause.STALLED if job.deferred_failure == reason == STALLED_TOO_OFTEN else ""
 
 
 def remember(job: Job, record: Record, now: bytes) -> None:

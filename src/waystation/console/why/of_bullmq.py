@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
-from waystation.bullmq.fields import JobFields, awaited_signal
+from waystation.bullmq.fields import FailureCause, JobFields, awaited_signal, failure_cause
 from waystation.bullmq.payloads.notes import note_on
 from waystation.bullmq.redis import queue_scripts
 from waystation.bullmq.redis.commands import ask
@@ -22,9 +22,6 @@ from waystation.core.store.connection import Store
 
 _BLOCKED = 2**53 - 1
 """What a limiter holds while a handler has asked for a pause."""
-_NO_HANDLER = "no handler for jobs named"
-_CANCELLED = "cancelled"
-_STALLED = "job stalled more than"
 _CHILDREN = 1000
 """Children that are looked at, to find one that has failed."""
 
@@ -110,22 +107,21 @@ def _completed(keys: QueueKeys, job: JobFields, shown: str) -> Found:
 
 
 def _failed(job: JobFields) -> Found:
-    reason = job.failed_reason or ""
-    cause, text = Cause.FAILED, f"failed for good at {at(job.finished_ms)}"
-    if _NO_HANDLER in reason:
-        cause = Cause.NO_HANDLER
-        text += (
-            f": worker {job.processed_by or '?'} has {line(reason[reason.index(_NO_HANDLER) :])}"
-        )
-    elif _CANCELLED in reason:
-        cause, text = Cause.CANCELLED, f"was cancelled at {at(job.finished_ms)} ({line(reason)})"
-    elif _STALLED in reason:
-        cause = Cause.LOST
-        text += f": it lost its worker {count(job.stalled_count, 'time')}, more than it may"
-    else:
-        text += (
-            f" after {count(max(1, job.attempts_made), 'attempt')}: {line(reason) or 'no reason'}"
-        )
+    reason, when = line(job.failed_reason), at(job.finished_ms)
+    match failure_cause(job):
+        case FailureCause.NO_HANDLER:
+            cause = Cause.NO_HANDLER
+            text = f"failed for good at {when}: worker {job.processed_by or '?'} has {reason}"
+        case FailureCause.CANCELLED:
+            cause, text = Cause.CANCELLED, f"was cancelled at {when} ({reason})"
+        case FailureCause.STALLED:
+            cause = Cause.LOST
+            lost = f"it lost its worker {count(job.stalled_count, 'time')}, more than it may"
+            text = f"failed for good at {when}: {lost}"
+        case None:
+            tried = count(max(1, job.attempts_made), "attempt")
+            cause = Cause.FAILED
+            text = f"failed for good at {when} after {tried}: {reason or 'no reason'}"
     return Found(cause=cause, text=text, evidence=_facts(job))
 
 

@@ -12,7 +12,7 @@ from waystation.core.events import Line
 from waystation.core.line.event_trail import newest_first
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
-from waystation.files import Job, Layout, Queue, WorkerInfo
+from waystation.files import DeadLetter, Job, Layout, Queue, WorkerInfo
 from waystation.files.redis import lists
 from waystation.files.redis.lists import Place
 
@@ -175,15 +175,14 @@ async def _active(queue: Queue, spot: _Spot) -> Found:
 
 async def _failed(store: Store, queue: Queue, job: Job) -> Found:
     known: Any = {}
-    for letter in await queue.dead_letters.list(limit=_PAGE):
-        if letter.id == job.id:
-            known = {
-                "reason": letter.reason,
-                "error": letter.error,
-                "worker": letter.worker,
-                "failed_at": letter.failed_at and iso(letter.failed_at.timestamp() * 1000),
-            }
-    reason = f"{known.get('reason', '')}: {line(known.get('error'))}".strip(": ")
+    if letter := await _letter(queue, job.id):
+        known = {
+            "reason": letter.reason,
+            "error": letter.error,
+            "worker": letter.worker,
+            "failed_at": letter.failed_at and iso(letter.failed_at.timestamp() * 1000),
+        }
+    reason = ": ".join(filter(None, (known.get("reason"), line(known.get("error")))))
     is_unhandled = known.get("reason") == "NO_HANDLER"
     text = f"failed for good after {count(job.retries, 'attempt')}: {reason or 'no reason is kept'}"
     return Found(
@@ -191,6 +190,15 @@ async def _failed(store: Store, queue: Queue, job: Job) -> Found:
         text=f"{text}; `waystation files requeue` runs dead letters again",
         evidence=_facts(job) | known,
     )
+
+
+async def _letter(queue: Queue, id: str) -> DeadLetter | None:
+    offset = 0
+    while letters := await queue.dead_letters.list(offset, _PAGE):
+        if found := next((letter for letter in letters if letter.id == id), None):
+            return found
+        offset += len(letters)
+    return None
 
 
 async def _gone(store: Store, queue: Queue, named: str) -> Found | None:

@@ -6,10 +6,11 @@ from typing import Any
 from waystation.console.why.answer import Answer, Cause, Found, at, count, iso
 from waystation.console.why.pace import pace
 from waystation.console.why.recent import failing
+from waystation.core.errors import NoHandler
 from waystation.core.events import Line
 from waystation.core.line.event_trail import newest_first
 from waystation.core.store.connection import Store
-from waystation.routing import Queue, Reason, Why
+from waystation.routing import Lack, Queue, Reason, Why
 
 _CAUSES = {
     Why.READY: Cause.READY,
@@ -29,7 +30,6 @@ _CAUSES = {
 }
 _URGENT = (Why.PAUSED, Why.UNMATCHED, Why.LIMITED)
 """Of several reasons the first that must change before the others matter."""
-_NOBODY = "no worker is alive"
 
 
 async def job(store: Store, id: str, *, namespace: str) -> Answer | None:
@@ -48,27 +48,21 @@ async def job(store: Store, id: str, *, namespace: str) -> Answer | None:
 
 async def _found(store: Store, queue: Queue, type: str, id: str, reasons: list[Reason]) -> Found:
     chosen = reasons[0]
-    cause, text = _CAUSES[chosen.why], chosen.text
+    cause, text = _cause(chosen), chosen.text
     facts: dict[str, Any] = {
         "type": type or None,
         "reasons": [each.text for each in reasons] if len(reasons) > 1 else None,
     }
     match chosen.why:
         case Why.READY:
-            ahead = _ahead(text)
-            facts["ahead"] = ahead
-            if ahead:
-                cause = Cause.BEHIND
+            facts["ahead"] = chosen.ahead
+            if chosen.ahead:
                 seen = await pace(store.hot, queue.keys.events, await _now_ms(store))
-                text = f"{text}{seen.sentence(ahead)}"
+                text = f"{text}{seen.sentence(chosen.ahead)}"
         case Why.UNMATCHED:
-            if _NOBODY in text:
-                cause, text = Cause.NOBODY, "waits, and nobody works here: no worker is alive"
-            elif "no handler for" in text:
-                cause = Cause.NO_HANDLER
-                text = f"waits because {text}"
-            else:
-                text = f"waits because {text}"
+            is_alone = cause is Cause.NOBODY
+            alone = "waits, and nobody works here: no worker is alive"
+            text = alone if is_alone else f"waits because {text}"
         case Why.PAUSED:
             who = await _paused(store, queue, type)
             text = f"waits because {text}{who.pop('text', '')}"
@@ -78,14 +72,12 @@ async def _found(store: Store, queue: Queue, type: str, id: str, reasons: list[R
         case Why.DELAYED | Why.SCHEDULED:
             text = f"is {text}" if chosen.why is Why.DELAYED else text
         case Why.ACTIVE:
-            text = f"is held: {text}{await _heard(queue, text)}"
+            text = f"is held: {text}{await _heard(queue, chosen.worker)}"
         case Why.COMPLETED:
             text = f"was {text}; `waystation routing job {id}` shows its result for a day"
         case Why.CANCELLED:
             found, _ = await _gone(store, queue, id)
             text = found.text if found and found.cause is Cause.CANCELLED else f"was {text}"
-        case Why.DEAD if "no handler" in text.lower():
-            cause, text = Cause.NO_HANDLER, f"is {text}"
         case Why.DEAD:
             text = f"is {text}; `waystation routing requeue {id}` runs it again"
         case Why.RETRYING:
@@ -109,11 +101,8 @@ async def type(store: Store, name: str, *, namespace: str) -> Answer | None:
         found = Found(cause=Cause.PAUSED, text=text, evidence=facts | who)
     elif stuck := next((each for each in covered if each.reasons), None):
         reason = stuck.reasons[0]
-        cause = _CAUSES[reason.why]
-        if _NOBODY in reason.text:
-            cause = Cause.NOBODY
         text = f"has {count(waiting, 'waiting job')}: {reason.text}"
-        found = Found(cause=cause, text=text, until_ms=reason.until_ms, evidence=facts)
+        found = Found(cause=_cause(reason), text=text, until_ms=reason.until_ms, evidence=facts)
     elif bad := await failing(store.hot, queue.keys.events, match={b"queue": name.encode()}):
         found = bad.found()
     elif waiting:
@@ -144,11 +133,10 @@ async def every(store: Store, *, namespace: str) -> Answer:
     if stuck:
         most = max(stuck, key=lambda each: each.waiting)
         reason = most.reasons[0]
-        cause = Cause.NOBODY if _NOBODY in reason.text else _CAUSES[reason.why]
         held = sum(each.waiting for each in stuck)
         text = f"has {count(waiting, 'waiting job')}, of which {held:,} cannot start; "
         text += f"those of type {most.type}: {reason.text}"
-        found = Found(cause=cause, text=text, until_ms=reason.until_ms, evidence=facts)
+        found = Found(cause=_cause(reason), text=text, until_ms=reason.until_ms, evidence=facts)
     elif bad := await failing(store.hot, queue.keys.events):
         found = bad.found()
     elif waiting:
@@ -160,10 +148,12 @@ async def every(store: Store, *, namespace: str) -> Answer:
     return found.about_all(Line.ROUTING, namespace)
 
 
-def _ahead(text: str) -> int:
-    # The sentence of a job that can be taken ends with how many come before it.
-    number = text.rpartition("behind ")[2].split()[0].replace(",", "")
-    return int(number) if number.isdigit() else 0
+def _cause(reason: Reason) -> Cause:
+    if Lack.WORKER in reason.lacks:
+        return Cause.NOBODY
+    if Lack.TYPE in reason.lacks or reason.code == NoHandler.code:
+        return Cause.NO_HANDLER
+    return Cause.BEHIND if reason.ahead else _CAUSES[reason.why]
 
 
 async def _now_ms(store: Store) -> float:
@@ -171,9 +161,9 @@ async def _now_ms(store: Store) -> float:
     return int(seconds) * 1000 + int(micros) / 1000
 
 
-async def _heard(queue: Queue, text: str) -> str:
+async def _heard(queue: Queue, name: str) -> str:
     for worker in await queue.workers():
-        if f"worker {worker.server} " in f"{text} " and worker.seen_at:
+        if worker.server == name and worker.seen_at:
             alive = "last heard" if worker.alive else "and silent since"
             return f", {alive} at {worker.seen_at:%Y-%m-%d %H:%M:%S} UTC"
     return ""

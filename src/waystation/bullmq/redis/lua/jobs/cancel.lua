@@ -6,7 +6,7 @@
 --- keys  stalled absent
 --- args  base now id reason keep
 --- uses  now_ms must_hold check_queue check_ties is_current_iteration drop_from_states file_finished
---- uses  mark_ready events_cap enqueue_job
+--- uses  mark_ready events_cap enqueue_job set_cause
 local queue = {
   base = base, wait = wait, paused = paused, active = active, prioritized = prioritized,
   delayed = delayed, completed = completed, failed = failed, ['waiting-children'] = waiting_children,
@@ -31,11 +31,12 @@ local prev = drop_from_states(queue, id)
 redis.call('DEL', job .. ':lock')
 redis.call('SREM', stalled, id)
 if known[1] then
-  redis.call('HSET', job, 'failing', reason, 'delay', left)
+  redis.call('HSET', job, 'failing', reason, 'cause', 'CANCELLED', 'delay', left)
   enqueue_job(queue, id, now, left, tonumber(known[3]) or 0, true, prev == 'wait' and 'waiting' or prev)
   return 1
 end
 redis.call('HDEL', job, 'defa')
+set_cause(job, 'CANCELLED', now)
 local made = file_finished(queue, id, 'failed', reason, keep, now, true)
 redis.call('XADD', events, 'MAXLEN', '~', events_cap(meta), '*', 'event', 'failed', 'jobId', id,
   'failedReason', reason, 'prev', prev == 'wait' and 'waiting' or prev, 'attemptsMade', made)

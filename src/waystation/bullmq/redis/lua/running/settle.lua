@@ -1,6 +1,6 @@
 --- File outcomes away and claim the next jobs, in one step.
 --- Each outcome is its kind, id and token, then: completed result keep;
---- failed reason stacktrace keep attempts; retry reason stacktrace delay lifo; returned nothing;
+--- failed reason stacktrace keep attempts cause; retry reason stacktrace delay lifo; returned nothing;
 --- limited nothing: returned, and no job is claimed while the limit of the queue lasts.
 --- keys  wait active prioritized delayed marker meta events pc stalled limiter completed failed
 --- keys  paused metrics_completed metrics_failed absent
@@ -64,7 +64,7 @@ while at <= #ARGV do
     related[#related + 1] = job .. ':unsuccessful'
     at = at + 5
   elseif kind == 'failed' then
-    has_failed, at = true, at + 7
+    has_failed, at = true, at + 8
   else
     goes_back, at = true, at + (kind == 'retry' and 7 or 3)
   end
@@ -116,7 +116,7 @@ if #related > 2 and not has_children then
       end
       at = at + 5
     else
-      at = at + ((kind == 'failed' or kind == 'retry') and 7 or 3)
+      at = at + (kind == 'failed' and 8 or kind == 'retry' and 7 or 3)
     end
   end
   local oldest = many > 0 and redis.call('LRANGE', active, -math.min(2 * many, 1000), -1) or {}
@@ -184,9 +184,9 @@ while at <= #ARGV do
     end
   elseif kind == 'failed' then
     code = lazy().finish_failed(queue, id, lease, ARGV[at + 3], ARGV[at + 4], ARGV[at + 5],
-      tonumber(ARGV[at + 6]), now, held)
+      tonumber(ARGV[at + 6]), ARGV[at + 7], now, held)
     if code == 0 then failures = failures + 1 end
-    at = at + 7
+    at = at + 8
   elseif kind == 'retry' then
     code = lazy().try_again(queue, id, lease, ARGV[at + 3], ARGV[at + 4],
       tonumber(ARGV[at + 5]), ARGV[at + 6] == '1', now, held)

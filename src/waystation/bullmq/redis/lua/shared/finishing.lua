@@ -33,13 +33,14 @@ local function file_finished(queue, id, target, value, keep, now, is_cancelled)
 end
 
 --- File a job away that has failed for good; 0, or why not.
---- uses  take_back file_finished
-local function finish_failed(queue, id, token, reason, stacktrace, keep, attempts, now, held)
+--- uses  take_back file_finished set_cause
+local function finish_failed(queue, id, token, reason, stacktrace, keep, attempts, cause, now, held)
   local code = take_back(queue, id, token, held)
   if code ~= 0 then return code end
   local job = queue.base .. id
   redis.call('HSET', job, 'stacktrace', stacktrace)
   redis.call('HDEL', job, 'defa')
+  if cause ~= '' then set_cause(job, cause, now) end
   local made = file_finished(queue, id, 'failed', reason, keep, now)
   redis.call('XADD', queue.events, '*', 'event', 'failed', 'jobId', id, 'failedReason', reason,
     'prev', 'active', 'attemptsMade', made)
@@ -48,6 +49,12 @@ local function finish_failed(queue, id, token, reason, stacktrace, keep, attempt
       'attemptsMade', made)
   end
   return 0
+end
+
+--- Write down what made a job fail, if it was no error of its handler. It counts for the end at this
+--- instant only: other clients run a job again without knowing the field.
+local function set_cause(job, cause, now)
+  redis.call('HSET', job, 'cause', cause .. ':' .. string.format('%.0f', now))
 end
 
 --- Make a job wait whose attempt failed, or delay it; 0, or an error code.
