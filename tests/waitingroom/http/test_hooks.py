@@ -21,6 +21,7 @@ from waystation.core.http.server import serving
 from waystation.core.webhooks import delivery as outside
 from waystation.core.webhooks import passes
 from waystation.waitingroom.http.app import App
+from waystation.waitingroom.http.keys import HttpKeys
 from waystation.waitingroom.http.options import ServerOptions
 from waystation.waitingroom.http.webhooks.dispatcher import WebhookDispatcher, dispatcher_of
 from waystation.waitingroom.visitor import JoinRequest
@@ -94,6 +95,40 @@ async def test_a_site_hears_what_it_asked_for_in_order_and_signed(
     said = stamp.removeprefix("t=").encode() + b"." + body
     assert mac == hmac.new(hook["secret"].encode(), said, hashlib.sha256).hexdigest()
     assert headers["wr-delivery"] == listener.events()[-1]["id"]
+
+
+async def test_a_room_lags_as_far_behind_as_the_last_of_its_webhooks(
+    house: House, listener: Listener
+) -> None:
+    admin, _ = await _hooked(house, listener, "waiting")
+    dead = f"http://127.0.0.1:{free_port()}/"
+    made = (await admin.post(HOOKS, {"url": dead, "events": ["waiting"]})).json()
+    lag = house.context.metrics.webhook_lag.of(QUEUE)
+    await house.visitor().join()
+    # Another process goes on where the first one has failed.
+    for dispatcher in (dispatcher_of(house.context), dispatcher_of(house.context)):
+        dispatcher._election._owner = "one"  # pyright: ignore[reportPrivateUsage]
+        await dispatcher.carry()
+        await dispatcher.carry()
+        assert lag._value.get() > 0  # pyright: ignore
+        lag.set(0)
+    await admin.http.delete(f"{HOOKS}/{made['id']}")
+    lag.set(1)
+    await dispatcher.carry()
+    assert lag._value.get() == 0  # pyright: ignore
+
+
+async def test_an_entry_that_cannot_be_read_holds_up_no_other(
+    redis: Any, house: House, listener: Listener
+) -> None:
+    """Neither among the webhooks of a room nor among its events."""
+    await _hooked(house, listener, "waiting")
+    await redis.hset(HttpKeys(house.room.queue_id).hooks, "aa", "{")
+    for odd in ({"event": b"\xff"}, {"event": "waiting", "at": "soon"}):
+        await redis.xadd(house.room.store.keys.events, odd)
+    await house.visitor().join()
+    await dispatcher_of(house.context).carry()
+    assert [each["event"] for each in listener.events()] == ["waiting"]
 
 
 async def test_what_was_not_taken_comes_again_later_and_nothing_is_skipped(

@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,13 +15,14 @@ from waystation.core.store.connection import Store
 from waystation.core.store.leader import Election, OfficeKeys
 from waystation.core.telemetry.logs import get_logger
 from waystation.core.webhooks.passes import Passes
-from waystation.core.webhooks.reading import GAP, START, Entry, unread
+from waystation.core.webhooks.reading import GAP, START, unread
 from waystation.core.webhooks.sending import RETRY, Sender
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.http.context import ServerContext
 from waystation.waitingroom.http.webhooks.hooks import State, Webhook, Webhooks
 from waystation.waitingroom.metrics import RoomMetrics
 from waystation.waitingroom.operating.alarms import CLEARED, RAISED, RINGING
+from waystation.waitingroom.redis.keys import name_of
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.rooms import Rooms
 
@@ -55,6 +56,8 @@ class WebhookDispatcher:
         self._rooms = rooms
         self._metrics = metrics or RoomMetrics()
         self._passes = Passes()
+        self._oldest: dict[tuple[str, str], int | None] = {}
+        """Of each room and webhook: when the first event happened that it has not been told."""
         self._election = Election(store.redis, DispatcherKeys(), owner=owner)
         self.sender = Sender(private, headers="Wr", clock=clock)
 
@@ -73,6 +76,7 @@ class WebhookDispatcher:
                 # The others hear of theirs all the same.
                 _log.error("webhook_failed", error, queue=id)
         await self._passes.serve(work)
+        self._note_lags(work)
 
     async def close(self) -> None:
         """End what is under way; whoever goes on sends it again."""
@@ -88,17 +92,26 @@ class WebhookDispatcher:
         """Send what is new, in order, until all is sent, something goes wrong, or time is up."""
         state = await hooks.state(hook.id)
         until = time.monotonic() + PASS_S
-        while state.next_ms <= self.sender.now_ms() and time.monotonic() < until:
+        while time.monotonic() < until:
+            is_due = state.next_ms <= self.sender.now_ms()
+            if not is_due and (room.queue_id, hook.id) in self._oldest:
+                return
             stream = room.store.keys.events
             entries, gap = await unread(
                 room.store.ask, stream, state.cursor, seen=state.cursor != START
             )
-            self._note_lag(room, entries)
-            if not entries:
+            oldest_ms = int(entries[0][0].partition("-")[0]) if entries else None
+            self._oldest[room.queue_id, hook.id] = oldest_ms
+            if not entries or not is_due:
                 return
             news = [_gap(state.cursor, entries[0][0])] if gap else []
             for id, fields in entries:
-                said = _payload(id, fields)
+                try:
+                    said = _payload(id, fields)
+                except ValueError as error:
+                    # Nothing that we have written; what came after it is told all the same.
+                    _log.error("webhook_failed", error, queue=room.queue_id)
+                    continue
                 if said["event"] in hook.events:
                     news.append(said)
             wrong = await self._send(room, hook, news) if news else ""
@@ -108,10 +121,15 @@ class WebhookDispatcher:
             state = State(cursor=entries[-1][0], delivered=state.delivered + len(news))
             await hooks.write(hook.id, state)
 
-    def _note_lag(self, room: Room, entries: Sequence[Entry]) -> None:
-        oldest_ms = int(entries[0][0].partition("-")[0]) if entries else None
-        lag_s = 0 if oldest_ms is None else max(0, time.time() - oldest_ms / 1000)
-        self._metrics.webhook_lag.of(room.name).set(lag_s)
+    def _note_lags(self, served: Collection[str]) -> None:
+        """A room lags as far behind as the last of its webhooks, one that is not due included."""
+        now_ms, lags = time.time() * 1000, {id: 0.0 for id, _ in self._oldest}
+        self._oldest = {at: ms for at, ms in self._oldest.items() if "/".join(at) in served}
+        for (id, _), oldest_ms in self._oldest.items():
+            behind_ms = 0 if oldest_ms is None else max(0, now_ms - oldest_ms)
+            lags[id] = max(lags[id], behind_ms / 1000)
+        for id, lag_s in lags.items():
+            self._metrics.webhook_lag.of(name_of(id)).set(lag_s)
 
     async def _note_failure(
         self, room: Room, hooks: Webhooks, hook: Webhook, state: State, wrong: str

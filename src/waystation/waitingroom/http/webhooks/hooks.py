@@ -6,12 +6,14 @@ from collections.abc import Sequence
 import msgspec
 
 from waystation.core import codec
-from waystation.core.errors import InvalidOption, NotFound
+from waystation.core.errors import InvalidOption, Malformed, NotFound
+from waystation.core.telemetry.logs import get_logger
 from waystation.core.webhooks.reading import START
 from waystation.waitingroom.http.keys import HttpKeys
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.visitor import new_id
 
+_log = get_logger(__name__)
 MOST_HOOKS = 10
 HOOK_EVENTS = (
     "waiting", "delayed", "admitted", "claimed", "missed", "recovered", "left", "expired",
@@ -53,7 +55,14 @@ class Webhooks:
     async def every(self) -> list[Webhook]:
         """All of them."""
         raw: Sequence[bytes] = await self._store.ask("HVALS", self._keys.hooks)
-        return sorted((codec.decode(each, Webhook) for each in raw), key=lambda each: each.id)
+        hooks = list[Webhook]()
+        for each in raw:
+            try:
+                hooks.append(codec.decode(each, Webhook))
+            except Malformed as error:
+                # The others hear of theirs all the same.
+                _log.error("webhook_failed", error, queue=self._keys.name)
+        return sorted(hooks, key=lambda each: each.id)
 
     async def add(self, url: str, events: Sequence[str]) -> Webhook:
         """Tell whoever listens there from now on."""
