@@ -95,9 +95,15 @@ class Room(StoreClient):
         """
         fields = {**(options or RoomOptions()).to_fields(), **(settings or {})}
         event = "paused" if fields["status"] == "paused" else "resumed"
-        # On the list first: a room that nobody finds could never be deleted.
+        # On the list first: a room that nobody finds could never be deleted. And once more after,
+        # because somebody who deletes the one before may have taken it off meanwhile.
+        await self._enlist()
+        written = await self.store.write(fields, event=event, version=version, creates=True)
+        await self._enlist()
+        return written
+
+    async def _enlist(self) -> None:
         await self.store.ask("SADD", RoomsKeys().every, self.queue_id)
-        return await self.store.write(fields, event=event, version=version, creates=True)
 
     async def delete(self, *, also: Sequence[str] = ()) -> None:
         """Delete the room with all that is kept of it; WrongState while anybody is in it.
@@ -110,6 +116,9 @@ class Room(StoreClient):
             raise WrongState(f"{people:,} people are in the room; close it and let it empty first")
         self.store.forget_state()
         await self.store.ask("SREM", RoomsKeys().every, self.queue_id)
+        # Somebody may have made it again between the two.
+        if await self.store.ask("EXISTS", keys.meta):
+            await self._enlist()
 
     async def state(self, *, max_age: Duration = 0.0) -> RoomState:
         """The options and numbers of the room, at most that old; NotFound when it is not open."""
