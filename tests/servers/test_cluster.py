@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 from redis.asyncio import Redis
+from redis.crc import key_slot
 
 from tests.support.patience import LIMIT_S
 from tests.support.project import ROOT
+from tests.waitingroom.http.hands import house
 from waystation import files, routing
 from waystation.bullmq import (
     Durability,
@@ -33,15 +35,21 @@ from waystation.core.store import embedded
 from waystation.core.store.embedded import Ephemeral
 from waystation.files.settings import layout
 from waystation.files.settings_file import load_files
+from waystation.waitingroom.metrics import RoomMetrics
+from waystation.waitingroom.options import RoomOptions
+from waystation.waitingroom.redis.keys import RoomsKeys
+from waystation.waitingroom.running.maintenance import RoomMaintenance
+from waystation.waitingroom.visitor import JoinRequest
 
 SLOTS = 16384
 NODES = 3
 PREFIX = "{shop}"
+RULES = '[{"path":"/checkout*"}]'
 
 
 @pytest.fixture
-async def cluster_url() -> AsyncIterator[str]:
-    """The address of three nodes, each with a third of the slots."""
+async def nodes() -> AsyncIterator[list[Ephemeral]]:
+    """Three nodes, each with a third of the slots."""
     with ExitStack() as running:
         nodes = [running.enter_context(embedded.cluster_node()) for _ in range(NODES)]
         clients: list[Any] = [Redis.from_url(node.url, protocol=2) for node in nodes]
@@ -50,7 +58,13 @@ async def cluster_url() -> AsyncIterator[str]:
         finally:
             for client in clients:
                 await client.aclose()
-        yield "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in nodes)
+        yield nodes
+
+
+@pytest.fixture
+def cluster_url(nodes: list[Ephemeral]) -> str:
+    """The address of the three."""
+    return "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in nodes)
 
 
 async def share_slots(nodes: list[Ephemeral], clients: list[Any]) -> None:
@@ -299,3 +313,36 @@ async def test_files_are_worked_on_below_a_namespace(cluster_url: str, tmp_path:
         assert job
         await queue.wait(job.id)
         assert ran.is_set()
+
+
+async def test_a_node_that_is_away_costs_its_own_rooms_alone(
+    nodes: list[Ephemeral], cluster_url: str
+) -> None:
+    """Whichever node it is, the one with the list of rooms among them."""
+    names = [f"room-{n}" for n in range(9)]
+    async with house(cluster_url) as doors:
+        rooms = [doors.rooms.of(name) for name in names]
+        owner = {room.name: key_slot(room.queue_id.encode()) * NODES // SLOTS for room in rooms}
+        assert set(owner.values()) == set(range(NODES))
+        for room in rooms:
+            await room.open(RoomOptions(admission_rate=1000), settings={"rules": RULES})
+        config = (await doors.visitor().get("/v1/connector-config")).json()
+        for node in nodes:
+            async with Redis.from_url(node.url, protocol=2) as client:
+                await client.config_set("cluster-require-full-coverage", "no")
+        gone = key_slot(RoomsKeys().every.encode()) * NODES // SLOTS
+        well = [room for room in rooms if owner[room.name] != gone]
+        nodes[gone].close()
+        for room in well:
+            await room.join(JoinRequest(key="a", secret="a"))
+        care = RoomMaintenance(doors.rooms, RoomMetrics(None))
+        for duty in (care.admit, care.sweep, care.open_due, care.measure, care.follow, care.watch):
+            await duty()
+        assert [(await room.counts())["called"] for room in well] == [1] * len(well)
+        assert {room.name for room, _ in await doors.rooms.states()} >= {room.name for room in well}
+        # What lies on the node is protected as before.
+        shown = (await doors.visitor().get("/v1/connector-config")).json()
+        assert [each["rules"] for each in shown["queues"]] == [
+            each["rules"] for each in config["queues"]
+        ]
+        await care.__aexit__()

@@ -1,6 +1,8 @@
 """Rules of a room: what they close, whatever a path is spelled like."""
 
+import json
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -8,7 +10,14 @@ from hypothesis import strategies as st
 
 from tests.waitingroom.middleware.spellings import LISTED, SITES, spellings, taken_for, words
 from waystation.core.errors import InvalidInput, InvalidOption
-from waystation.waitingroom.rules import Rule, closing, readings, rule_of
+from waystation.waitingroom.rules import (
+    Rule,
+    WrittenRule,
+    closing,
+    readings,
+    rule_of,
+    stored_rules,
+)
 
 LISTS = [
     [Rule(queue="shop", path="/checkout*")],
@@ -106,13 +115,14 @@ def test_a_path_past_reading_is_refused_and_costs_little() -> None:
     ],
 )
 def test_a_condition_that_cannot_be_read_never_widens_a_rule(
-    rule: dict[str, object], fits: bool | None
+    rule: dict[str, Any], fits: bool | None
 ) -> None:
+    said = WrittenRule(**rule)
     if fits is None:
         with pytest.raises(InvalidOption):
-            rule_of("shop", rule)
+            rule_of("shop", said)
         return
-    found = closing([rule_of("shop", rule)], "GET", ["/checkout"], {"accept": "text/html"})
+    found = closing([rule_of("shop", said)], "GET", ["/checkout"], {"accept": "text/html"})
     assert bool(found) is fits
 
 
@@ -123,3 +133,25 @@ def test_only_a_star_stands_for_anything() -> None:
     assert not closing([rule], "GET", ["/item1"], {})
     assert closing([Rule(queue="shop", path="/gr%C3%B6%C3%9Fe*")], "GET", ["/größe"], {})
     assert closing([Rule(queue="shop", path="/größe*")], "GET", ["/gr%C3%B6%C3%9Fe"], {})
+    assert closing([Rule(queue="shop", path="/a%2A")], "GET", ["/a%2a"], {})
+    assert not closing([Rule(queue="shop", path="/a%2A")], "GET", ["/about"], {})
+
+
+NOT_UNDERSTOOD = st.dictionaries(
+    st.sampled_from(["path", "methods", "header", "cookie", "agent", "action", "country"]),
+    st.one_of(st.none(), st.integers(), st.dictionaries(st.text(), st.none(), max_size=1)),
+    min_size=1,
+)
+
+
+@given(st.sampled_from(["queue", "bypass", "block"]), NOT_UNDERSTOOD, st.integers(1, 1000))
+def test_a_rule_that_is_not_understood_opens_nothing(
+    action: str, odd: dict[str, Any], cut: int
+) -> None:
+    """A later version, or a hand, has written anything into one rule; or the text is cut."""
+    text = json.dumps([{"path": "/checkout*", "action": action, **odd}])
+    behind = Rule(queue="next", path="/checkout*")
+    for said in (text, text[: cut % len(text)] or "["):
+        rules = [rule_of("shop", each) for each in stored_rules(said)]
+        assert closing([*rules, behind], "GET", ["/checkout"], {})
+        assert action == "bypass" or closing(rules, "GET", ["/checkout"], {})

@@ -1,6 +1,8 @@
 """Lookup of rooms by the name that visitors see."""
 
+import asyncio
 import re
+from collections.abc import Sequence
 
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import NotFound, StoreUnreachable
@@ -70,7 +72,13 @@ class Rooms:
 
     async def look(self) -> list[str]:
         """The ids of all rooms, as they are now."""
-        raw = await self.store.ask("SMEMBERS", RoomsKeys().every)
+        try:
+            raw = await self.store.ask("SMEMBERS", RoomsKeys().every)
+        except StoreUnreachable:
+            # The list lies on one node of a cluster; the rooms of the others go on.
+            if not self._ids:
+                raise
+            return list(self._ids.values())
         # An id without braces is nobody's: no room is kept under it.
         ids = sorted(id for each in raw if (id := each.decode()) == room_id(id))
         self._ids = {name_of(id): id for id in ids if is_name(name_of(id))}
@@ -79,16 +87,34 @@ class Rooms:
 
     async def states(self, max_age_s: float = 0.0) -> list[tuple[Room, RoomState]]:
         """All rooms with their states; one that cannot be read is left out, and reported."""
-        found = list[tuple[Room, RoomState]]()
-        for id in await self.look():
-            room = self.of(id)
-            try:
-                found.append((room, await room.store.state(max_age_s)))
-            except StoreUnreachable:
-                raise
-            except Exception as error:
-                self.report(room, "state", error)
-        return found
+        looked = await self.each_state(max_age_s)
+        return [(room, state) for room, state in looked if state]
+
+    async def each_state(self, max_age_s: float = 0.0) -> list[tuple[Room, RoomState | None]]:
+        """All rooms that are set up, with their states, or None where one cannot be read.
+
+        StoreUnreachable when all of them are out of reach.
+        """
+        rooms = [self.of(id) for id in await self.look()]
+        reading = (room.store.state(max_age_s) for room in rooms)
+        found = await asyncio.gather(*reading, return_exceptions=True)
+        self.require_any(found)
+        states = list[tuple[Room, RoomState | None]]()
+        for room, state in zip(rooms, found, strict=True):
+            if isinstance(state, Exception):
+                self.report(room, "state", state)
+            elif isinstance(state, BaseException):
+                raise state
+            if not isinstance(state, NotFound):
+                states.append((room, None if isinstance(state, Exception) else state))
+        return states
+
+    @staticmethod
+    def require_any(found: Sequence[object]) -> None:
+        """Raise what is wrong with the store if it has hit every room, not only one node's."""
+        away = [each for each in found if isinstance(each, StoreUnreachable)]
+        if away and len(away) == len(found):
+            raise away[0]
 
     def report(self, room: Room, duty: str, error: Exception) -> None:
         """Log what is wrong with one room, not more than once in a minute."""

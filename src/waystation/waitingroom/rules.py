@@ -3,12 +3,13 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, cast
 from urllib.parse import unquote
 
 import msgspec
 
-from waystation.core.errors import InvalidInput, InvalidOption
+from waystation.core import codec
+from waystation.core.errors import InvalidInput, InvalidOption, Malformed
 
 MOST_READ = 65_536
 """A path whose readings have more characters than this together is refused as past reading."""
@@ -51,9 +52,10 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
-        texts = {self.path.lower(), unquote(self.path).lower()}
-        parts = (".*".join(re.escape(part) for part in text.split("*")) for text in texts)
-        return re.compile("|".join(parts), re.DOTALL)
+        # Split first: %2A is the sign itself.
+        parts = self.path.split("*")
+        texts = ([each.lower() for each in parts], [unquote(each).lower() for each in parts])
+        return re.compile("|".join(".*".join(map(re.escape, each)) for each in texts), re.DOTALL)
 
     def is_about(self, method: str, headers: Mapping[str, str]) -> bool:
         """Whether a request is of the kind that the rule is for, whatever its path."""
@@ -74,6 +76,58 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return enough(self._pattern.fullmatch(each) is not None for each in forms)
 
 
+class WrittenRule(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Which requests a room stands in front of."""
+
+    path: Annotated[str, msgspec.Meta(extra_json_schema={"pattern": "^/[^?#]*$"})]
+    """A pattern such as /checkout*."""
+    methods: list[Annotated[str, msgspec.Meta(extra_json_schema={"pattern": f"^{WORD}$"})]] = []
+    """Empty for all."""
+    header: Annotated[str, msgspec.Meta(extra_json_schema={"pattern": f"^$|^{WORD}:"})] = ""
+    """`Name: part of its value`, if only those with it."""
+    cookie: str = ""
+    agent: str = ""
+    action: Annotated[
+        str, msgspec.Meta(extra_json_schema={"enum": ["queue", "bypass", "block"]})
+    ] = "queue"
+    """queue, bypass or block; the first rule that fits counts."""
+
+
+EVERYTHING = WrittenRule(path="/*")
+
+
+def stored_rules(text: str) -> list[WrittenRule]:
+    """The rules that an operator wrote; whatever cannot be read opens nothing."""
+    try:
+        said = codec.decode(text, list[Any]) if text else []
+    except Malformed:
+        return [EVERYTHING]
+    return understood(said)
+
+
+def understood(said: Sequence[Any]) -> list[WrittenRule]:
+    """Rules as they are meant; one of a later version stops all that it might, and opens nothing.
+
+    Its conditions may be others than those known here, and so may what it does.
+    """
+    return [rule for each in said if (rule := _understood(each))]
+
+
+def _understood(said: Any) -> WrittenRule | None:
+    try:
+        rule = msgspec.convert(said, WrittenRule)
+        rule_of("", rule)
+        return rule
+    except (msgspec.ValidationError, InvalidOption):
+        fields = cast(Mapping[str, Any], said if isinstance(said, Mapping) else {})
+    if fields.get("action") == "bypass":
+        return None
+    path = fields.get("path")
+    known = isinstance(path, str) and re.fullmatch(r"/[^?#]*", path)
+    action = "block" if fields.get("action") == "block" else "queue"
+    return WrittenRule(path=path if known else "/*", action=action)  # pyright: ignore
+
+
 def closing(
     rules: Sequence[Rule], method: str, paths: Sequence[str], headers: Mapping[str, str]
 ) -> list[Rule]:
@@ -88,18 +142,17 @@ def closing(
     return [rule for rule in near if rule.action != "bypass" and rule in first]
 
 
-def rule_of(queue: str, said: Mapping[str, Any]) -> Rule:
+def rule_of(queue: str, said: WrittenRule) -> Rule:
     """The rule that an operator wrote; InvalidOption when it cannot be meant."""
-    header = str(said.get("header", ""))
-    name, _, part = header.partition(":")
+    name, _, part = said.header.partition(":")
     return Rule(
         queue=queue,
-        path=str(said["path"]),
-        methods=[str(each) for each in said.get("methods", ())],
-        headers={name: part.strip()} if header else {},
-        cookie=str(said.get("cookie", "")),
-        agent=str(said.get("agent", "")),
-        action=said.get("action", "queue"),
+        path=said.path,
+        methods=said.methods,
+        headers={name: part.strip()} if said.header else {},
+        cookie=said.cookie,
+        agent=said.agent,
+        action=cast(Any, said.action),
     )
 
 

@@ -9,7 +9,7 @@ import logging
 import selectors
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, NamedTuple, Protocol, cast
@@ -19,7 +19,7 @@ from waystation.core.errors import InvalidOption, StoreUnreachable
 from waystation.core.http.deadline import answer_within
 from waystation.waitingroom.middleware.gate import Ask, Config, Gate, Pass, Redeem, Refuse, Wait
 from waystation.waitingroom.middleware.signed import CONFIG, Keys
-from waystation.waitingroom.rules import Rule, rule_of
+from waystation.waitingroom.rules import rule_of, understood
 
 # The site's own logging, not ours: it is set up by somebody else.
 _log = logging.getLogger("waystation.waitingroom.middleware")
@@ -285,14 +285,7 @@ def _config(claims: Mapping[str, Any]) -> Config:
         policies={id: str(each["fail_policy"]) for id, each in queues.items()},
         open_until={id: int(each["fail_open_until"]) for id, each in queues.items()},
         pages={id: str(each.get("waiting_page", "")) for id, each in queues.items()},
-        rules=[rule for id, each in queues.items() for rule in _rules(id, each["rules"])],
+        rules=[
+            rule_of(id, rule) for id, each in queues.items() for rule in understood(each["rules"])
+        ],
     )
-
-
-def _rules(queue: str, said: Sequence[Mapping[str, Any]]) -> Iterator[Rule]:
-    for each in said:
-        try:
-            yield rule_of(queue, each)
-        except InvalidOption as error:
-            # It fits no request at all, and must not stop the others.
-            _log.error("a rule of the room %s cannot be meant: %s", queue, error)

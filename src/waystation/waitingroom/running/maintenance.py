@@ -22,6 +22,8 @@ from waystation.waitingroom.visitor import Lane
 
 ADMIT_EVERY_S = 0.2
 SWEEP_EVERY_S = 5.0
+AGAIN_S = 1.0
+"""Until a room that could not be reached is tried again."""
 
 
 class RoomMaintenance:
@@ -36,6 +38,9 @@ class RoomMaintenance:
         self._tasks: list[asyncio.Task[None]] = []
         self._noted: dict[str, int] = {}
         """The minute of each room that is in its history."""
+        self._away: dict[str, StoreUnreachable] = {}
+        """Rooms that could not be reached."""
+        self._looking: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> "RoomMaintenance":
         loops = (
@@ -51,9 +56,10 @@ class RoomMaintenance:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for task in self._tasks:
+        tasks = [*self._tasks, *self._looking]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def lag_s(self) -> float:
         """Seconds since the last round of admission ended well."""
@@ -96,9 +102,7 @@ class RoomMaintenance:
 
     async def follow(self) -> None:
         """Adjust the rate of every room that follows its site."""
-        rooms = [self._rooms.of(id) for id in await self._rooms.look()]
-        # Side by side: a site that answers slowly costs its own room alone.
-        await asyncio.gather(*(self._guarded(room, self._follow) for room in rooms))
+        await self._each(self._follow)
 
     async def _follow(self, room: Room) -> None:
         if (await room.state(max_age=EVERY_S)).fields.get("follow"):
@@ -130,14 +134,40 @@ class RoomMaintenance:
         self._metrics.admit_lag.of(name).set(self.lag_s())
 
     async def _each(self, duty: Callable[[Room], Awaitable[None]]) -> None:
-        for id in await self._rooms.look():
-            await self._guarded(self._rooms.of(id), duty)
+        """Do something for every room, side by side; StoreUnreachable when none can be reached."""
+        rooms = [self._rooms.of(id) for id in await self._rooms.look()]
+        found = await asyncio.gather(*(self._guarded(room, duty) for room in rooms))
+        self._rooms.require_any(found)
 
-    async def _guarded(self, room: Room, duty: Callable[[Room], Awaitable[None]]) -> None:
+    async def _guarded(
+        self, room: Room, duty: Callable[[Room], Awaitable[None]]
+    ) -> StoreUnreachable | None:
         """Do something for one room; what is wrong with it does not concern the others."""
+        if away := self._away.get(room.name):
+            return away
         try:
             await duty(room)
-        except StoreUnreachable:
-            raise
+        except StoreUnreachable as error:
+            # Its node of a cluster; looked for on the side, so that no round waits for it again.
+            if room.name not in self._away:
+                self._away[room.name] = error
+                looking = asyncio.create_task(self._look_for(room))
+                self._looking.add(looking)
+                looking.add_done_callback(self._looking.discard)
+            self._rooms.report(room, duty.__name__.strip("_"), error)
+            return error
         except Exception as error:
             self._rooms.report(room, duty.__name__.strip("_"), error)
+        return None
+
+    async def _look_for(self, room: Room) -> None:
+        """Wait until a room can be reached again."""
+        while True:
+            try:
+                await room.store.ask("EXISTS", room.store.keys.meta)
+                break
+            except StoreUnreachable:
+                await asyncio.sleep(AGAIN_S)
+            except Exception:
+                break
+        del self._away[room.name]

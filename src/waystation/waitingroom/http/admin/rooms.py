@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import msgspec
-
 from waystation.core import codec
 from waystation.core.errors import InvalidOption, WrongState
 from waystation.core.http.endpoints import endpoint
@@ -15,12 +13,11 @@ from waystation.waitingroom.http.admin.merging import OWN, merged
 from waystation.waitingroom.http.admin.overview import numbers
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.http.keys import HttpKeys
-from waystation.waitingroom.http.sites.proxies import Rule, rules_of
 from waystation.waitingroom.http.visitors.status import serving_state
 from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.rooms import is_name
-from waystation.waitingroom.rules import rule_of
+from waystation.waitingroom.rules import WrittenRule, rule_of, stored_rules
 from waystation.waitingroom.state import RoomState
 
 
@@ -105,11 +102,11 @@ class RoomAdmin:
         """The requests that the room protects."""
         room, _ = await self._context.allowed(request, "viewer")
         state = await room.state()
-        return answer({"rules": rules_of(state.fields.get("rules", ""))})
+        return answer({"rules": stored_rules(state.fields.get("rules", ""))})
 
     @endpoint(
         f"PUT {ROOT}/{{id}}/rules",
-        takes=list[Rule],
+        takes=list[WrittenRule],
         query={"dry_run": {"type": "string", "enum": ["true"]}},
         fails=FAILS,
         scope="admin",
@@ -117,11 +114,11 @@ class RoomAdmin:
     async def set_rules(self, request: Request) -> Answer:
         """Change them; with ?dry_run=true only check them."""
         room, who = await self._context.allowed(request, "admin")
-        asked = await request.read(list[Rule], MOST_BODY)
+        asked = await request.read(list[WrittenRule], MOST_BODY)
         for rule in asked:
             if rule.header and ":" not in rule.header:
                 raise InvalidOption(f"header must be `Name: part`, got {rule.header!r}")
-            rule_of(room.name, msgspec.to_builtins(rule))
+            rule_of(room.name, rule)
         dry = request.query.get("dry_run")
         if dry not in (None, "true"):
             raise Problem(400, Code.MALFORMED, "dry_run must be true, or not be there")

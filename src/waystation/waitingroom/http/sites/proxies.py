@@ -3,15 +3,14 @@
 import hashlib
 import secrets
 from collections.abc import Iterator, Mapping
-from typing import Annotated
 from urllib.parse import quote, urlsplit
 
 import msgspec
 
 from waystation.core import codec
 from waystation.core.durations import whole_seconds
-from waystation.core.errors import InvalidInput, InvalidToken, Malformed, NotFound
-from waystation.core.http.endpoints import Endpoint, endpoint, offered, stated
+from waystation.core.errors import InvalidInput, InvalidToken, NotFound
+from waystation.core.http.endpoints import Endpoint, endpoint, offered
 from waystation.core.http.exchange import (
     NO_STORE,
     Answer,
@@ -30,7 +29,7 @@ from waystation.waitingroom.http.sites.sessions import Sessions
 from waystation.waitingroom.pages.render import source
 from waystation.waitingroom.redis.store import STATE_S
 from waystation.waitingroom.room import Room
-from waystation.waitingroom.rules import WORD
+from waystation.waitingroom.rules import EVERYTHING, stored_rules
 from waystation.waitingroom.state import RoomState
 from waystation.waitingroom.visitor import Inside
 
@@ -41,21 +40,6 @@ KEYS_FRESH = (b"cache-control", b"public, max-age=300")
 CONFIG_FRESH = (b"cache-control", b"public, max-age=5")
 _GUARD = source("guard.js").encode()
 _GUARD_TAG = b'"' + hashlib.sha256(_GUARD).hexdigest()[:16].encode() + b'"'
-
-
-class Rule(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Which requests a room stands in front of."""
-
-    path: Annotated[str, stated(pattern="^/[^?#]*$")]
-    """A pattern such as /checkout*."""
-    methods: list[Annotated[str, stated(pattern=f"^{WORD}$")]] = []
-    """Empty for all."""
-    header: Annotated[str, stated(pattern=f"^$|^{WORD}:")] = ""
-    """`Name: part of its value`, if only those with it."""
-    cookie: str = ""
-    agent: str = ""
-    action: Annotated[str, stated(enum=["queue", "bypass", "block"])] = "queue"
-    """queue, bypass or block; the first rule that fits counts."""
 
 
 class OriginSample(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -80,6 +64,8 @@ class ProxyRoutes:
         self._metrics = context.metrics
         self._sessions = sessions
         self._operators = operators
+        self._shown: dict[str, dict[str, object]] = {}
+        """What connectors were told last of each room."""
 
     @endpoint(
         "GET /v1/verify",
@@ -217,22 +203,13 @@ class ProxyRoutes:
     @endpoint("GET /v1/connector-config", gives={200: dict, 304: None}, fails=(503,))
     async def config(self, request: Request) -> Answer:
         """The requests that each room protects; signed with `Accept: application/jose`."""
-        queues = list[dict[str, object]]()
-        for room, state in await self._rooms.states(STATE_S):
-            until_ms = state.fail_open_until_ms or 0
-            queues.append(
-                {
-                    "id": room.name,
-                    "wait_url": f"/wait/{room.name}",
-                    "epoch": state.epoch,
-                    "fail_policy": state.fields.get("fail_policy", ""),
-                    "waiting_page": state.options.waiting_page.value,
-                    "fail_open": state.fail_open,
-                    "fail_open_until": until_ms // 1000 if state.fail_open else 0,
-                    "rules": rules_of(state.fields.get("rules", "")),
-                }
-            )
-        config = {"issuer": self._tokens.issuer, "queues": queues}
+        looked = await self._rooms.each_state(STATE_S)
+        # A room that cannot be read is protected as it was; only its own rules may open it.
+        self._shown = {
+            room.name: _config_of(room, state) if state else self._shown.get(room.name, _shut(room))
+            for room, state in looked
+        }
+        config = {"issuer": self._tokens.issuer, "queues": list(self._shown.values())}
         if request.header("accept") == "application/jose":
             return self._signed(config)
         raw = codec.encode(config)
@@ -278,12 +255,31 @@ class ProxyRoutes:
         return offered(self, group="connectors")
 
 
-def rules_of(text: str) -> list[Rule]:
-    """The rules that an operator wrote."""
-    try:
-        return codec.decode(text, list[Rule]) if text else []
-    except Malformed:
-        return []
+def _config_of(room: Room, state: RoomState) -> dict[str, object]:
+    until_ms = state.fail_open_until_ms or 0
+    return {
+        **_shut(room),
+        "epoch": state.epoch,
+        "fail_policy": state.fields.get("fail_policy", ""),
+        "waiting_page": state.options.waiting_page.value,
+        "fail_open": state.fail_open,
+        "fail_open_until": until_ms // 1000 if state.fail_open else 0,
+        "rules": stored_rules(state.fields.get("rules", "")),
+    }
+
+
+def _shut(room: Room) -> dict[str, object]:
+    """A room of which nothing is known: everything may be behind it."""
+    return {
+        "id": room.name,
+        "wait_url": f"/wait/{room.name}",
+        "epoch": 0,
+        "fail_policy": "",
+        "waiting_page": "",
+        "fail_open": False,
+        "fail_open_until": 0,
+        "rules": [EVERYTHING],
+    }
 
 
 def _passing(request: Request, name: str, *headers: tuple[bytes, bytes]) -> Answer:
