@@ -226,10 +226,29 @@ def test_rules_are_applied_before_anything_is_written(
         note = msgspec.json.encode(stored["note"]).decode()
         # The pattern comes after the rule that encrypts.
         assert msgspec.json.decode(Sealer(KEYS).opened(note)) == data["note"]
-        assert each["left_out"] == "data: changed by a rule"
+        assert each["left_out"] == "data: changed by a rule; options: changed by a rule"
 
 
 SECRETS = Rule(action=Action.DROP, pattern="PLANTED")
+
+
+def test_whatever_a_job_is_added_with_says_when_a_rule_has_changed_it(
+    store: Redis, redis_url: str, place: str
+) -> None:
+    plain = {"name": "send", "data": '{"n":1}', "opts": '{"a":1}', "returnvalue": '"PLANTED"'}
+    odd = {"name": "a PLANTED", "data": '{"n":"PLANTED"}', "opts": '{"a":["PLANTED"]}'}
+    # An escape may hide the word, so nothing is kept of what is no JSON.
+    jobs = [plain, *({**plain, name: odd[name]} for name in odd), {**plain, "opts": '{"a\\"'}]
+    for number, job in enumerate(jobs):
+        store.xadd("bull:mail:events", {"event": "kept", "jobId": str(number), **job})
+    intake_reads(redis_url, place, PayloadSettings(rules=[SECRETS]))
+    found = rows(place, "select form, left_out from payloads order by subject")
+    assert [each["form"] for each in found] == ["plain", *("changed" for _ in jobs[1:])]
+    assert [(each["left_out"] or "").partition(":")[0] for each in found] == [
+        *("", "name", "data", "options", "options")
+    ]
+
+
 RESULT = msgspec.json.encode({"card": "PLANTED", "long": "x" * 2000}).decode()
 
 

@@ -307,8 +307,8 @@ def test_jobs_whose_data_is_not_whole_are_counted_and_left(tmp_path: Path) -> No
     (plain,) = [each for each in found.jobs if each.subject == "4"]
     assert msgspec.json.decode(plain.data) == texts
     assert sorted(found.impossible) == [
+        "a rule has changed its data, name or options",
         "a value was encrypted with the key 'k1', which is not in keys",
-        "data: changed by a rule",
         "no data: it was removed before it could be read",
     ]
     with Engine(place) as engine:
@@ -329,6 +329,13 @@ def test_a_job_that_cannot_be_opened_is_counted_and_the_others_go(tmp_path: Path
     found = planned(place)
     assert [each.subject for each in found.jobs] == ["0"]
     assert found.impossible == {"its data has too many levels": 1}
+
+
+def test_a_redrive_leaves_out_its_own_jobs_and_no_others(tmp_path: Path) -> None:
+    place, digest = str(tmp_path / "history"), "0123456789abcdef"
+    names = (f"redrive-a-{digest}", f"redrive-a-b-{digest}", "redrive-a-", "redrive-a-mail")
+    lakes.keep(place, [failed(n, subject=name) for n, name in enumerate(names)], batches=1)
+    assert sorted(each.subject for each in planned(place, name="a").jobs) == sorted(names[1:])
 
 
 def test_a_redrive_has_one_name_and_a_name_one_form(place: str) -> None:

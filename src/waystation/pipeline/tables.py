@@ -36,7 +36,7 @@ RETIRED = {"hourly": frozenset({"wait_sketch", "run_sketch"})}
 
 
 class Form(StrEnum):
-    """The form in which the data of a job is kept."""
+    """The form in which the data, name and options of a job are kept."""
 
     PLAIN = "plain"
     ENCRYPTED = "encrypted"
@@ -190,8 +190,8 @@ PAYLOADS = Table(
         Column(
             "form",
             TEXT,
-            "form of the data: `plain`; `encrypted` where rules encrypt; `changed` when a rule has "
-            "dropped or hashed something",
+            "form of data, name and options: `plain`; `encrypted` where rules encrypt; `changed` "
+            "when a rule has dropped or hashed something",
         ),
         Column("options", TEXT, "options, as JSON"),
         Column("priority", INT, "priority"),

@@ -161,8 +161,9 @@ def _after_rules(name: bytes, value: bytes, rules: QueueRules) -> bytes | None:
         return value
     text = _text(value)
     if name in _TEXTS or not text.lstrip().startswith(("{", "[", '"')):
-        return rules.text(text).encode()
-    left = rules.document(text).text
+        left = rules.text(text).text
+    else:
+        left = rules.document(text).text
     return None if left is None else left.encode()
 
 

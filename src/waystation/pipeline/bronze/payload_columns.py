@@ -5,7 +5,7 @@ only where a rule, a declared field or something unusual needs it.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
@@ -162,11 +162,11 @@ class PayloadColumns:
     def batches(self, jobs: ReadJobs) -> Batches:
         """The rows of some jobs, and those of their declared fields."""
         many = len(jobs.subjects)
-        left_out: dict[int, list[str]] = {}
+        left_out = _LeftOut()
         found = dict(zip(FIELDS, zip(*jobs.found, strict=True), strict=True))
         gone = _gone(jobs.found)
         for index in gone:
-            left_out[index] = [REPLACED if index in jobs.replaced else GONE]
+            left_out.note(index, REPLACED if index in jobs.replaced else GONE)
         data = self._documents("data", found[b"data"], left_out)
         returned = _either(
             found[b"returnvalue"], lambda index: _said(jobs.seen[index].end).get(b"returnvalue")
@@ -183,9 +183,8 @@ class PayloadColumns:
             "read_at": read_at,
             "added_at": _added_at(found[b"timestamp"]),
             "ended": pa.array([bool(each.end or each.kept) for each in jobs.seen]),
-            "name": self._plain(names),
+            "name": self._changed("name", names, self._rules.text, left_out),
             "data": data.texts,
-            "form": data.forms,
             "options": options,
             "priority": _numbers(found[b"priority"], 2**31, pa.int32()),
             "delay_ms": _numbers(found[b"delay"], 2**62, pa.int64()),
@@ -209,7 +208,8 @@ class PayloadColumns:
             "bytes": _sizes(data.sizes, result.sizes, gone),
             "date": read_at.cast(pa.date32()),
         }
-        whys = {index: "; ".join(each) for index, each in left_out.items()}
+        columns["form"] = self._forms(data.texts, left_out)
+        whys = {index: "; ".join(each) for index, each in left_out.whys.items()}
         columns["left_out"] = _sparse(whys, many, pa.string())
         columns["fields"], values = self._fields(data.each, columns)
         return Batches(_batch(columns, _SCHEMA), values)
@@ -224,25 +224,22 @@ class PayloadColumns:
                 whole, raw[index] = raw[index] or b"", None
                 digest = hashlib.sha256(whole).hexdigest()
                 why = f"{name} has {len(whole)} bytes, sha256 {digest}"
-                left_out.setdefault(index, []).append(why)
+                left_out.note(index, why)
             column = pa.array(raw, pa.binary())
         texts = _as_texts(column)
         if self._rules.is_empty:
-            return _Documents(texts, sizes, raw, pc.if_else(pc.is_valid(texts), Form.PLAIN, None))
-        after = self._after(name, texts, self._rules.document, left_out)
-        changed = [each.text for each in after]
-        forms = [None if each.text is None else self._form(each) for each in after]
-        for index, form in enumerate(forms):
-            if name == "data" and form is Form.CHANGED:
-                left_out.setdefault(index, []).append("data: changed by a rule")
-        return _Documents(
-            pa.array(changed, pa.string()), sizes, changed, pa.array(forms, pa.string())
-        )
+            return _Documents(texts, sizes, raw)
+        changed = [each.text for each in self._after(name, texts, self._rules.document, left_out)]
+        return _Documents(pa.array(changed, pa.string()), sizes, changed)
 
-    def _form(self, after: After) -> Form:
-        if not after.is_whole:
-            return Form.CHANGED
-        return Form.ENCRYPTED if self._rules.encrypts else Form.PLAIN
+    def _forms(self, texts: Array, left_out: "_LeftOut") -> Array:
+        """The form that each job is kept in whose data is."""
+        usual = Form.ENCRYPTED if self._rules.encrypts else Form.PLAIN
+        forms = pc.if_else(pc.is_valid(texts), usual, None)
+        if not left_out.changed:
+            return forms
+        changed = pa.array([index in left_out.changed for index in range(len(texts))])
+        return pc.if_else(pc.and_(changed, pc.is_valid(texts)), Form.CHANGED, forms)
 
     def _options(self, raw: Values, gone: Sequence[int], left_out: "_LeftOut") -> Array:
         if raw.count(None) > len(gone):
@@ -268,9 +265,13 @@ class PayloadColumns:
         """Documents after the rules; one that they cannot be applied to is left out."""
         given = texts.to_pylist()
         after = [After(None) if each is None else change(each) for each in given]
-        for index, (before, each) in enumerate(zip(given, after, strict=True)):
-            if before is not None and each.text is None:
-                left_out.setdefault(index, []).append(f"{name}: {UNREADABLE}")
+        for index, each in enumerate(after):
+            if not each.is_whole and name in _ADDED_AGAIN:
+                left_out.changed.add(index)
+            if each.text is None and given[index] is not None:
+                left_out.note(index, f"{name}: {UNREADABLE}")
+            elif not each.is_whole and name in _ADDED_AGAIN:
+                left_out.note(index, f"{name}: changed by a rule")
         return after
 
     def _plain(self, raw: Values) -> Array:
@@ -279,12 +280,13 @@ class PayloadColumns:
         if self._rules.is_empty or texts.null_count == len(texts):
             return texts
         change = self._rules.text
-        changed = [None if each is None else change(each) for each in texts.to_pylist()]
+        changed = [None if each is None else change(each).text for each in texts.to_pylist()]
         return pa.array(changed, pa.string())
 
     def _logs(self, logs: Mapping[int, Sequence[bytes]], many: int) -> Array:
         lines = {
-            index: [self._rules.text(_text(each)) for each in some] for index, some in logs.items()
+            index: [self._rules.text(_text(each)).text for each in some]
+            for index, some in logs.items()
         }
         return _sparse(lines, many, _SCHEMA.field("logs").type)
 
@@ -312,8 +314,21 @@ class PayloadColumns:
         )
 
 
-_LeftOut: TypeAlias = MutableMapping[int, list[str]]
-"""What could not be kept of jobs, by position."""
+_ADDED_AGAIN = frozenset({"data", "name", "options"})
+"""What a job needs whole to be added again."""
+
+
+class _LeftOut:
+    """What is not kept of jobs as it was, by position."""
+
+    def __init__(self) -> None:
+        self.whys: dict[int, list[str]] = {}
+        self.changed: set[int] = set()
+        """Those of which rules have changed what they would be added again with."""
+
+    def note(self, index: int, why: str) -> None:
+        """Note what is missing of a job, and why."""
+        self.whys.setdefault(index, []).append(why)
 
 
 class _Documents(NamedTuple):
@@ -322,8 +337,6 @@ class _Documents(NamedTuple):
     texts: Array
     sizes: Array
     each: Sequence[str | bytes | None]
-    forms: Array
-    """The form that each is kept in."""
 
 
 def _batch(columns: Mapping[str, Array], schema: Any) -> Batch:

@@ -137,9 +137,10 @@ class QueueRules:
         """A JSON text whose shape is ours, after the patterns."""
         return self._judged(text, ())
 
-    def text(self, text: str) -> str:
+    def text(self, text: str) -> After:
         """A text after the patterns."""
-        return _Judging(self._sealer, (), self._patterns, self.encrypts).text(text)
+        judging = _Judging(self._sealer, (), self._patterns, self.encrypts)
+        return After(judging.text(text), judging.is_whole)
 
     def _judged(self, text: str, paths: Sequence[tuple[int, JsonPath, Action]]) -> After:
         if not (paths or self._patterns):

@@ -1,6 +1,7 @@
 """Plan of a redrive: which jobs of the history are added again, and which cannot be."""
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,6 +16,8 @@ from waystation.pipeline.ask.selection import Selection, jobs_sql, prepare
 from waystation.pipeline.payloads.rules import Sealer
 from waystation.pipeline.tables import Form
 
+_DIGITS = 16
+"""Digits that tell the jobs of one redrive apart."""
 _NOT_AGAIN = (
     "jobId",
     "delay",
@@ -89,9 +92,10 @@ def plan(
     found = engine.ask(jobs_sql(chosen, declared))
     jobs: list[Planned] = []
     impossible: Counter[str] = Counter()
+    own = re.compile(f"redrive-{name}-[0-9a-f]{{{_DIGITS}}}")
     for values in reversed(found.rows):
         row = dict(zip(found.names, values, strict=True))
-        if row["subject"].startswith(f"redrive-{name}-"):
+        if own.fullmatch(row["subject"]):
             # What this redrive has added is no reason to add it again.
             continue
         planned = _planned(row, name, sealer)
@@ -129,7 +133,7 @@ def _planned(row: Mapping[str, Any], name: str, sealer: Sealer) -> Planned | str
     if row["data"] is None:
         return f"no data: {row['left_out'] or 'nothing was kept'}"
     if row["form"] == Form.CHANGED:
-        return "data: changed by a rule"
+        return "a rule has changed its data, name or options"
     job_name, data, options = row["name"] or "unnamed", row["data"], row["options"] or "{}"
     try:
         if row["form"] == Form.ENCRYPTED:
@@ -158,4 +162,4 @@ def _planned(row: Mapping[str, Any], name: str, sealer: Sealer) -> Planned | str
 def _digest(row: Mapping[str, Any]) -> str:
     added = row["added_at"] and int(row["added_at"].timestamp() * 1000)
     raw = msgspec.json.encode([row["queue"], row["subject"], added])
-    return hashlib.sha256(raw).hexdigest()[:16]
+    return hashlib.sha256(raw).hexdigest()[:_DIGITS]
