@@ -96,6 +96,28 @@ async def test_what_bullmq_5_set_aside_counts_as_waiting(queue: Queue, hands: Ha
     assert await queue.state("1") == "waiting"
 
 
+@pytest.mark.parametrize("is_newest_first", [True, False])
+async def test_pages_of_waiting_jobs_meet_while_some_are_set_aside(
+    queue: Queue, hands: Hands, is_newest_first: bool
+) -> None:
+    await queue.add_many([("send", n) for n in range(9)])
+    every = [f"{n}" for n in range(1, 10)]
+    if is_newest_first:
+        every.reverse()
+    for aside in range(10):
+        # The oldest are at the right end.
+        for size in (1, 2, 4, None):
+            found = list[str]()
+            for offset in range(0, 10, size or 10):
+                page = await queue.get_jobs(
+                    "waiting", offset=offset, limit=size, newest_first=is_newest_first
+                )
+                assert size is None or len(page) <= size
+                found += [job.id for job in page]
+            assert found == every, (aside, size)
+        await hands.call("LMOVE", hands.keys.wait, hands.keys.paused, "RIGHT", "LEFT")
+
+
 async def test_many_jobs_are_read_in_several_lots(queue: Queue) -> None:
     await queue.add_many([("work", n) for n in range(600)])
 

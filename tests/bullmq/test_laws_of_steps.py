@@ -9,8 +9,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from tests.bullmq.hands import Hands
 from tests.support.patience import LIMIT_S
-from waystation.bullmq import FlowNode, FlowProducer, Job, JobOptions, Queue
+from waystation.bullmq import FlowNode, FlowProducer, Job, JobOptions, Queue, upkeep
 from waystation.bullmq.redis import step_scripts
 from waystation.bullmq.steps import child_id
 from waystation.errors import (
@@ -431,6 +432,32 @@ async def test_a_deadline_wakes_no_later_job_of_the_same_id(redis_url: str) -> N
         await box.run_all()
         assert await queue.state("order-7") == "waiting-children"
     assert started == ["order", "kid", "order"]
+
+
+async def test_what_is_no_job_keeps_no_other_from_its_deadline(hands: Hands, queue: Queue) -> None:
+    """And a look that finds nothing costs the store next to nothing."""
+    await queue.add("order", job_id="good", deadline=60)
+    claim = await hands.claim_one()
+    with pytest.raises(JobWaitingForChildren):
+        await claim.work.run_child("kid")
+    await hands.redis.set(hands.keys.of("bad").job, "something else")
+    due = dict.fromkeys(("bad", "gone", "good", "x" * 1000, "�"), 1)
+    for id in due:
+        await hands.redis.execute_command(
+            "ZADD", hands.keys.deadlines, 1, id.encode("utf-8", "surrogateescape")
+        )
+    await upkeep.wake_overdue(hands.store.hot, hands.keys)
+    assert await hands.redis.exists(hands.keys.deadlines) == 0
+    assert await queue.state("good") == "waiting"
+    await hands.redis.delete(hands.keys.of("bad").job)
+
+    async def calls() -> int:
+        return sum(each["calls"] for each in (await hands.redis.info("commandstats")).values())
+
+    before = await calls()
+    await upkeep.wake_overdue(hands.store.hot, hands.keys)
+    # The script, the clock, the set, and the question itself.
+    assert await calls() - before <= 4
 
 
 def test_ids_of_children_never_meet() -> None:

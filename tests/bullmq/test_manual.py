@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
@@ -38,6 +39,53 @@ async def test_jobs_are_taken_and_ended_one_by_one(redis_url: str) -> None:
         (later,) = await queue.get_jobs("delayed")
         assert later.failed_reason == "no such address"
         assert later.attempts_made == 1
+
+
+async def test_what_happens_to_jobs_is_told_to_listeners(redis_url: str, redis: Redis) -> None:
+    told: list[tuple[str, str]] = []
+    lost = asyncio.Event()
+    worker = ManualWorker("mail", redis_url, lease=0.1)
+
+    def note(event: str) -> Callable[..., None]:
+        def called(job: Job, *_: object) -> None:
+            told.append((event, job.name))
+
+        return called
+
+    for event in ("active", "completed", "failed", "progress", "refused", "lost"):
+        worker.on(event, note(event))
+    worker.on("lost", lambda job: lost.set())
+    worker.once("closed", lambda: told.append(("closed", "")))
+    async with Queue("mail", redis_url) as queue, asyncio.timeout(LIMIT_S), worker:
+        await queue.add_many([("good", 1), ("bad", 2), ("held", 3)])
+        good, bad, held = [await worker.get_next_job() for _ in range(3)]
+        assert good is not None
+        assert bad is not None
+        assert held is not None
+        await good.update_progress(50)
+        await worker.complete(good)
+        await worker.fail(bad, ValueError("no"))
+        await redis.set(QueueKeys("mail").of(held.id).lock, "another")
+        await lost.wait()
+        with pytest.raises(LeaseLost):
+            await worker.complete(held)
+    assert sorted(told[:3]) == [("active", "bad"), ("active", "good"), ("active", "held")]
+    assert told[3:6] == [("progress", "good"), ("completed", "good"), ("failed", "bad")]
+    assert told[6:] == [("lost", "held"), ("closed", "")]
+
+
+async def test_one_who_takes_jobs_by_hand_does_what_every_worker_does(redis_url: str) -> None:
+    """A schedule whose job was lost goes on, and a deadline is kept."""
+    keys = QueueKeys("mail")
+    async with Queue("mail", redis_url) as queue, asyncio.timeout(LIMIT_S):
+        id = await queue.schedulers.upsert("s", Schedule(every=3600))
+        async with await open_store(redis_url) as store:
+            await store.redis.delete(keys.of(id).job, keys.delayed, keys.wait, keys.marker)
+            await store.redis.zadd(keys.repeat, {"s": 1})
+            await store.redis.zadd(keys.deadlines, {"gone": 1})
+            async with ManualWorker("mail", redis_url) as worker:
+                while await queue.count() == 0 or await store.redis.exists(keys.deadlines):
+                    await worker.get_next_job()
 
 
 async def test_a_job_that_comes_ends_the_wait(redis_url: str) -> None:

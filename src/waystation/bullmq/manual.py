@@ -6,11 +6,9 @@ loop of its own, a person who decides. The locks of claimed jobs are renewed unt
 
 import asyncio
 import contextlib
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypedDict, Unpack
 
-from waystation.bullmq import upkeep
 from waystation.bullmq.fields import FAILING, known
 from waystation.bullmq.job import Job, steps_of
 from waystation.bullmq.limits import Limit
@@ -20,17 +18,18 @@ from waystation.bullmq.payloads.sealing import Sealing
 from waystation.bullmq.redis.client import QueueClient
 from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.scheduling.schedule import RepeatStrategy
+from waystation.bullmq.source.callbacks import Callbacks, Observed
 from waystation.bullmq.source.claims import BullSource
 from waystation.bullmq.source.options import BackoffStrategy
 from waystation.bullmq.source.preparing import keep_for_another, prepare
-from waystation.bullmq.worker import WorkerKeywords, claim_options, merged_options
+from waystation.bullmq.source.presence import Presence
+from waystation.bullmq.worker import WorkerKeywords, claim_options, duties, merged_options
 from waystation.core import identity
-from waystation.core.durations import Duration, milliseconds, seconds
+from waystation.core.durations import Duration, seconds
 from waystation.core.errors import JobDelayed, KeyMissing, LeaseLost, StoreError, Unrecoverable
 from waystation.core.outcome import Done, Failed, Outcome, Returned
 from waystation.core.runtime.claim import Claim, Settled
 from waystation.core.runtime.lease_keeper import LeaseKeeper
-from waystation.core.runtime.loop import Loop
 from waystation.core.runtime.tasks import end
 from waystation.core.store.connection import Store
 
@@ -55,7 +54,7 @@ class ManualKeywords(TypedDict, total=False):
     remove_on_fail: Retention | None
 
 
-class ManualWorker(QueueClient):
+class ManualWorker(Observed, QueueClient):
     """Claims jobs of one queue for code that runs them itself.
 
     Each job ends with `complete`, `fail` or `give_back`; closing gives back the others.
@@ -72,10 +71,11 @@ class ManualWorker(QueueClient):
     ) -> None:
         super().__init__(queue, url, prefix=prefix)
         self._sealing = Sealing(payloads)
-        options = merged_options(None, WorkerKeywords(**given))
-        self._options = claim_options(options, options.name or identity.worker_name())
-        self._stalled_interval_ms = max(1, milliseconds(options.stalled_interval))
-        self._max_stalled = options.max_stalled
+        self._worker_options = merged_options(None, WorkerKeywords(**given))
+        self._options = claim_options(
+            self._worker_options, self._worker_options.name or identity.worker_name()
+        )
+        self._callbacks = Callbacks(None)
         self._held: dict[str, Claim[Job]] = {}
         self._source: BullSource | None = None
         self._closers = contextlib.AsyncExitStack()
@@ -87,6 +87,7 @@ class ManualWorker(QueueClient):
         while True:
             for claim in (await source.settle([], claim=1)).claims:
                 self._held[claim.id] = claim
+                self._callbacks.claimed([claim])
                 if await self._is_ready(claim):
                     return claim.work
             left = until - asyncio.get_running_loop().time()
@@ -145,7 +146,9 @@ class ManualWorker(QueueClient):
             raise LeaseLost(f"job {job.id} is not held by this {type(self).__name__}")
         reply = await source.settle([Settled(claim, outcome)], claim=0)
         self._held.pop(job.id, None)
+        self._callbacks.settled(reply.settled)
         if reply.refused:
+            self._callbacks.refused(reply.refused)
             raise reply.refused[0].reason
 
     async def _connected_source(self) -> BullSource:
@@ -154,9 +157,13 @@ class ManualWorker(QueueClient):
         return self._source
 
     async def _on_connect(self, store: Store) -> None:
-        source = BullSource(store, self._keys, self._options, sealing=self._sealing)
-        await source.open()
-        self._closers.push_async_callback(source.close)
+        callbacks = self._callbacks
+        source = BullSource(
+            store, self._keys, self._options, progressed=callbacks.progressed, sealing=self._sealing
+        )
+        presence = Presence(source, callbacks)
+        await presence.open()
+        self._closers.push_async_callback(presence.close)
         keeper = LeaseKeeper(
             source,
             held=lambda: list(self._held.values()),
@@ -165,26 +172,16 @@ class ManualWorker(QueueClient):
             every=self._options.lock_duration / 3000,
         )
         await self._closers.enter_async_context(keeper)
-        recovering = asyncio.create_task(self._recover(store)())
-        self._closers.push_async_callback(end, [recovering])
+        background = duties(store, self._keys, self._worker_options, callbacks)
+        running = [asyncio.create_task(duty.run()) for duty in background]
+        self._closers.push_async_callback(end, running)
         self._source = source
-
-    def _recover(self, store: Store) -> Callable[[], Any]:
-        async def recover_stalled() -> None:
-            await upkeep.recover_stalled(
-                store.hot,
-                self._keys,
-                interval_ms=self._stalled_interval_ms,
-                max_stalled=self._max_stalled,
-            )
-            await upkeep.wake_overdue(store.hot, self._keys)
-
-        return Loop(recover_stalled, every_s=self._stalled_interval_ms / 1000, jitter=0).run
 
     def _lost(self, claims: Any) -> None:
         for claim in claims:
             if self._held.get(claim.id) is claim:
                 del self._held[claim.id]
+                self._callbacks.lost([claim])
 
     async def _close(self) -> None:
         if self._source is not None and self._held:

@@ -1,7 +1,7 @@
 """Worker: runs a handler over the jobs of one queue."""
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, TypedDict, Unpack, cast, overload
+from typing import Any, TypeAlias, TypedDict, Unpack, cast
 
 import msgspec
 
@@ -13,13 +13,14 @@ from waystation.bullmq.options import Retention, check_retention
 from waystation.bullmq.payloads.options import PayloadOptions
 from waystation.bullmq.payloads.sealing import Sealing
 from waystation.bullmq.redis.client import QueueClient
-from waystation.bullmq.redis.keys import PREFIX
+from waystation.bullmq.redis.keys import PREFIX, QueueKeys
 from waystation.bullmq.scheduling import schedulers
 from waystation.bullmq.scheduling.schedule import RepeatStrategy
-from waystation.bullmq.source.callbacks import Callbacks, WorkerEvent, WorkerSignal
+from waystation.bullmq.source.callbacks import Callbacks, Observed
 from waystation.bullmq.source.claims import BullSource
 from waystation.bullmq.source.options import BackoffStrategy, ClaimOptions, RetryPredicate
 from waystation.bullmq.source.preparing import UNDO_S, keep_for_another, prepare, undo
+from waystation.bullmq.source.presence import Presence
 from waystation.bullmq.sync_job import SyncJob
 from waystation.bullmq.terms import warn_of_milliseconds, within
 from waystation.core import identity
@@ -123,7 +124,7 @@ class WorkerKeywords(TypedDict, total=False):
     metrics_points: int | None
 
 
-class Worker(BackgroundWorker[Job], QueueClient):
+class Worker(Observed, BackgroundWorker[Job], QueueClient):
     """Runs the jobs of one queue; entering starts it, leaving lets it finish what it has begun.
 
     `handlers` is a callable that takes a job, or a mapping with one for each name of a job. An
@@ -153,54 +154,6 @@ class Worker(BackgroundWorker[Job], QueueClient):
         self._traces = Traces()
         self._claims = claim_options(options, self.worker_name)
         self._handler = self._wrapped(handlers, options)
-
-    @overload
-    def on(self, event: Literal["active", "lost"], callback: Callable[[Job], Any]) -> None: ...
-    @overload
-    def on(
-        self, event: Literal["completed", "progress"], callback: Callable[[Job, Any], Any]
-    ) -> None: ...
-    @overload
-    def on(
-        self, event: Literal["failed", "refused"], callback: Callable[[Job, Exception], Any]
-    ) -> None: ...
-    @overload
-    def on(self, event: Literal["stalled"], callback: Callable[[str, str], Any]) -> None: ...
-    @overload
-    def on(self, event: Literal["error"], callback: Callable[[Exception], Any]) -> None: ...
-    @overload
-    def on(self, event: WorkerSignal, callback: Callable[[], Any]) -> None: ...
-    def on(self, event: WorkerEvent, callback: Callable[..., Any]) -> None:
-        """Call `callback` whenever the event happens in this worker; see `WorkerEvent`.
-
-        Coroutines are awaited one after the other, while the worker goes on. An error that a
-        callback raises is logged, and passed to the callbacks of `error`.
-        """
-        self._callbacks.on(event, callback)
-
-    @overload
-    def once(self, event: Literal["active", "lost"], callback: Callable[[Job], Any]) -> None: ...
-    @overload
-    def once(
-        self, event: Literal["completed", "progress"], callback: Callable[[Job, Any], Any]
-    ) -> None: ...
-    @overload
-    def once(
-        self, event: Literal["failed", "refused"], callback: Callable[[Job, Exception], Any]
-    ) -> None: ...
-    @overload
-    def once(self, event: Literal["stalled"], callback: Callable[[str, str], Any]) -> None: ...
-    @overload
-    def once(self, event: Literal["error"], callback: Callable[[Exception], Any]) -> None: ...
-    @overload
-    def once(self, event: WorkerSignal, callback: Callable[[], Any]) -> None: ...
-    def once(self, event: WorkerEvent, callback: Callable[..., Any]) -> None:
-        """Call `callback` the next time that the event happens."""
-        self._callbacks.on(event, callback, once=True)
-
-    def off(self, event: WorkerEvent, callback: Callable[..., Any]) -> bool:
-        """Stop calling `callback`; False when it was not registered."""
-        return self._callbacks.off(event, callback)
 
     @property
     def concurrency(self) -> int:
@@ -232,20 +185,6 @@ class Worker(BackgroundWorker[Job], QueueClient):
 
     def _runtime_at(self, store: Store) -> WorkerRuntime[Job]:
         options = self._options
-        interval_ms = max(1, milliseconds(options.stalled_interval))
-
-        async def recover_stalled() -> None:
-            stalled = await upkeep.recover_stalled(
-                store.hot, self._keys, interval_ms=interval_ms, max_stalled=options.max_stalled
-            )
-            for id in stalled:
-                self._callbacks.emit("stalled", id, "active")
-            strategy = options.repeat_strategy
-            await schedulers.advance_overdue(store.hot, self._keys, strategy=strategy)
-
-        async def wake_overdue() -> None:
-            await upkeep.wake_overdue(store.hot, self._keys)
-
         callbacks = self._callbacks
         source = BullSource(
             store,
@@ -254,8 +193,6 @@ class Worker(BackgroundWorker[Job], QueueClient):
             progressed=callbacks.progressed,
             sealing=self._sealing,
         )
-        duty = Loop(recover_stalled, every_s=interval_ms / 1000, jitter=0)
-        deadlines = Loop(wake_overdue, every_s=seconds(options.poll))
         log = WorkLog(
             _about,
             server=str(store.address),
@@ -265,8 +202,9 @@ class Worker(BackgroundWorker[Job], QueueClient):
         )
         worker = CoreWorker(source, self._handler, options, listener=callbacks, log=log)
         self._is_closing = False
-        presence = _Presence(source, callbacks)
-        return WorkerRuntime(worker, presence, background=[duty.run, deadlines.run])
+        presence = Presence(source, callbacks)
+        background = duties(store, self._keys, options, callbacks)
+        return WorkerRuntime(worker, presence, background=[duty.run for duty in background])
 
     def _wrapped(
         self, handler: JobHandler | Mapping[str, JobHandler], options: WorkerOptions
@@ -309,6 +247,29 @@ def claim_options(options: WorkerOptions, worker_name: str) -> ClaimOptions:
         result_limit=options.result_limit,
         metrics_points=options.metrics_points,
     )
+
+
+def duties(
+    store: Store, keys: QueueKeys, options: WorkerOptions, callbacks: Callbacks
+) -> list[Loop]:
+    """What every worker does for the whole queue while it is there. Internal."""
+    interval_ms = max(1, milliseconds(options.stalled_interval))
+
+    async def recover_stalled() -> None:
+        stalled = await upkeep.recover_stalled(
+            store.hot, keys, interval_ms=interval_ms, max_stalled=options.max_stalled
+        )
+        for id in stalled:
+            callbacks.emit("stalled", id, "active")
+        await schedulers.advance_overdue(store.hot, keys, strategy=options.repeat_strategy)
+
+    async def wake_overdue() -> None:
+        await upkeep.wake_overdue(store.hot, keys)
+
+    return [
+        Loop(recover_stalled, every_s=interval_ms / 1000, jitter=0),
+        Loop(wake_overdue, every_s=seconds(options.poll)),
+    ]
 
 
 def _about(claim: Claim[Job]) -> dict[str, str]:
@@ -430,23 +391,3 @@ class _Prepared(Handler[Job]):
 
     async def close(self) -> None:
         await self._handler.close()
-
-
-class _Presence:
-    """The worker's entry among the queue's workers, with its events `ready` and `closed`."""
-
-    def __init__(self, source: BullSource, callbacks: Callbacks) -> None:
-        self._source = source
-        self._callbacks = callbacks
-        self._is_open = False
-
-    async def open(self) -> None:
-        await self._source.open()
-        self._is_open = True
-        self._callbacks.emit("ready")
-
-    async def close(self) -> None:
-        await self._source.close()
-        if self._is_open:
-            self._callbacks.emit("closed")
-        await self._callbacks.calls.finish()

@@ -221,10 +221,11 @@ async def test_a_duty_that_breaks_is_begun_again(
 
 async def test_one_that_has_not_started_says_so() -> None:
     worker = LineWorker("redis://127.0.0.1:1")
-    for step in (worker.pause, worker.resume, worker.cancel_all_jobs):
+    for step in (worker.pause, worker.resume):
         with pytest.raises(WorkError, match="has not been started"):
             step()
     assert not worker.is_paused
+    assert (worker.cancel_job("1"), worker.cancel_all_jobs()) == (False, 0)
 
 
 async def test_a_start_that_failed_leaves_nothing_open_and_can_be_tried_again(

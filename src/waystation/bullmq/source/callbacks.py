@@ -1,7 +1,7 @@
 """A worker's events, by the names BullMQ gives them, and the callbacks for them. Internal."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args, overload
 
 from waystation.bullmq.job import Job
 from waystation.core.errors import StoreError
@@ -91,3 +91,57 @@ class Callbacks(Emitter):
         method: Callable[..., Any] | None = getattr(self._listener, event, None)
         if method is not None:
             self.calls.call(event, method, *what)
+
+
+class Observed:
+    """A worker whose events can be listened to."""
+
+    _callbacks: Callbacks
+
+    @overload
+    def on(self, event: Literal["active", "lost"], callback: Callable[[Job], Any]) -> None: ...
+    @overload
+    def on(
+        self, event: Literal["completed", "progress"], callback: Callable[[Job, Any], Any]
+    ) -> None: ...
+    @overload
+    def on(
+        self, event: Literal["failed", "refused"], callback: Callable[[Job, Exception], Any]
+    ) -> None: ...
+    @overload
+    def on(self, event: Literal["stalled"], callback: Callable[[str, str], Any]) -> None: ...
+    @overload
+    def on(self, event: Literal["error"], callback: Callable[[Exception], Any]) -> None: ...
+    @overload
+    def on(self, event: WorkerSignal, callback: Callable[[], Any]) -> None: ...
+    def on(self, event: WorkerEvent, callback: Callable[..., Any]) -> None:
+        """Call `callback` whenever the event happens in this worker; see `WorkerEvent`.
+
+        Coroutines are awaited one after the other, while the worker goes on. An error that a
+        callback raises is logged, and passed to the callbacks of `error`.
+        """
+        self._callbacks.on(event, callback)
+
+    @overload
+    def once(self, event: Literal["active", "lost"], callback: Callable[[Job], Any]) -> None: ...
+    @overload
+    def once(
+        self, event: Literal["completed", "progress"], callback: Callable[[Job, Any], Any]
+    ) -> None: ...
+    @overload
+    def once(
+        self, event: Literal["failed", "refused"], callback: Callable[[Job, Exception], Any]
+    ) -> None: ...
+    @overload
+    def once(self, event: Literal["stalled"], callback: Callable[[str, str], Any]) -> None: ...
+    @overload
+    def once(self, event: Literal["error"], callback: Callable[[Exception], Any]) -> None: ...
+    @overload
+    def once(self, event: WorkerSignal, callback: Callable[[], Any]) -> None: ...
+    def once(self, event: WorkerEvent, callback: Callable[..., Any]) -> None:
+        """Call `callback` the next time that the event happens."""
+        self._callbacks.on(event, callback, once=True)
+
+    def off(self, event: WorkerEvent, callback: Callable[..., Any]) -> bool:
+        """Stop calling `callback`; False when it was not registered."""
+        return self._callbacks.off(event, callback)

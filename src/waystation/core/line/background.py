@@ -173,12 +173,11 @@ class BackgroundWorker(StoreClient, ABC, Generic[W]):
 
     def cancel_job(self, job_id: str) -> bool:
         """Stop the handler of one job, which then fails; False if it does not run here."""
-        return self._started.cancel(job_id)
+        return self._runtime is not None and self._runtime.worker.cancel(job_id)
 
     def cancel_all_jobs(self) -> int:
         """Stop the handlers of all jobs that run here."""
-        worker = self._started
-        return sum(worker.cancel(claim.id) for claim in worker.held)
+        return sum(self.cancel_job(claim.id) for claim in self.held)
 
     async def _enter(self) -> None:
         await self.start()

@@ -14,11 +14,13 @@ end
 if state == 'active' then return from_list(active) end
 if state == 'paused' then return from_list(paused) end
 if state == 'waiting' then
-  -- Jobs that BullMQ 5 moved to `paused` are older than those that came since.
-  local older, newer = from_list(paused), from_list(wait)
-  local ids, more = newer, older
-  if asc == '1' then ids, more = older, newer end
-  for _, id in ipairs(more) do ids[#ids + 1] = id end
+  -- Jobs that were set aside in `paused` are older than those that came since.
+  local one, other = wait, paused
+  if asc == '1' then one, other = paused, wait end
+  local ids, size = from_list(one), redis.call('LLEN', one)
+  if last >= 0 and last < size then return ids end
+  first, last = math.max(first - size, 0), last < 0 and last or last - size
+  for _, id in ipairs(from_list(other)) do ids[#ids + 1] = id end
   return ids
 end
 local sets = {

@@ -2,7 +2,8 @@
 --- looked at.
 --- keys  deadlines wait paused active prioritized delayed waiting_children marker meta events pc absent
 --- args  base now most
---- uses  now_ms must_hold check_queue release_parent
+--- unchecked  all
+--- uses  now_ms field_of check_queue release_parent
 local queue = {
   base = base, wait = wait, paused = paused, active = active, prioritized = prioritized,
   delayed = delayed, ['waiting-children'] = waiting_children, marker = marker, meta = meta,
@@ -11,11 +12,12 @@ local queue = {
 now = now_ms(now)
 local due = redis.call('ZRANGEBYSCORE', deadlines, '-inf', string.format('%.0f', now), 'LIMIT', 0, most)
 if #due == 0 then return 0 end
+-- Only now, because nearly always there is nothing to do.
 check_queue(base)
-for _, id in ipairs(due) do must_hold('HLEN', base .. id) end
 redis.call('ZREM', deadlines, unpack(due))
 for _, id in ipairs(due) do
   -- One that has not begun is a later job of the same id, whose children come first.
-  if redis.call('HEXISTS', base .. id, 'ats') == 1 then release_parent(queue, id, now) end
+  -- And what is no job concerns no other.
+  if field_of(base .. id, 'ats') then release_parent(queue, id, now) end
 end
 return #due
