@@ -210,7 +210,7 @@ def _plan(
         stored["parent"] = parent
     if trace is not None:
         stored["tm"] = trace
-    data, opts = codec.encode_as_node(node.data), codec.encode(stored)
+    data, opts = codec.encode_data(node.data), codec.encode(stored)
     wanted = add_options(options, parent=parent, id=id, has_children=bool(node.children))
     return _Planned(node, wire_name(node.name), keys, id, data, opts, wanted, above)
 

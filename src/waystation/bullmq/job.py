@@ -122,7 +122,7 @@ class Job(JobFields[Data, Result]):
     async def update_data(self, data: Data) -> None:
         """Replace the job's data."""
         client, keys, _, sealing = self._ref
-        plain = raw = codec.encode_as_node(data)
+        plain = raw = codec.encode_data(data)
         refuse_imitation(plain)
         if sealing is not None and sealing.seals:
             raw = codec.encode_as_node(await sealing.sealed_soon(keys.name, data))

@@ -49,6 +49,13 @@ def encode_as_node(value: object) -> bytes:
         return _written_deep(value)
 
 
+def encode_data(value: object, what: str = "data") -> bytes:
+    """Write what a job is given; a handler has no type for it, so what is no JSON is refused."""
+    raw = encode_as_node(value)
+    refuse_unlike(value, what)
+    return raw
+
+
 def encode_result(
     value: object, limit: int = PAYLOAD_LIMIT, *, what: str = "the handler's result"
 ) -> bytes:
@@ -119,6 +126,51 @@ def check_size(size: int, limit: int = PAYLOAD_LIMIT) -> None:
         raise PayloadTooLarge(
             f"Job payload size {size / 2**20:.1f} MB exceeds limit of {limit / 2**20:.1f} MB"
         )
+
+
+def refuse_unlike(value: Any, what: str) -> None:
+    """Refuse what JSON gives back as something else.
+
+    Objects of a class of their own are left alone: whoever reads them has the class.
+    """
+    unseen: list[tuple[Any, Any]] = [(value, what)]
+    while unseen:
+        found, place = unseen.pop()
+        if isinstance(found, dict):
+            inner = cast("dict[Any, Any]", found)
+            for key in inner:
+                if not isinstance(key, str):
+                    raise InvalidInput(
+                        f"the keys of {_shown(place)} must be texts, got {type(key).__name__}"
+                    )
+            unseen += [(v, (place, k)) for k, v in inner.items() if type(v) not in _LIKE]
+        elif isinstance(found, list | tuple):
+            listed = enumerate(cast("list[Any]", found))
+            unseen += [(each, (place, at)) for at, each in listed if type(each) not in _LIKE]
+        else:
+            for kind, back in _UNLIKE.items():
+                if isinstance(found, kind):
+                    raise InvalidInput(
+                        f"{_shown(place)} must be a JSON value, got {type(found).__name__}, "
+                        f"which would come back as {back}"
+                    )
+
+
+_LIKE = frozenset({str, int, float, bool, type(None)})
+"""Types whose values come back from JSON as they were."""
+_UNLIKE: dict[type, str] = {
+    **dict.fromkeys((bytes, bytearray, memoryview), "base64"),
+    **dict.fromkeys((set, frozenset), "a list"),
+}
+
+
+def _shown(place: Any) -> str:
+    """A place such as `data.items.0`."""
+    steps: list[str] = []
+    while isinstance(place, tuple):
+        place, step = cast("tuple[Any, Any]", place)
+        steps.append(str(step))
+    return ".".join((place, *reversed(steps)))
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from waystation.core import typed
+from waystation.core import codec, typed
 from waystation.core.errors import InvalidInput, InvalidOption, InvalidResult, UnreadableData
 from waystation.core.failure import message_of
 from waystation.tasks.dependencies import Dependency
@@ -31,6 +31,7 @@ class Payload:
             for each in self.signature.parameters.values()
             if not isinstance(each.default, Dependency)
         ]
+        self._untyped = {name for name, kind, _ in fields if kind is Any}
         self._result: Any = hints.get("return", Any)
         try:
             # By name only, because in Python a parameter without a default may follow one with.
@@ -54,6 +55,8 @@ class Payload:
         try:
             data = typed.plain(given)
             self._converted(data)
+            for name in given.keys() & self._untyped:
+                codec.refuse_unlike(given[name], name)
         except (msgspec.ValidationError, TypeError, ValueError) as error:
             why = message_of(error)
             raise InvalidInput(f"the arguments of {self.name} do not fit: {why}") from None

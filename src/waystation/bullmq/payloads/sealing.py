@@ -70,7 +70,7 @@ class Sealing:
         """A value as it is stored; what is small and need not be encrypted is stored as it is."""
         if not self.seals or type(value) is Sealed:
             return value
-        stored = self._seal(queue, codec.encode_as_node(value))
+        stored = self._seal(queue, codec.encode_data(value))
         return value if stored is None else stored
 
     async def sealed_soon(self, queue: str, value: Any) -> Any:

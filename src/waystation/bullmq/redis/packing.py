@@ -55,7 +55,7 @@ class Packer:
 
     def pack(self, jobs: Iterable[JobLike]) -> list[Packed]:
         """Check and encode all jobs; one that cannot be added stops them all."""
-        encode, defaults, trace = codec.encode_as_node, self._defaults, current_trace()
+        encode, defaults, trace = codec.encode_data, self._defaults, current_trace()
         packed: list[Packed] = []
         # Jobs in a row often share name and options; looking these up costs as much as encoding
         # the data.

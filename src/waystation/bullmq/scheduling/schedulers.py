@@ -73,7 +73,7 @@ async def upsert(
     of_kind("a schedule", schedule, Schedule)
     template = options_as_stored(options) if options else {}
     _check_template(options)
-    payload = codec.encode_as_node({} if data is None else data)
+    payload = codec.encode_data({} if data is None else data)
     codec.check_size(len(payload))
     refuse_imitation(payload)
     now = await time_of(client) if now is None else now

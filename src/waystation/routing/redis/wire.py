@@ -132,7 +132,10 @@ def written(id: str, type: str, data: object, options: JobOptions, created_ms: i
     if options.limit:
         members["rateLimit"] = options.limit
     members["dependsOn"] = options.depends_on
-    return codec.encode(members)
+    raw = codec.encode(members)
+    codec.refuse_unlike(data, "data")
+    codec.refuse_unlike(options.metadata, "metadata")
+    return raw
 
 
 def rewritten(raw: bytes, **changes: object) -> bytes:
