@@ -141,14 +141,21 @@ async def test_cleaning_removes_what_ended_long_ago(queue: Queue, hands: Hands) 
     assert await hands.call("KEYS", "bull:mail:[0-9]*") == []
 
 
-async def test_a_paused_queue_is_not_drained_while_jobs_wait(queue: Queue, hands: Hands) -> None:
-    await queue.add_many([("work", n) for n in range(2)])
+async def test_a_paused_queue_is_not_drained(queue: Queue, hands: Hands) -> None:
+    """Neither while jobs wait nor when the last one has ended; Node emits nothing, either."""
+    await queue.add_many([("work", n) for n in range(3)])
     first = await hands.claim_one()
     await queue.pause()
     await hands.complete(first)
+    await queue.resume()
+    second, third = await hands.claim_one(), await hands.claim_one()
+    await queue.pause()
+    await hands.complete(second)
+    await hands.complete(third)
     assert await hands.events("drained") == []
 
     await queue.resume()
+    await queue.add("work")
     await hands.complete(await hands.claim_one())
     assert len(await hands.events("drained")) == 1
 

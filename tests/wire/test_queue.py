@@ -6,8 +6,18 @@ from datetime import timedelta
 import pytest
 
 from tests.support.patience import LIMIT_S
-from tests.wire.node import NodePeer
-from waystation.bullmq import Backoff, Deduplication, JobOptions, Keep, Queue
+from tests.wire.node import NodeError, NodePeer
+from waystation.bullmq import (
+    Backoff,
+    Deduplication,
+    JobOptions,
+    Keep,
+    NewJob,
+    NotAdded,
+    Parent,
+    Queue,
+)
+from waystation.core.errors import NotFound
 from waystation.core.store.connection import connect
 
 HOUR = 3_600_000
@@ -165,3 +175,29 @@ async def test_progress_of_any_number_is_read_by_node(queue: Queue, any_node: No
     for progress in (1500, -1, 2.5):
         await job.update_progress(progress)
         assert (await any_node.queue("q").call("getJob", job.id))["progress"] == progress
+
+
+async def test_a_job_that_is_refused_for_its_parent_gets_no_number(
+    queue: Queue, node6: NodePeer
+) -> None:
+    theirs = node6.queue("theirs")
+    orphan = {"parent": {"id": "nobody", "queue": "bull:theirs"}}
+    with pytest.raises(NodeError, match="parent"):
+        await theirs.call("add", "work", {}, orphan)
+    assert (await theirs.call("add", "work", {}))["id"] == "1"
+
+    parent = Parent(id="nobody", queue="bull:q")
+    with pytest.raises(NotFound, match="parent"):
+        await queue.add("work", parent=parent)
+    with pytest.raises(NotAdded) as caught:
+        await queue.add_many([NewJob("work", options=JobOptions(parent=parent)), NewJob("work")])
+    assert [job and job.id for job in caught.value.added] == [None, "1"]
+    # A child of one that comes before it in the same call has its parent.
+    first = NewJob("first", options=JobOptions(job_id="first"))
+    child = NewJob("child", options=JobOptions(parent=Parent(id="first", queue="bull:q")))
+    orphan = NewJob("orphan", options=JobOptions(parent=parent))
+    with pytest.raises(NotAdded) as caught:
+        await queue.add_many([first, orphan, child, orphan, NewJob("last"), orphan])
+    ids = [job and job.id for job in caught.value.added]
+    assert ids == ["first", None, "3", None, "4", None]
+    assert (await queue.add("next")).id == "5"

@@ -49,7 +49,7 @@ if takes_turn then redis.call('LLEN', list) end
 
 local first_number = redis.call('INCRBY', id, many) - many
 if not rules[1] then redis.call('HSET', meta, 'opts.maxLenEvents', cap) end
-local ready, ids = {}, {}
+local ready, ids, used, is_past = {}, {}, 0, false
 -- As text, because the server writes out a number more slowly than it copies a text.
 local stamp = string.format('%.0f', now)
 
@@ -63,7 +63,7 @@ local function push_ready()
 end
 
 for nth = 1, many do
-  local at, number = jobs + (nth - 1) * 4, string.format('%.0f', first_number + nth)
+  local at, number = jobs + (nth - 1) * 4, string.format('%.0f', first_number + used + 1)
   repeat
     if not wants[nth] then
       ids[nth] = store_job(queue, number, ARGV[at], ARGV[at + 1], ARGV[at + 2], stamp, '0', '0')
@@ -75,13 +75,20 @@ for nth = 1, many do
       ids[nth] = before and { added, before } or added
     end
     -- Something else lies under that number: the next one is as good.
-    if not ids[nth] then number = string.format('%.0f', redis.call('INCR', id)) end
+    if not ids[nth] then
+      number, is_past = string.format('%.0f', redis.call('INCR', id)), true
+    end
   until ids[nth]
+  -- Without its parent a job gets no number, as with Node.
+  if ids[nth] ~= -5 then used = used + 1 end
   if not wants[nth] then
     redis.call('XADD', events, '*', 'event', 'waiting', 'jobId', number)
     ready[#ready + 1] = number
   end
 end
 push_ready()
+if used < many and not is_past and redis.call('DECRBY', id, many - used) == 0 then
+  redis.call('DEL', id)
+end
 redis.call('XTRIM', events, 'MAXLEN', '~', cap)
 return ids
