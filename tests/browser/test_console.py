@@ -12,6 +12,7 @@ from tests.browser.street import complaints, picture
 from tests.support.patience import limit
 from tests.support.ports import free_port
 from waystation.bullmq import Queue, Schedule
+from waystation.console.actions import matching
 from waystation.console.webhooks.hooks import FailedDelivery, Hooks, State
 from waystation.core.operators.roles import Role
 
@@ -165,6 +166,26 @@ async def test_all_that_match_are_counted_and_run_again(stocked: Shop) -> None:
     assert await complaints(page) == []
     await stocked.go(page, "audit")
     assert "the gateway is back" in await page.inner_text("main")
+
+
+async def test_more_than_can_be_counted_are_done_without_asking_again(
+    stocked: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matching, "MOST_COUNTED", 3)
+    monkeypatch.setattr(matching, "MOST_AT_ONCE", 2)
+    stocked.broken = False
+    page = await stocked.page("queues/bullmq/orders?state=failed")
+    await page.get_by_label("Pick all jobs of this page").click()
+    await page.get_by_text("8 picked").wait_for()
+    await stocked.go(page, "search?q=error:gateway")
+    await page.get_by_role("group", name="All that match").get_by_text("Retry").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_text("matches at least 3 jobs for this").wait_for()
+    await dialog.get_by_role("button", name="Retry all").click()
+    await page.get_by_text("8 jobs retried.").wait_for()
+    await stocked.go(page, "audit")
+    await page.wait_for_selector('body[data-live="on"]')
+    assert stocked.complaints == []
 
 
 async def test_removing_all_that_match_asks_for_their_number(stocked: Shop) -> None:

@@ -25,6 +25,7 @@ from waystation.core.store.embedded import Ephemeral
 from waystation.waitingroom import Room, RoomOptions
 
 NARROW = {"width": 390, "height": 844}
+LONG = f"{HOSTILE}{'n' * 200}"
 
 
 @asynccontextmanager
@@ -246,15 +247,15 @@ async def test_hostile_names_errors_and_logs_are_text_on_every_screen(
 
     async with console(redis_url, browser) as built:
         store = built.store
-        async with Queue(HOSTILE, store) as queue:
+        async with Queue(LONG, store) as queue:
             failed = await queue.add(HOSTILE, {HOSTILE: [HOSTILE]}, attempts=1)
             await queue.schedulers.upsert(HOSTILE, Schedule(pattern="0 3 * * *"), name=HOSTILE)
-            async with Worker(HOSTILE, handler, store):
+            async with Worker(LONG, handler, store):
                 with pytest.raises(JobFailed):
                     await queue.wait(failed.id, limit(60))
             # One that a worker holds which is gone, so that both are shown.
             held = await queue.add(HOSTILE, {})
-            keys = QueueKeys(HOSTILE)
+            keys = QueueKeys(LONG)
             await store.ask("LREM", keys.wait, 0, held.id)
             await store.ask("LPUSH", keys.active, held.id)
             await store.ask("HSET", keys.of(held.id).job, "pb", HOSTILE)
@@ -266,15 +267,18 @@ async def test_hostile_names_errors_and_logs_are_text_on_every_screen(
         await built.app.console.directory.look()
         await built.app.console.sampler.take()
         page = await built.page("overview", viewport=NARROW)
-        named = quote(HOSTILE, safe="")
+        named = quote(LONG, safe="")
         silent: list[str] = []
+        wide: list[str] = []
         for view in ("overview", "failures", f"search?q={quote('state:failed')}", "schedulers",
                      "workers", "rooms", "store", "webhooks", f"queues/bullmq/{named}?state=failed",
                      f"queues/bullmq/{named}/{failed.id}"):  # fmt: skip
             await built.go(page, view)
             if HOSTILE not in await page.inner_text("main"):
                 silent.append(view)
-        assert silent == []
+            if await page.evaluate("document.documentElement.scrollWidth > innerWidth + 1"):
+                wide.append(view)
+        assert (silent, wide) == ([], [])
         assert await page.evaluate("window.harmed") is None
         assert await page.locator("main img").count() == 0
         assert built.complaints == []

@@ -143,7 +143,7 @@ def test_a_type_that_nobody_knows_is_paused_in_advance_only(routing: Routing) ->
 
     assert refused.code == 1
     assert "no worker or job of type emial is known in 'bridge'" in refused.err
-    assert json.loads(routing("stats", "--json").out)["paused"] == []
+    assert json.loads(routing("counts", "--json").out)["paused"] == []
     assert routing("pause", "emial", "--in-advance").out == "paused\n"
     assert json.loads(routing("stats", "--json").out)["paused"] == ["emial"]
     assert routing("resume", "emial").out == "resumed\n"
@@ -157,7 +157,7 @@ def test_a_type_that_nobody_knows_is_paused_in_advance_only(routing: Routing) ->
 def test_what_is_where_can_be_seen_and_changed(routing: Routing) -> None:
     id = routing("dispatch", "email").out.strip()
 
-    assert json.loads(routing("stats", "--json").out)["waiting"] == 1
+    assert json.loads(routing("counts", "--json").out)["waiting"] == 1
     assert routing("pause", "email").out == "paused\n"
     assert routing("limit", "email").out == "email has no limit\n"
     assert routing("limit", "email", "--concurrent", "2").out == "2 at once\n"
@@ -167,7 +167,7 @@ def test_what_is_where_can_be_seen_and_changed(routing: Routing) -> None:
     assert (shown["status"], shown["job"]["type"]) == ("waiting", "email")
     assert routing("cancel", id).out == "1 stopped\n"
     assert routing("coverage").out == "everything that waits can be served\n"
-    assert "paused    email" in routing("stats").out
+    assert "paused    email" in routing("counts").out
     assert routing("resume", "email").out == "resumed\n"
     assert routing("dead").out == ""
     assert routing("dead", "--json").out == "[]\n"

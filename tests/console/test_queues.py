@@ -15,6 +15,7 @@ from waystation import bullmq, files, routing
 from waystation.bullmq import Job, Keep, NewJob, PayloadOptions, Queue, Schedule
 from waystation.console.measures.live import Live
 from waystation.console.why import why
+from waystation.errors import InvalidOption
 from waystation.waitingroom import Room, RoomOptions
 
 SEND = NewJob("send", {})
@@ -161,6 +162,16 @@ async def test_queues_that_are_not_followed_are_counted_and_can_be_opened(
     assert ([each["name"] for each in seen["queues"]], seen["left_out"]) == (["a", "b"], 1)
     assert (await desk.get("queues/bullmq/c"))["counts"]["waiting"] == 1
     assert len(await Live(desk.store).rows()) == 3
+
+
+@pytest.mark.parametrize("name", [".", "..", "a{b", "a\nb"])
+async def test_a_name_that_we_refuse_hides_no_other_queue(desk: Desk, name: str) -> None:
+    with pytest.raises(InvalidOption):
+        Queue(name, desk.store)
+    await Queue("mail", desk.store).add("send")
+    # As another client may write it.
+    await desk.store.ask("HSET", f"bull:{name}:meta", "version", "bullmq:6.7.0")
+    assert [each["name"] for each in (await desk.get("overview"))["queues"]] == ["mail"]
 
 
 async def test_a_queue_that_is_deleted_disappears(desk: Desk) -> None:

@@ -135,8 +135,15 @@ async def test_a_key_for_one_queue_opens_no_other(mail: Queue, guarded: Desk) ->
         limited = await guarded.operator("operator", ["bullmq/mail"])
         assert (await limited.get("/api/v1/queues/bullmq/mail")).status_code == 200
         assert (await limited.get("/api/v1/queues/bullmq/bills")).status_code == 403
-        for path in ("overview", "search?q=x", "failures", "failures?product=bullmq&queue=bills"):
-            assert (await limited.get(f"/api/v1/{path}")).status_code == 403
+        for path in ("search?q=x", "failures", "failures?product=bullmq&queue=bills"):
+            refused = await limited.get(f"/api/v1/{path}")
+            assert refused.status_code == 403
+            assert "a key for operator of bullmq/mail alone does not" in refused.json()["detail"]
+        # What whoever signs in sees first has the queues of the key.
+        overview = (await limited.get("/api/v1/overview")).json()
+        assert [each["name"] for each in overview["queues"]] == ["mail"]
+        connector = await guarded.operator("connector", ["bullmq/mail"])
+        assert (await connector.get("/api/v1/overview")).status_code == 403
 
 
 async def test_a_flow_shows_a_limited_key_no_jobs_of_other_queues(

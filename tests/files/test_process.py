@@ -42,7 +42,7 @@ def test_all_scans_and_works_until_nothing_is_left(home: Path, run: Files, serve
     assert letter["error"].startswith("ValueError: could not convert string to float")
     again = run("--role=all", "--until-done")
     assert "21 files found, 0 added, 21 known" in again.stderr
-    counts = json.loads(run("--role=admin", "stats", "--json").stdout)
+    counts = json.loads(run("--role=admin", "counts", "--json").stdout)
     assert counts["jobqueue:completed"] == 20
     assert "20" in run("stats").stdout
 
@@ -174,7 +174,7 @@ def test_a_missing_file_is_mentioned_and_the_defaults_count(run: Files) -> None:
         (["--role=worker"], {"WORKER_HANDLERS": "no.such.module"},
          "worker.handlers (WORKER_HANDLERS) wants a module that can be imported"),
         (["--role=admin"], {}, "--role=admin wants one of stats, peek"),
-        (["--role=worker", "stats"], {}, "stats wants --role=admin"),
+        (["--role=worker", "counts"], {}, "counts wants --role=admin"),
         (["--role=worker", "--watch"], {}, "--watch wants --role=producer or --role=all"),
         (["--role=all", "--watch", "--until-done"], {}, "cannot go with --until-done"),
         (["--role=worker"], {"WORKER_COMPLETED_LIST": "jobqueue:events"},

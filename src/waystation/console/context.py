@@ -75,6 +75,12 @@ class Console:
             )
         return who
 
+    async def require_any(self, request: Request, scope: str) -> Operator:
+        """Who asks; a Problem unless they may do this to one queue at least."""
+        if self.options.sign_in:
+            return await self.operators.require_any(request, scope)
+        return await self.require(request, scope)
+
     async def known(self, request: Request) -> Operator:
         """Who asks, whatever they may do."""
         if self.options.sign_in:

@@ -6,6 +6,7 @@ from typing import Any
 
 from waystation.bullmq.redis.commands import ask
 from waystation.bullmq.redis.keys import PREFIX, QueueKeys
+from waystation.core.errors import InvalidOption
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
 
@@ -18,15 +19,24 @@ _GLOB = "[iem][dev]*"
 
 
 async def queue_names(store: Store, prefix: str = PREFIX) -> list[str]:
-    """The queues under a prefix."""
+    """The queues under a prefix, but those whose names we refuse, such as `..`."""
     start = f"{prefix}:"
     names: set[str] = set()
     with faults.translated():
         async for key in _scanned(store, f"{_escaped(start)}*:{_GLOB}", _KEYS_AT_ONCE):
             name, _, kind = key.decode("utf-8", "replace").removeprefix(start).rpartition(":")
-            if name and ":" not in name and kind in _OF_A_QUEUE:
+            if kind in _OF_A_QUEUE and name not in names and _can_be_opened(name, prefix):
                 names.add(name)
     return sorted(names)
+
+
+def _can_be_opened(name: str, prefix: str) -> bool:
+    """Whether a name is one that a queue of ours may have; other clients take any."""
+    try:
+        QueueKeys(name, prefix=prefix)
+    except InvalidOption:
+        return False
+    return True
 
 
 async def suspects(store: Store, keys: QueueKeys, count: int) -> AsyncGenerator[list[str]]:

@@ -21,7 +21,7 @@ export const empty = (title, text) => h('div', { class: 'empty' }, h('p', { clas
 // A table whose rows become cards on a narrow screen: each cell carries the name of its column.
 export function table(label, columns, rows) {
   return h('div', { class: 'scroll' }, h('table', { 'aria-label': label },
-    h('thead', {}, h('tr', {}, columns.map((each) => h('th', { scope: 'col', class: each.kind }, each.name)))),
+    h('thead', {}, h('tr', {}, columns.map((each) => h('th', { scope: 'col', class: each.kind }, each.head || each.name)))),
     h('tbody', {}, rows.map((row) => h('tr', { class: row.kind }, columns.map((each, index) =>
       h('td', { class: each.kind, 'data-name': each.name }, row.cells[index])))))));
 }

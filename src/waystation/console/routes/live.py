@@ -7,12 +7,13 @@ from typing import Any
 
 from waystation.console.context import FAILS, Console
 from waystation.console.products.queue import ConsoleQueue
-from waystation.console.routes.queues import QUEUE, ROOT
+from waystation.console.routes.queues import QUEUE, ROOT, may_see
 from waystation.core.errors import StoreError
 from waystation.core.events import from_bullmq, from_entry
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import Answer, Request
 from waystation.core.http.streams import Stream
+from waystation.core.operators.operators import Operator
 
 LONGEST_S = 300.0
 """After this long the browser comes again by itself, and shows again who it is."""
@@ -32,9 +33,9 @@ class Live:
 
     @endpoint(f"GET {ROOT}/live", gives={200: None, 204: None}, fails=FAILS, scope="viewer")
     async def samples(self, request: Request) -> Answer:
-        """Every new sample of all queues, as server-sent events."""
-        await self._console.require(request, "viewer")
-        return self._stream(request, self._samples())
+        """Every new sample of the queues that one may see, as server-sent events."""
+        who = await self._console.require_any(request, "viewer")
+        return self._stream(request, self._samples(who))
 
     @endpoint(f"GET {QUEUE}/live", gives={200: None, 204: None}, fails=FAILS, scope="viewer")
     async def events(self, request: Request) -> Answer:
@@ -51,9 +52,9 @@ class Live:
     def _close(self) -> None:
         self._open -= 1
 
-    async def _samples(self) -> AsyncIterator[tuple[str, Any]]:
+    async def _samples(self, who: Operator) -> AsyncIterator[tuple[str, Any]]:
         sampler, until = self._console.sampler, time.monotonic() + LONGEST_S
-        version = sampler.version
+        version, sees_all = sampler.version, who.may("viewer", None)
         while time.monotonic() < until:
             if not await sampler.next_after(version, QUIET_S):
                 yield "quiet", {}
@@ -68,6 +69,7 @@ class Live:
                 [
                     [q.product, q.name, q.points[-1], q.counts, q.paused, q.workers]
                     for q in sampler.latest.queues
+                    if sees_all or may_see(who, q)
                 ],
             )
 

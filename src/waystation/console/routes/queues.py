@@ -7,7 +7,7 @@ import msgspec
 from waystation.console.actions.kinds import ACTIONS, Act, Acted
 from waystation.console.actions.taking import take
 from waystation.console.context import FAILS, Console
-from waystation.console.measures.sampler import Overview, Point
+from waystation.console.measures.sampler import Overview, Point, QueueSample
 from waystation.console.products.queue import ConsoleQueue
 from waystation.console.products.views import SchedulerView, WorkerView
 from waystation.core.http.endpoints import endpoint
@@ -56,9 +56,13 @@ class Queues:
 
     @endpoint(f"GET {ROOT}/overview", gives={200: Overview}, fails=FAILS, scope="viewer")
     async def overview(self, request: Request) -> Answer:
-        """All queues with their counts, rates and ages, as of the last sample."""
-        await self._console.require(request, "viewer")
-        return Answer(200, await self._console.sampler.overview_json(), headers=[NO_STORE])
+        """The queues that one may see with their counts, rates and ages, as of the last sample."""
+        who = await self._console.require_any(request, "viewer")
+        if who.may("viewer", None):
+            return Answer(200, await self._console.sampler.overview_json(), headers=[NO_STORE])
+        overview = await self._console.sampler.overview()
+        seen = [each for each in overview.queues if may_see(who, each)]
+        return answer(msgspec.structs.replace(overview, queues=seen, left_out=0))
 
     @endpoint(f"GET {QUEUE}", gives={200: QueueDetail}, fails=FAILS, scope="viewer")
     async def one(self, request: Request) -> Answer:
@@ -125,6 +129,11 @@ class Queues:
     async def _queues(self) -> list[ConsoleQueue]:
         await self._console.sampler.overview()
         return self._console.directory.every()
+
+
+def may_see(who: Operator, queue: ConsoleQueue | QueueSample) -> bool:
+    """Whether somebody may look at a queue."""
+    return who.may("viewer", f"{queue.product}/{queue.name}")
 
 
 def _may(who: Operator, queue: ConsoleQueue, action: str) -> bool:

@@ -112,7 +112,16 @@ class Operators:
         """Whose key the request shows; a Problem when it does not allow what is asked."""
         who = await self.known(request)
         if not who.may(scope, queue):
-            raise Problem(403, Code.NOT_ALLOWED, f"a key for {who.role} does not allow this")
+            alone = f" of {', '.join(who.queues)} alone" if who.queues else ""
+            raise Problem(403, Code.NOT_ALLOWED, f"a key for {who.role}{alone} does not allow this")
+        return who
+
+    async def require_any(self, request: Request, scope: str) -> Operator:
+        """Whose key it is; a Problem when it allows this nowhere."""
+        who = await self.known(request)
+        queues = [*who.queues, *(queue for grant in who.more for queue in grant.queues)]
+        if not any(who.may(scope, queue) for queue in queues):
+            return await self.require(request, scope)
         return who
 
     async def known(self, request: Request) -> Operator:

@@ -217,6 +217,8 @@ def _checked(what: str, value: Any) -> str:
         raise InvalidOption(f"a prefix must not hold spaces, got {value!r}")
     if what == "name" and ":" in value:
         raise InvalidOption(f"a name must not hold a colon, which separates keys, got {value!r}")
+    if value in (".", ".."):
+        raise InvalidOption(f"a {what} must not be {value!r}, which no address can end with")
     if ("{" in value or "}" in value) and not re.fullmatch(r"[^{}]*\{[^{}]+\}[^{}]*", value):
         raise InvalidOption(f"braces in a {what} must enclose one hash tag, got {value!r}")
     return value

@@ -33,7 +33,7 @@ EXAMPLES = """\b
 Examples:
   waystation files --role=all --config=files.yaml
   waystation files --role=producer --watch
-  waystation files --role=admin stats
+  waystation files --role=admin counts
   waystation files --role=admin peek low --count 5
   WORKER_COUNT=4 waystation files --role=worker
 """
@@ -116,14 +116,15 @@ def files(
                 )
             )
         case Role.ADMIN:
-            verbs = "stats, peek, requeue, purge-dlq, bench"
+            verbs = "counts, peek, requeue, purge-dlq, bench"
             raise InvalidOption(f"--role=admin wants one of {verbs}, got nothing")
         case None:
             raise InvalidOption("--role wants producer, worker, all or admin, got nothing")
 
 
+@app.command("stats", hidden=True)
 @app.command()
-def stats(
+def counts(
     context: typer.Context,
     as_json: AsJson = False,
 ) -> None:

@@ -71,8 +71,9 @@ class _Stats(NamedTuple):
     paused: Sequence[str]
 
 
+@app.command("stats", hidden=True)
 @app.command()
-def stats(context: typer.Context, as_json: AsJson = False) -> None:
+def counts(context: typer.Context, as_json: AsJson = False) -> None:
     """Print how many jobs are in each state, and the workers."""
 
     async def ask(queue: Queue) -> _Stats:

@@ -157,7 +157,9 @@ export async function queue(root, { parts, query, signal }) {
     const drawBulk = () => replace(bulk, picked.size > 0 && h('div', { class: 'row wrap bulk', role: 'group', 'aria-label': 'Picked jobs' }, h('span', { class: 'strong' }, `${picked.size} picked`),
       offered.map((each) => button(LABELS[each], doing(each, () => ({ ids: [...picked] })), each === 'remove' ? 'danger quiet' : ''))));
     const pick = (id) => h('input', { type: 'checkbox', 'aria-label': `Pick job ${id}`, checked: picked.has(id), onchange: (event) => { if (event.target.checked) picked.add(id); else picked.delete(id); drawBulk(); } });
-    const columns = [...(offered.length ? [{ name: 'Pick', kind: 'pick' }] : []), { name: 'Job' }, { name: state === reply.failed ? 'Error' : 'Data', kind: 'data' }, { name: 'Tries', kind: 'number' }, { name: whenName(state) }];
+    const pickAll = h('input', { type: 'checkbox', 'aria-label': 'Pick all jobs of this page', checked: page.jobs.length > 0 && page.jobs.every((job) => picked.has(job.id)),
+      onchange: (event) => { for (const { id } of page.jobs) if (event.target.checked) picked.add(id); else picked.delete(id); for (const box of list.querySelectorAll('td input[type=checkbox]')) box.checked = event.target.checked; drawBulk(); } });
+    const columns = [...(offered.length ? [{ name: 'Pick', kind: 'pick', head: pickAll }] : []), { name: 'Job' }, { name: state === reply.failed ? 'Error' : 'Data', kind: 'data' }, { name: 'Tries', kind: 'number' }, { name: whenName(state) }];
     const rows = page.jobs.map((job) => ({ cells: [...(offered.length ? [pick(job.id)] : []),
       [link(path('queues', product, name, job.id), { class: 'strong' }, job.name || job.id), ' ', h('span', { class: 'product' }, job.id)],
       job.error ? h('span', { class: 'bad-text' }, job.error) : h('code', {}, job.data), `${job.attempts}/${job.max_attempts}`, time(job.due_at || job.finished_at || job.started_at || job.created_at)] }));

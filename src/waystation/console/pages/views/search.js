@@ -35,8 +35,12 @@ export async function search(root, { query, signal }) {
   }).catch(trouble);
 }
 
-async function drawLive(found, asked, signal) {
-  const reply = await get(`search?q=${encodeURIComponent(asked)}`);
+// A search looks through the newest first; more of them are looked for when somebody asks.
+const AT_ONCE = 50;
+const MOST = 500;
+
+async function drawLive(found, asked, signal, limit = AT_ONCE) {
+  const reply = await get(`search?q=${encodeURIComponent(asked)}&limit=${limit}`);
   const states = new Set(reply.hits.map(({ job }) => job.state));
   const offered = Object.keys(ACTIONS).filter((name) => !reply.complete || ACTIONS[name].of.some((state) => states.has(state)));
   const outcome = h('div', { role: 'status' });
@@ -46,8 +50,12 @@ async function drawLive(found, asked, signal) {
     [link(path('queues', product, queue, job.id), { class: 'strong' }, job.name || job.id), ' ', h('span', { class: 'product' }, job.id)], link(path('queues', product, queue), {}, queue), chip(job.state),
     job.error ? h('span', { class: 'bad-text' }, job.error) : h('code', {}, job.data), time(job.finished_at || job.started_at || job.created_at)] }));
   replace(found, outcome, h('p', { class: 'muted' }, `${count(reply.hits.length)} found among ${plural(reply.looked_at, 'job')} in ${Math.round(reply.took_ms)} ms${reply.complete ? '' : '; there are more that were not looked at'}.`), bulk,
-    rows.length ? table('Found jobs', [{ name: 'Job' }, { name: 'Queue' }, { name: 'State' }, { name: 'Data', kind: 'data' }, { name: 'When' }], rows) : empty('Nothing found'));
+    rows.length ? table('Found jobs', [{ name: 'Job' }, { name: 'Queue' }, { name: 'State' }, { name: 'Data', kind: 'data' }, { name: 'When' }], rows) : empty('Nothing found'),
+    reply.hits.length >= limit && limit < MOST && h('p', {}, button('Show more', () => drawLive(found, asked, signal, Math.min(MOST, limit * 4)).catch(trouble))));
 }
+
+// What one request changes, which is all that can be expected where not all could be counted.
+const AT_MOST = 1000;
 
 // Count, ask, and then go through all of them in batches; what was done stands on the page.
 async function actOnAll(name, asked, outcome, signal) {
@@ -57,9 +65,9 @@ async function actOnAll(name, asked, outcome, signal) {
   if (!counted.matched) { toast(`There is nothing to ${name}: no job that matches is in a state for it.`); return false; }
   const where = counted.queues.map((each) => `${each.queue} ${count(each.matched)}`).slice(0, 6).join(', ');
   const chosen = await confirmed({
-    title: `${title} all that match`, action: `${title} ${plural(counted.matched, 'job')}`, danger: name === 'remove' || name === 'cancel', confirm: name === 'remove' ? String(counted.matched) : '',
-    text: [h('code', {}, asked), ` matches ${plural(counted.matched, 'job')} for this: ${where}. What is added or ends from now on is left alone.`,
-      counted.more && ' There are more jobs than could be looked at; go on with a new search afterwards.'],
+    title: `${title} all that match`, action: `${title} ${counted.more ? 'all' : plural(counted.matched, 'job')}`, danger: name === 'remove' || name === 'cancel', confirm: name === 'remove' ? String(counted.matched) : '',
+    text: [h('code', {}, asked), ` matches ${counted.more ? 'at least ' : ''}${plural(counted.matched, 'job')} for this: ${where}. What is added or ends from now on is left alone.`,
+      counted.more && ' There are more jobs than could be counted; they are included.', ' This page does it in batches: keep it open until it is done.'],
     more: h('ul', { class: 'examples' }, counted.examples.map(({ queue, job }) => h('li', {}, h('span', { class: 'strong' }, job.name || job.id), ` ${job.id} · ${queue} `, h('span', { class: job.error ? 'bad-text' : 'muted' }, job.error || job.data))),
       counted.matched > counted.examples.length && h('li', { class: 'muted' }, `and ${count(counted.matched - counted.examples.length)} more`)),
   });
@@ -70,10 +78,10 @@ async function actOnAll(name, asked, outcome, signal) {
   replace(outcome, h('div', { class: 'panel' }, h('div', { class: 'row spread' }, words, button('Stop', () => { stopped = true; })), bar));
   try {
     while (!stopped && !signal.aborted) {
-      const step = await post(place, { q: asked, until: counted.until, expected: counted.matched - done, reason: chosen.reason });
+      const step = await post(place, { q: asked, until: counted.until, expected: counted.more ? AT_MOST : counted.matched - done, reason: chosen.reason });
       done += step.done;
       bar.value = done;
-      replace(words, `${count(done)} of ${plural(counted.matched, 'job')} ${past}`);
+      replace(words, `${count(done)} of ${counted.more ? 'at least ' : ''}${plural(Math.max(done, counted.matched), 'job')} ${past}`);
       // Those that cannot be changed are found again each time.
       if (!step.done || !step.more) break;
     }

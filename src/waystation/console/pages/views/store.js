@@ -34,9 +34,16 @@ function told(after) {
   return [words && h('span', {}, words), Object.keys(rest).length > 0 && h('code', {}, JSON.stringify(rest))];
 }
 
-export async function audit(root) {
-  const reply = await get('audit?limit=200');
-  const rows = reply.entries.map((each) => ({ cells: [[time(new Date(Number(each.at)).toISOString()), h('div', { class: 'note' }, moment(Number(each.at)))], [h('span', { class: 'strong' }, each.who), ' ', h('span', { class: 'product' }, each.role)], each.action, each.queue || '–', told(each.after)] }));
-  replace(root, h('h1', {}, 'Audit'), h('p', { class: 'muted' }, 'Who did what, the latest first.'),
-    rows.length ? table('Audit log', [{ name: 'When' }, { name: 'Who' }, { name: 'Did' }, { name: 'To' }, { name: 'With', kind: 'data' }], rows) : empty('Nobody has done anything yet'));
+const ENTRIES = 200;
+
+export async function audit(root, { signal }) {
+  const list = h('div', {}, loading());
+  replace(root, h('h1', {}, 'Audit'), h('p', { class: 'muted' }, `Who did what, the latest first; the last ${ENTRIES} are shown.`), list);
+  async function draw() {
+    const reply = await get(`audit?limit=${ENTRIES}`);
+    const rows = reply.entries.map((each) => ({ cells: [[time(new Date(Number(each.at)).toISOString()), h('div', { class: 'note' }, moment(Number(each.at)))], [h('span', { class: 'strong' }, each.who), ' ', h('span', { class: 'product' }, each.role)], each.action, each.queue || '–', told(each.after)] }));
+    replace(list, rows.length ? table('Audit log', [{ name: 'When' }, { name: 'Who' }, { name: 'Did' }, { name: 'To' }, { name: 'With', kind: 'data' }], rows) : empty('Nobody has done anything yet'));
+  }
+  await draw();
+  every(5, draw, signal, list);
 }
