@@ -11,6 +11,7 @@ import msgspec
 
 import waystation
 from tools import commands, python, routing_scripts, settings_page
+from waystation.cli import exporter
 from waystation.console import reference as console
 from waystation.core.errors import WaystationError
 from waystation.core.store.keyspace import Keyspace
@@ -221,7 +222,20 @@ def instruments() -> str:
         "## The waiting room",
         "What `waystation room serve` exposes as well.",
         _instruments(RoomMetrics),
+        "## The exporter",
+        "What `waystation exporter` exposes of all queues. BullMQ's names are BullMQ's own.",
+        _table(
+            ("name", "kind", "labels", "meaning"),
+            [
+                (f"`{each.name}`", each.kind, _names(each.labels), each.meaning)
+                for each in exporter.FAMILIES
+            ],
+        ),
     )
+
+
+def _names(labels: Sequence[str]) -> str:
+    return ", ".join(f"`{label}`" for label in labels) or "none"
 
 
 def _instruments(table: type) -> str:
@@ -229,7 +243,7 @@ def _instruments(table: type) -> str:
         (
             f"`{each.name}`",
             each.kind.__name__.lower(),
-            ", ".join(f"`{label}`" for label in each.labels) or "none",
+            _names(each.labels),
             each.meaning,
         )
         for each in metrics.declared(table)

@@ -4,13 +4,15 @@ import asyncio
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from urllib.request import urlopen
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from waystation.bullmq import Queue
-from waystation.cli.exporter import Exported, Fixed, Numbers, merged
+from waystation.cli.exporter import FAMILIES, Exported, Fixed, Numbers, merged
 from waystation.core.errors import StoreUnreachable
+from waystation.files import Queue as FilesQueue
 from waystation.routing import Queue as RoutingQueue
 
 
@@ -46,6 +48,9 @@ async def test_prometheus_reads_what_waits_in_several_queues(redis_url: str) -> 
     assert 'bullmq_job_count{queue="mail",state="waiting"} 2' in page
     assert 'bullmq_job_count{queue="reports",state="waiting"} 0' in page
     assert 'waystation_jobs{line="routing",place="waiting"} 1' in page
+    assert 'waystation_jobs{line="files",place="processing"} 0' in page
+    named = {line.split()[2] for line in page.splitlines() if line.startswith("# TYPE")}
+    assert named <= {family.name for family in FAMILIES}
     assert "waystation_store_up 1" in page
     names = [family.name for family in text_string_to_metric_families(page)]
     assert len(names) == len(set(names))
@@ -71,12 +76,20 @@ def test_what_has_one_name_stands_together() -> None:
 
 
 async def test_without_names_every_queue_of_the_store_is_exported(redis_url: str) -> None:
-    async with Queue("mail", redis_url) as mail, RoutingQueue(redis_url) as routed:
+    async with (
+        Queue("mail", redis_url) as mail,
+        RoutingQueue(redis_url) as routed,
+        FilesQueue(redis_url) as files,
+    ):
         await mail.add("send")
         await routed.add("render")
+        await files.add(Path(__file__))
         async with serving(redis_url) as address:
             page = await asyncio.to_thread(lambda: urlopen(address).read().decode())
     assert 'bullmq_job_count{queue="mail",state="waiting"} 1' in page
     assert 'waystation_jobs{line="routing",place="waiting"} 1' in page
+    assert 'waystation_jobs{line="files",place="processing"} 0' in page
+    named = {line.split()[2] for line in page.splitlines() if line.startswith("# TYPE")}
+    assert named <= {family.name for family in FAMILIES}
     # Nobody counts what ends there.
     assert "bullmq_job_completed_total" not in page

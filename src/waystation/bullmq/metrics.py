@@ -10,7 +10,20 @@ from waystation.core.errors import InvalidOption
 from waystation.core.events import Line
 from waystation.core.line import prometheus
 from waystation.core.line.forecasts import Forecast
+from waystation.core.line.prometheus import Family
 from waystation.core.store.script import Client
+
+_WHERE = "only there where workers keep metrics."
+COUNT = Family(
+    "bullmq_job_count", "gauge", ("queue", "state"), "Jobs of the queue by state, by BullMQ's name."
+)
+COMPLETED = Family(
+    "bullmq_job_completed_total", "counter", ("queue",), f"Jobs that were completed; {_WHERE}"
+)
+FAILED = Family(
+    "bullmq_job_failed_total", "counter", ("queue",), f"Jobs that failed for good; {_WHERE}"
+)
+FAMILIES = (COUNT, COMPLETED, FAILED)
 
 MetricsKind: TypeAlias = Literal["completed", "failed"]
 
@@ -63,15 +76,9 @@ def as_text(
     The history's recommendations are included while they are fresh, for a scaler to read.
     """
     jobs = [({"queue": queue, "state": state}, count) for state, count in counts.items()]
-    lines = [
-        *prometheus.family(
-            "bullmq_job_count", "gauge", "Number of jobs in the queue by state", jobs
-        )
-    ]
-    for kind, ended in (("completed", completed), ("failed", failed)):
-        if not ended.points and not ended.total:
-            continue  # no worker counts them, which is not the same as none
-        name, meaning = f"bullmq_job_{kind}_total", f"Total number of {kind} jobs"
-        lines += prometheus.family(name, "counter", meaning, [({"queue": queue}, ended.total)])
+    lines = [*COUNT.lines(jobs)]
+    for family, ended in ((COMPLETED, completed), (FAILED, failed)):
+        if ended.points or ended.total:  # else no worker counts them, which is not the same as none
+            lines += family.lines([({"queue": queue}, ended.total)])
     lines += prometheus.recommended(Line.BULLMQ, {queue: forecast})
     return prometheus.joined(lines)

@@ -2,30 +2,34 @@
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Iterable, Sequence
 from typing import Annotated, NamedTuple, Protocol
 
 import typer
 
 from waystation import bullmq, routing
+from waystation.bullmq import metrics as bullmq_metrics
 from waystation.bullmq.redis.keys import PREFIX
-from waystation.bullmq.redis.scanning import queue_names
+from waystation.console.finding.directory import Directory
+from waystation.console.options import ConsoleOptions
 from waystation.core.app import compose
 from waystation.core.app.loading import loaded
 from waystation.core.app.settings import StoreSettings, TelemetrySettings
 from waystation.core.errors import InvalidOption, WaystationError
+from waystation.core.line import prometheus
+from waystation.core.line.prometheus import Family
 from waystation.core.runtime.loop import Loop
 from waystation.core.runtime.service import until_asked_to_stop
-from waystation.core.store.connection import Store
 from waystation.core.telemetry import endpoint
 from waystation.core.telemetry.metrics import Metrics
+from waystation.files.settings import FilesSettings, layout
 from waystation.routing.settings import RoutingSettings
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-LOOK_EVERY_S = 60.0
-UP = "# HELP waystation_store_up Whether the store answers\n# TYPE waystation_store_up gauge\n"
+UP = Family("waystation_store_up", "gauge", (), "Whether the store answers.")
+FAMILIES = (UP, *bullmq_metrics.FAMILIES, *prometheus.FAMILIES)
+"""All that is exported."""
 
 
 @app.command()
@@ -63,7 +67,12 @@ def exporter(
                 exported += [routing.Queue(store, prefix=namespace)] if of_routing else []
                 numbers = Numbers(Fixed(exported))
             else:
-                numbers = Numbers(EveryQueue(store, prefix=prefix, namespace=namespace))
+                options = ConsoleOptions(
+                    prefixes=(prefix,),
+                    namespaces=(namespace,),
+                    layouts=(layout(settings[FilesSettings]),),
+                )
+                numbers = Numbers(Found(Directory(store, options, most=None)))
             await _export(numbers, host=host, port=port, every=every)
 
     asyncio.run(run())
@@ -95,34 +104,15 @@ class Fixed(NamedTuple):
         return self.queues
 
 
-class EveryQueue:
-    """Every queue of BullMQ under a prefix, and routing where somebody uses it.
+class Found(NamedTuple):
+    """Every queue of BullMQ under a prefix, and routing and files where somebody uses them."""
 
-    Nothing lists BullMQ's queues, so all keys are looked at, once a minute.
-    """
-
-    def __init__(self, store: Store, *, prefix: str, namespace: str) -> None:
-        self._store = store
-        self._prefix = prefix
-        self._routing = routing.Queue(store, prefix=namespace)
-        self._queues: dict[str, Exported] = {}
-        self._due = 0.0
+    directory: Directory
 
     async def known(self) -> Sequence[Exported]:
-        """The queues that there are now, or were less than a minute ago."""
-        if time.monotonic() >= self._due:
-            names = await queue_names(self._store, self._prefix)
-            before = self._queues
-            self._queues = {
-                name: before.get(name) or bullmq.Queue(name, self._store, prefix=self._prefix)
-                for name in names
-            }
-            keys = self._routing.keys
-            if await self._store.ask("EXISTS", keys.events, keys.registered, keys.waiting):
-                # No queue of BullMQ's has a name with a colon.
-                self._queues[":routing"] = self._routing
-            self._due = time.monotonic() + LOOK_EVERY_S
-        return list(self._queues.values())
+        """The queues that there are now, or were a while ago."""
+        await self.directory.look_if_due()
+        return self.directory.every()
 
 
 class Numbers(Metrics):
@@ -138,10 +128,10 @@ class Numbers(Metrics):
         """Read all metrics; while the store does not answer, only that is exported."""
         try:
             pages = [await queue.prometheus_text() for queue in await self._queues.known()]
-            self._page = f"{merged(pages)}{UP}waystation_store_up 1\n".encode()
+            self._page = (merged(pages) + _up(1)).encode()
             self._up = True
         except WaystationError:
-            self._page = f"{UP}waystation_store_up 0\n".encode()
+            self._page = _up(0).encode()
             self._up = False
 
     async def readiness(self) -> dict[str, bool]:
@@ -151,6 +141,10 @@ class Numbers(Metrics):
     def expose(self) -> bytes:
         """The metrics, in Prometheus' text format."""
         return self._page
+
+
+def _up(value: int) -> str:
+    return prometheus.joined(UP.lines([({}, value)]))
 
 
 def merged(pages: Iterable[str]) -> str:

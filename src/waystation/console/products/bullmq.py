@@ -77,6 +77,10 @@ class BullmqQueue:
         """What a job's handler emits after this place, until the job has ended."""
         return self._queue.stream(id, after=after)
 
+    async def prometheus_text(self) -> str:
+        """Its metrics in Prometheus' text format."""
+        return await self._queue.prometheus_text()
+
     async def levels(self) -> Levels:
         """Counts, pause and the age of the oldest job."""
         counts: dict[str, int] = {**await self._queue.counts()}

@@ -47,6 +47,10 @@ class FilesQueue:
         """Whether anybody has used it."""
         return await has_files(self._store, self._keys.layout)
 
+    async def prometheus_text(self) -> str:
+        """Its metrics in Prometheus' text format."""
+        return await self._queue.prometheus_text()
+
     async def levels(self) -> Levels:
         """Counts and the age of the oldest file."""
         counts: dict[str, int] = {**await self._queue.counts()}

@@ -52,6 +52,10 @@ class ConsoleQueue(Protocol):
         """Counts, pause and the age of the oldest job."""
         ...
 
+    async def prometheus_text(self) -> str:
+        """Its metrics in Prometheus' text format."""
+        ...
+
     async def about(self) -> dict[str, Any]:
         """Limits and settings that are stored with the queue."""
         ...

@@ -55,6 +55,10 @@ class RoutingQueue:
         keys = self._keys
         return bool(await self._store.ask("EXISTS", keys.events, keys.registered, keys.waiting))
 
+    async def prometheus_text(self) -> str:
+        """Its metrics in Prometheus' text format."""
+        return await self._queue.prometheus_text()
+
     async def levels(self) -> Levels:
         """Counts and the age of the oldest job."""
         counts: dict[str, int] = {**await self._queue.counts()}
