@@ -20,8 +20,8 @@ from tests.support.patience import LIMIT_S
 from waystation.bullmq import JobFailed, Queue, Worker
 from waystation.console.assistants.tools import TOOLS
 from waystation.console.past import sql
-from waystation.console.past.history import History
-from waystation.core.errors import InvalidInput
+from waystation.console.past.history import AT_ONCE, History
+from waystation.core.errors import HistoryError, InvalidInput
 from waystation.core.operators.operators import Role
 from waystation.core.store.embedded import Ephemeral
 
@@ -231,7 +231,7 @@ async def test_sql_over_the_history_only_reads_and_only_the_history(
 )
 async def test_sql_without_an_end_is_ended(tmp_path: Path, hostile: str) -> None:
     lakes.keep(str(tmp_path), [lakes.job(random.Random(5), 1)])
-    with pytest.raises(InvalidInput, match=r"took too long|needs more|allocate"):
+    with pytest.raises(InvalidInput, match=r"took too long|needs more|allocate.*ask about less"):
         await History(str(tmp_path)).sql(hostile, most=1, seconds=1)
 
 
@@ -267,13 +267,51 @@ async def test_a_store_that_is_away_is_an_answer_and_no_end(
     assert "Traceback" not in (tmp_path / "stderr.txt").read_text()
 
 
+@pytest.mark.parametrize(
+    ("program", "says"),
+    [("echo oops >&2; exit 7", "ended with 7: oops"), ("kill -SEGV $$", "ended with -11")],
+)
+async def test_a_crash_is_told_as_one_and_not_as_a_question_that_is_too_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, says: str
+) -> None:
+    _replace_python(tmp_path, monkeypatch, program)
+    with pytest.raises(HistoryError, match=says):
+        await History(str(tmp_path)).sql("select 1", most=1, seconds=1)
+
+
+async def test_sql_that_hangs_holds_up_no_other_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = tmp_path / "go on"
+    waits = f"touch '{tmp_path}'/$$.begun; until [ -e '{go_on}' ]; do sleep 0.05; done; exit 7"
+    _replace_python(tmp_path, monkeypatch, waits)
+    history = History(str(tmp_path))
+    hanging = [
+        asyncio.create_task(history.sql("select 1", most=1, seconds=1)) for _ in range(AT_ONCE)
+    ]
+    while sum(name.endswith(".begun") for name in os.listdir(tmp_path)) < AT_ONCE:
+        await asyncio.sleep(0.01)
+
+    async with asyncio.timeout(LIMIT_S):
+        assert await history.about("sql")
+
+    assert not any(each.done() for each in hanging)
+    go_on.touch()
+    for each in await asyncio.gather(*hanging, return_exceptions=True):
+        assert isinstance(each, HistoryError)
+
+
+def _replace_python(folder: Path, monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    path = folder / "program"
+    path.write_text(f"#!/bin/sh\n{program}\n")
+    path.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(path))
+
+
 async def test_tables_that_take_for_ever_to_open_do_not_keep_the_turn_of_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hangs = tmp_path / "hangs"
-    hangs.write_text("#!/bin/sh\nexec sleep 3\n")
-    hangs.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(hangs))
+    _replace_python(tmp_path, monkeypatch, "exec sleep 3")
     monkeypatch.setattr(sql, "OPENING_S", 0.1)
     with pytest.raises(InvalidInput, match="took too long"):
         await History(str(tmp_path)).sql("select 1", most=1, seconds=0.1)

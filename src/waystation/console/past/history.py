@@ -13,7 +13,7 @@ from waystation.core.errors import InvalidInput
 from waystation.pipeline.storage.places import checked_root, is_remote
 
 AT_ONCE = 2
-"""Questions that are answered at a time; the others wait."""
+"""Questions that are answered at a time, and as many in SQL; the others wait."""
 FRESH_S = 20.0
 """How long an answer about all of the history serves."""
 _MOST_KEPT = 64
@@ -25,6 +25,8 @@ class History:
     def __init__(self, root: str) -> None:
         self._root = checked_root(root) if root else ""
         self._turns = asyncio.Semaphore(AT_ONCE)
+        # Apart, because questions of callers may take as long as they may, and ours do not.
+        self._sql_turns = asyncio.Semaphore(AT_ONCE)
         self._kept: dict[tuple[Any, ...], tuple[float, Any]] = {}
 
     @property
@@ -80,5 +82,5 @@ class History:
             )
         except ModuleNotFoundError:
             return None
-        async with self._turns:
+        async with self._sql_turns if name == "answer" else self._turns:
             return await asyncio.to_thread(step, self._root, *asked)

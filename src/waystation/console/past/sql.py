@@ -16,7 +16,7 @@ import msgspec
 
 from waystation.console.past.jobs import LONGEST_DATA, THREADS
 from waystation.console.past.views import Selected, TableView
-from waystation.core.errors import InvalidInput, WaystationError
+from waystation.core.errors import HistoryError, InvalidInput, WaystationError
 from waystation.pipeline.ask.active_files import duckdb_type
 from waystation.pipeline.ask.engine import Engine
 from waystation.pipeline.products import product_tables
@@ -26,6 +26,9 @@ MOST_MB = 1024
 """Memory that DuckDB may use; the process may use twice as much."""
 OPENING_S = 60.0
 """How long the process may take besides, to start and to open the tables."""
+REFUSED, TOO_LARGE = 3, 4
+_OUT_OF_MEMORY = (TOO_LARGE, -signal.SIGABRT, -signal.SIGKILL)
+"""How the process ends that gets no more memory: in Python, in C++, or by the system's hand."""
 _TOO_LONG = "the answer took too long; ask about fewer days or one queue"
 
 
@@ -59,13 +62,16 @@ def answer(root: str, query: str, most: int, seconds: float) -> Selected:
         return msgspec.json.decode(done.stdout, type=Selected)
     if done.returncode == -signal.SIGALRM:
         raise InvalidInput(_TOO_LONG)
-    if done.returncode == 1 and done.stdout:
+    if done.returncode == REFUSED:
         raise InvalidInput(done.stdout.decode())
-    raise InvalidInput(f"the answer needs more than {2 * MOST_MB:,} MB; ask about less")
+    if done.returncode in _OUT_OF_MEMORY:
+        raise InvalidInput(f"the answer needs more than {2 * MOST_MB:,} MB; ask about less")
+    last = (done.stderr.decode("utf-8", "replace").strip().splitlines() or ["it said nothing"])[-1]
+    raise HistoryError(f"the process that answers SQL ended with {done.returncode}: {last}")
 
 
 def main() -> int:
-    """Answer the question on standard input; 1 and what is wrong with it where it is refused."""
+    """Answer the question on standard input, or say what is wrong with it."""
     asked = msgspec.json.decode(sys.stdin.buffer.read(), type=Asked)
     most_bytes = 2 * MOST_MB * 1024 * 1024
     resource.setrlimit(resource.RLIMIT_DATA, (most_bytes, most_bytes))
@@ -73,7 +79,9 @@ def main() -> int:
         found = _selected(asked)
     except WaystationError as error:
         sys.stdout.write(str(error))
-        return 1
+        return REFUSED
+    except MemoryError:
+        return TOO_LARGE
     sys.stdout.buffer.write(msgspec.json.encode(found))
     return 0
 

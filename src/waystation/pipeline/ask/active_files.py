@@ -146,7 +146,7 @@ def _kind(kind: Any) -> str:
         case {"type": "map", "keyType": key, "valueType": value}:
             return f"MAP({_kind(key)}, {_kind(value)})"
         case _:
-            raise InvalidInput(f"questions know no column of the type {kind}; use --engine spark")
+            raise InvalidInput(f"questions know no column of the type {kind}; only Spark does")
 
 
 def _statistics(action: Mapping[str, Any], prefix: str) -> dict[str, Any]:

@@ -43,6 +43,8 @@ class Engine:
         self, root: str, *, threads: int = 0, memory_mb: int = 0, database: str = IN_MEMORY
     ) -> None:
         self.root = root
+        self.too_large = "ask about less"
+        """What whoever asks can do about a question that needs more memory than there is."""
         self._spill = tempfile.mkdtemp(prefix="waystation-ask-")
         config: dict[str, Any] = {
             "autoinstall_known_extensions": False,
@@ -155,7 +157,7 @@ class Engine:
 
     def note(self, name: str, query: str) -> None:
         """Answer a question of our own into a table, for those that follow."""
-        with _refused(self.views):
+        with _refused(self.views, self.too_large):
             self._run(f"create or replace table {_name(name)} as {query}")
 
     def view(self, name: str, query: str) -> None:
@@ -185,7 +187,7 @@ class Engine:
 
     def select(self, query: str, most: int | None = None) -> Answer:
         """Answer a question of our own."""
-        with _refused(self.views), _readable():
+        with _refused(self.views, self.too_large), _readable():
             found: Any = self._db.sql(query)
             if most is not None:
                 found = found.limit(most)
@@ -261,7 +263,7 @@ def _readable() -> Generator[None]:
 
 
 @contextmanager
-def _refused(views: Sequence[str]) -> Generator[None]:
+def _refused(views: Sequence[str], too_large: str) -> Generator[None]:
     """Say what is wrong with a question that DuckDB does not answer."""
     try:
         yield
@@ -271,7 +273,7 @@ def _refused(views: Sequence[str]) -> Generator[None]:
             message = f"{message.split('!')[0]}. There are {', '.join(views)}."
         raise InvalidInput(message) from None
     except duckdb.OutOfMemoryException as error:
-        raise InvalidInput(f"{_first_line(error)}; --engine spark can answer it") from None
+        raise InvalidInput(f"{_first_line(error)}; {too_large}") from None
     except duckdb.Error as error:
         raise InvalidInput(_first_line(error) + _hint(error)) from None
 

@@ -13,4 +13,5 @@ from waystation.pipeline.commands.place import root_of
 def asking(context: typer.Context, history: str | None) -> Generator[Engine]:
     """The engine over the history of a command."""
     with Engine(root_of(context, history)) as engine:
+        engine.too_large = "`waystation pipeline sql --engine spark` can answer it"
         yield engine
