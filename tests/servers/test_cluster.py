@@ -239,7 +239,7 @@ async def test_a_command_says_what_a_cluster_needs_and_ends_with_2(
             cwd=tmp_path, env=environ, capture_output=True, text=True, check=False,
         )  # fmt: skip
 
-    for command in (("bullmq", "add", "mail", "x", "{}"), ("routing", "dispatch", "x", "{}")):
+    for command in (("bullmq", "add", "mail", "x", "{}"), ("routing", "add", "x", "{}")):
         ended = await run(*command)
         assert ended.returncode == ends_with, (command, ended.stderr)
         assert ("must share a hash tag" in ended.stderr) is (ends_with == 2)

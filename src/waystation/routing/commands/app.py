@@ -35,7 +35,7 @@ from waystation.routing.settings import RoutingSettings
 
 EXAMPLES = """\b
 Examples:
-  waystation routing dispatch resize '{"file": "a.png"}' --capability gpu
+  waystation routing add resize '{"file": "a.png"}' --capability gpu
   waystation routing work shop:handlers --capability gpu --region eu
   waystation routing coverage
   waystation routing dead --error TimeoutError
@@ -145,7 +145,7 @@ def schedules(context: typer.Context, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def dispatch(
+def add(
     context: typer.Context,
     type: OfType,
     payload: Annotated[str, typer.Argument(help="What its handler gets, as JSON.")] = "{}",
