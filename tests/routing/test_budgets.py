@@ -80,8 +80,21 @@ async def dead_letters(hands: Hands, many: int) -> None:
     await hands.fail(hands.source())
 
 
+async def claims(hands: Hands, many: int) -> None:
+    """A worker has lost an answer while others hold many jobs."""
+    await hands.queue.add_many([NewJob("email")] * many)
+    others = hands.source("other")
+    while await hands.claim(others, 50):
+        pass
+    await hands.add()
+    source = hands.source("w7")
+    (claim,) = await hands.claim(source)
+    found = await source._find_held([claim.token])  # pyright: ignore[reportPrivateUsage]
+    assert [each.id for each in found] == [claim.id]
+
+
 GROWING: list[Callable[[Hands, int], Awaitable[None]]] = [
-    signatures, dependents, foreign, workers, dead_letters,
+    signatures, dependents, foreign, workers, dead_letters, claims,
 ]  # fmt: skip
 
 

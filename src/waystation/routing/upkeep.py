@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -25,6 +25,7 @@ from waystation.core.store.script import Client, texts
 from waystation.core.telemetry.logs import describe, get_logger
 from waystation.routing.redis import bridge_scripts, scripts
 from waystation.routing.redis.keys import NAMESPACE, RoutingKeys, SchedulerKeys
+from waystation.routing.redis.scripts import Page
 from waystation.routing.redis.wire import WireJob, instance_of, read_schedule, text_of
 from waystation.routing.schedules import turn
 
@@ -146,24 +147,11 @@ class Upkeep:
         taken: list[str] = []
         given_up: list[str] = []
         for silent in await self._silent():
-            cursor, more = 0, True
-            while more:
-                page = await scripts.recover(
-                    self._client,
-                    self._keys,
-                    namespace=self._keys.namespace,
-                    now=self._now(),
-                    term=self._term.number,
-                    max_stalls=self._options.max_stalls,
-                    batch=BATCH,
-                    cursor=cursor,
-                    workers=silent,
-                )
-                taken += page.names
-                given_up += page.given_up
-                cursor = page.cursor
-                more = cursor != 0 or len(page.names) >= BATCH
-        taken += await self._recover_foreign()
+            most = self._options.max_stalls
+            page = await self._around(scripts.recover, max_stalls=most, workers=silent)
+            taken += page.names
+            given_up += page.given_up
+        taken += (await self._around(scripts.recover_foreign)).names
         for id in taken:
             _log.warning("job_stalled", line="routing", job_id=id)
         for id in given_up:
@@ -182,11 +170,11 @@ class Upkeep:
                 silent += [name for name, beat in zip(some, beats, strict=True) if beat is None]
         return [silent[first : first + BATCH] for first in range(0, len(silent), BATCH)] or [[]]
 
-    async def _recover_foreign(self) -> list[str]:
-        taken: list[str] = []
-        cursor = 0
+    async def _around(self, script: Callable[..., Awaitable[Page]], **given: object) -> Page:
+        """Call a script until it has come around; what all its pages have."""
+        names, given_up, cursor = list[str](), list[str](), 0
         while True:
-            page = await scripts.recover_foreign(
+            page = await script(
                 self._client,
                 self._keys,
                 namespace=self._keys.namespace,
@@ -194,11 +182,14 @@ class Upkeep:
                 term=self._term.number,
                 batch=BATCH,
                 cursor=cursor,
+                **given,
             )
-            taken += page.names
+            names += page.names
+            given_up += page.given_up
             cursor = page.cursor
-            if cursor == 0:
-                return taken
+            # A full page may have left some behind that no cursor leads to.
+            if not cursor and len(page.names) < BATCH:
+                return Page(names, 0, given_up)
 
     async def release(self) -> int:
         """Go on with jobs that waited for one that has ended; how many there were."""

@@ -88,10 +88,16 @@ async def settle(
 
 @script(reply=raw)
 async def find_held(
-    redis: Client, keys: RoutingKeys, *, namespace: str, tokens: Sequence[str]
-) -> list[bytes]:
+    redis: Client,
+    keys: RoutingKeys,
+    *,
+    namespace: str,
+    batch: int,
+    cursor: int,
+    tokens: Sequence[str],
+) -> tuple[list[bytes], bytes]:
     """Find the jobs that were claimed under these tokens, for a worker whose answer was lost: id,
-    token and JSON of each, in turn.
+    token and JSON of each, in turn, and where to go on.
     """
     ...
 

@@ -38,6 +38,8 @@ from waystation.routing.source.wakes import Wakes
 
 PER_CALL = 1_000
 """Jobs in one step; a script can take only so many values in hand at once."""
+PAGE = 200
+"""Claims of all workers that are looked through in one step."""
 
 _LEAVE_WITHIN_S = 1.0
 """A store that does not answer keeps nobody from leaving."""
@@ -170,12 +172,22 @@ class RoutingSource:
 
     async def _find_held(self, tokens: Sequence[str]) -> list[Claim[Job]]:
         """The jobs that are held with one of these tokens."""
-        found = await scripts.find_held(
-            self._client, self._keys, namespace=self._keys.namespace, tokens=tokens
-        )
-        return await self._claims(
-            (found[at], found[at + 2], found[at + 1].decode()) for at in range(0, len(found), 3)
-        )
+        # A look in pages may see one twice.
+        held: dict[bytes, tuple[bytes, bytes, str]] = {}
+        cursor = 0
+        while True:
+            found, after = await scripts.find_held(
+                self._client,
+                self._keys,
+                namespace=self._keys.namespace,
+                batch=PAGE,
+                cursor=cursor,
+                tokens=tokens,
+            )
+            for id, token, data in zip(found[::3], found[1::3], found[2::3], strict=True):
+                held[id] = (id, data, token.decode())
+            if not (cursor := int(after)):
+                return await self._claims(held.values())
 
     async def _claims(self, found: Iterable[tuple[bytes, bytes, str]]) -> list[Claim[Job]]:
         """What was claimed, from id, data and token of each; what cannot be read is dead."""

@@ -1,11 +1,12 @@
 --- Find the jobs that were claimed under these tokens, for a worker whose answer was lost.
---- The reply has an id, a token and the JSON of each.
+--- The reply has an id, a token and the JSON of each, and where to go on.
 --- keys  claims
---- args  namespace tokens...
+--- args  namespace batch cursor tokens...
 --- uses  keys_at claim_of
 local line, ours, found = keys_at(namespace), {}, {}
 for at = tokens, #ARGV do ours[ARGV[at]] = true end
-local records = redis.call('HGETALL', claims)
+local page = redis.call('HSCAN', claims, cursor, 'COUNT', batch)
+local records = page[2]
 for at = 1, #records, 2 do
   local id, token = records[at], claim_of(records[at + 1]).token
   local data = ours[token] and redis.call('GET', line.data .. id)
@@ -15,4 +16,4 @@ for at = 1, #records, 2 do
     found[#found + 1] = data
   end
 end
-return found
+return { found, page[1] }
