@@ -11,7 +11,7 @@ import pytest
 
 from tests.bullmq.hands import Hands
 from tests.support.patience import LIMIT_S
-from waystation.bullmq import FlowNode, FlowProducer, Job, JobOptions, Queue, upkeep
+from waystation.bullmq import FlowNode, FlowProducer, Job, JobOptions, Parent, Queue, upkeep
 from waystation.bullmq.redis import step_scripts
 from waystation.bullmq.steps import child_id
 from waystation.errors import (
@@ -458,6 +458,71 @@ async def test_what_is_no_job_keeps_no_other_from_its_deadline(hands: Hands, que
     await upkeep.wake_overdue(hands.store.hot, hands.keys)
     # The script, the clock, the set, and the question itself.
     assert await calls() - before <= 4
+
+
+CALLS = ("0123456789abcdef", "fedcba9876543210")
+
+
+@pytest.mark.parametrize("is_over", [False, True], ids=["waits", "timed out"])
+@pytest.mark.parametrize("sent", [0, 1, 2])
+async def test_signals_that_an_earlier_version_kept_are_taken(
+    hands: Hands, queue: Queue, sent: int, is_over: bool
+) -> None:
+    """A job rested in its first wait, with these signals sent; the others come now."""
+    job = await queue.add("order", job_id="o7", delay=3600)
+    due = int(float(await hands.call("ZSCORE", hands.keys.delayed, "o7"))) // 4096
+    fields: dict[Any, Any] = {"waits": "signal:go", "ats": 1, "steps": 0}
+    fields["wait:go"] = "over" if is_over else f"{due} token"
+    for number, call in enumerate(CALLS[:sent], 1):
+        fields[f"signal:go#{number}" if number > 1 else "signal:go"] = f"{call}{number}"
+        fields["signals:go"] = number
+    await hands.redis.hset(hands.keys.of("o7").job, mapping=fields)
+    for number in range(sent + 1, 3):
+        assert await queue.signal("o7", "go", number)
+    if await queue.state("o7") == "delayed":
+        # Nothing was sent since that could have woken it.
+        assert sent == 2
+        await job.promote()
+    # A signal that was sent twice counts once, whoever has kept it.
+    for call in CALLS[:sent]:
+        again: dict[str, Any] = {
+            "base": hands.keys.base,
+            "id": "o7",
+            "signal": "go",
+            "call": call,
+            "data": b"9",
+        }
+        assert await step_scripts.signal_job(hands.redis, hands.keys, **again) == 1
+
+    for _ in range(2):
+        claim = await hands.claim_one()
+        taken = list[int]()
+        for _ in range(3):
+            try:
+                taken.append(await claim.work.wait_for("go", timeout=3600))
+            except TimedOut:
+                taken.append(0)
+            except JobDelayed:
+                break
+        assert taken == ([0, 1, 2] if is_over else [1, 2])
+        if await queue.state("o7") == "delayed":
+            await job.promote()
+        else:
+            await hands.hand_back(claim)
+
+
+async def test_a_child_that_an_earlier_version_has_added_is_not_added_again(
+    hands: Hands, queue: Queue
+) -> None:
+    await queue.add("order", job_id="o7")
+    claim = await hands.claim_one()
+    parent = Parent("o7", "bull:mail")
+    await queue.add("label", job_id="o7-label", parent=parent, ignore_dependency_on_failure=True)
+    with pytest.raises(JobWaitingForChildren):
+        await claim.work.run_child("label")
+    assert await hands.redis.exists(hands.keys.of("o7~label").job) == 0
+    await hands.complete(await hands.claim_one(), "printed")
+    assert await (await hands.claim_one()).work.run_child("label") == "printed"
 
 
 def test_ids_of_children_never_meet() -> None:

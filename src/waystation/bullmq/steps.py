@@ -211,6 +211,8 @@ class Steps:
                 case 0:
                     self._left = "JobDelayed"
                     raise JobDelayed(f"job {self._job.id} waits for the signal {signal!r}")
+                case 1 if not paused.value:
+                    raise UnreadableData(f"the signal {wait!r} of job {self._job.id} is not stored")
                 case 1:
                     pass
                 case _:
@@ -252,7 +254,7 @@ class Steps:
         client, keys, token = self._held()
         step = self._numbered("child", checked_name("child", name))
         home = QueueKeys(queue, prefix=keys.prefix) if queue else keys
-        id = child_id(self._job, step)
+        id = await self._former_child(home, step, name) or child_id(self._job, step)
         key = home.base + id
         ours = keys.of(self._job.id)
         while True:
@@ -272,6 +274,13 @@ class Steps:
                 ):
                     self._left = "JobWaitingForChildren"
                     raise JobWaitingForChildren(f"job {self._job.id} waits for {name!r}")
+
+    async def _former_child(self, home: QueueKeys, step: str, name: str) -> str:
+        """The id of this child if an earlier version has added it; empty if not."""
+        id = f"{self._job.id.replace(':', '.')}-{step.replace(':', '.')}"
+        [found] = await ask_all(self._client, ("HMGET", home.of(id).job, "parentKey", "name"))
+        is_ours = found == [self._keys.of(self._job.id).job.encode(), name.encode()]
+        return id if is_ours and known(self._job, b"gen") is None else ""
 
     async def _forget_namesake(self, home: QueueKeys, id: str) -> None:
         """Remove an ended child of an earlier job of the same id, which would be taken for ours."""

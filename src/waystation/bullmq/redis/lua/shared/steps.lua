@@ -42,3 +42,17 @@ local function forget_children(job, id)
     end
   end
 end
+
+--- Write the signals of one name that an earlier version kept as this one keeps them: each behind its number,
+--- and the call that sent it apart. There the first had none, and the call stood in front.
+local function renew_signals(job, signal)
+  local prefix = 'signal:' .. signal
+  for number = 1, tonumber(redis.call('HGET', job, 'signals:' .. signal)) or 1 do
+    local value = redis.call('HGET', job, number > 1 and prefix .. '#' .. number or prefix)
+    if value then
+      redis.call('HSET', job, prefix .. '#' .. number, string.sub(value, 17),
+        'call:' .. string.sub(value, 1, 16), number)
+    end
+  end
+  redis.call('HDEL', job, prefix)
+end

@@ -5,12 +5,13 @@
 --- `wait` is the name of the wait among those of its kind, and `signal` what it waits for, or ''.
 --- keys  active delayed marker meta events stalled absent
 --- args  base now id token wait signal due_ms wait_ms endless deadline_ms
---- uses  now_ms must_hold take_back push_delayed mark_delayed events_cap
+--- uses  now_ms must_hold take_back push_delayed mark_delayed events_cap renew_signals
 local queue = { base = base, active = active, stalled = stalled, delayed = delayed, marker = marker }
 local job, field = base .. id, (signal == '' and 'wait:' or 'take:') .. wait
 if must_hold('HLEN', job) == 0 then return { -1 } end
 local held = must_hold('GET', job .. ':lock')
-local known = redis.call('HMGET', job, field, 'signals:' .. signal, 'taken:' .. signal, 'steps', 'stc')
+local known = redis.call('HMGET', job, field, 'signals:' .. signal, 'taken:' .. signal, 'steps', 'stc',
+  'signal:' .. signal, 'wait:' .. wait)
 local mark, sent, taken = known[1], tonumber(known[2]) or 0, tonumber(known[3]) or 0
 if held ~= token then
   -- The reply to an earlier call may have been lost, and the job waits.
@@ -18,6 +19,17 @@ if held ~= token then
   return { held and -6 or -2 }
 end
 now = now_ms(now)
+if known[6] and signal ~= '' then renew_signals(job, signal) end
+if not mark and known[7] and signal ~= '' and signal ~= 'sleep' then
+  -- As an earlier version kept it, where each wait took the signal of its own number.
+  mark = known[7]
+  local number = tonumber(string.match(wait, '#(%d+)$')) or 1
+  if mark ~= 'over' and number <= sent and number > taken then
+    mark = '=' .. number
+    redis.call('HSET', job, 'taken:' .. signal, number)
+  end
+  redis.call('HSET', job, field, mark)
+end
 if mark == 'over' then return { 2 } end
 local number = mark and string.match(mark, '^=(%d+)$')
 if not number and signal ~= '' and sent > taken then

@@ -2,14 +2,19 @@
 --- Signals of one name are numbered as they come. The same call made again counts once.
 --- keys  wait paused active prioritized delayed completed failed marker meta events pc absent
 --- args  base now id signal call data
---- uses  now_ms must_hold enqueue_job events_cap
+--- uses  now_ms must_hold enqueue_job events_cap renew_signals
 local queue = {
   base = base, wait = wait, paused = paused, active = active, prioritized = prioritized,
   delayed = delayed, marker = marker, meta = meta, events = events, pc = pc,
 }
 local job = base .. id
 if must_hold('HLEN', job) == 0 then return -1 end
-local known = redis.call('HMGET', job, 'signals:' .. signal, 'waits', 'priority', 'call:' .. call)
+local known = redis.call('HMGET', job, 'signals:' .. signal, 'waits', 'priority', 'call:' .. call,
+  'signal:' .. signal)
+if known[5] then
+  renew_signals(job, signal)
+  known[4] = redis.call('HGET', job, 'call:' .. call)
+end
 if known[4] then return 1 end
 if redis.call('ZSCORE', completed, id) or redis.call('ZSCORE', failed, id) then return 0 end
 local number = string.format('%.0f', (tonumber(known[1]) or 0) + 1)
@@ -18,9 +23,11 @@ redis.call('HSET', job, 'signal:' .. signal .. '#' .. number, data, 'signals:' .
 redis.call('XADD', events, 'MAXLEN', '~', events_cap(meta), '*', 'event', 'signal', 'jobId', id,
   'signal', signal)
 local parked, awaited = string.match(known[2] or '', '^(%d+) (.*)$')
+-- An earlier version kept no instant.
+awaited = awaited or string.match(known[2] or '', '^signal:([^#]*)')
 local score = awaited == signal and redis.call('ZSCORE', delayed, id)
 -- A job that is delayed for another reason, such as a retry, stays so.
-if score and math.floor(score / 4096) == tonumber(parked) then
+if score and (not parked or math.floor(score / 4096) == tonumber(parked)) then
   redis.call('ZREM', delayed, id)
   redis.call('HSET', job, 'delay', 0)
   enqueue_job(queue, id, now_ms(now), 0, tonumber(known[3]) or 0, false, 'delayed')
