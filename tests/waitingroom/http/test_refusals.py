@@ -57,6 +57,7 @@ async def test_a_room_that_cannot_be_asked_is_asked_again_by_itself(redis_url: s
         await person.join()
         await house.store.close()
         house.rooms.forget()
+        house.room.store.forget_state()
         shown = await person.get(WAIT, headers=PAGE)
         assert (shown.status_code, _status(shown)) == (503, "refused")
         assert '<meta http-equiv="refresh" content="5">' in shown.text
