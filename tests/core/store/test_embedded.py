@@ -1,5 +1,6 @@
 import asyncio
 import contextlib
+import fcntl
 import os
 import shutil
 import signal
@@ -225,3 +226,13 @@ def test_a_home_that_cannot_be_written_to_is_refused_in_one_sentence(tmp_path: P
 
     with pytest.raises(StoreUnsuitable, match=r"must be a directory .* set WAYSTATION_HOME"):
         embedded.shared(tmp_path / "file" / "home")
+
+
+def test_whoever_looks_for_a_keeper_is_taken_for_none(tmp_path: Path) -> None:
+    with embedded.shared(tmp_path) as shared:
+        assert shared._is_kept()  # pyright: ignore[reportPrivateUsage]
+        directory = shared.directory
+    with (directory / "server.lock").open("ab") as other:
+        # The keeper lets go of it when its server has ended.
+        fcntl.flock(other, fcntl.LOCK_SH)
+        assert not shared._is_kept()  # pyright: ignore[reportPrivateUsage]

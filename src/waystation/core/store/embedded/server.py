@@ -137,7 +137,8 @@ class Shared:
         """Whether a keeper or a server of this directory lives, whatever state it is in."""
         with (self.directory / "server.lock").open("ab") as server:
             try:
-                fcntl.flock(server, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # Shared, so that two that look at once do not take each other for a keeper.
+                fcntl.flock(server, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
                 return True
         return False
