@@ -287,7 +287,10 @@ async def test_a_paused_priority_is_left_alone_until_it_is_resumed(hands: Hands)
     assert [claim.id for claim in (await source.settle([], claim=5)).claims] == [high]
     # Nobody is woken for what nobody may take.
     assert (await source.settle([], claim=1)).claims == []
+    await hands.redis.delete(hands.keys.wake)
     assert await queue.resume("low")
+    # An idle worker has to be told that there is something to take.
+    assert await hands.redis.llen(hands.keys.wake) == 1
     assert not await queue.resume("low")
     assert await queue.paused_priorities() == []
     assert [claim.id for claim in (await source.settle([], claim=5)).claims] == [low]

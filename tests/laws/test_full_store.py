@@ -51,7 +51,12 @@ async def test_bullmq(own_server: Ephemeral) -> None:
 
 
 async def test_what_is_too_much_can_be_paused(own_server: Ephemeral) -> None:
-    async with bullmq.Queue("mail", own_server.url) as mail, routing.Queue(own_server.url) as jobs:
+    url = own_server.url
+    async with (
+        bullmq.Queue("mail", url) as mail,
+        routing.Queue(url) as jobs,
+        files.Queue(url) as inbox,
+    ):
         await mail.add_many(JOBS)
         await jobs.add("mail")
         await fill(own_server)
@@ -59,8 +64,11 @@ async def test_what_is_too_much_can_be_paused(own_server: Ephemeral) -> None:
         assert await mail.is_paused()
         assert await jobs.pause("mail")
         assert await jobs.paused_types() == ["mail"]
+        assert await inbox.pause("low")
+        assert await inbox.paused_priorities() == ["low"]
         await mail.resume()
         assert await jobs.resume("mail")
+        assert await inbox.resume("low")
 
 
 @pytest.mark.parametrize("how", ["drained", "cleaned", "obliterated"])

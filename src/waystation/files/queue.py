@@ -36,7 +36,7 @@ from waystation.files.directory.scan import Found, PathLike, examine
 from waystation.files.events import Event
 from waystation.files.job import Job
 from waystation.files.options import Layout, QueueOptions, layout_of
-from waystation.files.redis import lists
+from waystation.files.redis import lists, scripts
 from waystation.files.redis.keys import FileKeys
 from waystation.files.redis.lists import Place, State
 from waystation.files.redis.scripts import NEW
@@ -266,11 +266,13 @@ class Queue(StoreClient):
 
         Those that run go on. Workers of other programs do not know of it.
         """
-        return await self._mark_paused("SADD", priority)
+        client = (await self._connected()).hot
+        return await scripts.pause(client, self.keys, queue=self._queue_of(priority))
 
     async def resume(self, priority: str) -> bool:
         """Let workers take jobs of a priority again; False when it was not paused."""
-        return await self._mark_paused("SREM", priority)
+        client = (await self._connected()).hot
+        return await scripts.resume(client, self.keys, queue=self._queue_of(priority))
 
     async def paused_priorities(self) -> list[str]:
         """The priorities that are paused, the most urgent first."""
@@ -279,11 +281,8 @@ class Queue(StoreClient):
             paused = set(await client.execute_command("SMEMBERS", self.keys.paused))
         return [name for name, queue in queues.items() if queue.encode() in paused]
 
-    async def _mark_paused(self, command: str, priority: str) -> bool:
-        queue = self.keys.queues[lists.require_priority(self.keys, priority) - 1]
-        client = (await self._connected()).hot
-        with faults.translated():
-            return bool(await client.execute_command(command, self.keys.paused, queue))
+    def _queue_of(self, priority: str) -> str:
+        return self.keys.queues[lists.require_priority(self.keys, priority) - 1]
 
     async def workers(self) -> list[WorkerInfo]:
         """The registered workers, by name."""

@@ -143,6 +143,18 @@ async def mark(redis: Client, keys: FileKeys, *, remember_ms: int, name: str) ->
     ...
 
 
+@script(reply=bool)
+async def pause(redis: Client, keys: FileKeys, *, queue: str) -> bool:
+    """Let workers take nothing more from a queue; False when they took nothing before."""
+    ...
+
+
+@script(reply=bool)
+async def resume(redis: Client, keys: FileKeys, *, queue: str) -> bool:
+    """Let workers take from a queue again; False when they did."""
+    ...
+
+
 @script(reply=raw)
 async def promote(
     redis: Client, keys: FileKeys, *, now: str | int, events_cap: int, most: int
