@@ -5,7 +5,8 @@ import pytest
 
 from tests.bullmq.hands import Hands
 from tests.bullmq.trees import child, parent, state
-from waystation.bullmq import Deduplication, FlowNode, FlowProducer, JobOptions, Parent
+from waystation.bullmq import Deduplication, FlowNode, FlowProducer, JobOptions, Parent, Queue
+from waystation.bullmq.redis import ends, job_scripts
 from waystation.core.errors import InvalidInput, InvalidOption, NotFound, WrongState
 
 HOUR = 3_600_000
@@ -285,3 +286,52 @@ async def test_a_flow_is_read_to_some_depth(flows: FlowProducer) -> None:
         await flows.get_flow("mail", "1", depth=0)
     with pytest.raises(InvalidOption, match="max_children"):
         await flows.get_flow("mail", "1", max_children=0)
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3, 5, 100])
+async def test_a_tree_of_any_size_is_removed_in_bounded_steps(
+    hands: Hands, flows: FlowProducer, queue: Queue, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    """Children go first, and no parent runs because some of its children are gone."""
+    monkeypatch.setattr(ends, "SWEPT_AT_ONCE", at_once)
+    before = set(await hands.everything())
+    await flows.add(
+        parent(
+            *(child(f"leaf-{n}") for n in range(15)),
+            FlowNode(
+                name="middle",
+                queue="mail",
+                job_id="middle",
+                children=[
+                    child(job_id="deep-1"),
+                    child(job_id="deep-2", priority=1),
+                    child(job_id="deep-3", delay=60),
+                ],
+            ),
+        )
+    )
+    for claim, outcome in zip(await hands.claim(4), (True, True, False, False), strict=True):
+        await (hands.complete(claim) if outcome else hands.fail(claim))
+    held = await hands.claim_one()
+    assert not await queue.remove("parent")
+    assert len(await hands.events("removed")) == 0
+
+    await hands.hand_back(held)
+    script, seen = job_scripts.remove_job, list[int]()
+
+    async def watched(*given: Any, **kwargs: Any) -> int:
+        seen.append(await script(*given, **kwargs))
+        waiting = await hands.ids("wait")
+        assert "parent" not in waiting
+        if seen[-1] == 2:
+            assert await queue.state("parent") == "waiting-children"
+        return seen[-1]
+
+    monkeypatch.setattr(job_scripts, "remove_job", watched)
+    assert await queue.remove("parent")
+    assert seen == [2] * (-(-20 // at_once) - 1) + [1]
+    removed = [event["jobId"] for event in await hands.events("removed")]
+    assert len(removed) == 20
+    assert removed.index("middle") > max(removed.index(f"deep-{n}") for n in (1, 2, 3))
+    left = set(await hands.everything()) - before
+    assert {key.rpartition(":")[2] for key in left} <= {"id", "meta", "events", "marker", "pc"}

@@ -12,7 +12,7 @@ from waystation.core.store.script import Client
 
 SWEPT_AT_ONCE = 500
 """Jobs that one script call looks at; more would block the server for too long."""
-_ANOTHER_STATE = -3
+_ANOTHER_STATE, _MORE = -3, 2
 _ALWAYS, _IF_ANY = "always", "if any"
 """When `cleaned` is emitted: once for a call, and for each further page that removes jobs."""
 
@@ -26,16 +26,25 @@ async def remove_job(
     by: str = "",
     state: str | None = None,
 ) -> bool:
-    """Remove a job; False when a worker holds it or one of its children, or in another state."""
-    code = await job_scripts.remove_job(
-        client,
-        keys,
-        base=keys.base,
-        id=id,
-        with_children=int(remove_children),
-        by=by,
-        state=state or "",
-    )
+    """Remove a job; False when a worker holds it or one of its children, or in another state.
+
+    Of a large tree the children go first, some at a time; one that a worker claims meanwhile stays,
+    and so do those above it.
+    """
+    code = is_next = 0
+    while not is_next or code == _MORE:
+        code = await job_scripts.remove_job(
+            client,
+            keys,
+            base=keys.base,
+            id=id,
+            with_children=int(remove_children),
+            by=by,
+            state=state or "",
+            most=SWEPT_AT_ONCE,
+            is_next=is_next,
+        )
+        is_next = 1
     if code == _ANOTHER_STATE:
         return False
     if code < 0:

@@ -78,9 +78,11 @@ async def remove_job(
     with_children: int,
     by: str,
     state: str,
+    most: int,
+    is_next: int,
 ) -> int:
     """Remove a job with all that is kept about it: 1, or 0 when it is held, -3 when it is not in
-    `state`, or -8 when it keeps its scheduler going.
+    `state`, or -8 when it keeps its scheduler going; 2 when there are more children to remove.
     """
     ...
 

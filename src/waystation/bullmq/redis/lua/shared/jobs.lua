@@ -100,31 +100,45 @@ local function erase_job(queue, id, now, parent_key)
   erase_job(queue, parent, now)
 end
 
---- Remove a job from whatever state it is in and, when asked, its children before it.
---- uses  leave_parent queue_at locate_job drop_from_states free_deduplication forget_job events_cap
-local function remove_tree(queue, id, parent_key, with_children, now, by)
+--- Gather a job and, when asked, its children before it, but no more than `most`: of each that was
+--- gathered all children were.
+--- uses  queue_at locate_job
+local function gather_tree(queue, id, parent_key, with_children, most, found)
   local job = queue.base .. id
-  leave_parent(queue, job, parent_key, now)
-  if with_children then
-    local children = redis.call('HKEYS', job .. ':processed')
-    for _, more in ipairs({
-      redis.call('HKEYS', job .. ':failed'),
-      redis.call('ZRANGE', job .. ':unsuccessful', 0, -1),
-      redis.call('SMEMBERS', job .. ':dependencies'),
-    }) do
-      for _, child in ipairs(more) do children[#children + 1] = child end
-    end
-    for _, child in ipairs(children) do
+  for _, ask in ipairs(with_children and {
+    { 'HKEYS', ':processed' }, { 'HKEYS', ':failed' }, { 'ZRANGE', ':unsuccessful', 0, -1 },
+    { 'SMEMBERS', ':dependencies' },
+  } or {}) do
+    for _, child in ipairs(redis.call(ask[1], job .. ask[2], unpack(ask, 3))) do
+      if #found >= most then return end
       local base, child_id = locate_job(child, queue.base)
-      remove_tree(queue_at(base), child_id, job, true, now, by)
+      gather_tree(queue_at(base), child_id, job, true, most, found)
     end
   end
-  local was_in = drop_from_states(queue, id)
-  free_deduplication(queue, id)
-  if redis.call('EXISTS', job) == 1 then
-    local who = by ~= '' and { 'by', by } or {}
-    redis.call('XADD', queue.events, 'MAXLEN', '~', events_cap(queue.meta), '*', 'event', 'removed',
-      'jobId', id, 'prev', was_in, unpack(who))
+  if #found < most then found[#found + 1] = { queue = queue, id = id, parent_key = parent_key } end
+end
+
+--- Remove jobs that `gather_tree` has found from whatever state they are in.
+--- uses  drop_from_sets drop_from_lists free_deduplication forget_job events_cap
+local function remove_gathered(found, by)
+  local listed = {}
+  for _, each in ipairs(found) do
+    each.was_in = drop_from_sets(each.queue, each.id)
+    if not each.was_in then
+      local base = each.queue.base
+      listed[base] = listed[base] or { queue = each.queue }
+      table.insert(listed[base], each)
+    end
   end
-  forget_job(job)
+  for _, some in pairs(listed) do drop_from_lists(some.queue, some) end
+  for _, each in ipairs(found) do
+    local of, job = each.queue, each.queue.base .. each.id
+    free_deduplication(of, each.id)
+    if redis.call('EXISTS', job) == 1 then
+      local who = by ~= '' and { 'by', by } or {}
+      redis.call('XADD', of.events, 'MAXLEN', '~', events_cap(of.meta), '*', 'event', 'removed',
+        'jobId', each.id, 'prev', each.was_in or 'unknown', unpack(who))
+    end
+    forget_job(job)
+  end
 end

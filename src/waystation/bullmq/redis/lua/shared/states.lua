@@ -137,15 +137,41 @@ local function promote_due(queue, now)
   mark_ready(queue)
 end
 
---- Take a job out of whatever holds it; the reply is what held it.
-local function drop_from_states(queue, id)
+--- Take a job out of whatever set holds it; the reply is what held it.
+local function drop_from_sets(queue, id)
   for _, state in ipairs({ 'completed', 'waiting-children', 'delayed', 'failed', 'prioritized' }) do
     if redis.call('ZREM', queue[state], id) == 1 then return state end
   end
+end
+
+--- Take jobs out of the lists that hold them; `was_in` of each is what held it.
+local function drop_from_lists(queue, jobs)
   for _, state in ipairs({ 'wait', 'paused', 'active' }) do
-    if redis.call('LREM', queue[state], 1, id) == 1 then return state end
+    local key, wanted = queue[state], {}
+    for _, job in ipairs(jobs) do
+      if #jobs > 10 then
+        wanted[job.id] = not job.was_in and job or nil
+      elseif not job.was_in and redis.call('LREM', key, 1, job.id) == 1 then
+        job.was_in = state
+      end
+    end
+    -- Each search goes through the list, so many jobs are looked for in one. No id is empty.
+    for place, id in ipairs(next(wanted) and redis.call('LRANGE', key, 0, -1) or {}) do
+      if wanted[id] then
+        redis.call('LSET', key, place - 1, '')
+        wanted[id].was_in, wanted[id] = state, nil
+      end
+    end
+    if #jobs > 10 then redis.call('LREM', key, 0, '') end
   end
-  return 'unknown'
+end
+
+--- Take a job out of whatever holds it; the reply is what held it.
+--- uses  drop_from_sets drop_from_lists
+local function drop_from_states(queue, id)
+  local job = { id = id, was_in = drop_from_sets(queue, id) }
+  if not job.was_in then drop_from_lists(queue, { job }) end
+  return job.was_in or 'unknown'
 end
 
 --- Wake an idle worker, unless no job may start now.
