@@ -4,14 +4,15 @@ A timeout of a socket is for one read of it: whoever sends a byte now and then i
 end. Here one deadline holds for connecting, sending and the answer together.
 """
 
-import socket
 import ssl
-import threading
 import time
 from collections.abc import Mapping
 from contextlib import closing
-from functools import cache
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from functools import cache, partial
+from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
+from io import BufferedReader, RawIOBase
+from socket import create_connection, socket
+from typing import Any
 from urllib.parse import urlsplit
 
 MOST_READ = 65_536
@@ -39,58 +40,53 @@ def ask(
     connection = (
         HTTPSConnection(host, port, context=_context()) if secure else HTTPConnection(host, port)
     )
-    deadline = time.monotonic() + limit_s
-    raw = socket.create_connection((address or host, port), limit_s)
-    with _Cut(raw, deadline) as cut, closing(connection):
-        try:
-            connection.sock = cut.through_tls(host) if secure else raw
-            connection.request(method, path, body, dict(headers or {}))
-            answer = connection.getresponse()
-            # What was cut off looks like an end to whoever reads so many bytes.
-            read = answer.read(most) if most else b""
-            cut.require_time()
-        except (OSError, HTTPException):
-            cut.require_time()
-            raise
-        return answer.status, read
+    until = time.monotonic() + limit_s
+    with closing(create_connection((address or host, port), limit_s)) as raw, closing(connection):
+        raw.settimeout(_left_s(until))
+        # A handshake has this time as a whole.
+        connection.sock = _context().wrap_socket(raw, server_hostname=host) if secure else raw
+        answer_within(connection, until)
+        connection.request(method, path, body, dict(headers or {}))
+        answer = connection.getresponse()
+        return answer.status, answer.read(most) if most else b""
 
 
-class _Cut:
-    """Ends a connection under whoever reads it when the time is up."""
+def answer_within(connection: HTTPConnection, until: float) -> None:
+    """Have the next answer of a connection read before this instant of the monotonic clock."""
+    if connection.sock is not None:
+        connection.sock.settimeout(_left_s(until))
+    connection.response_class = partial(_Answer, until=until)  # pyright: ignore
 
-    def __init__(self, raw: socket.socket, deadline: float) -> None:
-        self._socket = raw
-        self._deadline = deadline
-        self._timer = threading.Timer(max(0.0, deadline - time.monotonic()), self._cut)
-        self._timer.daemon = True
 
-    def __enter__(self) -> "_Cut":
-        self._timer.start()
-        return self
+class _Answer(HTTPResponse):
+    def __init__(self, sock: socket, *args: Any, until: float, **kwargs: Any) -> None:
+        super().__init__(sock, *args, **kwargs)
+        self.fp = BufferedReader(_Reads(sock, self.fp.detach(), until))
 
-    def __exit__(self, *_: object) -> None:
-        self._timer.cancel()
-        self._socket.close()
 
-    def require_time(self) -> None:
-        if time.monotonic() >= self._deadline:
-            raise TimeoutError("there was no whole answer in time")
+class _Reads(RawIOBase):
+    def __init__(self, sock: socket, raw: Any, until: float) -> None:
+        self._sock = sock
+        self._raw = raw
+        self._until = until
 
-    def through_tls(self, host: str) -> socket.socket:
-        # The handshake comes after, so that it can be cut off, too.
-        secure = _context().wrap_socket(
-            self._socket, server_hostname=host, do_handshake_on_connect=False
-        )
-        self._socket = secure
-        secure.do_handshake()
-        return secure
+    def readable(self) -> bool:
+        return True
 
-    def _cut(self) -> None:
-        try:
-            # Not the method of a TLS socket, which would let the rest be read as plain text.
-            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
-        except OSError:
-            return
+    def readinto(self, buffer: Any) -> int | None:
+        self._sock.settimeout(_left_s(self._until))
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+def _left_s(until: float) -> float:
+    left_s = until - time.monotonic()
+    if left_s <= 0:
+        raise TimeoutError("the whole answer took too long")
+    return left_s
 
 
 @cache

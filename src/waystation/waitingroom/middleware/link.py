@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, cast
 from urllib.parse import quote, urlsplit
 
 from waystation.core.errors import InvalidOption, StoreUnreachable
-from waystation.core.http.deadline import answer_within
+from waystation.core.http.outgoing import answer_within
 from waystation.waitingroom.middleware.gate import Ask, Config, Gate, Pass, Redeem, Refuse, Wait
 from waystation.waitingroom.middleware.signed import CONFIG, Keys
 from waystation.waitingroom.rules import rule_of, understood
