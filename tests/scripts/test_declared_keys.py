@@ -18,46 +18,19 @@ from waystation.core.store.script import tokens as lua_words
 
 UNDECLARED: dict[str, set[str]] = {
     "waystation.bullmq.redis": {
-        "add",
         "add_flow",
-        "advance_repeatable",
-        "advance_scheduler",
-        "bring",
-        "cancel",
-        "change_delay",
-        "change_priority",
-        "extend_locks",
-        "move_to_delayed",
-        "move_to_wait",
-        "move_to_waiting_children",
-        "obliterate",
-        "pause_scheduler",
-        "pause_step",
-        "promote",
-        "recover_stalled",
         "remove_child_dependency",
-        "remove_deduplication",
         "remove_job",
-        "remove_orphans",
-        "remove_scheduler",
         "remove_unprocessed_children",
-        "resume_scheduler",
-        "retry_job",
-        "retry_jobs",
-        "save_step",
-        "settle",
-        "signal_job",
         "sweep",
-        "update_progress",
-        "upsert_scheduler",
-        "wake_overdue",
     },
     "waystation.routing.redis": {"claim_job", "process_cron", "process_delayed", "release_lock"},
     "waystation.waitingroom.redis": {"join"},
 }
-"""Scripts that write keys which they do not declare; those of BridgeMQ have its keys."""
-NEVER_THERE = "unmoved"
-"""The key of a keyspace that is declared and never written."""
+"""Scripts that write keys which they do not declare: those of BridgeMQ have its keys, and others
+reach into the queue of another job, behind a key that never exists."""
+NEVER_THERE = {"absent", "unmoved"}
+"""Keys of a keyspace that are declared and never written."""
 _ALL_KEYS = frozenset({"DEL", "UNLINK", "RENAME", "MSET"})
 """Commands of which every argument is a key, or may be one."""
 
@@ -91,7 +64,7 @@ def _arguments(words: list[str], at: int) -> list[str]:
 def undeclared(door: LuaScript[Any, Any]) -> set[str]:
     """What a script writes and neither declares nor guards by a key that never exists."""
     declared = {*door.header.keys, door.header.rest_keys}
-    guarded = NEVER_THERE in declared
+    guarded = not NEVER_THERE.isdisjoint(declared)
     found: set[str] = set()
     for key in written(door.source):
         owner, _, name = key.rpartition(".")
@@ -116,9 +89,9 @@ def _is_built(name: str, source: str) -> bool:
 @pytest.mark.parametrize("package", WALKS)
 def test_every_written_key_is_declared(package: str) -> None:
     """What is on the list does not do so yet; the list may only get shorter."""
-    found = {door.name: undeclared(door) for door in doors_of(package)}
+    found = {door.name: keys for door in doors_of(package) if (keys := undeclared(door))}
     known = UNDECLARED.get(package, set())
-    assert {name: keys for name, keys in found.items() if keys and name not in known} == {}
+    assert {name: keys for name, keys in found.items() if name not in known} == {}
     assert known <= found.keys()
 
 

@@ -200,8 +200,8 @@ async def bridge(hands: Hands) -> None:
             now=hands.clock.now_ms(),
             lock_ttl=30,
             data_prefix=hands.keys.data_prefix,
-            lock_prefix="bridge:jobs:lock:",
-            limit_prefix="bridge:ratelimit:concurrent:",
+            lock_prefix=f"{hands.keys.namespace}:jobs:lock:",
+            limit_prefix=f"{hands.keys.namespace}:ratelimit:concurrent:",
         )
         await bridge_scripts.release_lock(
             hands.redis, hands.keys.of(id, type="email"), worker="node", id=id

@@ -1,5 +1,5 @@
 --- Pause a type; 0 when none were handed out already.
---- keys  paused events
+--- keys  paused events unmoved
 --- args  namespace now queue by
 --- uses  keys_at instant_ms emit_event
 -- First a write that takes no memory: after it a full server lets the others through.

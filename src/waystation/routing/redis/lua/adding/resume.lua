@@ -1,5 +1,5 @@
 --- Resume a type; 0 when they were not paused.
---- keys  paused events wake
+--- keys  paused events wake unmoved
 --- args  namespace now queue
 --- uses  keys_at instant_ms emit_event wake_for
 local line = keys_at(namespace)

@@ -1,5 +1,5 @@
 --- Set or lift the limits of a type.
---- keys  limits wake
+--- keys  limits wake unmoved
 --- args  namespace queue config
 --- uses  keys_at wake_for
 if config == '' then

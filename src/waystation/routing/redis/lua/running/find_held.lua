@@ -1,6 +1,6 @@
 --- Find the jobs that were claimed under these tokens, for a worker whose answer was lost.
 --- The reply has an id, a token and the JSON of each, and where to go on.
---- keys  claims
+--- keys  claims unmoved
 --- args  namespace batch cursor tokens...
 --- uses  keys_at claim_of
 local line, ours, found = keys_at(namespace), {}, {}
