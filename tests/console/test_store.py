@@ -1,8 +1,11 @@
 """The console says what the store keeps, and which scripts were slow."""
 
+import pytest
+
 from tests.console.hands import Desk
+from waystation.bullmq import Queue
 from waystation.bullmq.redis import scripts
-from waystation.console.measures import script_names
+from waystation.console.measures import script_names, store_facts
 
 
 async def test_the_store_says_what_it_keeps_on_disk(desk: Desk) -> None:
@@ -15,6 +18,16 @@ async def test_the_store_says_what_it_keeps_on_disk(desk: Desk) -> None:
         assert (await desk.get("store"))["persistence"] == "snapshots"
     finally:
         await redis.config_set("save", before or "")
+
+
+async def test_queues_whose_memory_is_not_measured_are_counted(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_facts, "MOST_QUEUES", 2)
+    for name in ("a", "b", "c"):
+        await Queue(name, desk.store).add("send")
+    reply = await desk.get("store")
+    assert (len(reply["queues"]), reply["left_out"]) == (2, 1)
 
 
 def test_a_script_is_told_by_its_name_and_without_what_it_was_about() -> None:

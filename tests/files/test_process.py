@@ -173,7 +173,7 @@ def test_a_missing_file_is_mentioned_and_the_defaults_count(run: Files) -> None:
          "producer.scan_dir (PRODUCER_SCAN_DIR) wants a directory, got 'nowhere'"),
         (["--role=worker"], {"WORKER_HANDLERS": "no.such.module"},
          "worker.handlers (WORKER_HANDLERS) wants a module that can be imported"),
-        (["--role=admin"], {}, "--role=admin wants one of stats, peek"),
+        (["--role=admin"], {}, "--role=admin wants one of counts, peek"),
         (["--role=worker", "counts"], {}, "counts wants --role=admin"),
         (["--role=worker", "--watch"], {}, "--watch wants --role=producer or --role=all"),
         (["--role=all", "--watch", "--until-done"], {}, "cannot go with --until-done"),

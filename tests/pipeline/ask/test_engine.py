@@ -116,6 +116,12 @@ def test_a_column_that_nobody_knows_is_answered_with_what_may_be_meant(tmp_path:
             engine.ask("select statte from items")
 
 
+def test_an_answer_says_whether_there_are_more_rows(tmp_path: Path) -> None:
+    with Engine(str(tmp_path)) as engine:
+        found = [engine.ask("select * from range(3)", most) for most in (2, 3, None)]
+    assert [(len(each.rows), each.complete) for each in found] == [(2, False), (3, True), (3, True)]
+
+
 def test_a_history_that_does_not_exist_yet_has_empty_tables(tmp_path: Path) -> None:
     with Engine(str(tmp_path / "none")) as engine:
         engine.add_tables(product_tables())

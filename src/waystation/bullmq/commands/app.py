@@ -115,12 +115,12 @@ def jobs(
 
     async def ask(queue: Queue) -> tuple[list[tuple[State, Job]], bool]:
         return await picking.pick(
-            queue, states, asked.wanted, count=count, look=asked.look, oldest=oldest
+            queue, states, asked.wanted, count=count + 1, look=asked.look, oldest=oldest
         )
 
     listed, complete = on_known(context, queue, ask)
     if as_json:
-        typer.echo(codec.encode_as_node([_listed(*each) for each in listed]).decode())
+        typer.echo(codec.encode_as_node([_listed(*each) for each in listed[:count]]).decode())
         return
     of_all = state == "all"
     rows = [
@@ -136,7 +136,7 @@ def jobs(
     like = "" if asked.wanted.is_any else ", or none like that"
     that_are = "" if of_all else f" that are {state}"
     head = ("id", *(("state",) if of_all else ()), "created", "name", "error")
-    list_rows(rows, none=f"{queue} has no jobs{that_are}{like}", head=head)
+    list_rows(rows, none=f"{queue} has no jobs{that_are}{like}", head=head, most=count)
     if not complete:
         typer.echo(f"only {asked.look:,} jobs of a state were looked at; --look more", err=True)
 

@@ -154,14 +154,17 @@ async def queue(access: Access, asked: OfQueue) -> Any:
     found = await (await access.console()).directory.find(asked.product, asked.queue)
     levels = await found.levels()
     reason = await found.why()
+    workers, schedulers = await found.workers(), await found.schedulers()
     return {
         "counts": levels.counts,
         "paused": levels.paused,
         "states": found.states,
         "why": reason.sentence if reason else "",
         "about": await found.about(),
-        "workers": (await found.workers())[:WORKERS_SHOWN],
-        "schedulers": (await found.schedulers())[:WORKERS_SHOWN],
+        "workers": workers[:WORKERS_SHOWN],
+        "workers_in_all": len(workers),
+        "schedulers": schedulers[:WORKERS_SHOWN],
+        "schedulers_in_all": len(schedulers),
     }
 
 

@@ -49,6 +49,8 @@ class StoreFacts(msgspec.Struct, kw_only=True):
     persistence: str
     slow: list[SlowCommand]
     queues: list[QueueMemory]
+    left_out: int = 0
+    """Queues whose memory was not measured."""
 
 
 class StoreView:
@@ -77,6 +79,7 @@ class StoreView:
             persistence=await self._persistence(info),
             slow=await self._slow(),
             queues=await self._queues(queues),
+            left_out=max(0, len(queues) - MOST_QUEUES),
         )
 
     async def _persistence(self, info: dict[str, Any]) -> str:

@@ -59,5 +59,10 @@ def _job(row: dict[str, Any]) -> PastJob:
         ended_at=row["ended_at"],
         attempts=row["attempts"],
         error=short(row["reason"]) if row["reason"] else None,
-        data=None if row["data"] is None else row["data"][:LONGEST_DATA],
+        data=None if row["data"] is None else beginning(row["data"]),
     )
+
+
+def beginning(value: str) -> str:
+    """The beginning of a text that is too long to be shown."""
+    return value if len(value) <= LONGEST_DATA else f"{value[:LONGEST_DATA]}…"

@@ -10,11 +10,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-from typing import Any
 
 import msgspec
 
-from waystation.console.past.jobs import LONGEST_DATA, THREADS
+from waystation.console.past.jobs import THREADS, beginning
 from waystation.console.past.views import Selected, TableView
 from waystation.core.errors import HistoryError, InvalidInput, WaystationError
 from waystation.pipeline.ask.active_files import duckdb_type
@@ -91,9 +90,11 @@ def _selected(asked: Asked) -> Selected:
         engine.add_tables(product_tables())
         # Nothing handles it, so that it ends the process.
         signal.setitimer(signal.ITIMER_REAL, max(asked.seconds, 0.001))
-        found = engine.ask(asked.query, asked.most + 1)
-    rows = [[_short(value) for value in row] for row in found.rows]
-    return Selected(columns=found.names, rows=rows[: asked.most], complete=len(rows) <= asked.most)
+        found = engine.ask(asked.query, asked.most)
+    rows = [
+        [beginning(each) if isinstance(each, str) else each for each in row] for row in found.rows
+    ]
+    return Selected(columns=found.names, rows=rows, complete=found.complete)
 
 
 def read(root: str) -> list[TableView]:
@@ -108,12 +109,6 @@ def read(root: str) -> list[TableView]:
         )
         for table in (*every(), *product_tables())
     ]
-
-
-def _short(value: Any) -> Any:
-    if isinstance(value, str) and len(value) > LONGEST_DATA:
-        return f"{value[:LONGEST_DATA]}…"
-    return value
 
 
 if __name__ == "__main__":

@@ -163,7 +163,7 @@ class BullmqQueue:
 
     async def schedulers(self) -> list[SchedulerView]:
         """What adds jobs to it again and again."""
-        return [self._scheduler(each) for each in await self._queue.schedulers.list(0, 500)]
+        return [self._scheduler(each) for each in await self._queue.schedulers.list(limit=None)]
 
     def _scheduler(self, each: Scheduler) -> SchedulerView:
         return SchedulerView(

@@ -156,7 +156,7 @@ class RoutingQueue:
                 tz=each.timezone,
                 next_at=each.next_at,
             )
-            for each in await self._queue.schedules.list(0, 500)
+            for each in await self._queue.schedules.list()
         ]
 
     async def failures(self, *, offset: int, limit: int) -> list[Failure]:

@@ -1,5 +1,6 @@
 """The timeline of a job, read from the events that are still in its queue's stream."""
 
+from waystation.console.products.queue import short
 from waystation.console.products.views import Moment
 from waystation.core.durations import instant
 from waystation.core.line.event_trail import newest_first
@@ -31,5 +32,5 @@ def _moment(id: bytes, fields: dict[bytes, bytes]) -> Moment:
     return Moment(
         at=instant(int(id.partition(b"-")[0])),
         what=fields.get(b"event", b"?").decode("utf-8", "replace"),
-        note=note.decode("utf-8", "replace")[:300],
+        note=short(note.decode("utf-8", "replace"), 300),
     )

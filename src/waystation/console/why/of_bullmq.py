@@ -203,7 +203,11 @@ async def _dependent(store: Store, keys: QueueKeys, job: JobFields) -> Found:
     text = f"waits for child {chosen}, which {has}{others}"
     if failed:
         text += "; retry or remove the child, or make it with `ignore_dependency_on_failure`"
-    facts = _facts(job) | {"children": total, "failed": failed[:10] or None}
+    facts = _facts(job) | {
+        "children": total,
+        "failed": failed[:10] or None,
+        "failed_in_all": len(failed) or None,
+    }
     return Found(cause=Cause.DEPENDENT, text=text, evidence=facts)
 
 

@@ -34,12 +34,21 @@ def on_store(settings: Settings, step: Callable[[Store], Coroutine[Any, Any, T]]
 
 
 def list_rows(
-    rows: Sequence[Sequence[str]], *, none: str, head: Sequence[str] | None = None
+    rows: Sequence[Sequence[str]],
+    *,
+    none: str,
+    head: Sequence[str] | None = None,
+    most: int | None = None,
 ) -> None:
     """Print a line for each row; when there is none, `none` goes to stderr.
 
+    Of more than `most` rows so many are printed, and stderr says that there are more.
+
     `head` has the headings of the columns, for people: programs that read the lines get none.
     """
+    if most is not None and len(rows) > most:
+        rows = rows[:most]
+        typer.echo(f"only {most:,} are shown, there are more: --count", err=True)
     if not rows:
         typer.echo(none, err=True)
     elif head and sys.stdout.isatty():

@@ -154,14 +154,11 @@ def peek(
 
     async def look(line: Queue) -> list[str]:
         if queue in ("dead_letter", line.keys.dead_letter):
-            return [_letter(letter) for letter in await line.dead_letters.list(limit=count)]
-        return [_job(payload) for payload in await line.payloads(queue, count)]
+            return [_letter(letter) for letter in await line.dead_letters.list(limit=count + 1)]
+        return [_job(payload) for payload in await line.payloads(queue, count + 1)]
 
     lines = _on_the_queue(context, look)
-    if not lines:
-        typer.echo("nothing is there", err=True)
-    for line in lines:
-        typer.echo(line)
+    list_rows([(line,) for line in lines], none="nothing is there", most=count)
 
 
 def _job(payload: bytes) -> str:

@@ -8,3 +8,5 @@ class Answer(NamedTuple):
 
     names: list[str]
     rows: list[tuple[Any, ...]]
+    complete: bool = True
+    """False where there are more than were asked for."""

@@ -190,10 +190,12 @@ class Engine:
         with _refused(self.views, self.too_large), _readable():
             found: Any = self._db.sql(query)
             if most is not None:
-                found = found.limit(most)
+                found = found.limit(most + 1)
             rows = found.to_arrow_table()
+        complete = most is None or rows.num_rows <= most
+        rows = rows if complete else rows.slice(0, most)
         columns = [rows.column(number).to_pylist() for number in range(rows.num_columns)]
-        return Answer(list(rows.column_names), list(zip(*columns, strict=True)))
+        return Answer(list(rows.column_names), list(zip(*columns, strict=True)), complete)
 
     def add_open_work(self) -> None:
         """Join what has ended with what has not, where the views of both are there."""

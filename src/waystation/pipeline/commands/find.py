@@ -11,7 +11,7 @@ from waystation.pipeline.ask.selection import Selection, jobs_sql, prepare
 from waystation.pipeline.commands.asking import asking
 from waystation.pipeline.commands.options import AS_JSON, HISTORY
 from waystation.pipeline.commands.place import pipeline_settings
-from waystation.pipeline.commands.printing import json_line, print_answer
+from waystation.pipeline.commands.printing import json_line, print_answer, say_if_cut
 from waystation.pipeline.commands.selecting import selecting
 from waystation.pipeline.deploys import deploys, last_before
 from waystation.pipeline.tables import EVENTS, ITEMS
@@ -49,6 +49,7 @@ def find(
     if live and jobs:
         _add_present_state(context, jobs)
     _print(jobs, as_json=as_json)
+    say_if_cut(found)
     if not jobs:
         has_any = any(contents(table.path(root)) for table in (EVENTS, ITEMS))
         typer.echo("no such job in the history" if has_any else f"no history at {root}", err=True)

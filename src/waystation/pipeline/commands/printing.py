@@ -17,8 +17,9 @@ NARROW = 12
 
 
 def print_answer(answer: Answer, *, as_json: bool) -> None:
-    """Print the rows of an answer."""
-    names, rows = answer
+    """Print the rows of an answer, and on stderr that there are more."""
+    names, rows, _ = answer
+    say_if_cut(answer)
     if as_json:
         for row in rows:
             typer.echo(json_line(dict(zip(names, row, strict=True))))
@@ -34,6 +35,12 @@ def print_answer(answer: Answer, *, as_json: bool) -> None:
     for line in (names, *texts):
         cells = map(_cell, line, widths, to_the_right)
         typer.echo(GAP.join(cells).rstrip())
+
+
+def say_if_cut(answer: Answer) -> None:
+    """Say on stderr that there are more rows than were asked for."""
+    if not answer.complete:
+        typer.echo(f"only {len(answer.rows):,} are shown, there are more: --most", err=True)
 
 
 def json_line(value: Any) -> str:

@@ -44,12 +44,15 @@ def _present_jobs(context: typer.Context, spark: SparkSession, url: str) -> Data
     return current_jobs(spark, EventOptions(url=url, prefix=prefixes(context)))
 
 
-def _query(kept: History, query: str, most: int, tables: list[str]) -> tuple[list[str], list[Any]]:
+def _query(
+    kept: History, query: str, most: int, tables: list[str]
+) -> tuple[list[str], list[Any], bool]:
     # Spark would also print an error of the query as JSON.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     try:
         frame = kept.spark.sql(query)
-        return frame.columns, frame.limit(most).collect()
+        rows = frame.limit(most + 1).collect()
+        return frame.columns, rows[:most], len(rows) <= most
     except Exception as error:
         # The first line is the error; the query plan follows.
         message = str(error).strip().splitlines()[0]

@@ -30,19 +30,19 @@ def dead(
         async for letter in queue.dead_letters:
             if error is None or letter.error.name == error:
                 found.append(letter)
-            if len(found) == count:
+            if len(found) > count:
                 break
         return found
 
     found = on_the_queue(context, ask)
     if as_json:
-        typer.echo(msgspec.json.encode(found).decode())
+        typer.echo(msgspec.json.encode(found[:count]).decode())
         return
     rows = [
         (letter.id, letter.reason, f"{letter.error.name}: {letter.error.message}")
         for letter in found
     ]
-    list_rows(rows, none="nothing is dead", head=("id", "reason", "error"))
+    list_rows(rows, none="nothing is dead", head=("id", "reason", "error"), most=count)
 
 
 def requeue(

@@ -16,7 +16,8 @@ export async function store(root, { signal }) {
         tile('Keys', count(reply.keys), reply.evicted ? `${count(reply.evicted)} evicted` : 'none evicted'), tile('Version', reply.version, `up for ${span(reply.uptime_s)} · ${reply.persistence}`)),
       reply.evicted > 0 && h('p', { class: 'why bad' }, 'Keys were evicted: jobs may be lost. Set maxmemory-policy to noeviction.'),
       panel('Memory by queue', reply.queues.length ? table('Memory by queue', [{ name: 'Queue' }, { name: 'Jobs', kind: 'number' }, { name: 'About', kind: 'number' }, { name: 'Share', kind: 'wide' }],
-        reply.queues.map((each) => ({ cells: [[link(path('queues', each.product, each.name), { class: 'strong' }, each.name), ' ', h('span', { class: 'product' }, each.product)], count(each.jobs), bytes(each.bytes), h('meter', { min: 0, max: most, value: each.bytes, 'aria-label': `${each.name}: ${bytes(each.bytes)}` })] }))) : empty('No queues yet')),
+        reply.queues.map((each) => ({ cells: [[link(path('queues', each.product, each.name), { class: 'strong' }, each.name), ' ', h('span', { class: 'product' }, each.product)], count(each.jobs), bytes(each.bytes), h('meter', { min: 0, max: most, value: each.bytes, 'aria-label': `${each.name}: ${bytes(each.bytes)}` })] }))) : empty('No queues yet'),
+        reply.left_out > 0 && h('p', { class: 'muted' }, `${count(reply.left_out)} more were not measured.`)),
       panel('Slow commands', reply.slow.length ? table('Slow commands', [{ name: 'When' }, { name: 'Command' }, { name: 'Took', kind: 'number' }],
         reply.slow.map((each) => ({ cells: [time(new Date(each.at * 1000).toISOString()), h('code', {}, each.command), `${each.took_ms < 10 ? each.took_ms.toFixed(1) : Math.round(each.took_ms)} ms`] }))) : empty('None', 'No command took longer than the store’s slowlog-log-slower-than.')));
   }
