@@ -1,9 +1,13 @@
 """The parts of a server that its routes are built from, made once for each process."""
 
+from typing import TypeVar
+
 import msgspec
 
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.http.exchange import Request
+from waystation.core.http.problems import Problem
+from waystation.waitingroom.http.codes import RoomCode
 from waystation.waitingroom.http.cookies import VisitorCookies
 from waystation.waitingroom.http.options import ServerOptions
 from waystation.waitingroom.http.tokens import Tokens
@@ -12,7 +16,16 @@ from waystation.waitingroom.room import Room
 from waystation.waitingroom.rooms import Rooms
 from waystation.waitingroom.signing.tokens import Keyring
 from waystation.waitingroom.state import RoomState
-from waystation.waitingroom.visitor import Place
+from waystation.waitingroom.visitor import Forbidden, Place
+
+T = TypeVar("T")
+
+
+def own(found: T | Forbidden) -> T:
+    """What a visitor has got; a Problem when the place is somebody else's."""
+    if isinstance(found, Forbidden):
+        raise Problem(403, RoomCode.NOT_YOURS, "the secret of this place is another")
+    return found
 
 
 class TicketHolders:

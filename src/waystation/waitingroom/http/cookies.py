@@ -31,9 +31,12 @@ class VisitorCookies(Cookies):
         return key, self.header(self._visitor, key, self._ticket_s)
 
     def possession(self, request: Request, secret: str) -> str:
-        """The proof that a place is the visitor's own: the digest of its secret or of the key."""
+        """The proof that a place is the visitor's own: the digest of its secret or of the key.
+
+        Without either it is a text that proves nothing.
+        """
         shown = secret or self.visitor_key(request)
-        return digest_of(shown) if shown else ""
+        return digest_of(shown) if shown else "-"
 
     def ticket(self, request: Request, room: str) -> str:
         """The ticket in a request, or an empty text."""

@@ -14,7 +14,7 @@ from waystation.core.telemetry.logs import get_logger
 from waystation.waitingroom.http import bodies
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.http.codes import RoomCode
-from waystation.waitingroom.http.context import ServerContext
+from waystation.waitingroom.http.context import ServerContext, own
 from waystation.waitingroom.http.handover import onward
 from waystation.waitingroom.http.pages.headers import PAGE, page_headers
 from waystation.waitingroom.http.pages.shell import Shells
@@ -188,7 +188,7 @@ class Pages:
         room, form = await self._form(request)
         place = await self._held(request, room)
         if place is not None:
-            await room.recover(place, self._cookies.possession(request, "") or "-")
+            await room.recover(place, self._cookies.possession(request, ""))
         return self._back(room, form)
 
     @endpoint("POST /wait/{id}/leave")
@@ -198,9 +198,7 @@ class Pages:
         place = await self._held(request, room)
         if place is None:
             return self._back(room, form)
-        left = await room.leave(place, self._cookies.possession(request, "") or "-")
-        if isinstance(left, Forbidden):
-            raise Problem(403, RoomCode.NOT_YOURS, "the secret of this place is another")
+        own(await room.leave(place, self._cookies.possession(request, "")))
         state = await room.state(max_age=STATE_S)
         cookie = self._visitors.leaver_cookie(request, room, state)
         return self._back(room, form, cookie, more="&left=1")
@@ -212,7 +210,7 @@ class Pages:
         place = await self._held(request, room)
         if place is None:
             return self._back(room, form)
-        back = await room.rejoin(place, self._cookies.possession(request, "") or "-")
+        back = await room.rejoin(place, self._cookies.possession(request, ""))
         if isinstance(back, Forbidden | Gone):
             return self._back(room, form)
         return self._back(room, form, self._visitors.rejoined_cookie(request, room))
@@ -296,7 +294,7 @@ class Pages:
         It is a sign of life, which is all that a page without script can give.
         """
         if not is_over(state):
-            shows = self._cookies.possession(request, "") or "-"
+            shows = self._cookies.possession(request, "")
             status = await room.heartbeat(place, secret=shows)
             if not isinstance(status, Forbidden):
                 return status

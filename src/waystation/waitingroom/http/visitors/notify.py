@@ -12,9 +12,8 @@ from waystation.core.http.exchange import Answer, Request, answer
 from waystation.core.http.problems import Code, Problem
 from waystation.waitingroom.http import bodies
 from waystation.waitingroom.http.codes import RoomCode
-from waystation.waitingroom.http.context import TicketHolders
+from waystation.waitingroom.http.context import TicketHolders, own
 from waystation.waitingroom.http.cookies import VisitorCookies
-from waystation.waitingroom.visitor import Forbidden
 
 _HANDLE = re.compile(r"[A-Za-z0-9_.:@+-]{1,128}")
 _FAILS = (400, 401, 403, 404, 410, 413, 415, 503)
@@ -59,9 +58,7 @@ class Notify:
 
     async def _remember(self, request: Request, secret: str, handle: str) -> None:
         room, _, place = await self._holders.find(request)
-        shown = self._cookies.possession(request, secret) or "-"
-        noted = await room.notify(place, shown, handle)
-        if isinstance(noted, Forbidden):
-            raise Problem(403, RoomCode.NOT_YOURS, "the secret of this place is another")
+        shown = self._cookies.possession(request, secret)
+        noted = own(await room.notify(place, shown, handle))
         if not noted:
             raise Problem(410, RoomCode.PLACE_LOST, "there is no such place in line any more")

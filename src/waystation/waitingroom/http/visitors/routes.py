@@ -14,7 +14,7 @@ from waystation.waitingroom.http import bodies
 from waystation.waitingroom.http.bodies import PlaceBody, rfc3339
 from waystation.waitingroom.http.captcha import Captcha
 from waystation.waitingroom.http.codes import RoomCode
-from waystation.waitingroom.http.context import ServerContext
+from waystation.waitingroom.http.context import ServerContext, own
 from waystation.waitingroom.http.cookies import Header
 from waystation.waitingroom.http.handover import onward
 from waystation.waitingroom.http.returns import Return, return_hosts, safe_path
@@ -236,13 +236,13 @@ class Visitors:
         asked = await request.read(bodies.Beat)
         self._polls.require(place.id)
         require_open(state, await room.status(place) if is_over(state) else None)
-        status = await room.heartbeat(
-            place,
-            leaving=LEAVING_S if asked.leaving else None,
-            secret=self._cookies.possession(request, asked.secret) or "-",
+        status = own(
+            await room.heartbeat(
+                place,
+                leaving=LEAVING_S if asked.leaving else None,
+                secret=self._cookies.possession(request, asked.secret),
+            )
         )
-        if isinstance(status, Forbidden):
-            raise Problem(403, RoomCode.NOT_YOURS, "the secret of this place is another")
         _require_here(status)
         body = status_body(room, place, status, state)
         body.next_heartbeat_seconds = body.heartbeat_after_ms / 1000
@@ -285,13 +285,12 @@ class Visitors:
     ) -> Begun | VisitorStatus:
         """Take the turn; a Problem when it is not theirs to take or is over."""
         self._claims.require(place.id)
-        begun = await room.claim(place, self._cookies.possession(request, secret) or "-")
+        begun = await room.claim(place, self._cookies.possession(request, secret))
         result = "begun" if isinstance(begun, Begun) else "forbidden"
         if not isinstance(begun, Begun | Forbidden):
             result = word_of(begun)
         self._metrics.claims.of(room.name, result).inc()
-        if isinstance(begun, Forbidden):
-            raise Problem(403, RoomCode.NOT_YOURS, "the secret of this place is another")
+        begun = own(begun)
         if not isinstance(begun, Begun):
             require_open(await room.state(max_age=STATE_S), begun)
             _require_here(begun)
@@ -311,9 +310,7 @@ class Visitors:
         asked = await request.read(bodies.Possession)
         self._claims.require(place.id)
         require_open(state)
-        status = await room.recover(place, self._cookies.possession(request, asked.secret) or "-")
-        if isinstance(status, Forbidden):
-            raise Problem(403, RoomCode.NOT_YOURS, "the secret of this place is another")
+        status = own(await room.recover(place, self._cookies.possession(request, asked.secret)))
         _require_here(status)
         return answer(status_body(room, place, status, state))
 
@@ -329,9 +326,7 @@ class Visitors:
         require_own_site(request)
         room, state, place = await self._holders.find(request)
         asked = await request.read(bodies.Possession)
-        left = await room.leave(place, self._cookies.possession(request, asked.secret) or "-")
-        if isinstance(left, Forbidden):
-            raise Problem(403, RoomCode.NOT_YOURS, "the secret of this place is another")
+        left = own(await room.leave(place, self._cookies.possession(request, asked.secret)))
         if not left:
             raise Problem(404, Code.NOT_FOUND, "there was no place to give up")
         until = await room.rejoinable_until(place)
@@ -352,9 +347,7 @@ class Visitors:
         asked = await request.read(bodies.Possession)
         self._claims.require(place.id)
         require_open(state)
-        status = await room.rejoin(place, self._cookies.possession(request, asked.secret) or "-")
-        if isinstance(status, Forbidden):
-            raise Problem(403, RoomCode.NOT_YOURS, "the secret of this place is another")
+        status = own(await room.rejoin(place, self._cookies.possession(request, asked.secret)))
         _require_here(status)
         body = status_body(room, place, status, state)
         return answer(body, 200, self.rejoined_cookie(request, room))
