@@ -1,7 +1,6 @@
 """Middleware for ASGI sites: FastAPI, Starlette and others."""
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, TypeAlias
 from urllib.parse import quote
@@ -91,8 +90,8 @@ class WaitingRoomMiddleware:
             self._asking = asyncio.create_task(asyncio.to_thread(self._connector.refresh))
             self._asking.add_done_callback(self._asked)
         if self._connector.is_old and self._asking is not None:
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.shield(self._asking)
+            # Whoever gives up the request ends that alone; others wait for the same answer.
+            await asyncio.wait({self._asking})
 
     def _asked(self, _: asyncio.Task[None]) -> None:
         self._asking = None
