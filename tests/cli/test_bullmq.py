@@ -216,14 +216,11 @@ def test_a_job_is_cancelled_with_a_reason(bullmq: Bullmq) -> None:
     assert json.loads(bullmq("job", "mail", id, "--json").out)["failed_reason"] == "not needed"
 
 
-def test_a_list_that_is_cut_says_so(bullmq: Bullmq) -> None:
-    for _ in range(3):
+def test_jobs_beyond_the_count_are_told(bullmq: Bullmq) -> None:
+    for _ in range(2):
         bullmq("add", "mail", "send")
-
-    some, all = bullmq("jobs", "mail", "-n", "2"), bullmq("jobs", "mail", "-n", "3")
-
-    assert (len(some.out.splitlines()), len(all.out.splitlines())) == (2, 3)
-    assert (some.err, all.err) == ("only 2 are shown, there are more: --count\n", "")
+    some = bullmq("jobs", "mail", "-n", "1")
+    assert (len(some.out.splitlines()), "there are more" in some.err) == (1, True)
 
 
 def test_all_failed_jobs_that_are_as_asked_for_run_again(bullmq: Bullmq, redis_url: str) -> None:
