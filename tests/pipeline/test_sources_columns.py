@@ -36,7 +36,7 @@ def test_columns_say_what_the_envelope_says_of_every_entry(found: list[Any]) -> 
     for row, (entry_id, flat) in zip(rows(*found), found, strict=True):
         event = from_bullmq("mail", entry_id, dict(zip(flat[::2], flat[1::2], strict=True)))
 
-        assert row["event"] == event.name
+        assert (row["line"], row["queue"], row["event"]) == ("bullmq", "mail", event.name)
         assert row["subject"] == event.subject
         assert row["worker"] == event.worker
         assert row["attempt"] == event.attempt
@@ -123,6 +123,22 @@ class TestTheEnvelopeOfOurOwnLines:
         assert (row["subject"], row["attempt"], row["worker"]) == ("7", 2, "w")
         assert row["fields"] == [("note", "hi")]
         assert row["_corrupt"] is None
+
+    @pytest.mark.parametrize("name", ["line", "queue", "subject", "worker", "note"])
+    @pytest.mark.parametrize("value", ["", "x", None])
+    def test_an_entry_reads_the_same_whatever_is_in_its_page(
+        self, name: str, value: str | None
+    ) -> None:
+        said = {"v": "1", "line": "routing", "queue": "gpu", "event": "active", "subject": "7"}
+        fields = {**said, "worker": "w", "note": "hi", name: value}
+        known = {name: value for name, value in fields.items() if value is not None}
+        flat = [part.encode() for pair in known.items() for part in pair]
+        stream, odd = EventStream("routing", "*", "r"), [b"5001-1", [b"event", b"\xff"]]
+        (alone,) = batch_of(stream, [[b"5000-1", flat]]).to_pylist()
+
+        together, _ = batch_of(stream, [[b"5000-1", flat], odd]).to_pylist()
+
+        assert together == alone
 
     def test_a_version_of_the_future_is_kept_and_marked(self) -> None:
         assert self.row(v="9")["_corrupt"] == f"version 9 is newer than {VERSION}"

@@ -259,10 +259,9 @@ def _by_entry(stream: EventStream, entries: Sequence[RawEntry]) -> Batch:
 
 def _row(stream: EventStream, entry_id: bytes, flat: Sequence[bytes]) -> dict[str, Any]:
     names, complaints = _numbered(map(_text, flat[::2]))
-    values = list(map(_text, flat[1::2]))
-    event = product_named(stream.line).read(
-        stream.queue, entry_id, dict(zip(names, values, strict=True))
-    )
+    said = dict(zip(names, map(_text, flat[1::2]), strict=True))
+    field_names = product_named(stream.line).field_names
+    event = product_named(stream.line).read(stream.queue, entry_id, said)
     text = entry_id.decode("ascii", "backslashreplace")
     millis, _, seq = text.partition("-")
     told_ms = int(millis) if len(millis) <= 15 and millis.isdigit() else 0
@@ -271,11 +270,12 @@ def _row(stream: EventStream, entry_id: bytes, flat: Sequence[bytes]) -> dict[st
     fields = dict(event.fields)
     attempt, version = event.attempt, event.version
     if attempt is not None and attempt > MOST_INT:
-        fields[product_named(stream.line).field_names.attempt] = str(attempt)
+        fields[field_names.attempt] = str(attempt)
         attempt = None
     return {
-        "line": event.line or stream.line,
-        "queue": event.queue or stream.queue,
+        # An empty name is a name, as in a page that is converted column by column.
+        "line": event.line if field_names.line in said else event.line or stream.line,
+        "queue": event.queue if field_names.queue in said else event.queue or stream.queue,
         "stream": stream.key,
         "entry_id": text,
         "seq": min(int(seq), MOST_LONG) if seq.isdigit() else 0,
