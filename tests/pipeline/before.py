@@ -1,0 +1,180 @@
+"""The rows of all tables, in a form that can be stored and compared.
+
+`python -m tests.pipeline.before FOLDER` stores what the code of today makes of the mixed entries.
+What is stored in `tests/pipeline/before` was computed when a second engine ran the rules of silver
+and gold in the process of the driver; it is never written again, unless a rule is changed on
+purpose.
+"""
+
+import json
+import math
+import os
+import re
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, cast
+from unittest.mock import patch
+
+from redis import Redis
+
+from tests.pipeline import mixed_entries
+from waystation.pipeline.bronze import reconciled_events
+from waystation.pipeline.history import History
+from waystation.pipeline.products import product_tables
+from waystation.pipeline.runner import RunOptions, run
+from waystation.pipeline.silver.moves import ENDED, STEPS
+from waystation.pipeline.sources.streams import EventOptions
+from waystation.pipeline.storage import delta
+from waystation.pipeline.storage.arrow import pa, pq
+from waystation.pipeline.tables import ATTEMPTS, EVENTS, FAILED_ITEMS, ITEMS, Table, every
+
+STORED = Path(__file__).parent / "before"
+FEW, MANY = (5_000, 5), (100_000, 8)
+"""About how many entries, and in how many rounds."""
+SPARK_FROM = int(os.environ.get("WAYSTATION_TEST_SPARK_FROM", "1000000"))
+"""Rows from which on a step is left to Spark, while there is another way."""
+GROUPS = 64
+"""Groups of rows of a table that have a digest each."""
+NOT_COMPARED = ("checked_at", "counted_from")
+_ENCRYPTED = re.compile(r"enc:new:[A-Za-z0-9_=-]+;")
+
+Rows = Mapping[str, Sequence[str]]
+"""The rows of each table as JSON, in order."""
+
+
+def tables() -> list[Table]:
+    """All tables."""
+    return [*every(), STEPS, *product_tables()]
+
+
+def run_rounds(history: History, url: str, given: Sequence[mixed_entries.Round]) -> Iterator[int]:
+    """Run the pipeline over the entries of each round; the number of each after it."""
+    options = RunOptions(
+        events=EventOptions(url=url), payloads=mixed_entries.PAYLOADS, write_back=False
+    )
+    with Redis.from_url(url, protocol=2) as store:
+        for nth, each in enumerate(given):
+            mixed_entries.write(store, given, nth)
+            seconds, millis = divmod(each.clock_ms, 1000)
+            with patch.object(Redis, "time", return_value=(seconds, millis * 1000)):
+                result = run(history, options)
+            assert result.events == sum(not one.is_lost for one in each.entries), result
+            assert not result.failed_checks, result.failed_checks
+            yield nth
+
+
+def rows_of(history: History) -> dict[str, list[str]]:
+    """The rows of all tables as every reader sees them, open work included."""
+    return {table.name: sorted(_texts(history, table)) for table in tables()}
+
+
+def _texts(history: History, table: Table) -> Iterator[str]:
+    columns = _columns(table)
+    for row in _stored(history, table).select(columns).to_pylist():
+        if table is FAILED_ITEMS and row["state"] not in ENDED:
+            continue
+        if table is EVENTS and row["stream"] == reconciled_events.STREAM:
+            # Jobs that were found removed at one instant have no order.
+            row |= {"entry_id": None, "seq": None}
+        yield text_of([row[name] for name in columns])
+
+
+def text_of(values: Iterable[Any]) -> str:
+    """A row as text."""
+    return json.dumps([_plain(value) for value in values], ensure_ascii=False, default=str)
+
+
+def _stored(history: History, table: Table) -> Any:
+    here: Any = getattr(history.fresh(), "_here", None)
+    if here is not None and table in (ATTEMPTS, ITEMS):
+        return here.attempts() if table is ATTEMPTS else here.items()
+    return delta.read_arrow(history.root, table, table.names)
+
+
+def _plain(value: Any) -> Any:
+    """A value without what differs from run to run: last digits, and how it was encrypted."""
+    if isinstance(value, float) and value:
+        return round(value, 9 - math.ceil(math.log10(abs(value))))
+    if isinstance(value, str):
+        return _ENCRYPTED.sub("enc:", value)
+    if isinstance(value, list):
+        listed = cast("list[Any]", value)
+        is_map = bool(listed) and isinstance(listed[0], tuple)
+        return sorted([_plain(part) for part in pair] for pair in listed) if is_map else listed
+    return value
+
+
+def digests(rows: Rows) -> dict[tuple[str, int], str]:
+    """One digest for each group of rows of each table; a row is in a group by its key."""
+    groups: dict[tuple[str, int], list[str]] = {}
+    for table in tables():
+        for row in rows.get(table.name, ()):
+            groups.setdefault((table.name, _group_of(table, row)), []).append(row)
+    return {
+        group: sha256("\n".join(some).encode()).hexdigest()[:16] for group, some in groups.items()
+    }
+
+
+def group_rows(name: str, group: int, rows: Rows) -> list[str]:
+    """The rows of one group of a table."""
+    (table,) = (each for each in tables() if each.name == name)
+    return [row for row in rows[name] if _group_of(table, row) == group]
+
+
+def _group_of(table: Table, row: str) -> int:
+    values = dict(zip(_columns(table), json.loads(row), strict=True))
+    return zlib.crc32(json.dumps([values[name] for name in table.key]).encode()) % GROUPS
+
+
+def _columns(table: Table) -> list[str]:
+    return [name for name in table.names if name not in NOT_COMPARED]
+
+
+def stored_rows() -> dict[str, list[str]]:
+    """The stored rows of all tables, for the few entries."""
+    found: dict[str, list[str]] = {table.name: [] for table in tables()}
+    for row in pq.read_table(STORED / "rows.parquet").to_pylist():
+        found[row["table"]].append(row["row"])
+    return found
+
+
+def stored_digests() -> dict[tuple[str, int], str]:
+    """The stored digests, for the many entries."""
+    rows = pq.read_table(STORED / "digests.parquet").to_pylist()
+    return {(row["table"], row["group"]): row["digest"] for row in rows}
+
+
+def _store(folder: Path, few: Rows, many: Rows) -> None:
+    listed = [{"table": name, "row": row} for name, rows in few.items() for row in rows]
+    groups = [
+        {"table": name, "group": group, "digest": digest}
+        for (name, group), digest in sorted(digests(many).items())
+    ]
+    for name, rows in (("rows", listed), ("digests", groups)):
+        path = folder / f"{name}.parquet"
+        pq.write_table(pa.Table.from_pylist(rows), path, compression="zstd", compression_level=19)
+
+
+def computed(url: str, size: tuple[int, int]) -> dict[str, list[str]]:
+    """The rows that the code of today makes of so many entries."""
+    with tempfile.TemporaryDirectory() as root, Redis.from_url(url) as store:
+        store.flushdb()
+        history = History(_no_spark, root)
+        for _ in run_rounds(history, url, mixed_entries.rounds(*size)):
+            pass
+        return rows_of(history)
+
+
+def _no_spark() -> Any:
+    raise AssertionError("so few rows need no Spark")
+
+
+if __name__ == "__main__":
+    from waystation.core.store import embedded
+
+    with embedded.ephemeral() as server:
+        _store(Path(sys.argv[1]), computed(server.url, FEW), computed(server.url, MANY))
