@@ -1,99 +1,121 @@
-"""Rounds of the pipeline over a thousand new events, on histories of different sizes.
+"""The price of rounds over a thousand new events, in processor time of all processes together.
 
-Every size has a process of its own. ROUND_EVENTS=0,100000,1000000 picks the sizes, of which the
-first is what the others are compared with.
+Beside a session of Spark that only counts: a first round in a new process, and rounds of a process
+that keeps running, on histories of different sizes. All are measured in turns.
+ROUND_EVENTS=100000,10000000 picks the sizes, ROUND_TIMES=3 how often each is measured,
+ROUND_SPARK_FROM=0 the rows from which on a step is left to Spark.
 """
 
 import os
 import statistics
+import sys
 import tempfile
-import time
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
 
 import msgspec
-from pyspark.sql import SparkSession
 from redis import Redis
 
-from benchmarks.apart import apart
 from benchmarks.pipeline_rounds import past
+from benchmarks.pipeline_rounds.tree import Tree
 from benchmarks.report import Report, Row
 from waystation.core.store import embedded
-from waystation.pipeline.history import History
-from waystation.pipeline.refresh import gold_tables
-from waystation.pipeline.refresh.fold import fold
-from waystation.pipeline.runner import RunOptions
-from waystation.pipeline.runner import run as run_once
-from waystation.pipeline.sources.streams import EventOptions
-from waystation.pipeline.spark.session import SessionOptions
-from waystation.pipeline.spark.startup import start_session
 
-SIZES = tuple(int(size) for size in os.environ.get("ROUND_EVENTS", "0,100000,1000000").split(","))
+SIZES = [int(size) for size in os.environ.get("ROUND_EVENTS", "100000").split(",") if size]
+TIMES = int(os.environ.get("ROUND_TIMES", "3"))
+SPARK_FROM = os.environ.get("ROUND_SPARK_FROM", "0")
 NEW = 1_000
-ROUNDS = 5
 DATA = '{"tenant":"acme","order":{"id":7},"note":"' + "lorem ipsum " * 20 + '"}'
+CHILD = (sys.executable, "-m", "benchmarks.pipeline_rounds.child")
 
 
-class Measured(msgspec.Struct, frozen=True):
-    """What rounds on one history took."""
-
-    events: int
-    cpu_s: list[float]
-    wall_s: list[float]
-    build_s: float
-
-
-def run() -> Report:
-    """The processor time of a round on each history, beside that on the first."""
-    measured = [apart(_measured, size) for size in SIZES]
-    least = statistics.median(measured[0].cpu_s)
-    return Report(
-        title=f"A round over {NEW:,} new events",
-        unit="CPU seconds, median",
-        beside=f"on {measured[0].events:,} events",
-        rows=[
-            Row(f"on a history of {each.events:,} events", statistics.median(each.cpu_s), least)
-            for each in measured
-        ],
-        remark="; ".join(
-            f"{each.events:,}: {min(each.cpu_s):.2f} to {max(each.cpu_s):.2f} s, "
-            f"wall {statistics.median(each.wall_s):.2f} s, history built in {each.build_s:.0f} s"
-            for each in measured
+def run() -> list[Report]:
+    """The price of a cold round and of warm ones, beside a session that only counts."""
+    spent: dict[str, list[float]] = {}
+    said: dict[str, str] = {}
+    with ExitStack() as stack:
+        warm = [stack.enter_context(_rounds(size)) for size in SIZES]
+        for turn in range(TIMES):
+            for name in ("bare", "ours"):
+                spent.setdefault(name, []).append(_session_s(name))
+            spent.setdefault("cold", []).append(_cold_s(turn))
+            for each in warm:
+                cpu_s, said[each.name] = each.next(turn)
+                # The first one warms up, and is told apart.
+                name = each.name if turn else f"{each.name}, first round"
+                spent.setdefault(name, []).append(cpu_s)
+    bare = statistics.median(spent["bare"])
+    rows = [Row(_title(name), statistics.median(some), bare) for name, some in spent.items()]
+    ranges = (f"{name}: {min(some):.1f} to {max(some):.1f}" for name, some in spent.items())
+    return [
+        Report(
+            title=f"A round over {NEW:,} new events, Spark from {SPARK_FROM} rows on",
+            unit="CPU s of all processes, median",
+            beside="session and count",
+            rows=rows,
+            remark="; ".join([*ranges, *(f"{name}: {text}" for name, text in said.items())])
+            + "; aim: cold within 2.0; warm at most 10 s",
         )
-        + "; aim: within 1.3",
-    )
+    ]
 
 
-def _session() -> SparkSession:
-    return start_session(SessionOptions(master="local[2]", conf={"spark.log.level": "OFF"}))
+def _title(name: str) -> str:
+    known = {
+        "bare": "a session of PySpark, and a count",
+        "ours": "a session of the pipeline, and a count",
+        "cold": "run --once in a new process, on nothing",
+    }
+    return known.get(name, name)
 
 
-def _measured(size: int) -> Measured:
+def _session_s(name: str) -> float:
+    with Tree((*CHILD, name), {}) as tree:
+        return tree.wait()
+
+
+def _cold_s(turn: int) -> float:
+    """Processor time of `waystation pipeline run --once` over the first events of a store."""
+    program = str(Path(sys.executable).parent / "waystation")
     with tempfile.TemporaryDirectory() as root, embedded.ephemeral() as server:
-        # Without Spark, whatever the size: it is the rounds after these that are measured.
-        history = History(_session, root, spark_from=10**12)
-        began, events = time.process_time(), 0
-        for some in past.write(root, size):
-            events += some
-            fold(history)
-            gold_tables.refresh(history.fresh())
-        build_s = time.process_time() - began
-        options = RunOptions(events=EventOptions(url=server.url))
-        history = History(_session, root)
-        cpu_s: list[float] = []
-        wall_s: list[float] = []
         with Redis.from_url(server.url, protocol=2) as store:
-            for number in range(ROUNDS + 1):
-                _tell(store, number)
-                began, wall = time.process_time(), time.perf_counter()
-                result = run_once(history, options)
-                cpu_s.append(time.process_time() - began)
-                wall_s.append(time.perf_counter() - wall)
-                assert result.events == NEW, result
-                assert not result.failed_checks, result.failed_checks
-    # The first one is warming up.
-    return Measured(events, cpu_s[1:], wall_s[1:], build_s)
+            tell(store, turn)
+        env = {"WAYSTATION_STORE__URL": server.url, "WAYSTATION_PIPELINE__SPARK_FROM": SPARK_FROM}
+        with Tree((program, "pipeline", "run", "--once", "--history", root), env) as tree:
+            return tree.wait()
 
 
-def _tell(store: Redis, number: int) -> None:
+class Warm:
+    """A process that runs one round after the other on a history."""
+
+    def __init__(self, tree: Tree, store: Any, name: str) -> None:
+        self.name = name
+        self._tree = tree
+        self._store = store
+
+    def next(self, turn: int) -> tuple[float, str]:
+        """Run a round over new events; its processor time, and what Spark did in it."""
+        tell(self._store, turn)
+        before = self._tree.cpu_s()
+        told: dict[str, Any] = msgspec.json.decode(self._tree.ask("go"))
+        assert told["events"] == NEW, told
+        return self._tree.cpu_s() - before, told["counts"]
+
+
+@contextmanager
+def _rounds(size: int) -> Generator[Warm]:
+    with (
+        tempfile.TemporaryDirectory() as root,
+        embedded.ephemeral() as server,
+        Redis.from_url(server.url, protocol=2) as store,
+        Tree((*CHILD, "rounds", root, server.url, str(size), SPARK_FROM), {}) as tree,
+    ):
+        built = int(tree.ask())
+        yield Warm(tree, store, f"on a history of {built:,} events")
+
+
+def tell(store: Any, number: int) -> None:
     """What streams tell of jobs that are added and done; every fifth is tried twice."""
     told = store.pipeline(transaction=False)
     left, job = NEW, 0

@@ -1,0 +1,100 @@
+"""The programs that are measured.
+
+`python -m benchmarks.pipeline_rounds.child bare | ours | rounds ROOT URL EVENTS SPARK_FROM`
+"""
+
+import sys
+import time
+from typing import Any
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from benchmarks.pipeline_rounds import past
+from tests.pipeline.counting import Counts, counting
+from waystation.pipeline.history import History
+from waystation.pipeline.runner import RunOptions
+from waystation.pipeline.runner import run as run_once
+from waystation.pipeline.sources.streams import EventOptions
+from waystation.pipeline.spark import session as sessions
+from waystation.pipeline.spark.session import SessionOptions
+from waystation.pipeline.spark.startup import start_session
+
+MASTER = "local[2]"
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What a round did."""
+
+    events: int
+    wall_s: float
+    counts: str = ""
+
+
+def bare() -> None:
+    """A session as any program starts one, and a count."""
+    sessions._prepare_environment(local=True)  # pyright: ignore[reportPrivateUsage]
+    builder: SparkSession.Builder = SparkSession.builder
+    _count(builder.master(MASTER).getOrCreate())
+
+
+def ours() -> None:
+    """A session as the pipeline starts one, and a count."""
+    _count(_session())
+
+
+def _count(spark: SparkSession) -> None:
+    assert spark.range(1000).count() == 1000
+    spark.stop()
+
+
+def rounds(root: str, url: str, events: int, spark_from: int) -> None:
+    """Build a history, then run a round for each line that is read."""
+    options = RunOptions(events=EventOptions(url=url))
+    # In this process, whatever the size: it is the rounds after these that are measured.
+    history, built = History(_session, root, spark_from=10**12), 0
+    for some in past.write(root, events):
+        built += some
+        run_once(history, options)
+    _say(built)
+    history = History(_session, root, spark_from=spark_from)
+    if not spark_from:
+        history.spark.range(1).count()
+    for _ in sys.stdin:
+        began = time.perf_counter()
+        counts, result = _counted(history, options)
+        assert not result.failed_checks, result.failed_checks
+        _say(Told(result.events, time.perf_counter() - began, counts))
+
+
+def _counted(history: History, options: RunOptions) -> tuple[str, Any]:
+    spark = SparkSession.getActiveSession()
+    if spark is None:
+        return "", run_once(history, options)
+    with counting(spark) as counts:
+        result = run_once(history, options)
+    return _numbers(counts), result
+
+
+def _numbers(counts: Counts) -> str:
+    return str(counts).splitlines()[0]
+
+
+def _session() -> SparkSession:
+    return start_session(SessionOptions(master=MASTER, conf={"spark.log.level": "OFF"}))
+
+
+def _say(what: Any) -> None:
+    print(msgspec.json.encode(what).decode(), flush=True)
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["bare"]:
+            bare()
+        case ["ours"]:
+            ours()
+        case ["rounds", root, url, events, spark_from]:
+            rounds(root, url, int(events), int(spark_from))
+        case _:
+            sys.exit(__doc__)
