@@ -31,6 +31,8 @@ FAILING = b"failing"
 CAUSE = b"cause"
 """The field with what made a job fail, if it was no error of its handler: a cause, `:` and the
 millisecond of the end it belongs to; without one while the job is still to be undone."""
+STALLED_TOO_OFTEN = "job stalled more than allowable limit"
+"""The whole reason that clients of BullMQ give a job which has lost too many workers."""
 COUNTED = b"counted"
 """Added to the fields of a held job that were read after its start had been counted."""
 
@@ -299,6 +301,9 @@ def known(job: JobFields, field: bytes) -> bytes | None:
 
 def failure_cause(job: JobFields) -> FailureCause | None:
     """What made a job fail for good; None when its handler did, or another client knows."""
+    # Every client writes this alike, and nothing more; a handler's own error has lost no worker.
+    if job.stalled_count and job.failed_reason == STALLED_TOO_OFTEN:
+        return FailureCause.STALLED
     cause, _, ended = (job._text(CAUSE) or "").partition(":")
     if ended != str(job.finished_ms):
         return None

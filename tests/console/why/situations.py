@@ -8,8 +8,8 @@ from typing import Any
 
 from tests.console.why.scene import Expected, Scene, until
 from waystation import bullmq, files, routing
+from waystation.bullmq.fields import STALLED_TOO_OFTEN
 from waystation.bullmq.redis.keys import QueueKeys
-from waystation.bullmq.source.records import STALLED_TOO_OFTEN
 from waystation.console.why import Cause
 
 Situation = Callable[[Scene], Awaitable[Expected]]

@@ -37,8 +37,6 @@ Record: TypeAlias = tuple[str | bytes | int, ...]
 """An outcome as the settling script takes it."""
 
 
-STALLED_TOO_OFTEN = "job stalled more than allowable limit"
-"""The deferred failure that clients of BullMQ write to a job that has lost too many workers."""
 _MOVED_BY_THE_HANDLER = (JobDelayed, JobWaiting, JobWaitingForChildren)
 
 
@@ -189,10 +187,8 @@ def _cause(job: Job, error: BaseException, reason: str) -> str:
     if isinstance(error, NoHandler):
         return FailureCause.NO_HANDLER
     cancelled = FailureCause.CANCELLED
-    if known(job, CAUSE) == cancelled.encode() and known(job, FAILING) == reason.encode():
-        return cancelled
-    # A job with a deferred failure is not run, so this is no text of a handler.
-    return FailureCause.STALLED if job.deferred_failure == reason == STALLED_TOO_OFTEN else ""
+    was_cancelled = known(job, CAUSE) == cancelled.encode()
+    return cancelled if was_cancelled and known(job, FAILING) == reason.encode() else ""
 
 
 def remember(job: Job, record: Record, now: bytes) -> None:
