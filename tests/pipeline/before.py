@@ -6,6 +6,7 @@ and gold in the process of the driver; it is never written again, unless a rule 
 purpose.
 """
 
+import datetime as dt
 import json
 import math
 import os
@@ -30,7 +31,16 @@ from waystation.pipeline.silver.moves import ENDED, STEPS
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, pq
-from waystation.pipeline.tables import ATTEMPTS, EVENTS, FAILED_ITEMS, ITEMS, Table, every
+from waystation.pipeline.tables import (
+    ATTEMPTS,
+    EVENTS,
+    FAILED_ITEMS,
+    ITEMS,
+    QUALITY,
+    SLOTS,
+    Table,
+    every,
+)
 
 STORED = Path(__file__).parent / "before"
 FEW, MANY = (5_000, 5), (100_000, 8)
@@ -69,7 +79,27 @@ def run_rounds(history: History, url: str, given: Sequence[mixed_entries.Round])
 
 def rows_of(history: History) -> dict[str, list[str]]:
     """The rows of all tables as every reader sees them, open work included."""
-    return {table.name: sorted(_texts(history, table)) for table in tables()}
+    return comparable({table.name: sorted(_texts(history, table)) for table in tables()})
+
+
+def comparable(rows: Rows) -> dict[str, list[str]]:
+    """Rows without what depends on how entries were cut into rounds.
+
+    Slots of the last day are needed; older ones go some time. Checks count what the last round has
+    touched.
+    """
+    slots = [json.loads(row) for row in rows[SLOTS.name]]
+    hours = [dt.datetime.fromisoformat(row[SLOTS.names.index("hour")]) for row in slots]
+    first = max(hours, default=None)
+    lately = [
+        row
+        for row, hour in zip(rows[SLOTS.name], hours, strict=True)
+        if first is None or hour >= first - dt.timedelta(hours=26)
+    ]
+    checks = [json.loads(row) for row in rows[QUALITY.name]]
+    verdicts = [text_of([*check[:2], None, None, check[4]]) for check in checks]
+    others = {name: list(some) for name, some in rows.items()}
+    return {**others, SLOTS.name: lately, QUALITY.name: sorted(verdicts)}
 
 
 def _texts(history: History, table: Table) -> Iterator[str]:
