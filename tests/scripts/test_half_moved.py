@@ -162,6 +162,9 @@ def chosen(replay: Replay, calls: list[Call], dice: random.Random) -> Iterator[C
         known = ways[call.door.name]
         if call.door.name in FOREIGN or not call.database or len(known) == WAYS:
             continue
+        if not all(str(key).startswith(TAGGED) for key in call.slots[: call.keys]):
+            # A queue with a prefix of its own, which no cluster would take.
+            continue
         found = replay.touched(call)
         met = {key: each for key, each in call.database.items() if key.startswith(b"{bull}:")}
         if found and met and found.way not in known:
