@@ -188,7 +188,7 @@ async def test_refused_jobs_are_told_and_the_others_added(queue: Queue, hands: H
 
     assert isinstance(told.value.refused[1], NotFound)
     assert [job and job.name for job in told.value.added] == ["a", None, "c"]
-    assert await hands.ids("wait") == ["3", "1"]
+    assert await hands.ids("wait") == ["2", "1"]
     with pytest.raises(NotFound, match="the parent of 'b' does not exist"):
         await queue.add("b", {}, orphan)
 
