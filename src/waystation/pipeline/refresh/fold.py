@@ -1,169 +1,75 @@
-"""Incremental fold of bronze into silver; the steps of open work carry over to the next fold.
+"""Incremental fold of bronze into silver: one job, whose tasks write the files of all tables.
 
 The result is the same as folding all of bronze at once: an end is final until another event of the
-subject arrives; then its old row is taken back and its steps are read from bronze again.
+subject arrives; then its steps are read from bronze again, and what they had been folded into is
+compared with what they are folded into now.
 """
 
 import datetime as dt
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from waystation.core.events import Line
 from waystation.pipeline.bronze import commits
-from waystation.pipeline.gold.ledger import ARRIVAL
 from waystation.pipeline.history import History, frames_of
 from waystation.pipeline.hours import Hours
 from waystation.pipeline.products import folded_tables
-from waystation.pipeline.products.facts import HistoryFrames
-from waystation.pipeline.refresh import stale_hours
+from waystation.pipeline.refresh import fold_here, stale_hours
 from waystation.pipeline.refresh.subjects import fold_subjects
-from waystation.pipeline.silver import attempts as attempts_fold
-from waystation.pipeline.silver import items as items_fold
-from waystation.pipeline.silver.failed_items import failed_items
-from waystation.pipeline.silver.items import HAS_ENDED
-from waystation.pipeline.silver.moves import STEPS
-from waystation.pipeline.silver.steps import SUBJECT, steps, with_lives
-from waystation.pipeline.storage import changes, delta
-from waystation.pipeline.storage.arrow import pc
+from waystation.pipeline.silver import lives
+from waystation.pipeline.silver.lives import FOLDED, RETURNED, TOLD_STEPS
+from waystation.pipeline.silver.moves import OPEN_ATTEMPTS, OPEN_FAILURES, OPEN_ITEMS, STEPS
+from waystation.pipeline.silver.steps import SUBJECT, steps
+from waystation.pipeline.storage import changes, delta, filesystems, notes, task_files
+from waystation.pipeline.storage.arrow import fs, pa, pc
 from waystation.pipeline.storage.delta import BatchId
-from waystation.pipeline.storage.sql import Frame, query, quoted, to_arrow
+from waystation.pipeline.storage.parts import Part
 from waystation.pipeline.tables import ATTEMPTS, EVENTS, FAILED_ITEMS, ITEMS, Table
 
-APPLICATION = "silver"
+APPLICATION = fold_here.APPLICATION
+BEGUN = "silver-begun"
+"""The application whose batches are begun: rows may be deleted already."""
+CHANGES_NOTE = "changes"
+"""The note with the files that hold the changes of a batch, in the commit that makes it count."""
+_FOLDER = "_changes"
+MOST_PUSHED = 100
+"""Ids that are looked for in the filters of files; of more, every filter lets some pass."""
+FIRST_DAYS = 2
+"""Days in which subjects that have returned are looked for first."""
 
-LIFE = (*SUBJECT, "life")
-_SAME = (*SUBJECT, "last_told_at", "state", "attempts", "duplicates")
-"""Columns that identify one version of an item's row, and of its rows in `failed_items`."""
-
-_KNOWN = (*_SAME, "added_at", "date", "fingerprint")
-"""Columns of an ended item that are needed to take it back."""
-
-
-def _using(*columns: str) -> str:
-    return f"using ({', '.join(columns)})"
-
-
-# The subjects whose first new step is no birth, and which are not open.
-_RETURNED = f"""
-with first_steps as (
-    select line, queue, subject,
-           min_by(birth, struct(told_at, seq)) as birth,
-           min(told_at) as heard_at
-    from {{new}}
-    group by line, queue, subject
-), carried as (
-    select distinct line, queue, subject from {{carried}}
-)
-select first_steps.line, first_steps.queue, first_steps.subject, heard_at
-from first_steps anti join carried {_using(*SUBJECT)}
-where not birth
-"""
-
-# The newest life, as it was before this batch: after an interruption its new row may be there, too.
-_BACK = """
-with known as (
-    select items.line, items.queue, items.subject, added_at, `date`, last_told_at, state, attempts,
-           duplicates, fingerprint, heard_at,
-           first_value(added_at) over (partition by items.line, items.queue, items.subject
-                                       order by last_told_at desc) as newest
-    from {items} as items
-    join {returned} as returned
-      on items.line = returned.line and items.queue = returned.queue
-         and items.subject = returned.subject
-    where last_told_at <= heard_at
-), versions as (
-    select *, row_number() over (partition by line, queue, subject
-                                 order by last_told_at, attempts, duplicates) as turn
-    from known
-    where added_at is not distinct from newest
-)
-select line, queue, subject, added_at, `date`, last_told_at, state, attempts, duplicates,
-       fingerprint, heard_at
-from versions where turn = 1
-"""
-
-# From the birth of the life on, by the order of the stream: clocks may differ.
-_STEPS_AGAIN = f"""
-with mine as (
-    select steps.*, added_at, struct(steps.told_at, steps.seq) as place
-    from {{steps}} as steps
-    join {{back}} as back on steps.line = back.line and steps.queue = back.queue
-                             and steps.subject = back.subject
-    where steps.told_at <= heard_at
-), births as (
-    select line, queue, subject, min(place) as born
-    from mine
-    where birth and `at` = added_at
-    group by line, queue, subject
-)
-select {", ".join(f"mine.`{name}`" for name in STEPS.names)}
-from mine
-left join births on mine.line = births.line and mine.queue = births.queue
-                    and mine.subject = births.subject
-anti join {{new}} as new on mine.line = new.line and mine.queue = new.queue
-                            and mine.subject = new.subject and mine.told_at = new.told_at
-                            and mine.seq = new.seq
-where added_at is null or place >= born or (born is null and mine.`at` >= added_at)
-"""
-
-_ENDED = f"select * from {{items}} where {HAS_ENDED}"
-_WAITING = f"select line, queue, subject, life from {{items}} where not ({HAS_ENDED})"
-_THEIRS = f"select * from {{rows}} semi join {{lives}} {_using(*LIFE)}"
-_OTHERS = f"select * from {{rows}} anti join {{others}} {_using(*_SAME)}"
-
-_HAVE_FAILED = "select * from {items} where fingerprint is not null"
-
-# Attempts without those that were stored when their life ended before.
-_NOT_KEPT_BEFORE = """
-with same as (
-    select ended.line, ended.queue, ended.subject, life, back.attempts as kept
-    from {ended} as ended
-    join {back} as back on ended.line = back.line and ended.queue = back.queue
-                           and ended.subject = back.subject
-    where ended.added_at is not distinct from back.added_at
-)
-select finished.*
-from {finished} as finished
-left join same on finished.line = same.line and finished.queue = same.queue
-                  and finished.subject = same.subject and finished.life = same.life
-where kept is null or attempt > kept
-"""
-
-# The attempts of lives that had ended and are open again.
-_OF_REOPENED = f"""
-with again as (
-    select * from {{waiting}} semi join {{back}} {_using(*SUBJECT)}
-)
-select * from {{tried}} semi join again {_using(*LIFE)}
-"""
-
-# The hours of the new steps, of every attempt that they may have ended, and of what visitors did.
-_TOUCHED = f"""
-select distinct unix_seconds(date_trunc('hour', `at`)) as start
-from (select `at` from {{new}} union all select started_at as `at` from {{tried}}
-      union all select `at` from {{events}} where line = {quoted(Line.WAITINGROOM.value)})
-"""
-
-# The hours in which the items taken back were added: the ledger has counted them as ended.
-_ARRIVALS = f"select distinct unix_seconds({ARRIVAL}) as start from {{back}}"
+OPEN = (OPEN_ATTEMPTS, OPEN_ITEMS, OPEN_FAILURES, STEPS)
+"""The tables of open work, which a fold replaces; the last one makes it count."""
+DELETED_BY = {
+    ATTEMPTS: (*ATTEMPTS.key, "date"),
+    # Not by `added_at`, which may be null.
+    ITEMS: (*SUBJECT, "last_told_at", "state", "attempts", "duplicates", "date"),
+    FAILED_ITEMS: (*FAILED_ITEMS.key, "last_told_at", "date"),
+}
+"""The columns that identify one version of a row."""
 
 
-class Folded(msgspec.Struct, frozen=True):
-    """The result of a fold."""
-
-    version: int
-    """The version of bronze that is folded now."""
-    hours: Hours
-    """The hours that have changed."""
+def _kept_apart(name: str, table: Table) -> Table:
+    """Files next to a table's, of rows that are about to change it."""
+    return msgspec.structs.replace(table, name=f"{_FOLDER}/{name}", partitions=())
 
 
-def folded_version(history: History) -> int | None:
-    """The version of bronze that silver was folded from; None before the first fold."""
-    return delta.last_batch(STEPS.path(history.root), APPLICATION)
+_GONE = {f"gone_{table.name}": table for table in FOLDED}
+_CHANGED = {f"{kind}_{table.name}": table for kind in ("added", "removed") for table in FOLDED} | {
+    "added_steps": TOLD_STEPS
+}
+_APART = {
+    name: _kept_apart(name, table)
+    for name, table in {**_GONE, **_CHANGED, "returned": RETURNED}.items()
+}
+_WRITTEN = {table.name: table for table in (*FOLDED, *OPEN)} | _APART
+
+Files = Mapping[str, Sequence[Part]]
+Folded = fold_here.Folded
+folded_version = fold_here.folded_version
 
 
 def fold(history: History) -> Folded | None:
@@ -190,109 +96,169 @@ def _fold_jobs(history: History, newest: int) -> Folded | None:
 
 def _begun(history: History) -> int | None:
     """The newest version of bronze that a table of silver was folded from."""
-    places = (table.path(history.root) for table in (ATTEMPTS, ITEMS))
-    found = [delta.last_batch(place, APPLICATION) for place in places]
+    found = [
+        delta.last_batch(table.path(history.root), application)
+        for table in FOLDED
+        for application in (APPLICATION, BEGUN)
+    ]
     return max((each for each in found if each is not None), default=None)
 
 
 def _fold_up_to(history: History, before: int | None, newest: int) -> Folded:
-    place = EVENTS.path(history.root)
-    files = changes.new_files(place, after=before, until=newest)
-    batch = BatchId(APPLICATION, newest)
-    carried = delta.count(STEPS.path(history.root))
-    if not files:
-        unchanged = frames_of(history, rows=carried).read(STEPS)
-        delta.save(unchanged, history.root, STEPS, batch, replace=True)
-        return Folded(newest, Hours())
-    frames = frames_of(history, rows=carried + sum(each.rows for each in files))
+    root, batch = history.root, BatchId(APPLICATION, newest)
+    files = changes.new_files(EVENTS.path(root), after=before, until=newest)
+    known = delta.count(STEPS.path(root))
+    if frames_of(history, rows=known + sum(each.rows for each in files)) is not history:
+        return fold_here.fold_up_to(history, before, newest)
+    _tidy(root)
     names = [each.path for each in files]
-    if isinstance(frames, History):
-        events: Frame = delta.read_with_spark(history.spark, place, EVENTS, names)
-    else:
-        events = delta.read_files(place, EVENTS, names)
-    with _persisted(steps(events)) as new:
-        return _fold(frames, history.root, events, new, batch)
+    written = _written(history, names) if names else {}
+    hours = _touched(root, names, written)
+    # Recorded first: after an interruption the gold tables are still refreshed.
+    stale_hours.record(root, newest, hours)
+    _commit(root, written, batch)
+    return Folded(newest, hours)
 
 
-def _fold(frames: HistoryFrames, root: str, events: Frame, new: Frame, batch: BatchId) -> Folded:
-    carried = frames.read(STEPS)
-    back = _taken_back(frames, new, carried)
-    before = [carried] if back is None else [carried, _steps_again(frames, back, new)]
-    with (
-        _persisted(with_lives(_joined(*before, new))) as all_steps,
-        _persisted(attempts_fold.attempts(all_steps)) as tried,
-        _persisted(items_fold.items(all_steps, tried)) as items,
-    ):
-        hours = _touched(events, new, tried, back)
-        # Recorded first: after an interruption the gold tables are still refreshed.
-        stale_hours.record(root, batch.batch, hours)
-        ended, waiting = query(_ENDED, items=items), query(_WAITING, items=items)
-        fresh, finished = ended, query(_THEIRS, rows=tried, lives=ended)
-        if back is not None:
-            fresh = query(_OTHERS, rows=ended, others=back)
-            finished = query(_NOT_KEPT_BEFORE, finished=finished, ended=ended, back=back)
-        delta.save(finished, root, ATTEMPTS, batch)
-        delta.save(fresh, root, ITEMS, batch)
-        delta.save(failed_items(tried, fresh), root, FAILED_ITEMS, batch)
-        if back is not None:
-            # Items last: while an item's old row is there, all of this can be repeated.
-            _drop(root, ATTEMPTS, query(_OF_REOPENED, tried=tried, waiting=waiting, back=back))
-            outdated = query(_OTHERS, rows=back, others=ended)
-            _drop(root, FAILED_ITEMS, query(_HAVE_FAILED, items=outdated))
-            _drop(root, ITEMS, outdated)
-        # Last: this commit makes the batch count as folded.
-        still = query(_THEIRS, rows=all_steps, lives=waiting)
-        delta.save(still, root, STEPS, batch, replace=True)
-    return Folded(batch.batch, hours)
+def _written(history: History, names: Sequence[str]) -> Files:
+    """The files that the tasks have written for some files of new events."""
+    spark, place = history.spark, EVENTS.path(history.root)
+    new = steps(delta.read_with_spark(spark, place, EVENTS, names))
+    written = task_files.write(lives.changes(history.read(STEPS), new), history.root, _WRITTEN)
+    if returned := written.pop("returned", None):
+        more = task_files.write(_again(history, new, returned), history.root, _WRITTEN)
+        for column, parts in more.items():
+            written[column] = [*written.get(column, ()), *parts]
+    return written
 
 
-def _taken_back(frames: HistoryFrames, new: Frame, carried: Frame) -> Any:
-    """The rows of ended items that have new events, as they were before this batch."""
-    returned = to_arrow(query(_RETURNED, new=new, carried=carried))
-    if not returned.num_rows:
-        return None
-    known = frames.rows_about(ITEMS, returned["subject"].to_pylist(), _KNOWN)
-    back = to_arrow(query(_BACK, items=known, returned=returned))
-    return back if back.num_rows else None
+def _again(history: History, new: DataFrame, parts: Sequence[Part]) -> DataFrame:
+    """The changes of subjects that had ended, or that nobody has heard of."""
+    root, spark, table = history.root, history.spark, _APART["returned"]
+    path, names = table.path(root), [part.path for part in parts]
+    told = delta.read_with_spark(spark, path, table, names)
+    returned = told.groupBy(*SUBJECT).agg(F.min(F.struct("told_at", "seq")).alias("heard"))
+    subjects: list[str] | None = None
+    if sum(part.rows for part in parts) <= MOST_PUSHED:
+        found = delta.read_files(path, table, names, columns=["subject"])
+        subjects = pc.unique(found["subject"]).to_pylist()
+
+    def theirs(rows: DataFrame) -> DataFrame:
+        if subjects is not None:
+            rows = rows.where(F.col("subject").isin(subjects))
+        return rows.join(F.broadcast(returned), list(SUBJECT))
+
+    known = spark.createDataFrame([], STEPS.schema)
+    since = _first_day(history, theirs, returned)
+    if since is not None:
+        days = [day for day in delta.days_of(EVENTS.path(root)) if day >= since]
+        before = theirs(steps(history.read(EVENTS, days=days)))
+        # By the order of the stream: what is later is new, or belongs to a batch after this one.
+        before = before.where(F.struct("told_at", "seq") < F.col("heard"))
+        known = before.select(*STEPS.names)
+    return lives.changes(known, theirs(new).select(*STEPS.names), can_return=False)
 
 
-def _steps_again(frames: HistoryFrames, back: Any, new: Frame) -> Frame:
-    """The steps of the items taken back, from bronze."""
-    first_day = pc.min(back["date"]).as_py() - dt.timedelta(days=1)
-    events = frames.events_about(back["subject"].to_pylist(), first_day)
-    return query(_STEPS_AGAIN, steps=steps(events), back=back, new=new)
+def _first_day(
+    history: History, theirs: Callable[[DataFrame], DataFrame], returned: DataFrame
+) -> dt.date | None:
+    """A day before the last life of any of these subjects began; None when none is known.
+
+    Most are recent, so the newest days are looked at first, and then four times as many.
+    """
+    days = sorted(delta.days_of(ITEMS.path(history.root)), reverse=True)
+    wanted, many = (returned.count() if len(days) > FIRST_DAYS else 0), FIRST_DAYS
+    while days:
+        known = history.read(ITEMS, days=days[:many], columns=(*SUBJECT, "date"))
+        last = theirs(known).groupBy(*SUBJECT).agg(F.max("date").alias("day"))
+        [[found, day]] = last.agg(F.count("*"), F.min("day")).collect()
+        if found == wanted or many >= len(days):
+            return None if day is None else day - dt.timedelta(days=1)
+        many *= 4
+    return None
 
 
-def _joined(*parts: Frame) -> Frame:
-    """The rows of all parts."""
-    columns = ", ".join(f"`{name}`" for name in STEPS.names)
-    text = " union all ".join(f"select {columns} from {{part{n}}}" for n in range(len(parts)))
-    return query(text, **{f"part{n}": part for n, part in enumerate(parts)})
+def _commit(root: str, written: Files, batch: BatchId) -> None:
+    if any(written.get(name) for name in _GONE):
+        # What is deleted now is added by this batch alone, so it must be finished as it is.
+        begun = BatchId(BEGUN, batch.batch)
+        for table in FOLDED:
+            delta.commit(table.path(root), table.schema, [], begun, partitions=table.partitions)
+    for table in FOLDED:
+        _append(root, table, written, batch)
+    for table in OPEN:
+        parts = written.get(table.name, ())
+        named = {name: [part.row for part in written.get(name, ())] for name in _CHANGED}
+        # The last one makes the batch count as folded.
+        more = {CHANGES_NOTE: {"batch": batch.batch, "files": named}} if table is STEPS else None
+        delta.commit(table.path(root), table.schema, parts, batch, notes=more, replace=True)
 
 
-def _touched(events: Frame, new: Frame, tried: Frame, back: Any) -> Hours:
-    found = query(_TOUCHED, events=events, new=new, tried=tried)
-    starts = set(to_arrow(found)["start"].to_pylist())
-    if back is not None:
-        starts |= set(to_arrow(query(_ARRIVALS, back=back))["start"].to_pylist())
-    return Hours(tuple(dt.datetime.fromtimestamp(each, dt.UTC) for each in sorted(starts)))
-
-
-def _drop(root: str, table: Table, rows: Frame) -> None:
-    """Delete rows that newer ones replace, or whose items are open again."""
-    known_by = table.key if table is ATTEMPTS else _SAME
-    keys = to_arrow(rows.select(list(dict.fromkeys((*known_by, "date")))))
-    if keys.num_rows:
+def _append(root: str, table: Table, written: Files, batch: BatchId) -> None:
+    """Delete rows that newer ones replace, or whose items are open again; then add new ones."""
+    path, parts = table.path(root), written.get(table.name, ())
+    done = delta.last_batch(path, batch.application)
+    gone = written.get(f"gone_{table.name}")
+    # Not once the new rows are there: some may have the same key.
+    if gone and (done is None or done < batch.batch):
+        place, columns = _APART[f"gone_{table.name}"], list(DELETED_BY[table])
+        names = [part.path for part in gone]
+        keys = delta.read_files(place.path(root), place, names, columns=columns)
         delta.delete_rows(root, table, keys)
+    if parts or gone or done is None:
+        delta.commit(path, table.schema, parts, batch, partitions=table.partitions)
 
 
-@contextmanager
-def _persisted(rows: Frame) -> Generator[Frame]:
-    if not isinstance(rows, DataFrame):
-        yield rows
-        return
-    kept = rows.persist()
-    try:
-        yield kept
-    finally:
-        kept.unpersist()
+def _tidy(root: str) -> None:
+    """Delete files of changes that the last fold does not name."""
+    files, folder = filesystems.filesystem(f"{STEPS.path(root).rpartition('/')[0]}/{_FOLDER}")
+    noted: Any = notes.last_note(STEPS.path(root), CHANGES_NOTE) or {"files": {}}
+    named = {part["path"] for parts in noted["files"].values() for part in parts}
+    selector = fs.FileSelector(folder, allow_not_found=True, recursive=True)
+    for each in files.get_file_info(selector):
+        if each.is_file and each.base_name not in named:
+            files.delete_file(each.path)
+
+
+def _touched(root: str, names: Sequence[str], written: Files) -> Hours:
+    """The hours of new steps, of attempts that have changed, and of what visitors did."""
+    found: list[Any] = []
+    for column, instant in (
+        ("added_steps", "at"),
+        ("added_attempts", "started_at"),
+        ("removed_attempts", "started_at"),
+    ):
+        found.append(_column(root, column, instant, written))
+    gone = [part.path for part in written.get("gone_items", ())]
+    if gone:
+        # The ledger has counted them as ended in the hours in which they were added.
+        place = _APART["gone_items"]
+        rows = delta.read_files(place.path(root), place, gone, columns=["added_at", "date"])
+        day = rows["date"].cast(pa.timestamp("us")).cast(pa.timestamp("us", tz="UTC"))
+        found.append(pc.coalesce(rows["added_at"], day))
+    found += _of_visitors(root, names)
+    starts = {
+        each
+        for column in found
+        for each in pc.unique(pc.floor_temporal(column, unit="hour")).to_pylist()
+        if each is not None
+    }
+    return Hours(tuple(sorted(starts)))
+
+
+def _column(root: str, column: str, name: str, written: Files) -> Any:
+    place = _APART[column]
+    names = [part.path for part in written.get(column, ())]
+    return delta.read_files(place.path(root), place, names, columns=[name])[name]
+
+
+def _of_visitors(root: str, names: Sequence[str]) -> Iterable[Any]:
+    place = EVENTS.path(root)
+    others = delta.names_without(place, "line", Line.WAITINGROOM.value)
+    theirs = [name for name in names if name not in others]
+    if theirs:
+        is_theirs = pc.field("line") == Line.WAITINGROOM.value
+        found = delta.read_files(
+            place, EVENTS, theirs, columns=["at"], where=is_theirs, by=("line",)
+        )
+        yield found["at"]

@@ -1,6 +1,19 @@
 """Moves: the events that change the state of a job or file, and what each of them means."""
 
-from waystation.pipeline.tables import FLAG, INSTANT, LONG, TEXT, Column, Layer, Table
+import msgspec
+
+from waystation.pipeline.tables import (
+    ATTEMPTS,
+    FAILED_ITEMS,
+    FLAG,
+    INSTANT,
+    ITEMS,
+    LONG,
+    TEXT,
+    Column,
+    Layer,
+    Table,
+)
 
 READY = ("added", "fired", "waiting", "redriven", "returned", "retry", "stalled")
 """Events after which a worker may claim it."""
@@ -61,4 +74,23 @@ STEPS = Table(
         Column("reason", TEXT, "error message"),
         Column("_corrupt", TEXT, "why the row is doubtful"),
     ),
+)
+
+OPEN_ATTEMPTS = msgspec.structs.replace(
+    ATTEMPTS,
+    name="open_attempts",
+    meaning="one row for each attempt of a job or file that has not ended, as in `attempts`",
+    partitions=(),
+)
+OPEN_ITEMS = msgspec.structs.replace(
+    ITEMS,
+    name="open_items",
+    meaning="one row for each job or file that has not ended, as in `items`",
+    partitions=(),
+)
+OPEN_FAILURES = msgspec.structs.replace(
+    FAILED_ITEMS,
+    name="open_failures",
+    meaning="one row for each job or file that has not ended and each kind of failure that it had",
+    partitions=(),
 )
