@@ -18,7 +18,7 @@ from waystation.core.store.keyspace import Keyspace
 from waystation.core.telemetry import metrics
 from waystation.pipeline import tables
 from waystation.pipeline.products import PRODUCTS, product_tables
-from waystation.pipeline.silver.moves import STEPS
+from waystation.pipeline.silver.moves import OPEN
 from waystation.pipeline.sources.columns import ENTRY_ROWS
 from waystation.pipeline.sources.columns import ROWS as EVENT_ROWS
 from waystation.pipeline.sources.jobs import ReadOptions, WriteOptions
@@ -95,7 +95,7 @@ def keys() -> str:
 
 def history_tables() -> str:
     """Every table of the history, by layer."""
-    known = (*tables.every(), STEPS, *product_tables())
+    known = (*tables.every(), *OPEN, *product_tables())
     order = list(tables.Layer)
     parts = [
         f"## {table.layer} {table.name}\n\n{table.meaning[0].upper()}{table.meaning[1:]}. "

@@ -11,17 +11,13 @@ from pyspark.sql import functions as F
 from waystation.pipeline.hours import Hours
 from waystation.pipeline.products import product_tables
 from waystation.pipeline.products.facts import HistoryFrames
-from waystation.pipeline.silver import attempts as attempts_fold
-from waystation.pipeline.silver import items as items_fold
-from waystation.pipeline.silver.failed_items import failing
-from waystation.pipeline.silver.moves import STEPS
-from waystation.pipeline.silver.steps import with_lives
+from waystation.pipeline.silver.moves import OPEN_ATTEMPTS, OPEN_FAILURES, OPEN_ITEMS
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.storage.delta_sink import DeltaSink
 from waystation.pipeline.storage.places import checked_root, credentials, is_remote
 from waystation.pipeline.storage.sessions import is_connected, prepared, share
-from waystation.pipeline.storage.sql import Frame, conform
+from waystation.pipeline.storage.sql import Frame
 from waystation.pipeline.tables import ATTEMPTS, EVENTS, FAILED_ITEMS, ITEMS, Table, every
 
 SPARK_FROM = 1_000_000
@@ -77,7 +73,7 @@ class History:
     def attempts(self, hours: Hours | None = None) -> DataFrame:
         """All attempts, running ones included; with `hours`, those started in these hours."""
         kept = self.read(ATTEMPTS, days=None if hours is None else hours.days)
-        running = self._unfinished(ATTEMPTS)
+        running = self.read(OPEN_ATTEMPTS)
         if hours is not None:
             kept = kept.where(hours.contain(F.col("started_at")))
             running = running.where(hours.contain(F.col("started_at")))
@@ -88,7 +84,7 @@ class History:
     ) -> DataFrame:
         """All jobs and files, open ones included; with `days`, those added on these days."""
         kept = self.read(ITEMS, days=days, columns=columns)
-        unfinished = self._unfinished(ITEMS)
+        unfinished = self.read(OPEN_ITEMS)
         if days is not None:
             unfinished = unfinished.where(F.col("date").isin(list(days)))
         return kept.unionByName(unfinished.select(*columns))
@@ -100,11 +96,11 @@ class History:
 
     def open_items(self) -> DataFrame:
         """The jobs and files that have not ended, as rows of `items`."""
-        return self._unfinished(ITEMS)
+        return self.read(OPEN_ITEMS)
 
     def failing(self) -> DataFrame:
         """Each job or file that has not ended, and each kind of failure it had."""
-        return self._unfinished(FAILED_ITEMS)
+        return self.read(OPEN_FAILURES)
 
     def events(self, hours: Hours | None = None) -> DataFrame:
         """All events; with `hours`, those that happened in these hours."""
@@ -140,41 +136,6 @@ class History:
         for name, rows in views.items():
             rows.createOrReplaceTempView(name)
         return sorted(views)
-
-    def _unfinished(self, table: Table) -> DataFrame:
-        """Open work as rows of `attempts`, `items` or `failed_items`."""
-        if is_connected(self.spark):
-            # The messages of Spark Connect cannot hold expressions as deep as those of a fold.
-            return self.spark.createDataFrame(self._here.unfinished(table), table.schema)
-        if table is ITEMS:
-            return self._open
-        return attempts_fold.rows(self._running) if table is ATTEMPTS else failing(self._running)
-
-    @cached_property
-    def _running(self) -> DataFrame:
-        """The attempts of open work."""
-        return self._computed_once(attempts_fold.attempts(with_lives(self._steps)))
-
-    @cached_property
-    def _open(self) -> DataFrame:
-        """The jobs and files that have not ended."""
-        rows = items_fold.rows(items_fold.items(with_lives(self._steps), self._running))
-        return self._computed_once(rows)
-
-    @cached_property
-    def _step_files(self) -> list[str]:
-        return delta.file_names(self.root, STEPS)
-
-    @property
-    def _steps(self) -> DataFrame:
-        """The steps of open work."""
-        place = STEPS.path(self.root)
-        return delta.read_with_spark(self.spark, place, STEPS, self._step_files)
-
-    def _computed_once(self, rows: DataFrame) -> DataFrame:
-        """Rows about open work that many queries start from: computed once, and planned once."""
-        has_any = bool(self._step_files)
-        return rows.localCheckpoint() if has_any else self.spark.emptyDataFrame(rows.schema)
 
 
 def is_left_to_spark(history: History) -> bool:
@@ -213,7 +174,7 @@ class ArrowFrames:
 
     def attempts(self, hours: Hours | None = None) -> Frame:
         """All attempts, running ones included; with `hours`, those started in these hours."""
-        running = self.unfinished(ATTEMPTS)
+        running = self.read(OPEN_ATTEMPTS)
         if hours is None:
             return pa.concat_tables([self.read(ATTEMPTS), running])
         kept = self._in_hours(ATTEMPTS, "started_at", hours)
@@ -224,7 +185,7 @@ class ArrowFrames:
     ) -> Frame:
         """All jobs and files, open ones included; with `days`, those added on these days."""
         kept = self.read(ITEMS, days=days, columns=columns)
-        unfinished = self._open
+        unfinished = self.read(OPEN_ITEMS)
         if days is not None:
             mine = pc.is_in(unfinished["date"], pa.array(days, pa.date32()))
             unfinished = unfinished.filter(mine)
@@ -232,18 +193,11 @@ class ArrowFrames:
 
     def open_items(self) -> Frame:
         """The jobs and files that have not ended, as rows of `items`."""
-        return self.unfinished(ITEMS)
+        return self.read(OPEN_ITEMS)
 
     def failing(self) -> Frame:
         """Each job or file that has not ended, and each kind of failure it had."""
-        return failing(self._running)
-
-    def unfinished(self, table: Table) -> Frame:
-        """Open work as rows of `attempts`, `items` or `failed_items`."""
-        if table is ITEMS:
-            return self._open
-        rows = self._running if table is ATTEMPTS else self.failing()
-        return conform(rows, table.schema)
+        return self.read(OPEN_FAILURES)
 
     def events(self, hours: Hours | None = None) -> Frame:
         """All events; with `hours`, those that happened in these hours."""
@@ -299,18 +253,6 @@ class ArrowFrames:
     def _last(self) -> dict[str, tuple[Hours, Frame]]:
         """The rows that were last read of a table, and their hours."""
         return {}
-
-    @cached_property
-    def _lives(self) -> Frame:
-        return with_lives(self.read(STEPS))
-
-    @cached_property
-    def _running(self) -> Frame:
-        return attempts_fold.attempts(self._lives)
-
-    @cached_property
-    def _open(self) -> Frame:
-        return conform(items_fold.items(self._lives, self._running), ITEMS.schema)
 
 
 def _among(subjects: Sequence[str]) -> Any:

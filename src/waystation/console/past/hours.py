@@ -6,7 +6,6 @@ from typing import Any
 from waystation.console.past.jobs import THREADS
 from waystation.console.past.views import Hour
 from waystation.pipeline.ask.engine import Engine, quoted
-from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.tables import HOURLY, ITEMS
 
 _AN_HOUR = timedelta(hours=1)
@@ -22,7 +21,6 @@ def read(root: str, product: str, queue: str, days: int) -> list[Hour]:
     with Engine(root, threads=THREADS) as engine:
         engine.add_table(HOURLY)
         engine.add_table(ITEMS, name="ended_items")
-        engine.add_table(STEPS)
         engine.add_open_work()
         counted = engine.ask(
             # Its only parts are quoted above.

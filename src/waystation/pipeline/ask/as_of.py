@@ -1,6 +1,7 @@
 """The state of every queue as of an instant, rebuilt from the events up to then."""
 
-from waystation.pipeline.ask.open_work import mapping, texts
+from collections.abc import Mapping
+
 from waystation.pipeline.silver.moves import MOVES, STATES
 
 NAME = "as_of"
@@ -41,5 +42,10 @@ where last['state'] <> 'removed' and not is_gone
 
 def macro() -> str:
     """The table function, over the view `events`."""
-    query = _AS_OF.format(moves=texts((*MOVES, "kept")), states=mapping(STATES))
+    query = _AS_OF.format(moves=(*MOVES, "kept"), states=_mapping(STATES))
     return f"macro {NAME}(instant) as table {query}"
+
+
+def _mapping(values: Mapping[str, str]) -> str:
+    inner = ", ".join(f"'{key}': '{value}'" for key, value in values.items())
+    return f"map {{{inner}}}"

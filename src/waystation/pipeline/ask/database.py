@@ -9,14 +9,14 @@ import duckdb
 
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.ask.engine import Engine
-from waystation.pipeline.silver.moves import STEPS
+from waystation.pipeline.silver.moves import OPEN
 from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.storage.places import is_remote
 from waystation.pipeline.tables import Table, every
 
 MARK = "waystation_views"
 """The table that says what the views are of, by which such a database is known."""
-_PARTS = ("ended_attempts", "ended_items", "running_attempts", "unfinished_items")
+_PARTS = ("ended_attempts", "ended_items")
 
 
 def write_database(root: str, file: Path, more: Iterable[Table] = ()) -> list[str]:
@@ -31,7 +31,7 @@ def write_database(root: str, file: Path, more: Iterable[Table] = ()) -> list[st
     _require_ours(file)
     # Views name whole paths, so that the database can be opened from anywhere.
     place = str(Path(root).resolve())
-    tables = [*every(), STEPS, *more]
+    tables = [*every(), *OPEN, *more]
     with tempfile.TemporaryDirectory(prefix=f".{file.name}-", dir=file.parent) as folder:
         fresh = Path(folder) / file.name
         with Engine(place, database=str(fresh)) as engine:

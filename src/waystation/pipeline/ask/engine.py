@@ -15,10 +15,10 @@ from typing import Any, Self
 import duckdb
 
 from waystation.core.errors import InvalidInput
-from waystation.pipeline.ask import as_of, open_work
+from waystation.pipeline.ask import as_of
 from waystation.pipeline.ask.active_files import EVERYTHING, Wanted, contents, duckdb_type
 from waystation.pipeline.ask.answers import Answer
-from waystation.pipeline.silver.moves import STEPS
+from waystation.pipeline.silver.moves import OPEN, OPEN_ATTEMPTS, OPEN_ITEMS
 from waystation.pipeline.storage.places import is_remote
 from waystation.pipeline.storage.unreadable import unreadable
 from waystation.pipeline.tables import ATTEMPTS, EVENTS, ITEMS, Table, every
@@ -103,8 +103,9 @@ class Engine:
         folded = [each for each in wanted if each.name in (ATTEMPTS.name, ITEMS.name)]
         for table in wanted:
             self.add_table(table, name=f"ended_{table.name}" if table in folded else "")
-        if folded or named is None or STEPS.name in named:
-            self.add_table(STEPS)
+        for table in OPEN:
+            if named is None or table.name in named:
+                self.add_table(table)
         if folded:
             self.add_open_work()
         if EVENTS in wanted:
@@ -199,18 +200,16 @@ class Engine:
 
     def add_open_work(self) -> None:
         """Join what has ended with what has not, where the views of both are there."""
-        attempts = open_work.running_attempts("open")
-        self._run(f"create or replace view running_attempts as {attempts}")
-        items = open_work.unfinished_items("open", "running_attempts")
-        self._run(f"create or replace view unfinished_items as {items}")
-        for table, unfinished in ((ATTEMPTS, "running_attempts"), (ITEMS, "unfinished_items")):
+        for table, unfinished in ((ATTEMPTS, OPEN_ATTEMPTS), (ITEMS, OPEN_ITEMS)):
             ended = f"ended_{table.name}"
             if ended not in self._views:
                 continue
+            if unfinished.name not in self._views:
+                self.add_table(unfinished)
             wanted = ", ".join(map(_name, table.names))
             self._run(
                 f"create or replace view {table.name} as select {wanted} "
-                f"from {ended} union all select {wanted} from {unfinished}"
+                f"from {ended} union all select {wanted} from {unfinished.name}"
             )
             self._views.append(table.name)
             self._views.remove(ended)

@@ -40,7 +40,7 @@ from sqlalchemy import URL
 
 from waystation.core.errors import HistoryError, InvalidInput
 from waystation.pipeline.ask.active_files import ActiveFile, Contents, contents
-from waystation.pipeline.silver.moves import STEPS
+from waystation.pipeline.silver.moves import OPEN
 from waystation.pipeline.storage.arrow import pq
 from waystation.pipeline.storage.places import is_remote
 from waystation.pipeline.tables import Table, every
@@ -78,7 +78,7 @@ def write_catalog(root: str, more: Iterable[Table] = ()) -> list[str]:
     (place / FOLDER).mkdir(exist_ok=True)
     names: list[str] = []
     with opened(place) as catalog:
-        for table in (*every(), STEPS, *more):
+        for table in (*every(), *OPEN, *more):
             found = contents(table.path(str(place)))
             if found is None:
                 continue

@@ -9,7 +9,6 @@ from waystation.core.errors import InvalidInput
 from waystation.pipeline.ask.active_files import Wanted
 from waystation.pipeline.ask.engine import Engine, literal, quoted
 from waystation.pipeline.payloads.paths import ANYWHERE, EVERY, JsonPath
-from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.tables import FIELD_VALUES, ITEMS, PAYLOADS
 
 LATE = dt.timedelta(days=1)
@@ -165,7 +164,6 @@ def _look_up_items(engine: Engine, selection: Selection) -> None:
             conditions.append(_among("subject", owners))
     until = selection.until and _day(selection.until)
     engine.add_table(ITEMS, name="ended_items", wanted=_wanted(selection, texts, until))
-    engine.add_table(STEPS)
     engine.add_open_work()
     columns = ", ".join((*_ITEMS, "last_told_at"))
     engine.note(CHOSEN, f"select {columns} from items where {_all(conditions)}")

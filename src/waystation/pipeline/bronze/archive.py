@@ -2,7 +2,7 @@
 
 The task that reads a range also writes it, with the jobs that it is about, so nothing of that need
 travel through Spark: the rows of this source are the files written, and a report on every range.
-The files are invisible until `waystation.bronze` commits them.
+The files are invisible until the driver commits them.
 """
 # ruff: noqa: N802 (Spark calls the methods so)
 

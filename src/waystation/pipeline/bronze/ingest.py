@@ -1,33 +1,35 @@
-"""Ingest: event streams into the bronze tables, with Spark.
+"""Ingest: event streams into the bronze tables, by one streaming query.
 
-Each micro-batch is one commit per table that carries its number, and the commit of `events` holds
-the offsets reached. So the tables know where to continue, and the checkpoint may be deleted.
+Its tasks read the streams and write files; `foreachBatch` commits them. Each micro-batch is one
+commit per table that carries its number, and the commit of `events` holds the offsets reached. So
+the tables know where to continue, and the checkpoint may be deleted.
 """
 
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from waystation.core.errors import SparkFailed
 from waystation.core.telemetry.logs import describe, get_logger
-from waystation.pipeline.bronze import archive, checkpoint
+from waystation.pipeline.bronze import archive, checkpoint, commits
 from waystation.pipeline.bronze.archive import PAYLOADS_VARIABLE, Archive, to_text
 from waystation.pipeline.bronze.commits import INTAKE, WRITER_NOTE
-from waystation.pipeline.bronze.sink import NAME, BronzeSink
+from waystation.pipeline.bronze.reading import WRITTEN
 from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.sources import offsets
 from waystation.pipeline.sources.offsets import OFFSETS_NOTE
 from waystation.pipeline.storage import delta, notes
+from waystation.pipeline.storage.delta import BatchId
+from waystation.pipeline.storage.parts import Part
 from waystation.pipeline.storage.places import is_remote
 from waystation.pipeline.storage.sessions import prepared, register
 from waystation.pipeline.tables import EVENTS
@@ -35,31 +37,61 @@ from waystation.pipeline.tables import EVENTS
 _log = get_logger(__name__)
 STARTS = 5
 """Times that a query is started when its Python processes start too slowly."""
-_KEPT = "kept"
 # Spark waits ten seconds for the process that plans a stream; no setting makes that longer.
 _TOO_SLOW = "Python worker failed to connect back"
+
+
+class Batches:
+    """What is done with each micro-batch: its files are committed, unless they were before."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self.events = 0
+        """Events stored so far."""
+        self.error: Exception | None = None
+        """The error that has ended the query; Spark knows only its text."""
+
+    def store(self, application: str, files: DataFrame, batch: int) -> None:
+        """Let the tasks write the files of a micro-batch, and commit them."""
+        try:
+            rows: list[dict[str, Any]] = cast(Any, files).toArrow().to_pylist()
+            self.events += commit(self._root, rows, BatchId(application, batch))
+        except Exception as error:
+            self.error = error
+            raise
+
+
+def commit(root: str, rows: Sequence[Mapping[str, Any]], batch: BatchId) -> int:
+    """Commit the files that tasks have written; returns the events, 0 if they were there before."""
+    reports = [row for row in rows if not row["part"]]
+    parts = {
+        table: [Part.of(row["part"]) for row in rows if row["table"] == table.name]
+        for table in WRITTEN
+    }
+    is_stored = commits.store(root, parts, reports, batch)
+    return sum(part.rows for part in parts[EVENTS]) if is_stored else 0
 
 
 class Ingest:
     """A streaming query into the tables; restarted when Python started too slowly."""
 
-    def __init__(self, start: Callable[[], StreamingQuery], *, starts: int = STARTS) -> None:
+    def __init__(
+        self,
+        start: Callable[[], StreamingQuery],
+        batches: Batches | None = None,
+        *,
+        starts: int = STARTS,
+    ) -> None:
         self._start = start
+        self._batches = batches or Batches("")
         self._starts = starts
         self._starts_left = starts - 1
-        self._events = 0
-        self._last_batch = -1
         self._query = start()
 
     @property
     def events(self) -> int:
-        """Events stored so far; must be read at least once in a hundred batches."""
-        for progress in self._query.recentProgress:
-            if progress.batchId > self._last_batch:
-                self._last_batch = progress.batchId
-                kept = progress.observedMetrics.get(_KEPT)
-                self._events += (kept["events"] or 0) if kept else 0
-        return self._events
+        """Events stored so far."""
+        return self._batches.events
 
     def is_running(self) -> bool:
         """Whether it still reads; raises the error that ended it."""
@@ -69,7 +101,7 @@ class Ingest:
         if error is None:
             return False
         if not _was_too_slow(error):
-            raise error
+            raise self._batches.error or error
         if not self._starts_left:
             raise SparkFailed(
                 f"Spark gave up on its Python processes {self._starts} times: they took longer to "
@@ -97,7 +129,7 @@ class Ingest:
         self._query.stop()
         error = self._query.exception()
         if error is not None and not _was_too_slow(error):
-            raise error
+            raise self._batches.error or error
 
 
 def _was_too_slow(error: StreamingQueryException) -> bool:
@@ -122,12 +154,17 @@ def start(
         environment[PAYLOADS_VARIABLE] = to_text(payloads)
     # Sources use the environment that they were registered with, and those with the same one share
     # Python processes.
-    register(spark, Archive, BronzeSink)
-    return Ingest(partial(_query, spark, root, every, options))
+    register(spark, Archive)
+    batches = Batches(root)
+    return Ingest(partial(_query, spark, root, every, options, batches), batches)
 
 
 def _query(
-    spark: SparkSession, root: str, every: str | None, options: dict[str, str]
+    spark: SparkSession,
+    root: str,
+    every: str | None,
+    options: dict[str, str],
+    batches: Batches,
 ) -> StreamingQuery:
     folder = _folder(root)
     noted = notes.last_note(EVENTS.path(root), OFFSETS_NOTE)
@@ -146,12 +183,7 @@ def _query(
         .options(**{"starting": _starting(noted), "root": root, **options})
         .option("tasks", _tasks(spark, options))
         .load()
-        .observe(
-            _KEPT, F.sum(F.when(F.col("table") == EVENTS.name, F.col("part.rows"))).alias("events")
-        )
-        .writeStream.format(NAME)
-        .option("root", root)
-        .option("application", application)
+        .writeStream.foreachBatch(partial(batches.store, application))
         .option("checkpointLocation", folder)
         .queryName("bronze")
         .trigger(**trigger)

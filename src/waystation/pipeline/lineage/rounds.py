@@ -27,7 +27,7 @@ from waystation.core.store.connection.address import Kind, parse
 from waystation.core.telemetry.logs import describe, get_logger
 from waystation.pipeline.lineage.sender import Sender
 from waystation.pipeline.products import product_tables
-from waystation.pipeline.silver.moves import STEPS
+from waystation.pipeline.silver.moves import OPEN
 from waystation.pipeline.storage import changes
 from waystation.pipeline.storage.places import is_remote
 from waystation.pipeline.tables import Table, every
@@ -211,4 +211,4 @@ def dataset_name(path: str) -> tuple[str, str]:
 
 
 def _tables() -> Iterable[Table]:
-    return (*every(), STEPS, *product_tables())
+    return (*every(), *OPEN, *product_tables())

@@ -17,7 +17,7 @@ from waystation.pipeline.history import History
 from waystation.pipeline.products import product_tables
 from waystation.pipeline.progress import NoProgress, Progress
 from waystation.pipeline.refresh.fold import fold
-from waystation.pipeline.silver.moves import STEPS
+from waystation.pipeline.silver.moves import OPEN
 from waystation.pipeline.storage import delta, filesystems
 from waystation.pipeline.storage.arrow import fs
 from waystation.pipeline.storage.opened import files_of
@@ -48,7 +48,7 @@ class Compacted(msgspec.Struct, frozen=True):
 
 def tables_of(root: str) -> list[Table]:
     """The tables that exist in a history."""
-    known: Iterable[Table] = (*every(), STEPS, *product_tables())
+    known: Iterable[Table] = (*every(), *OPEN, *product_tables())
     return [table for table in known if DeltaTable.is_deltatable(table.path(root))]
 
 

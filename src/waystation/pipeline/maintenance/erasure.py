@@ -25,7 +25,7 @@ from waystation.pipeline.maintenance.rebuild import refresh_all
 from waystation.pipeline.products import folded_tables
 from waystation.pipeline.products.routed_jobs import ROUTED_JOBS
 from waystation.pipeline.refresh.fold import fold
-from waystation.pipeline.silver.moves import STEPS
+from waystation.pipeline.silver.moves import OPEN, OPEN_ATTEMPTS, OPEN_FAILURES, OPEN_ITEMS, STEPS
 from waystation.pipeline.silver.steps import SUBJECT, Subject
 from waystation.pipeline.sources.offsets import OFFSETS_NOTE
 from waystation.pipeline.storage import delta, filesystems
@@ -389,13 +389,23 @@ def _equals(columns: Sequence[str], row: Sequence[str]) -> str:
 
 
 def _existing(history: History) -> list[Table]:
-    shared = (EVENTS, PAYLOADS, FIELD_VALUES, ATTEMPTS, ITEMS, FAILED_ITEMS, STEPS)
+    shared = (EVENTS, PAYLOADS, FIELD_VALUES, ATTEMPTS, ITEMS, FAILED_ITEMS, *OPEN)
     tables = (*shared, *(each.table for each in folded_tables()))
     return [table for table in tables if _exists(history.root, table)]
 
 
 def _exists(root: str, table: Table) -> bool:
     return DeltaTable.is_deltatable(table.path(root))
+
+
+_OLDER_BY = {
+    GAPS.name: "before_at",
+    STEPS.name: "told_at",
+    OPEN_ATTEMPTS.name: "started_at",
+    OPEN_ITEMS.name: "last_told_at",
+    OPEN_FAILURES.name: "last_told_at",
+}
+"""The instant by which rows are old, in tables without days and hours."""
 
 
 def _older(table: Table, first: dt.date) -> str | None:
@@ -406,7 +416,7 @@ def _older(table: Table, first: dt.date) -> str | None:
     if "date" in table.partitions:
         return f"date < '{first.isoformat()}'"
     by_time = next((name for name in ("hour", "minute") if name in table.key), None)
-    column = by_time or {GAPS.name: "before_at", STEPS.name: "told_at"}.get(table.name)
+    column = by_time or _OLDER_BY.get(table.name)
     return None if column is None else f"{column} < '{first.isoformat()}T00:00:00+00:00'"
 
 

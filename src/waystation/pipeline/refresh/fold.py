@@ -22,7 +22,7 @@ from waystation.pipeline.refresh import fold_here, stale_hours
 from waystation.pipeline.refresh.subjects import fold_subjects
 from waystation.pipeline.silver import lives
 from waystation.pipeline.silver.lives import FOLDED, RETURNED, TOLD_STEPS
-from waystation.pipeline.silver.moves import OPEN_ATTEMPTS, OPEN_FAILURES, OPEN_ITEMS, STEPS
+from waystation.pipeline.silver.moves import OPEN, STEPS
 from waystation.pipeline.silver.steps import SUBJECT, steps
 from waystation.pipeline.storage import changes, delta, filesystems, notes, task_files
 from waystation.pipeline.storage.arrow import fs, pa, pc
@@ -41,8 +41,6 @@ MOST_PUSHED = 100
 FIRST_DAYS = 2
 """Days in which subjects that have returned are looked for first."""
 
-OPEN = (OPEN_ATTEMPTS, OPEN_ITEMS, OPEN_FAILURES, STEPS)
-"""The tables of open work, which a fold replaces; the last one makes it count."""
 DELETED_BY = {
     ATTEMPTS: (*ATTEMPTS.key, "date"),
     # Not by `added_at`, which may be null.

@@ -22,7 +22,7 @@ from waystation.pipeline.silver import attempts as attempts_fold
 from waystation.pipeline.silver import items as items_fold
 from waystation.pipeline.silver.failed_items import failed_items
 from waystation.pipeline.silver.items import HAS_ENDED
-from waystation.pipeline.silver.moves import STEPS
+from waystation.pipeline.silver.moves import OPEN_ATTEMPTS, OPEN_FAILURES, OPEN_ITEMS, STEPS
 from waystation.pipeline.silver.steps import SUBJECT, steps, with_lives
 from waystation.pipeline.storage import changes, delta
 from waystation.pipeline.storage.arrow import pc
@@ -108,6 +108,7 @@ where added_at is null or place >= born or (born is null and mine.`at` >= added_
 """
 
 _ENDED = f"select * from {{items}} where {HAS_ENDED}"
+_UNFINISHED = f"select * from {{items}} where not ({HAS_ENDED})"
 _WAITING = f"select line, queue, subject, life from {{items}} where not ({HAS_ENDED})"
 _THEIRS = f"select * from {{rows}} semi join {{lives}} {_using(*LIFE)}"
 _OTHERS = f"select * from {{rows}} anti join {{others}} {_using(*_SAME)}"
@@ -205,6 +206,11 @@ def _fold(frames: HistoryFrames, root: str, events: Frame, new: Frame, batch: Ba
             outdated = query(_OTHERS, rows=back, others=ended)
             _drop(root, FAILED_ITEMS, query(_HAVE_FAILED, items=outdated))
             _drop(root, ITEMS, outdated)
+        theirs = query(_THEIRS, rows=tried, lives=waiting)
+        delta.save(theirs, root, OPEN_ATTEMPTS, batch, replace=True)
+        unfinished = query(_UNFINISHED, items=items)
+        delta.save(unfinished, root, OPEN_ITEMS, batch, replace=True)
+        delta.save(failed_items(tried, unfinished), root, OPEN_FAILURES, batch, replace=True)
         # Last: this commit makes the batch count as folded.
         still = query(_THEIRS, rows=all_steps, lives=waiting)
         delta.save(still, root, STEPS, batch, replace=True)

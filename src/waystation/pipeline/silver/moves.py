@@ -94,3 +94,6 @@ OPEN_FAILURES = msgspec.structs.replace(
     meaning="one row for each job or file that has not ended and each kind of failure that it had",
     partitions=(),
 )
+
+OPEN = (OPEN_ATTEMPTS, OPEN_ITEMS, OPEN_FAILURES, STEPS)
+"""The tables of open work, which every fold replaces; the commit of the last makes it count."""

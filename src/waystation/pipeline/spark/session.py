@@ -14,7 +14,6 @@ from pyspark.sql import SparkSession
 
 from waystation.core.errors import InvalidOption, SparkNotStarted
 from waystation.pipeline.bronze.archive import Archive
-from waystation.pipeline.bronze.sink import BronzeSink
 from waystation.pipeline.sources.any_streams import RedisStreams
 from waystation.pipeline.sources.events import Events
 from waystation.pipeline.sources.jobs import Jobs
@@ -30,7 +29,7 @@ CONNECT = "sc://"
 """How the URL of a Spark Connect server begins."""
 _CONNECT_PORT = 15002
 _CONNECT_S = 30.0
-_SOURCES = (Events, Jobs, RedisStreams, Archive, BronzeSink, DeltaSink)
+_SOURCES = (Events, Jobs, RedisStreams, Archive, DeltaSink)
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _DAEMON = "spark.python.daemon.module"
 _STACK = "-Xss4m"
