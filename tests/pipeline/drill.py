@@ -2,7 +2,6 @@
 
 `python -m tests.pipeline.drill follow ROOT` keeps what the streams tell until it is killed.
 """
-# ruff: noqa: N802, N803 (Spark calls them so)
 
 import os
 import random
@@ -10,29 +9,26 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
-from pyspark.sql.types import StructType
 
 from tests.pipeline.conftest import SMALL
 from waystation.files.directory.scan import ScanOptions
 from waystation.files.producer import ProducerOptions
 from waystation.pipeline.bronze import ingest
-from waystation.pipeline.bronze.sink import BronzeOptions, BronzeSink, BronzeStream
+from waystation.pipeline.bronze.ingest import commit
 from waystation.pipeline.file_scan import scan
 from waystation.pipeline.file_scan.listing import ScanRules
-from waystation.pipeline.options import parse
 from waystation.pipeline.spark.session import SessionOptions, build_session
+from waystation.pipeline.storage.delta import BatchId
 
 PROJECT = Path(__file__).parents[2]
 URL = "WAYSTATION_STORE__URL"
 DIES = "WAYSTATION_DRILL_DIES"
 """When the driver is to die: `before` or `after` the commit of a batch, as in `before 3`."""
-GROUP = "WAYSTATION_DRILL_GROUP"
 ROWS = 20_000
 FILES = 4_000
 
@@ -112,38 +108,27 @@ def command_line(pid: int) -> str:
         return ""
 
 
-class DyingSink(BronzeSink):
-    """The bronze tables, written to by a driver that dies at a chosen moment."""
+def dying(root: str, rows: Sequence[Mapping[str, Any]], batch: BatchId) -> int:
+    """Commit a batch, by a driver that dies at a chosen moment."""
+    when, _, number = os.environ[DIES].partition(" ")
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        return DyingStream(parse(self.options, BronzeOptions), os.environ[GROUP])
+    def die_if(now: str) -> None:
+        if when == now and batch.batch >= int(number):
+            os.killpg(os.getpgid(0), signal.SIGKILL)
 
-
-class DyingStream(BronzeStream):
-    def __init__(self, options: BronzeOptions, group: str) -> None:
-        super().__init__(options)
-        self._group = int(group)
-        self._when, _, self._batch = os.environ[DIES].partition(" ")
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        self._die_if("before", batchId)
-        super().commit(messages, batchId)
-        self._die_if("after", batchId)
-
-    def _die_if(self, when: str, batch: int) -> None:
-        if self._when == when and batch >= int(self._batch):
-            os.killpg(self._group, signal.SIGKILL)
+    die_if("before")
+    stored = commit(root, rows, batch)
+    die_if("after")
+    return stored
 
 
 def session() -> SparkSession:
     # A task may fail three times, as on a cluster.
-    os.environ[GROUP] = str(os.getpgid(0))
     spark = build_session(
         SessionOptions(master="local[2,4]", shuffle_partitions=2, conf=SMALL.conf)
     )
     if os.environ[DIES]:
-        # It registers the sink itself, whenever it starts.
-        ingest.BronzeSink = DyingSink
+        ingest.commit = dying
     return spark
 
 

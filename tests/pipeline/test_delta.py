@@ -16,7 +16,7 @@ from tests.pipeline.raw_streams import ALL, tell
 from waystation.core.errors import InvalidInput, WrongSchema
 from waystation.pipeline import tables
 from waystation.pipeline.bronze.archive import ArchiveOptions, ArchiveStream
-from waystation.pipeline.bronze.sink import BronzeOptions, BronzeStream, TaskResult
+from waystation.pipeline.bronze.ingest import commit
 from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.storage import delta, notes
 from waystation.pipeline.storage.arrow import pa, pq
@@ -389,13 +389,11 @@ def test_a_full_disk_loses_nothing_that_was_committed_and_leaves_nothing_half_do
 def test_a_batch_of_bronze_committed_twice_is_there_once(root: str) -> None:
     row = {"line": "bullmq", "queue": "mail", "stream": "s", "entry_id": "1-0", "event": "waiting"}
     rows = pa.RecordBatch.from_pylist([row], schema=schema_of(EVENTS.schema))
-    stream = BronzeStream(BronzeOptions(root=root, application="drill"))
-
     for _ in range(2):
         with PartWriter(EVENTS.path(root), EVENTS.schema, EVENTS.partitions) as writer:
             writer.write(rows)
         written_rows = [{"table": "events", "part": part.row} for part in writer.parts]
-        stream.commit([TaskResult(written_rows)], 0)
+        commit(root, written_rows, BatchId("drill", 0))
 
     kept: Any = DeltaTable(EVENTS.path(root))
     assert len(list(Path(EVENTS.path(root)).rglob("*.parquet"))) == 1
@@ -409,11 +407,9 @@ def test_what_a_task_archives_is_seen_when_it_is_committed(
     stream = ArchiveStream(ArchiveOptions(url=redis_url, root=root), PayloadSettings())
     start = stream.initialOffset()
     shares = stream.partitions(start, stream.latestOffset(start, ALL))
-    sink = BronzeStream(BronzeOptions(root=root, application="drill"))
-
-    kept: list[Any] = [sink.write(stream.read(share)) for share in shares]
+    kept = [row for share in shares for rows in stream.read(share) for row in rows.to_pylist()]
     assert not DeltaTable.is_deltatable(EVENTS.path(root))
-    sink.commit(kept, 0)
+    commit(root, kept, BatchId("drill", 0))
 
     table: Any = DeltaTable(EVENTS.path(root))
     assert sorted(table.to_pyarrow_table().column("entry_id").to_pylist()) == sorted(told)

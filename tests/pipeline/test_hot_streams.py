@@ -12,7 +12,6 @@ from redis import Redis
 from tests.pipeline.raw_streams import ALL, Following, tell
 from waystation.pipeline.bronze import commits, ingest
 from waystation.pipeline.bronze.archive import ArchiveOptions, ArchiveStream
-from waystation.pipeline.bronze.sink import BronzeOptions, BronzeStream
 from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.sources.events import EventsReader
 from waystation.pipeline.sources.offsets import LAST_SEQ, EventStream, Offset, StreamRange
@@ -22,6 +21,7 @@ from waystation.pipeline.sources.stream_ends import end_of
 from waystation.pipeline.sources.stream_pieces import pieces
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
+from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.tables import EVENTS, GAPS
 
 STREAM = EventStream("bullmq", "mail", "bull:mail:events")
@@ -215,10 +215,12 @@ def test_a_batch_whose_driver_died_before_the_commit_is_stored_once(
 
 def commit(following: Following, root: str, start: Any, there: Any, batch: int) -> None:
     """Read a batch and commit it, as Spark does; the tasks end in any order."""
-    sink = BronzeStream(BronzeOptions(root=root, application="drill"))
     shares = list(following.stream.partitions(start, there))
     random.Random(batch).shuffle(shares)
-    sink.commit([sink.write(iter(following.stream.read(each))) for each in shares], batch)
+    rows = [
+        row for each in shares for some in following.stream.read(each) for row in some.to_pylist()
+    ]
+    ingest.commit(root, rows, BatchId("drill", batch))
 
 
 def test_those_who_count_for_themselves_get_one_report_on_a_range(

@@ -207,6 +207,17 @@ def _append(root: str, table: Table, written: Files, batch: BatchId) -> None:
         delta.commit(path, table.schema, parts, batch, partitions=table.partitions)
 
 
+def changed(root: str, column: str) -> Any:
+    """Rows that the last fold has added to silver or taken back, as an Arrow table.
+
+    The columns are `added_attempts`, `removed_items` and so on; rows about open work are among
+    them.
+    """
+    noted: Any = notes.last_note(STEPS.path(root), CHANGES_NOTE) or {"files": {}}
+    names = [part["path"] for part in noted["files"].get(column, ())]
+    return delta.read_files(_APART[column].path(root), _APART[column], names)
+
+
 def _tidy(root: str) -> None:
     """Delete files of changes that the last fold does not name."""
     files, folder = filesystems.filesystem(f"{STEPS.path(root).rpartition('/')[0]}/{_FOLDER}")
