@@ -110,11 +110,11 @@ def _fold_up_to(history: History, before: int | None, newest: int) -> Folded:
         return fold_here.fold_up_to(history, before, newest)
     _tidy(root)
     names = [each.path for each in files]
-    written = _written(history, names) if names else {}
+    written: Files = _written(history, names) if names else {}
     hours = _touched(root, names, written)
     # Recorded first: after an interruption the gold tables are still refreshed.
     stale_hours.record(root, newest, hours)
-    _commit(root, written, batch)
+    _commit(root, written, batch, before)
     return Folded(newest, hours)
 
 
@@ -169,14 +169,15 @@ def _first_day(
     while days:
         known = history.read(ITEMS, days=days[:many], columns=(*SUBJECT, "date"))
         last = theirs(known).groupBy(*SUBJECT).agg(F.max("date").alias("day"))
-        [[found, day]] = last.agg(F.count("*"), F.min("day")).collect()
-        if found == wanted or many >= len(days):
+        row: Any = last.agg(F.count("*").alias("many"), F.min("day").alias("day")).first()
+        day: dt.date | None = row.day
+        if row.many == wanted or many >= len(days):
             return None if day is None else day - dt.timedelta(days=1)
         many *= 4
     return None
 
 
-def _commit(root: str, written: Files, batch: BatchId) -> None:
+def _commit(root: str, written: Files, batch: BatchId, before: int | None) -> None:
     if any(written.get(name) for name in _GONE):
         # What is deleted now is added by this batch alone, so it must be finished as it is.
         begun = BatchId(BEGUN, batch.batch)
@@ -186,10 +187,15 @@ def _commit(root: str, written: Files, batch: BatchId) -> None:
         _append(root, table, written, batch)
     for table in OPEN:
         parts = written.get(table.name, ())
-        named = {name: [part.row for part in written.get(name, ())] for name in _CHANGED}
         # The last one makes the batch count as folded.
-        more = {CHANGES_NOTE: {"batch": batch.batch, "files": named}} if table is STEPS else None
+        more = {CHANGES_NOTE: _named(written, batch, before)} if table is STEPS else None
         delta.commit(table.path(root), table.schema, parts, batch, notes=more, replace=True)
+
+
+def _named(written: Files, batch: BatchId, before: int | None) -> dict[str, Any]:
+    """The changes of a batch: the version that it goes on from, and the files."""
+    files = {name: [part.row for part in written.get(name, ())] for name in _CHANGED}
+    return {"batch": batch.batch, "after": before, "files": files}
 
 
 def _append(root: str, table: Table, written: Files, batch: BatchId) -> None:
