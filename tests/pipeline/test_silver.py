@@ -268,3 +268,40 @@ def test_ended_rows_are_kept_once_and_open_ones_are_carried(spark: SparkSession,
     fold.fold(history)
     assert [row["state"] for row in history.read(ITEMS).collect()] == ["completed"]
     assert history.read(ATTEMPTS).count() == 1
+
+
+def test_a_job_that_returns_is_looked_for_in_few_days_and_by_its_id(
+    spark: SparkSession, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    day_ms, days = 86_400_000, 12
+    history = History(spark, root, spark_from=0)
+    keep(
+        history,
+        told(
+            *(
+                StoryEvent(day * day_ms + step, "mail", str(day), event)
+                for day in range(days)
+                for step, event in enumerate(("added", "active", "failed"))
+            )
+        ),
+        0,
+    )
+    fold.fold(history)
+    keep(history, told(StoryEvent(days * day_ms, "mail", str(days - 1), "waiting")), 1)
+    looked_at: dict[str, list[int]] = {EVENTS.name: [], ITEMS.name: []}
+    read = delta.read
+
+    def watched(*given: Any, **more: Any) -> DataFrame:
+        rows = read(*given, **more)
+        if given[2].name in looked_at:
+            looked_at[given[2].name].append(len(more["days"]))
+        return rows
+
+    monkeypatch.setattr(delta, "read", watched)
+    fold.fold(history)
+    # The day it was added on, the day before, and the day on which it returned.
+    assert looked_at == {ITEMS.name: [fold.FIRST_DAYS], EVENTS.name: [3]}
+    assert_same(history)
+    about = history.read(ITEMS).where("subject in ('1', '2')")
+    plan: Any = about._jdf  # pyright: ignore[reportPrivateUsage]
+    assert "In(subject, [1,2])" in plan.queryExecution().executedPlan().toString()

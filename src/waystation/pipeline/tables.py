@@ -135,6 +135,7 @@ EVENTS = Table(
     meaning="one row for each entry of an event stream, as it was read",
     key=("stream", "entry_id"),
     partitions=("date",),
+    layout=Layout(looked_up=("subject",)),
     columns=(
         *_WHOSE,
         Column("stream", TEXT, "key of the stream"),

@@ -28,7 +28,8 @@ from waystation.pipeline.storage import changes, delta, filesystems, notes, task
 from waystation.pipeline.storage.arrow import fs, pa, pc
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import Part
-from waystation.pipeline.tables import ATTEMPTS, EVENTS, FAILED_ITEMS, ITEMS, Table
+from waystation.pipeline.storage.sessions import sized
+from waystation.pipeline.tables import EVENTS, ITEMS, Table
 
 APPLICATION = fold_here.APPLICATION
 BEGUN = "silver-begun"
@@ -38,16 +39,10 @@ CHANGES_NOTE = "changes"
 _FOLDER = "_changes"
 MOST_PUSHED = 100
 """Ids that are looked for in the filters of files; of more, every filter lets some pass."""
+OLD = dt.timedelta(hours=1)
+"""Age from which on a file is no longer needed that nothing names."""
 FIRST_DAYS = 2
 """Days in which subjects that have returned are looked for first."""
-
-DELETED_BY = {
-    ATTEMPTS: (*ATTEMPTS.key, "date"),
-    # Not by `added_at`, which may be null.
-    ITEMS: (*SUBJECT, "last_told_at", "state", "attempts", "duplicates", "date"),
-    FAILED_ITEMS: (*FAILED_ITEMS.key, "last_told_at", "date"),
-}
-"""The columns that identify one version of a row."""
 
 
 def _kept_apart(name: str, table: Table) -> Table:
@@ -105,12 +100,13 @@ def _begun(history: History) -> int | None:
 def _fold_up_to(history: History, before: int | None, newest: int) -> Folded:
     root, batch = history.root, BatchId(APPLICATION, newest)
     files = changes.new_files(EVENTS.path(root), after=before, until=newest)
-    known = delta.count(STEPS.path(root))
-    if frames_of(history, rows=known + sum(each.rows for each in files)) is not history:
+    rows = delta.count(STEPS.path(root)) + sum(each.rows for each in files)
+    if frames_of(history, rows=rows) is not history:
         return fold_here.fold_up_to(history, before, newest)
     _tidy(root)
     names = [each.path for each in files]
-    written: Files = _written(history, names) if names else {}
+    with sized(history.spark, rows):
+        written: Files = _written(history, names) if names else {}
     hours = _touched(root, names, written)
     # Recorded first: after an interruption the gold tables are still refreshed.
     stale_hours.record(root, newest, hours)
@@ -203,12 +199,10 @@ def _append(root: str, table: Table, written: Files, batch: BatchId) -> None:
     path, parts = table.path(root), written.get(table.name, ())
     done = delta.last_batch(path, batch.application)
     gone = written.get(f"gone_{table.name}")
-    # Not once the new rows are there: some may have the same key.
     if gone and (done is None or done < batch.batch):
-        place, columns = _APART[f"gone_{table.name}"], list(DELETED_BY[table])
-        names = [part.path for part in gone]
-        keys = delta.read_files(place.path(root), place, names, columns=columns)
-        delta.delete_rows(root, table, keys)
+        place, names = _APART[f"gone_{table.name}"], [part.path for part in gone]
+        # Whole rows: another driver may have added new ones with the same key.
+        delta.delete_rows(root, table, delta.read_files(place.path(root), place, names))
     if parts or gone or done is None:
         delta.commit(path, table.schema, parts, batch, partitions=table.partitions)
 
@@ -225,13 +219,15 @@ def changed(root: str, column: str) -> Any:
 
 
 def _tidy(root: str) -> None:
-    """Delete files of changes that the last fold does not name."""
+    """Delete old files of changes that the last fold does not name."""
     files, folder = filesystems.filesystem(f"{STEPS.path(root).rpartition('/')[0]}/{_FOLDER}")
     noted: Any = notes.last_note(STEPS.path(root), CHANGES_NOTE) or {"files": {}}
     named = {part["path"] for parts in noted["files"].values() for part in parts}
     selector = fs.FileSelector(folder, allow_not_found=True, recursive=True)
+    # Those of another driver that folds at this moment are young.
+    oldest = dt.datetime.now(dt.UTC) - OLD
     for each in files.get_file_info(selector):
-        if each.is_file and each.base_name not in named:
+        if each.is_file and each.base_name not in named and each.mtime < oldest:
             files.delete_file(each.path)
 
 

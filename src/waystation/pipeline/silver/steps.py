@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from waystation.core.events import Line
 from waystation.pipeline.silver.moves import MOVES
-from waystation.pipeline.storage.sql import Frame, query, quoted, texts
+from waystation.pipeline.storage.sql import Frame, is_spark, query, quoted, texts
 
 SUBJECT = ("line", "queue", "subject")
 """Columns that identify the subject of a step: a job or file."""
@@ -28,21 +28,23 @@ IS_CLAIM = "event = 'active'"
 
 # Files have no event for their birth: the first wait is it. Visitors are no jobs: the waiting room
 # has its own tables.
-_STEPS = f"""
-select line, queue, subject, told_at, seq, `at`, event,
-       coalesce(event in ('added', 'fired')
+_COLUMNS = (
+    *("line", "queue", "subject", "told_at", "seq", "`at`", "event"),
+    """coalesce(event in ('added', 'fired')
                 or (event = 'waiting' and attempt = 1 and fields['prev'] is null),
-                false) as birth,
-       coalesce(event = 'redriven'
+                false) as birth""",
+    """coalesce(event = 'redriven'
                 or (event = 'waiting' and fields['prev'] in ('completed', 'failed', 'dead')),
-                false) as again,
-       nullif(worker, '') as worker,
-       coalesce(fields['name'], fields['type']) as name,
-       coalesce(fields['failedReason'], nullif(fields['error'], ''), fields['reason']) as reason,
-       _corrupt
-from {{events}}
-where line <> {quoted(Line.WAITINGROOM.value)} and event in {texts(MOVES)} and subject <> ''
-"""
+                false) as again""",
+    "nullif(worker, '') as worker",
+    "coalesce(fields['name'], fields['type']) as name",
+    "coalesce(fields['failedReason'], nullif(fields['error'], ''), fields['reason']) as reason",
+    "_corrupt",
+)
+_ARE_STEPS = (
+    f"line <> {quoted(Line.WAITINGROOM.value)} and event in {texts(MOVES)} and subject <> ''"
+)
+_STEPS = f"select {', '.join(_COLUMNS)} from {{events}} where {_ARE_STEPS}"
 
 _LIVES = f"""
 select *,
@@ -55,6 +57,8 @@ window so_far as ({UP_TO_HERE})
 
 def steps(events: Frame) -> Frame:
     """The events that change the state of a job or file, one row for each."""
+    if is_spark(events):
+        return events.where(_ARE_STEPS).selectExpr(*_COLUMNS)
     return query(_STEPS, events=events)
 
 

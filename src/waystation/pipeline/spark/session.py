@@ -68,6 +68,8 @@ PREFERRED = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
     "spark.sql.catalogImplementation": "in-memory",
+    # Up to so many ids are looked for in the filters of files, as the fold does.
+    "spark.sql.parquet.pushdown.inFilterThreshold": "100",
     _DAEMON: "waystation.pipeline.spark.worker_daemon",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

@@ -45,6 +45,7 @@ from waystation.pipeline.tables import Layer, Table
 
 FEW = 100_000
 """Rows that this process writes sooner than tasks, which have to be started first."""
+_NEVER_NULL = ("line", "queue", "subject", "date")
 _write: Callable[..., None] = write_deltalake
 COMMITS_TO_REPLAY = 20
 """Most commits after a checkpoint: whoever opens a table reads each of them."""
@@ -551,7 +552,11 @@ def delete_where(root: str, table: Table, predicate: str) -> int:
 
 def delete_rows(root: str, table: Table, keys: Any) -> None:
     """Delete the rows that are equal to one of these in all the columns that these have."""
-    same = " AND ".join(f"kept.{name} = gone.{name}" for name in keys.column_names)
+    same = " AND ".join(
+        # Files are left out by what is equal; other columns may be null.
+        f"kept.{name} {'=' if name in _NEVER_NULL else 'IS NOT DISTINCT FROM'} gone.{name}"
+        for name in keys.column_names
+    )
     (
         DeltaTable(table.path(root))
         .merge(

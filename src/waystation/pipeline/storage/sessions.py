@@ -1,6 +1,7 @@
 """Sessions of Spark made ready for the pipeline, whoever started them."""
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -11,6 +12,15 @@ from waystation.pipeline.storage.spark_versions import require_supported
 
 REQUIRED = {"spark.sql.session.timeZone": "UTC"}
 """Settings that the pipeline relies on."""
+
+FEW_ROWS = 100_000
+"""Rows up to which compiling a plan takes longer than it saves."""
+_FOR_FEW = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "1",
+}
 
 _PREPARED: WeakSet[SparkSession] = WeakSet()
 _REGISTERED: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
@@ -35,6 +45,22 @@ def prepared(spark: SparkSession, *sources: type[DataSource]) -> SparkSession:
     elif active is not spark:
         _activate(spark)
     return spark
+
+
+@contextmanager
+def sized(spark: SparkSession, rows: int) -> Generator[SparkSession]:
+    """The same session, with settings for a batch of so many rows in the block.
+
+    Few are interpreted, in one partition: no code is generated, and no plan is changed on the way.
+    """
+    before = {name: spark.conf.get(name) for name in _FOR_FEW} if rows <= FEW_ROWS else {}
+    for name in before:
+        spark.conf.set(name, _FOR_FEW[name])
+    try:
+        yield spark
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)  # pyright: ignore[reportArgumentType]
 
 
 def share(spark: SparkSession, variables: Mapping[str, str]) -> None:
