@@ -26,6 +26,7 @@ from waystation.pipeline.maintenance.rebuild import rebuild
 from waystation.pipeline.products.cron_slots import CRON_SLOTS, SCHEDULES
 from waystation.pipeline.products.files import FILES
 from waystation.pipeline.products.routed_jobs import ROUTED_JOBS, ROUTES
+from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.tables import ATTEMPTS, FAILED_ITEMS, FAILURES, ITEMS
 
 COMPARED = (
@@ -96,6 +97,15 @@ def test_a_refresh_that_fails_leaves_no_byte_behind(
     with pytest.raises(OSError, match="no space left"):
         forget(history, failed)
     assert traces(Path(root), failed) == []
+
+
+def test_no_byte_is_left_of_what_spark_has_folded(spark: SparkSession, root: str) -> None:
+    keep(root, told_about_all(6), 0)
+    fold(History(spark, root, spark_from=0))
+    someone = rows_of(root, ITEMS)[0][2]
+    assert any("_changes" in name for name in traces(Path(root), someone))
+    forget(History(no_spark, root), someone, queue="*")
+    assert traces(Path(root), someone) == []
 
 
 def test_a_file_that_a_run_may_be_writing_is_named(root: str, history: History) -> None:

@@ -24,7 +24,7 @@ from waystation.pipeline.maintenance.compaction import tables_of
 from waystation.pipeline.maintenance.rebuild import refresh_all
 from waystation.pipeline.products import folded_tables
 from waystation.pipeline.products.routed_jobs import ROUTED_JOBS
-from waystation.pipeline.refresh.fold import fold
+from waystation.pipeline.refresh.fold import drop_changes, fold
 from waystation.pipeline.silver.moves import OPEN, OPEN_ATTEMPTS, OPEN_FAILURES, OPEN_ITEMS, STEPS
 from waystation.pipeline.silver.steps import SUBJECT, Subject
 from waystation.pipeline.sources.offsets import OFFSETS_NOTE
@@ -220,6 +220,7 @@ def _purge(history: History, tables: Sequence[Table]) -> None:
         first_versions[path] = _restate(path, table)
     # A fold finds new events in the log of the table, so it must run before the log is cut.
     fold(history)
+    drop_changes(history.root)
     for path, version in first_versions.items():
         _delete_files(path)
         _cut_log(path, before=version)

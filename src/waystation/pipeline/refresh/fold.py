@@ -29,7 +29,7 @@ from waystation.pipeline.storage.arrow import fs, pa, pc
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import Part
 from waystation.pipeline.storage.sessions import sized
-from waystation.pipeline.tables import EVENTS, ITEMS, Table
+from waystation.pipeline.tables import EVENTS, ITEMS, Layer, Table
 
 APPLICATION = fold_here.APPLICATION
 BEGUN = "silver-begun"
@@ -218,17 +218,29 @@ def changed(root: str, column: str) -> Any:
     return delta.read_files(_APART[column].path(root), _APART[column], names)
 
 
+def drop_changes(root: str) -> None:
+    """Delete the files with what the last fold has changed: gold is counted anew."""
+    files, found = _files_of_changes(root)
+    for each in found:
+        files.delete_file(each.path)
+
+
 def _tidy(root: str) -> None:
     """Delete old files of changes that the last fold does not name."""
-    files, folder = filesystems.filesystem(f"{STEPS.path(root).rpartition('/')[0]}/{_FOLDER}")
     noted: Any = notes.last_note(STEPS.path(root), CHANGES_NOTE) or {"files": {}}
     named = {part["path"] for parts in noted["files"].values() for part in parts}
-    selector = fs.FileSelector(folder, allow_not_found=True, recursive=True)
     # Those of another driver that folds at this moment are young.
     oldest = dt.datetime.now(dt.UTC) - OLD
-    for each in files.get_file_info(selector):
-        if each.is_file and each.base_name not in named and each.mtime < oldest:
+    files, found = _files_of_changes(root)
+    for each in found:
+        if each.base_name not in named and each.mtime < oldest:
             files.delete_file(each.path)
+
+
+def _files_of_changes(root: str) -> tuple[Any, list[Any]]:
+    files, folder = filesystems.filesystem(f"{root.rstrip('/')}/{Layer.SILVER}/{_FOLDER}")
+    selector = fs.FileSelector(folder, allow_not_found=True, recursive=True)
+    return files, [each for each in files.get_file_info(selector) if each.is_file]
 
 
 def _touched(root: str, names: Sequence[str], written: Files) -> Hours:
