@@ -554,7 +554,7 @@ def delete_rows(root: str, table: Table, keys: Any) -> None:
     """Delete the rows that are equal to one of these in all the columns that these have."""
     same = " AND ".join(
         # Files are left out by what is equal; other columns may be null.
-        f"kept.{name} {'=' if name in _NEVER_NULL else 'IS NOT DISTINCT FROM'} gone.{name}"
+        f"(kept.{name} {'=' if name in _NEVER_NULL else 'IS NOT DISTINCT FROM'} gone.{name})"
         for name in keys.column_names
     )
     (
