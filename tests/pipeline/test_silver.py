@@ -297,8 +297,9 @@ def test_a_job_that_returns_is_looked_for_in_few_days_and_by_its_id(
             looked_at[given[2].name].append(len(more["days"]))
         return rows
 
-    monkeypatch.setattr(delta, "read", watched)
-    fold.fold(history)
+    with monkeypatch.context() as patch:
+        patch.setattr(delta, "read", watched)
+        fold.fold(history)
     # The day it was added on, the day before, and the day on which it returned.
     assert looked_at == {ITEMS.name: [fold.FIRST_DAYS], EVENTS.name: [3]}
     assert_same(history)
