@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,29 @@ async def _three_dead(desk: Desk, product: str, home: Path) -> tuple[str, list[s
                 assert added is not None
                 ids.append(added.id)
             return "queues/files/jobqueue", await ended(lane, ids)
+
+
+async def test_a_file_is_shown_whatever_its_name_and_its_failure(
+    desk: Desk, tmp_path: Path
+) -> None:
+    odd = tmp_path / os.fsdecode(b"bad\xff.txt")
+    odd.write_text("x")
+    _, [dead, *_] = await _three_dead(desk, "files", tmp_path)
+    async with files.Queue(desk.store) as lane:
+        added = await lane.add(odd)
+    assert added is not None
+    jobs = "queues/files/jobqueue/jobs"
+
+    [waits] = (await desk.get(f"{jobs}?state=waiting"))["jobs"]
+    found = await desk.get("search?q=bad")
+    details = [await desk.get(f"{jobs}/{id}") for id in (added.id, dead)]
+    causes = [(await desk.get(f"{jobs}/{id}/why"))["cause"] for id in (added.id, dead)]
+
+    assert waits["name"] == r"bad\xff.txt"
+    assert [each["job"]["id"] for each in found["hits"]] == [added.id]
+    assert details[0]["data"]["path"] == added.filepath
+    assert details[1]["job"]["error"] == "ValueError: no such card"
+    assert causes == ["nobody", "failed"]
 
 
 async def test_a_room_that_cannot_be_read_hides_no_other(desk: Desk) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from pathlib import PurePosixPath
 from typing import Any, ClassVar, cast
 
 from waystation.console.actions.kinds import Act
@@ -94,12 +95,12 @@ class FilesQueue:
         view = view_of(job, state)
         letter = next((each for each in await self._some_letters() if each.id == id), None)
         if letter:
-            view.error, view.finished_at = letter.error or letter.reason, letter.failed_at
+            view.error, view.finished_at = str(letter.error) or letter.reason, letter.failed_at
         return JobDetail(
             job=view,
             product=self.product,
             queue=self.name,
-            data={"path": str(job.path), "size": job.size, "priority": job.priority},
+            data={"path": job.filepath, "size": job.size, "priority": job.priority},
             timeline=await moments_of(self._store, self.stream, id),
             facts={"reason": letter.reason, "worker": letter.worker} if letter else {},
             actions=["retry"] if state == "failed" else [],
@@ -133,7 +134,7 @@ class FilesQueue:
             Failure(
                 id=each.id,
                 name=each.reason,
-                reason=each.error or each.reason,
+                reason=str(each.error) or each.reason,
                 at=each.failed_at,
                 attempts=each.job.attempt if each.job else 0,
             )
@@ -200,11 +201,11 @@ def view_of(job: Job, state: str, *, most: int = SHORT) -> JobView:
     """A file as a list shows it."""
     return JobView(
         id=job.id,
-        name=job.path.name,
+        name=PurePosixPath(job.filepath).name,
         state=state,
         created_at=job.created_at,
         attempts=max(0, job.attempt - 1),
-        data=short(str(job.path), most),
+        data=short(job.filepath, most),
     )
 
 

@@ -178,7 +178,7 @@ async def _failed(store: Store, queue: Queue, job: Job) -> Found:
     if letter := await _letter(queue, job.id):
         known = {
             "reason": letter.reason,
-            "error": letter.error,
+            "error": str(letter.error),
             "worker": letter.worker,
             "failed_at": letter.failed_at and iso(letter.failed_at.timestamp() * 1000),
         }
