@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 from redis import Redis
 
+from waystation import files
 from waystation.bullmq import NewJob, Queue, Schedule
 from waystation.cli.root import run
 
@@ -85,6 +86,38 @@ def test_why_ends_with_1_when_nothing_is_known_and_takes_ids_with_a_dash(
     assert shell("why", "nothing").code == 1
     assert "Job -x7 waits" in shell("why", "--", "-x7").out
     assert shell("why", "1", "--product", "celery").code == 2
+
+
+def test_why_says_whose_job_it_is_where_several_have_the_id(shell: Shell, redis_url: str) -> None:
+    async def add(queue: Queue) -> None:
+        await queue.add("send")
+        async with Queue("sms", redis_url) as other:
+            await other.add("send")
+
+    on_mail(redis_url, add)
+
+    told = shell("why", "1").out.splitlines()
+
+    assert [each.split() for each in told if "queue  " in each] == [
+        ["queue", "mail"],
+        ["queue", "sms"],
+    ]
+    assert "  queue" not in shell("why", "mail/1").out
+
+
+def test_why_knows_a_file_whose_name_is_no_text(
+    shell: Shell, redis_url: str, tmp_path: Path
+) -> None:
+    odd = tmp_path / os.fsdecode(b"bad\xff.txt")
+    odd.write_text("x")
+
+    async def add() -> None:
+        async with files.Queue(redis_url) as lane:
+            await lane.add(odd)
+
+    asyncio.run(add())
+
+    assert r"bad\xff.txt waits" in shell("why", str(odd)).out
 
 
 def test_jobs_are_listed_by_name_data_and_time(shell: Shell, redis_url: str) -> None:

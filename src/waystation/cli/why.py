@@ -1,5 +1,6 @@
 """`waystation why`: one sentence on why a job, a file, a visitor or a queue does not move."""
 
+import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -38,7 +39,7 @@ def why(
         _print_json(answers)
     else:
         for answer in answers:
-            _print(answer)
+            _print(answer, is_one_of_many=len(answers) > 1)
     if not any(answer.product for answer in answers):
         raise typer.Exit(1)
 
@@ -54,6 +55,8 @@ def _answers(
     from waystation.pipeline.settings import PipelineSettings
 
     settings = loaded(context)
+    # As a job has the path of a file whose name is no text.
+    subject = os.fsencode(subject).decode(errors="backslashreplace")
     return on_store(
         settings,
         lambda store: why(
@@ -67,9 +70,10 @@ def _answers(
     )
 
 
-def _print(answer: "Answer") -> None:
+def _print(answer: "Answer", *, is_one_of_many: bool) -> None:
     typer.echo(answer.sentence)
-    for name, value in answer.evidence.items():
+    whose = {"queue": answer.queue} if is_one_of_many and answer.queue else {}
+    for name, value in (whose | answer.evidence).items():
         typer.echo(f"  {name:<16}  {_text(value)}")
 
 

@@ -4,13 +4,14 @@ import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.console.why.rooms import SITUATIONS
 from tests.console.why.scene import Scene, scene_on
 from tests.console.why.situations import Situation
 from waystation import bullmq
-from waystation.console.why import Cause, why
+from waystation.console.why import Answer, Cause, why
 from waystation.console.why.pace import Pace
 from waystation.errors import InvalidOption
 
@@ -30,6 +31,7 @@ async def test_one_sentence_says_why(scene: Scene, make: Situation) -> None:
     assert answer.cause is expected.cause, answer.sentence
     assert re.search(expected.says, answer.sentence), answer.sentence
     assert answer.sentence.endswith((".", "?"))
+    assert msgspec.json.decode(msgspec.json.encode(answer), type=Answer).id == answer.id
 
 
 async def test_an_id_of_several_queues_has_an_answer_for_each(scene: Scene) -> None:
@@ -45,6 +47,20 @@ async def test_an_id_of_several_queues_has_an_answer_for_each(scene: Scene) -> N
         ("sms", Cause.DELAYED),
     ]
     assert one == found[1]
+
+
+async def test_a_job_is_named_behind_a_queue_with_slashes_in_its_name(scene: Scene) -> None:
+    await scene.mail.add("send")
+    async with bullmq.Queue("mail/eu", scene.store) as other:
+        await other.add("send", delay=3600)
+
+        found = [await why(scene.store, each) for each in ("mail/1", "mail/eu/1", "mail/eu")]
+
+    assert [(each.queue, each.kind, each.cause) for [each] in found] == [
+        ("mail", "job", Cause.NOBODY),
+        ("mail/eu", "job", Cause.DELAYED),
+        ("mail/eu", "queue", Cause.EMPTY),
+    ]
 
 
 async def test_asking_leaves_no_trace(scene: Scene) -> None:

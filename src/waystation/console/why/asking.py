@@ -45,10 +45,8 @@ async def why(
     products = {line for line in Line if product in (None, line)} - {
         line for line, _ in known.forbidden
     }
-    if queue is None and "/" in subject:
-        start, _, rest = subject.partition("/")
-        if any(each.name == start for each in wanted):
-            queue, subject = (start, rest) if rest else (None, start)
+    if queue is None:
+        queue, subject = _split(subject, {each.name for each in wanted})
     answers: list[Answer] = []
     if queue is None:
         for each in wanted:
@@ -63,6 +61,16 @@ async def why(
         answers = [past] if past else []
     forbidden = [keys for _, keys in known.forbidden]
     return answers or [await _unknown(store, subject, queue, wanted, forbidden, places)]
+
+
+def _split(subject: str, queues: set[str]) -> tuple[str | None, str]:
+    """The queue that `queue/id` names, and the id; names of queues may have slashes, too."""
+    starts = [each for each in queues if subject.startswith(f"{each}/")]
+    if subject in queues or not starts:
+        return None, subject
+    queue = max(starts, key=len)
+    rest = subject[len(queue) + 1 :]
+    return (queue, rest) if rest else (None, queue)
 
 
 async def _explain_queue(store: Store, queue: QueueName, places: Places) -> Answer | None:
