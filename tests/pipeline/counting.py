@@ -28,7 +28,7 @@ class Execution(msgspec.Struct, frozen=True):
         return _VIEW in self.plan[:200]
 
     def __str__(self) -> str:
-        return f"{self.id}: {self.jobs} jobs, {self.called_by}"
+        return f"{self.id}: {self.jobs} jobs, {' '.join(self.called_by.split())}"
 
 
 class Counts(msgspec.Struct):
