@@ -27,7 +27,7 @@ from waystation.pipeline.bronze import reconciled_events
 from waystation.pipeline.history import History
 from waystation.pipeline.products import product_tables
 from waystation.pipeline.runner import RunOptions, run
-from waystation.pipeline.silver.moves import ENDED, STEPS
+from waystation.pipeline.silver.moves import ENDED, OPEN_ATTEMPTS, OPEN_ITEMS, STEPS
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, pq
@@ -119,10 +119,9 @@ def text_of(values: Iterable[Any]) -> str:
 
 
 def _stored(history: History, table: Table) -> Any:
-    here: Any = getattr(history.fresh(), "_here", None)
-    if here is not None and table in (ATTEMPTS, ITEMS):
-        return here.attempts() if table is ATTEMPTS else here.items()
-    return delta.read_arrow(history.root, table, table.names)
+    parts = {ATTEMPTS: (ATTEMPTS, OPEN_ATTEMPTS), ITEMS: (ITEMS, OPEN_ITEMS)}.get(table, (table,))
+    found = [delta.read_arrow(history.root, each, table.names) for each in parts]
+    return pa.concat_tables(found)
 
 
 def _plain(value: Any) -> Any:
