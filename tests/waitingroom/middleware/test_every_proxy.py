@@ -103,3 +103,19 @@ async def test_two_sessions_under_one_name_wait_like_everybody_else(block: Block
     # A site's own cookies may well come twice, from two paths.
     got = await block.send("GET /checkout", PAGE, f"Cookie: a=1; {session}; a=2")
     assert got.status == 200
+
+
+async def test_no_free_page_is_a_way_to_speak_http2_with_the_site(block: Block) -> None:
+    """A site that changes to HTTP/2 would be asked for anything, past the proxy's eyes."""
+    for upgrade in (
+        ["h2c"],
+        ["H2C"],
+        ["h2c, websocket"],
+        ["websocket", "h2c"],
+        ["h2c", "websocket"],
+    ):
+        asked = ["Connection: Upgrade", "HTTP2-Settings: AAMAAABk"]
+        got = await block.send("GET /", PAGE, *asked, *(f"Upgrade: {each}" for each in upgrade))
+        assert got.status != 101
+    asked_for = [each[2].get("upgrade", "").lower() for each in block.seen]
+    assert not any("h2c" in each for each in asked_for), asked_for
