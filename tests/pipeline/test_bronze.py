@@ -17,6 +17,8 @@ from tests.wire.node import NodePeer
 from waystation.core.errors import CheckpointDamaged
 from waystation.core.events import from_bullmq
 from waystation.pipeline.bronze import checkpoint, ingest
+from waystation.pipeline.bronze.intake import Intake
+from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
 from waystation.pipeline.tables import EVENTS, GAPS
 
@@ -62,6 +64,24 @@ def test_malformed_entries_are_kept_and_counted(
 
     counted = events(spark, root).agg(count("*"), count("_corrupt")).collect()[0]
     assert tuple(counted) == (15, 4)
+
+
+def test_a_query_that_another_driver_overtakes_goes_on_behind_it(
+    spark: SparkSession, store: Redis, redis_url: str, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = tell(store, 30)
+    whole, turns = ingest.commit, [True]
+
+    def overtaken(*given: Any) -> int:
+        if turns:
+            turns.clear()
+            assert Intake(root, EventOptions(url=redis_url)).store() == 30
+            told.extend(tell(store, 20))
+        return whole(*given)
+
+    monkeypatch.setattr(ingest, "commit", overtaken)
+    assert ingest.start(spark, root, url=redis_url).finish() == 20
+    assert ids(spark, root) == sorted(told)
 
 
 def test_a_run_goes_on_where_the_last_one_stopped_with_or_without_its_checkpoint(

@@ -2,16 +2,19 @@
 
 import datetime as dt
 import random
+import shutil
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.pipeline import oracle, stories
 from tests.pipeline.stories import StoryEvent
+from tests.pipeline.test_rounds import no_spark
 from waystation.pipeline.history import History
 from waystation.pipeline.refresh import fold
 from waystation.pipeline.silver import attempts as attempts_fold
@@ -21,7 +24,9 @@ from waystation.pipeline.silver.lives import FOLDED
 from waystation.pipeline.silver.moves import OPEN
 from waystation.pipeline.silver.steps import steps, with_lives
 from waystation.pipeline.storage import delta
+from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.storage.delta import BatchId
+from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.tables import ATTEMPTS, EVENTS, ITEMS, Table
 
 
@@ -306,3 +311,32 @@ def test_a_job_that_returns_is_looked_for_in_few_days_and_by_its_id(
     about = history.read(ITEMS).where("subject in ('1', '2')")
     plan: Any = about._jdf  # pyright: ignore[reportPrivateUsage]
     assert "In(subject, [1,2])" in plan.queryExecution().executedPlan().toString()
+
+
+def test_events_that_were_only_rewritten_leave_open_work_as_it_is(
+    spark: SparkSession, root: str
+) -> None:
+    history = History(spark, root, spark_from=0)
+    rows = stories.rows(stories.told_about(random.Random(8), 20))
+    for batch, some in enumerate((rows[:40], rows[40:80])):
+        keep(history, some, batch)
+    fold.fold(history)
+    before = {table.name: rows_at(root, table) for table in OPEN}
+    assert all(before.values())
+    DeltaTable(EVENTS.path(root)).optimize.compact()
+    assert fold.fold(history) is not None
+    assert {table.name: rows_at(root, table) for table in OPEN} == before
+
+
+def test_open_work_that_an_older_version_has_not_stored_is_stored(root: str) -> None:
+    history = History(no_spark, root)
+    rows = stories.rows(stories.told_about(random.Random(8), 20))
+    told_rows = [{**row, "fields": list(row["fields"].items())} for row in rows[:80]]
+    events = pa.Table.from_pylist(told_rows, schema=schema_of(EVENTS.schema))
+    delta.save(events, root, EVENTS, BatchId("bronze-test", 0))
+    fold.fold(history)
+    before = {table.name: sorted(rows_at(root, table)) for table in OPEN}
+    for table in OPEN[:-1]:
+        shutil.rmtree(table.path(root))
+    fold.fold(history)
+    assert {table.name: sorted(rows_at(root, table)) for table in OPEN} == before

@@ -14,11 +14,12 @@ from functools import partial
 from typing import Any, cast
 
 import msgspec
+from deltalake.exceptions import CommitFailedError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from waystation.core.errors import SparkFailed
+from waystation.core.errors import CheckpointDamaged, SparkFailed
 from waystation.core.telemetry.logs import describe, get_logger
 from waystation.pipeline.bronze import archive, checkpoint, commits
 from waystation.pipeline.bronze.archive import PAYLOADS_VARIABLE, Archive, to_text
@@ -37,6 +38,10 @@ from waystation.pipeline.tables import EVENTS
 _log = get_logger(__name__)
 STARTS = 5
 """Times that a query is started when its Python processes start too slowly."""
+OVERTAKEN = 20
+"""Times that another driver may store the same entries first."""
+OVERTAKING = (CheckpointDamaged, CommitFailedError)
+"""What a commit is refused with when another driver was faster."""
 # Spark waits ten seconds for the process that plans a stream; no setting makes that longer.
 _TOO_SLOW = "Python worker failed to connect back"
 
@@ -53,12 +58,19 @@ class Batches:
 
     def store(self, application: str, files: DataFrame, batch: int) -> None:
         """Let the tasks write the files of a micro-batch, and commit them."""
+        self.error = None
         try:
             rows: list[dict[str, Any]] = cast(Any, files).toArrow().to_pylist()
             self.events += commit(self._root, rows, BatchId(application, batch))
         except Exception as error:
             self.error = error
             raise
+
+    def leave(self) -> None:
+        """Let the next query continue where the tables end: another driver was faster."""
+        self.error = None
+        if not is_remote(self._root):
+            checkpoint.leave(checkpoint_of(self._root))
 
 
 def commit(root: str, rows: Sequence[Mapping[str, Any]], batch: BatchId) -> int:
@@ -73,7 +85,10 @@ def commit(root: str, rows: Sequence[Mapping[str, Any]], batch: BatchId) -> int:
 
 
 class Ingest:
-    """A streaming query into the tables; restarted when Python started too slowly."""
+    """A streaming query into the tables.
+
+    Restarted when Python started too slowly, and when another driver was faster.
+    """
 
     def __init__(
         self,
@@ -86,6 +101,7 @@ class Ingest:
         self._batches = batches or Batches("")
         self._starts = starts
         self._starts_left = starts - 1
+        self._overtaken_left = OVERTAKEN
         self._query = start()
 
     @property
@@ -100,6 +116,11 @@ class Ingest:
         error = self._query.exception()
         if error is None:
             return False
+        if isinstance(self._batches.error, OVERTAKING) and self._overtaken_left:
+            self._overtaken_left -= 1
+            self._batches.leave()
+            self._query = self._start()
+            return True
         if not _was_too_slow(error):
             raise self._batches.error or error
         if not self._starts_left:
@@ -128,7 +149,9 @@ class Ingest:
         """Stop it after the present batch; raises the error that ended it before."""
         self._query.stop()
         error = self._query.exception()
-        if error is not None and not _was_too_slow(error):
+        # What another driver was faster with is stored.
+        was_overtaken = isinstance(self._batches.error, OVERTAKING)
+        if error is not None and not was_overtaken and not _was_too_slow(error):
             raise self._batches.error or error
 
 

@@ -84,7 +84,10 @@ def _fold_jobs(history: History, newest: int) -> Folded | None:
         # An interrupted fold must be finished as it was begun: part of it is stored already.
         finished = _fold_up_to(history, before, begun)
         return _fold_up_to(history, begun, newest) if newest > begun else finished
-    return _fold_up_to(history, before, newest) if before is None or newest > before else None
+    if before is None or newest > before:
+        return _fold_up_to(history, before, newest)
+    fold_here.complete_open(history.root, BatchId(APPLICATION, before))
+    return None
 
 
 def _begun(history: History) -> int | None:
@@ -105,8 +108,13 @@ def _fold_up_to(history: History, before: int | None, newest: int) -> Folded:
         return fold_here.fold_up_to(history, before, newest)
     _tidy(root)
     names = [each.path for each in files]
+    if not names:
+        # Old rows were rewritten, and no more: what is open stays as it is.
+        unchanged = {CHANGES_NOTE: _named({}, batch, before)}
+        delta.commit(STEPS.path(root), STEPS.schema, [], batch, notes=unchanged)
+        return Folded(newest, Hours())
     with sized(history.spark, rows):
-        written: Files = _written(history, names) if names else {}
+        written = _written(history, names)
     hours = _touched(root, names, written)
     # Recorded first: after an interruption the gold tables are still refreshed.
     stale_hours.record(root, newest, hours)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import msgspec
+from deltalake import DeltaTable
 from pyspark.sql import DataFrame
 
 from waystation.core.events import Line
@@ -206,15 +207,27 @@ def _fold(frames: HistoryFrames, root: str, events: Frame, new: Frame, batch: Ba
             outdated = query(_OTHERS, rows=back, others=ended)
             _drop(root, FAILED_ITEMS, query(_HAVE_FAILED, items=outdated))
             _drop(root, ITEMS, outdated)
-        theirs = query(_THEIRS, rows=tried, lives=waiting)
-        delta.save(theirs, root, OPEN_ATTEMPTS, batch, replace=True)
-        unfinished = query(_UNFINISHED, items=items)
-        delta.save(unfinished, root, OPEN_ITEMS, batch, replace=True)
-        delta.save(failed_items(tried, unfinished), root, OPEN_FAILURES, batch, replace=True)
+        _save_open(root, tried, items, batch)
         # Last: this commit makes the batch count as folded.
         still = query(_THEIRS, rows=all_steps, lives=waiting)
         delta.save(still, root, STEPS, batch, replace=True)
     return Folded(batch.batch, hours)
+
+
+def _save_open(root: str, tried: Frame, items: Frame, batch: BatchId) -> None:
+    unfinished = query(_UNFINISHED, items=items)
+    theirs = query(_THEIRS, rows=tried, lives=unfinished)
+    delta.save(theirs, root, OPEN_ATTEMPTS, batch, replace=True)
+    delta.save(failed_items(tried, unfinished), root, OPEN_FAILURES, batch, replace=True)
+    delta.save(unfinished, root, OPEN_ITEMS, batch, replace=True)
+
+
+def complete_open(root: str, batch: BatchId) -> None:
+    """Store open work as rows where an older version has left only its steps."""
+    if not DeltaTable.is_deltatable(OPEN_ITEMS.path(root)):
+        known = with_lives(delta.read_arrow(root, STEPS, STEPS.names))
+        tried = attempts_fold.attempts(known)
+        _save_open(root, tried, items_fold.items(known, tried), batch)
 
 
 def _taken_back(frames: HistoryFrames, new: Frame, carried: Frame) -> Any:
