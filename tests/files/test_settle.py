@@ -88,6 +88,9 @@ async def test_a_dead_letter_has_its_reason(hands: Hands) -> None:
     ("error", "reason"),
     [
         (FileNotFoundError(2, "gone"), "VANISHED"),
+        (FileNotFoundError(2, "gone", "/inbox/a.pdf"), "VANISHED"),
+        (FileNotFoundError(2, "gone", b"a.pdf"), "VANISHED"),
+        (FileNotFoundError(2, "gone", object()), "VANISHED"),
         (Unrecoverable("not a picture"), "UNRECOVERABLE"),
     ],
 )
@@ -104,6 +107,10 @@ async def test_what_another_try_would_not_change_ends_at_once(
     ("error", "reason"),
     [
         (PermissionError(13, "denied"), "UNREADABLE"),
+        (PermissionError(13, "denied", "/inbox/a.pdf"), "UNREADABLE"),
+        (PermissionError(13, "denied", "/out/a.txt"), "HANDLER_ERROR"),
+        (FileNotFoundError(2, "no such program", "pdftotext"), "HANDLER_ERROR"),
+        (FileNotFoundError(2, "moved", "/inbox/a.pdf", None, "/out/a.pdf"), "HANDLER_ERROR"),
         (IsADirectoryError(21, "a directory"), "UNREADABLE"),
         (TimedOut("too long"), "TIMED_OUT"),
         (OSError(5, "input/output error"), "INFRASTRUCTURE"),

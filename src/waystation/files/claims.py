@@ -313,7 +313,7 @@ class FileSource:
                 resolve(claim.permit, None)
                 return success(claim.raw, claim.id, claim.lane, claim.work.attempt, settled.took_s)
             case Failed(error):
-                resolve(claim.permit, reason_of(error))
+                resolve(claim.permit, reason_of(error, claim.work.path))
                 queue = self._keys.queues[claim.lane - 1]
                 return failure(claim.raw, claim.work, claim.lane, queue, error, self._options)
             case _:

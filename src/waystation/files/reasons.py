@@ -1,7 +1,9 @@
 """The reasons of failed attempts."""
 
 import errno
+import os
 from enum import StrEnum
+from pathlib import PurePath
 
 from waystation.core.errors import Cancelled, Malformed, NoHandler, TimedOut, Unrecoverable
 
@@ -40,8 +42,8 @@ _OF_THE_FILE = frozenset(
 )
 
 
-def reason_of(error: BaseException) -> Reason:
-    """The reason of a failure, from its error."""
+def reason_of(error: BaseException, path: PurePath) -> Reason:
+    """The reason of a failure, from its error; `path` is the file that was worked on."""
     match error:
         case NoHandler():
             return Reason.NO_HANDLER
@@ -53,6 +55,8 @@ def reason_of(error: BaseException) -> Reason:
             return Reason.CANCELLED
         case TimedOut():
             return Reason.TIMED_OUT
+        case FileNotFoundError() | PermissionError() if _names_another(error, path):
+            return Reason.HANDLER_ERROR
         case FileNotFoundError():
             return Reason.VANISHED
         case OSError() if error.errno in _OF_THE_FILE:
@@ -63,6 +67,17 @@ def reason_of(error: BaseException) -> Reason:
             return Reason.INFRASTRUCTURE
         case _:
             return Reason.HANDLER_ERROR
+
+
+def _names_another(error: OSError, path: PurePath) -> bool:
+    """True when something else is missing or locked: a program, a directory for results.
+
+    Only the last part counts: a handler may reach the file by another way than we do.
+    """
+    named: object = error.filename
+    if not isinstance(named, str | bytes | PurePath):
+        return False
+    return error.filename2 is not None or PurePath(os.fsdecode(named)).name != path.name
 
 
 def counts_for_breaker(reason: Reason) -> bool:

@@ -35,7 +35,7 @@ def failure(
     raw: bytes, job: Job, lane: int, queue: str, error: BaseException, options: WorkerOptions
 ) -> Record:
     """Failed: a retry after a delay, or a dead letter."""
-    reason = reason_of(error)
+    reason = reason_of(error, job.path)
     is_last = reason in FINAL or job.retries >= options.max_retries
     delay_ms = None if is_last else options.delay_ms(job.retries + 1)
     return _failed(raw, job, lane, queue, reason, error, delay_ms)
