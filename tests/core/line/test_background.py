@@ -133,6 +133,32 @@ async def test_stopping_ends_the_run(redis_url: str) -> None:
     await worker.close()
 
 
+async def test_cancelling_the_run_stops_it_and_lets_it_finish(redis_url: str) -> None:
+    worker = LineWorker(redis_url)
+    running = asyncio.create_task(worker.run())
+    worker.source.add("slow")
+    await worker.begun.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    assert not worker.is_running
+    assert worker.states() == ["completed"]
+    assert worker.presence.told == ["open", "close"]
+    assert worker.store_at_the_end is None
+
+
+async def test_cancelling_the_run_of_one_that_was_started_before_leaves_it_at_work(
+    redis_url: str,
+) -> None:
+    async with LineWorker(redis_url) as worker:
+        running = asyncio.create_task(worker.run())
+        await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.wait([running])
+        assert worker.is_running
+
+
 async def test_one_that_is_forced_leaves_its_work_to_others(redis_url: str) -> None:
     worker = LineWorker(redis_url)
     await worker.start()

@@ -72,7 +72,7 @@ class BackgroundWorker(StoreClient, ABC, Generic[W]):
         Running jobs then get their grace, and what is not done is handed back; a second signal ends
         the process at once. Signals are left alone outside of the main thread, and where the
         program has a handler of its own. A store that is away or loading when the worker starts is
-        waited for, for up to `wait_s` seconds.
+        waited for, for up to `wait_s` seconds. To be cancelled is to be stopped.
         """
         starts_it = self._running is None
         with calling_on_signals(self.stop, take=False) if signals else nullcontext():
@@ -82,7 +82,8 @@ class BackgroundWorker(StoreClient, ABC, Generic[W]):
             try:
                 await asyncio.shield(self._running)
             finally:
-                if starts_it and self._running.done():
+                # Nobody else would end it, and it would go on to claim.
+                if starts_it:
                     await self.close()
 
     async def _start_unless_stopped(self, wait_s: float) -> None:
