@@ -198,6 +198,45 @@ async def test_what_is_undone_in_part_is_not_undone_at_all(hands: Hands, queue: 
     assert ran == ["reserve", "charge", "refund", "release"]
 
 
+@pytest.mark.parametrize("leaves", ["fails", "sleeps", "is lost"])
+@pytest.mark.parametrize("back", [True, False])
+async def test_what_an_earlier_attempt_has_done_is_undone_though_the_last_came_to_none_of_it(
+    leaves: str, back: bool, hands: Hands, queue: Queue
+) -> None:
+    ran: list[str] = []
+    runs: list[str] = []
+    away = True
+
+    async def handle(job: Job) -> None:
+        runs.append(job.id)
+        if len(runs) == 2 or (len(runs) > 2 and away and not back):
+            raise Unrecoverable("the settings did not answer")
+        await job.step("charge", ran.append, "charge")
+        job.on_failure("refund", ran.append, "refund")
+        if leaves == "is lost":
+            await job.step("send", ran.append, "send")
+        if leaves == "is lost" and len(runs) == 1:
+            await hands.call("DEL", hands.keys.of(job.id).lock)
+            await hands.call("LREM", hands.keys.active, 0, job.id)
+            await hands.call("LPUSH", hands.keys.wait, job.id)
+        if leaves == "sleeps":
+            await job.sleep(0.01)
+        raise OSError("no")
+
+    async with working(hands, handlers=handle):
+        job = await queue.add("order", attempts=2, backoff=None)
+        reason = "the settings did not" if back else "0 of 1 functions"
+        with pytest.raises(JobFailed, match=reason):
+            await queue.wait(job.id, timeout=LIMIT_S)
+        assert ran.count("refund") == back
+        away = False
+        if not back:
+            assert await queue.retry(job.id)
+            while "refund" not in ran or await queue.state(job.id) != "failed":
+                await asyncio.sleep(0.01)
+    assert [each for each in ran if each != "send"] == ["charge", "refund"]
+
+
 @pytest.mark.parametrize("ends", ["fails", "cancelled"])
 async def test_a_renamed_function_undoes_nothing_and_its_job_goes_on_where_it_was(
     ends: str, hands: Hands, queue: Queue

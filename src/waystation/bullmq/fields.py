@@ -299,6 +299,13 @@ def known(job: JobFields, field: bytes) -> bytes | None:
     return job._fields.get(field)
 
 
+def done_steps(job: JobFields) -> list[str]:
+    """The names of the steps that are done."""
+    prefix = b"step:"
+    found = (each[len(prefix) :] for each in job._fields if each.startswith(prefix))
+    return [name.decode("utf-8", "replace") for name in found]
+
+
 def failure_cause(job: JobFields) -> FailureCause | None:
     """What made a job fail for good; None when its handler did, or another client knows."""
     # Every client writes this alike, and nothing more; a handler's own error has lost no worker.

@@ -27,6 +27,7 @@ from waystation.bullmq.fields import (
     Data,
     JobFields,
     Result,
+    known,
     remember,
     remember_all,
 )
@@ -575,7 +576,9 @@ def has_undo(job: Job) -> bool:
     """True when something has to be undone should the job fail for good. Internal."""
     steps: Steps | None = getattr(job, "_stepping", None)
     # A handler that cannot come to where it was would leave some of it out, and start anew then.
-    return steps is not None and bool(steps.undo) and not steps.changed
+    if steps is not None and steps.changed:
+        return False
+    return known(job, b"given") is not None or (steps is not None and bool(steps.undo))
 
 
 def refusal_of(job: Job, code: int) -> WaystationError:

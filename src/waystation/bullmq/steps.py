@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from waystation.bullmq.fields import FAILING, JobFields, emitted, known, remember
+from waystation.bullmq.fields import FAILING, JobFields, done_steps, emitted, known, remember
 from waystation.bullmq.options import JobKeywords, JobOptions, Parent
 from waystation.bullmq.payloads.sealing import Sealing
 from waystation.bullmq.redis import children, ends, packing, scripts, step_scripts
@@ -125,6 +125,7 @@ class Steps:
         """Remember what a step returned; returns what is remembered."""
         plain = codec.encode_result(result, what=f"the result of step {step!r}")
         client, keys, token = self._held()
+        await self.note_undos()
         value = await self._sealing.sealed_json(keys.name, plain)
         saved = self._accept(
             await reconnecting(
@@ -346,9 +347,21 @@ class Steps:
             raise WrongState(self.cannot_undo)
         self.undo.append(undo)
         many = known(self._job, b"undos")
-        if many is not None and len(self.undo) >= int(many):
+        if many is not None and len(self.undo) >= int(many) and self._has_come_to_all_steps():
             # Whatever stopped the handler then comes after this.
             self._must_go_on()
+
+    async def note_undos(self) -> None:
+        """Remember how much there is to undo, which a later attempt may not come to."""
+        given = len(self.undo)
+        if given <= _whole(known(self._job, b"given")) or known(self._job, FAILING) is not None:
+            return
+        client, keys, token = self._held()
+        noted = await reconnecting(
+            lambda: step_scripts.note_undos(client, keys.of(self._job.id), token=token, undos=given)
+        )
+        if noted > 0:
+            remember(self._job, {b"given": b"%d" % noted})
 
     async def mark_failing(self, reason: str, stacktrace: bytes) -> None:
         """Let the job only be undone from now on, by whichever worker gets it next."""
@@ -367,7 +380,8 @@ class Steps:
 
     async def unwind(self) -> None:
         """Undo what was done, the newest first, each once; nothing when some of it is missing."""
-        many, found = int(known(self._job, b"undos") or 0), len(self.undo)
+        many = max(_whole(known(self._job, field)) for field in (b"undos", b"given"))
+        found = len(self.undo)
         if found < many:
             # The newest comes first, and a job that is undone would start anew.
             raise Unrecoverable(
@@ -407,10 +421,16 @@ class Steps:
             raise self.refusal(0)
         self._leaving = asyncio.get_running_loop().create_future()
         try:
+            await self.note_undos()
             yield
         finally:
             self._leaving.set_result(None)
             self._leaving = None
+
+    def _has_come_to_all_steps(self) -> bool:
+        done = (name for name in done_steps(self._job) if not name.startswith(_UNDOING))
+        parts = (name.partition("#") for name in done)
+        return all(self._seen["step", name] >= int(many or 1) for name, _, many in parts)
 
     def _deadline_ms(self) -> int | None:
         return self._job.options.terms.deadline_ms(self._job.created_ms)
@@ -437,6 +457,10 @@ class Steps:
             f"job {self._job.id} has left this worker, because it sleeps or waits: its handler "
             f"caught {self._left}, which ends the attempt, and has to let it through"
         )
+
+
+def _whole(stored: bytes | None) -> int:
+    return int(stored or 0)
 
 
 async def called(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -357,6 +357,7 @@ async def remember(hands: Hands, queue: Queue) -> None:
             )
             claim.work.on_failure("b", str)
             await claim.work.emit("part")
+            await steps_of(claim.work).note_undos()
             await steps_of(claim.work).mark_failing("no", b"[]")
             await steps_of(claim.work).unwind()
             await hands.end(claim, fails() if state == "failed" else Done(1))

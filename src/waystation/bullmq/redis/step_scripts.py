@@ -92,3 +92,9 @@ async def mark_failing(
 ) -> Stepped:
     """Let a job that a worker holds only be undone from now on."""
     ...
+
+
+@script(reply=raw)
+async def note_undos(redis: Client, keys: JobKeys, *, token: str, undos: int) -> int:
+    """Remember how many functions an attempt of a job that a worker holds has given to undo it."""
+    ...

@@ -101,6 +101,8 @@ class Records:
         traces = codec.encode(self._traces(job, error))
         head = (claim.id, claim.token, reason, traces)
         if pause is not None:
+            if has_undo(job):
+                await steps_of(job).note_undos()
             return Retried(error, made, pause), ("retry", *head, pause, int(job.options.lifo))
         if has_undo(job) and known(job, FAILING) is None:
             # It runs once more, for what it has done to be undone, and fails then.
