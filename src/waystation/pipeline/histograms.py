@@ -15,7 +15,11 @@ Histogram = Sequence[tuple[int, int]]
 def bucket(value: str) -> str:
     """SQL: the bucket of a value."""
     shift = f"(length(bin({value})) - 7)"
-    return f"case when {value} < 128 then {value} else ({value} >> {shift}) << {shift} end"
+    # Within an array Spark's parser takes >> for the end of a type.
+    return (
+        f"case when {value} < 128 then {value} else shiftleft(shiftright({value}, {shift}), {shift})"
+        " end"
+    )
 
 
 def middle(bucket: str) -> str:

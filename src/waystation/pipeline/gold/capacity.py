@@ -1,6 +1,7 @@
 """Capacity: the workers that the arrivals of an hour need."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from waystation.pipeline.gold import staffing
@@ -85,14 +86,26 @@ def capacity(steps: Frame, attempts: Frame, hourly: Frame, *, target_ms: int) ->
 
 def _advice(slot_s: float, target_s: float, row: dict[str, Any]) -> Advice:
     slots = [Slot(*each) for each in row["slots"] or ()]
+    mean, spread = row["service_mean_ms"], row["spread"]
+    return advised(slots, slot_s, target_s, mean=mean, spread=spread)
+
+
+def advised(
+    slots: Sequence[Slot],
+    slot_s: float,
+    target_s: float,
+    *,
+    mean: float | None,
+    spread: float | None,
+) -> Advice:
+    """The advice for an hour, from its arrivals, and mean and spread of its run times."""
     minutes = Counter[int]()
     for slot in slots:
         minutes[int(slot.number * slot_s // MINUTE_S)] += slot.many
     busiest = max(minutes.values(), default=0) / MINUTE_S
-    if row["service_mean_ms"] is None:
+    if mean is None:
         return Advice(busiest, None)
     if not slots:
         return Advice(busiest, 1)
-    spread = 1.0 if row["spread"] is None else row["spread"]
-    service = Service(row["service_mean_ms"] / 1000, spread)
+    service = Service(mean / 1000, 1.0 if spread is None else spread)
     return Advice(busiest, staffing.workers(slots, slot_s, service, target_s))

@@ -99,7 +99,7 @@ group by line, queue, subject, `date`
 """
 
 
-def _size_class(size: str) -> str:
+def size_class(size: str) -> str:
     """SQL: the class of a size."""
     cases = " ".join(f"when {size} <= {most} then '{name}'" for most, name in SIZE_CLASSES)
     return f"case {cases} else '{LARGEST}' end"
@@ -108,7 +108,7 @@ def _size_class(size: str) -> str:
 # A dead letter is an item that has failed.
 _DAYS = f"""
 with known as (
-    select added.queue, directory, type, {_size_class("size")} as size_class,
+    select added.queue, directory, type, {size_class("size")} as size_class,
            {bucket("run_ms")} as run_from_ms, size, state, added_at, ended_at, added.`date`
     from {{added}} as added
     join (select * from {{items}} where line = '{Line.FILES.value}') as items

@@ -139,13 +139,14 @@ select *, first_call.col1 as seq_called, to_date(coalesce(joined_at, first_at)) 
 from added_up
 """
 
-_STATE = f"""case when last_event in {texts(ENDS)} then 'completed'
+STATE = f"""case when last_event in {texts(ENDS)} then 'completed'
             when last_event = '{REMOVED}' then 'removed'
             else 'waiting' end"""
+"""SQL: the state of a place, as the ledger counts it."""
 
 _ACCOUNTS = f"""
 select line, queue, subject, joined_at as added_at, last_told_at, `date`,
-       {_STATE} as state,
+       {STATE} as state,
        cast(0 as int) as duplicates
 from {{places}}
 where last_event is not null

@@ -241,11 +241,18 @@ _CALLS = ("queue", "lane", "seq", "called_at", "call_order", "waited_s")
 """Columns of a visit that tell in which order it was admitted."""
 
 
-def _power(value: str, base: int) -> str:
+def power_of(value: str, base: int) -> str:
     """SQL: the largest power of the base that is not greater; 0 below 1."""
     exponent = f"floor(ln({value}) / {math.log(base)!r}e0 + 1e-9)"
     return f"case when {value} < 1 then 0 else cast(pow({base}e0, {exponent}) as bigint) end"
 
+
+VISITED = (
+    "coalesce(removed_at, case when times_left > 0 then left_at else silent_at end) as gone_at",
+    "unix_millis(coalesce(called_at, gone_at)) - unix_millis(joined_at) as waited_ms",
+    f"coalesce(ended_at, claimed_at) is null and removed_at is not null as was_{REMOVED}",
+)
+"""Columns of a place that tell how its visit went, as SQL."""
 
 _ABANDONMENT_DAYS = f"""
 with estimates as (
@@ -253,7 +260,7 @@ with estimates as (
     from {{visits}} where rate > 0 and waited_s is not null
 ), grouped as (
     select queue, waited_s, called_at, outcome, `date`,
-           {_power("ahead", 4)} as ahead_from, {_power("estimate", 2)} as told_from_s
+           {power_of("ahead", 4)} as ahead_from, {power_of("estimate", 2)} as told_from_s
     from estimates
 )
 select queue, ahead_from, told_from_s,
@@ -306,7 +313,7 @@ where waited_s / formula_s > 0
 
 _SPREADS = f"""
 with grouped as (
-    select queue, ahead, ratio, theta, {_power("ahead", STEP)} as ahead_from from {{formula}}
+    select queue, ahead, ratio, theta, {power_of("ahead", STEP)} as ahead_from from {{formula}}
 )
 select queue, ahead_from,
        cast(floor(percentile(ahead, 0.5)) + 1 as bigint) as people,

@@ -7,7 +7,7 @@ was removed begins another life, so that two jobs never look like one.
 from typing import TypeAlias
 
 from waystation.core.events import Line
-from waystation.pipeline.silver.moves import MOVES
+from waystation.pipeline.silver.moves import MOVES, STEPS
 from waystation.pipeline.storage.sql import Frame, is_spark, query, quoted, texts
 
 SUBJECT = ("line", "queue", "subject")
@@ -54,6 +54,21 @@ from {{steps}}
 window so_far as ({UP_TO_HERE})
 """
 
+# A dead letter that failed in the same instant has two events, and counts once.
+_CONTEXT = f"""
+with marked as (
+    select *, date_trunc('hour', `at`) as of_hour,
+           case when event in ('failed', 'dead') then struct(told_at, date_trunc('hour', `at`)) end
+               as failing
+    from {{steps}}
+)
+select {', '.join(f'`{name}`' for name in STEPS.names)},
+       case when lag(of_hour) over turn = of_hour then lag(event) over turn end as earlier,
+       coalesce(failing = lag(failing) ignore nulls over turn, false) as repeated
+from marked
+window turn as ({IN_ORDER})
+"""
+
 
 def steps(events: Frame) -> Frame:
     """The events that change the state of a job or file, one row for each."""
@@ -68,3 +83,11 @@ def with_lives(steps: Frame) -> Frame:
     Lives count from 1; steps before the first birth that was seen are life 0.
     """
     return query(_LIVES, steps=steps)
+
+
+def with_context(steps: Frame) -> Frame:
+    """Steps with the event before, if it was in the same hour, and whether they say it again.
+
+    With these (`earlier` and `repeated`) each step can be counted on its own.
+    """
+    return query(_CONTEXT, steps=steps)

@@ -24,7 +24,7 @@ from deltalake import (
     write_deltalake,  # pyright: ignore[reportUnknownVariableType]
 )
 from deltalake.exceptions import CommitFailedError
-from deltalake.transaction import AddAction
+from deltalake.transaction import AddAction, RemoveAction
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -67,13 +67,14 @@ def commit(
     partitions: Sequence[str] = (),
     notes: Mapping[str, Any] | None = None,
     replace: bool = False,
+    gone: Iterable[str] = (),
     check: Callable[[DeltaTable], Iterable[BatchId]] = lambda _: (),
     keep_files: bool = False,
 ) -> bool:
     """Commit files to a table, all or none; False when this batch was committed before.
 
     Files that are not committed are deleted, unless another commit may need them (`keep_files`).
-    `check` may refuse the commit, and names other batches that it stands for; if one of those is
+    Files that are `gone` leave the table with it. `check` may refuse the commit, and names other batches that it stands for; if one of those is
     committed meanwhile, it fails.
     """
     parts = list(parts)
@@ -82,7 +83,7 @@ def commit(
         table = open_table(path, columns, partitions)
         if not _has_batch(table, batch):
             batches = [batch, *check(table)]
-            _add(table, columns, parts, batches, partitions, notes, replace)
+            _add(table, columns, parts, batches, partitions, notes, replace, gone)
             return True
     except CommitFailedError:
         discard(path, unneeded)
@@ -157,9 +158,10 @@ def _add(
     partitions: Sequence[str],
     notes: Mapping[str, Any] | None,
     replace: bool,
+    gone: Iterable[str],
 ) -> None:
     now = int(time.time() * 1000)
-    actions = [
+    actions: list[AddAction | RemoveAction] = [
         AddAction(
             path=part.path,
             size=part.size,
@@ -170,6 +172,7 @@ def _add(
         )
         for part in parts
     ]
+    actions += [RemoveAction(path, True, now) for path in gone]
     table.create_write_transaction(
         actions=cast(Any, actions),
         mode="overwrite" if replace else "append",

@@ -29,6 +29,8 @@ _MACROS = (
     "count_where(x) as count(case when x then 1 end)",
     "log1p(x) as ln(1 + x)",
     "percentile(x, part) as quantile_cont(x, part)",
+    "shiftleft(x, bits) as x << bits",
+    "shiftright(x, bits) as x >> bits",
     "size(x) as len(x)",
     "struct(a) as {'col1': a}, (a, b) as {'col1': a, 'col2': b}",
     "timestamp_micros(x) as make_timestamptz(x)",

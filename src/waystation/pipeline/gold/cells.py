@@ -1,0 +1,421 @@
+"""Cells: what one row of silver adds to the tables of gold, and their sums.
+
+Every row of silver becomes a few cells. A cell has a key, counts that can be added up and taken
+back, and extremes that can only be added. The tables of gold are derived from the sums of all
+cells, so a batch costs what is new in it, however full an hour is.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import reduce
+
+import msgspec
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from waystation.pipeline.gold.changed import Changed
+from waystation.pipeline.gold.forecast import SLOT_S
+from waystation.pipeline.gold.ledger import ARRIVAL
+from waystation.pipeline.histograms import bucket
+from waystation.pipeline.products.file_days import size_class
+from waystation.pipeline.products.room_places import JOINS, STATE
+from waystation.pipeline.products.waitingroom import VISITED, power_of
+from waystation.pipeline.silver.items import HAS_ENDED
+from waystation.pipeline.silver.moves import ENDS
+from waystation.pipeline.storage.sql import texts
+from waystation.pipeline.tables import (
+    DAY,
+    INSTANT,
+    LONG,
+    REAL,
+    TEXT,
+    TEXTS,
+    Column,
+    Layer,
+    Table,
+)
+
+QUARTER_MS = 250
+"""Milliseconds of a slot in which arrivals are counted: the finest that staffing looks at."""
+COUNTS = tuple(f"n{number}" for number in range(9))
+
+CELLS = Table(
+    name="cells",
+    layer=Layer.SILVER,
+    meaning="one row for each sum that the tables of gold are derived from",
+    key=("kind", "line", "queue", "at", "more", "part", "bucket"),
+    partitions=("kind", "date"),
+    columns=(
+        Column("kind", TEXT, "what is counted"),
+        Column("line", TEXT, "product"),
+        Column("queue", TEXT, "queue of the product"),
+        Column("at", INSTANT, "hour, minute or day that it is counted for; null: all time"),
+        Column("more", TEXT, "the rest of the key, as a list in JSON"),
+        Column("part", TEXT, "part of a row: a histogram or a set; null for the row itself"),
+        Column("bucket", LONG, "bucket of the part"),
+        *(Column(name, LONG, "a count, by the kind") for name in COUNTS),
+        Column("squares", REAL, "sum of squared run times"),
+        Column("first", INSTANT, "first instant"),
+        Column("last", INSTANT, "last instant"),
+        Column("most", LONG, "greatest value"),
+        Column("word", TEXT, "least text"),
+        Column("label", TEXT, "least text of another column"),
+        Column("examples", TEXTS, "a few ids"),
+        Column("date", DAY, "day of `at`, in UTC"),
+    ),
+)
+KEY = CELLS.key
+EXAMPLES = 5
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """One kind of cell: the names of its counts, the first of which says how many rows it has."""
+
+    name: str
+    counts: tuple[str, ...]
+    per: str
+    """What it is counted for: `hour`, `minute`, `day` or `all` time."""
+
+    def cell(self, **given: str) -> dict[str, str]:
+        """A cell of this kind, its columns as SQL; counts by their own names, `when` a condition."""
+        columns = dict(zip(self.counts, COUNTS, strict=False))
+        named = {columns.get(name, name): text for name, text in given.items()}
+        return {"kind": f"'{self.name}'", COUNTS[0]: "1", **named}
+
+
+HOUR = Kind(
+    "hour",
+    ("rows", "added", "started", "completed", "failed", "retried", "stalled", "ran", "run_ms"),
+    "hour",
+)
+WORKER = Kind("worker", ("attempts", "completed", "failed", "stalled", "busy_ms"), "hour")
+SLOT = Kind("slot", ("rows", "came", "ended"), "hour")
+MINUTE = Kind(
+    "minute",
+    (
+        "rows",
+        "arrived",
+        "refused",
+        "called",
+        "claimed",
+        "missed",
+        "left",
+        "expired",
+        "completed",
+    ),
+    "minute",
+)
+ARRIVED = Kind("arrival", ("acknowledged", "terminal", "removed", "duplicated"), "hour")
+_FAILURE = ("subjects", "attempts", "retried", "recovered", "tried")
+FAILURE_DAY, FAILURE = Kind("failure_day", _FAILURE, "day"), Kind("failure", _FAILURE, "all")
+_LEFT = ("people", "gone", "watched_ms")
+LEFT_DAY, LEFT = Kind("abandonment_day", _LEFT, "day"), Kind("abandonment", _LEFT, "all")
+_ROUTE = ("added", "started", "waiting")
+ROUTE_DAY, ROUTE = Kind("route_day", _ROUTE, "day"), Kind("route", _ROUTE, "all")
+_FILE = ("files", "completed", "dead", "endless", "bytes")
+FILE_DAY, FILE = Kind("file_day", _FILE, "day"), Kind("file", _FILE, "all")
+KINDS: Mapping[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        HOUR,
+        WORKER,
+        SLOT,
+        MINUTE,
+        ARRIVED,
+        FAILURE_DAY,
+        FAILURE,
+        LEFT_DAY,
+        LEFT,
+        ROUTE_DAY,
+        ROUTE,
+        FILE_DAY,
+        FILE,
+    )
+}
+
+
+def cells(changed: Changed) -> DataFrame:
+    """The cells of all rows that a batch has added or taken back, each with the row's sign."""
+    parts = [
+        _exploded(rows, of) for rows, of in _sources(changed) if rows is not None
+    ]
+    return reduce(DataFrame.unionByName, parts)
+
+
+def added_up(rows: DataFrame) -> DataFrame:
+    """The sums of signed cells; `shaken` where an extreme was taken back and not added again."""
+    counts = [F.sum(F.col("sign") * F.col(name)).alias(name) for name in (*COUNTS, "squares")]
+    fresh, gone = F.col("sign") > 0, F.col("sign") < 0
+    return (
+        rows.groupBy(*KEY)
+        .agg(
+            *counts,
+            *(_extreme(name, fresh).alias(name) for name in _EXTREMES),
+            *(_extreme(name, gone).alias(f"gone_{name}") for name in _EXTREMES),
+            F.collect_set(F.when(fresh, F.col("example"))).alias("examples"),
+            F.collect_set(F.when(gone, F.col("example"))).alias("gone_examples"),
+        )
+        .select(
+            *KEY,
+            *COUNTS,
+            "squares",
+            *_EXTREMES,
+            F.slice(F.array_sort("examples"), 1, EXAMPLES).alias("examples"),
+            _shaken().alias("shaken"),
+        )
+    )
+
+
+def together(delta: DataFrame, stored: DataFrame) -> DataFrame:
+    """What is stored and what is new, added up; the cells of one queue and hour in one task."""
+    both = delta.drop("shaken").unionByName(stored.select(*delta.drop("shaken").columns))
+    return (
+        both.repartition("kind", "line", "queue", "at")
+        .groupBy(*KEY)
+        .agg(
+            *(F.sum(name).alias(name) for name in (*COUNTS, "squares")),
+            *(_extreme(name).alias(name) for name in _EXTREMES),
+            F.flatten(F.collect_list("examples")).alias("examples"),
+        )
+        .where(F.col(COUNTS[0]) > 0)
+        .withColumn("date", F.to_date("at"))
+        .select(*CELLS.names)
+    )
+
+
+_EXTREMES = {"first": F.min, "last": F.max, "most": F.max, "word": F.min, "label": F.min}
+
+
+def _extreme(name: str, where: SparkColumn | None = None) -> SparkColumn:
+    value = F.col(name) if where is None else F.when(where, F.col(name))
+    return _EXTREMES[name](value)
+
+
+def _shaken() -> SparkColumn:
+    """Whether a row that was taken back may have had an extreme that no row has any more."""
+    found = F.size(F.array_except("gone_examples", "examples")) > 0
+    for name, best in _EXTREMES.items():
+        gone, fresh = F.col(f"gone_{name}"), F.col(name)
+        was_better = gone < fresh if best is F.min else gone > fresh
+        found = found | F.coalesce(was_better, gone.isNotNull())
+    return found
+
+
+_NOTHING = {
+    **dict.fromkeys(("line", "queue", "more", "part", "word", "label", "example"), TEXT),
+    **dict.fromkeys(("at", "first", "last"), INSTANT),
+    **dict.fromkeys(("bucket", "most", *COUNTS), LONG),
+    "squares": REAL,
+}
+"""The columns that a cell may leave out, with their types."""
+
+
+def _exploded(rows: DataFrame, of: Iterable[Mapping[str, str]]) -> DataFrame:
+    """Each row as its cells."""
+    structs = ", ".join(map(_struct, of))
+    return rows.selectExpr("sign", f"inline(array({structs}))").where("kind is not null")
+
+
+def _struct(cell: Mapping[str, str]) -> str:
+    kind = cell["kind"]
+    if "when" in cell:
+        kind = f"case when {cell['when']} then {kind} end"
+    columns = {"kind": kind}
+    for name, type_ in _NOTHING.items():
+        columns[name] = f"cast({cell[name]} as {type_})" if name in cell else f"cast(null as {type_})"
+    for name in (*COUNTS, "squares"):
+        columns[name] = f"coalesce({columns[name]}, 0)"
+    fields = ", ".join(f"'{name}', {text}" for name, text in columns.items())
+    return f"named_struct({fields})"
+
+
+def _hour(instant: str) -> str:
+    return f"date_trunc('hour', {instant})"
+
+
+def _list(*values: str) -> str:
+    """SQL: values as the rest of a key."""
+    return f"to_json(array({', '.join(f'cast({each} as string)' for each in values)}))"
+
+
+_OF = {"line": "line", "queue": "queue"}
+
+
+def _sources(changed: Changed) -> Iterator[tuple[DataFrame | None, list[dict[str, str]]]]:
+    yield changed.steps, _OF_STEP
+    yield changed.attempts, _OF_ATTEMPT
+    yield changed.items, [_ARRIVAL]
+    yield changed.failed_items, _OF_FAILED
+    if changed.places is not None:
+        yield changed.places.selectExpr("*", *VISITED), _OF_PLACE
+    yield changed.room, [_OF_ROOM]
+    if changed.routed is not None:
+        yield _routed(changed.routed), _OF_ROUTED
+        yield changed.routed.selectExpr("*", "explode(workers) as worker"), _OF_ROUTED_BY
+    yield changed.files, _OF_FILE
+
+
+_IS_GONE = f"event in ('removed', 'cancelled') and coalesce(earlier, '') not in {texts(ENDS)}"
+_AT = {**_OF, "at": _hour("`at`")}
+_OF_STEP = [
+    HOUR.cell(
+        **_AT,
+        added="birth",
+        started="event = 'active'",
+        completed="event = 'completed'",
+        failed="event in ('failed', 'dead') and not repeated",
+        last="case when event = 'waiting' then `at` end",
+    ),
+    HOUR.cell(
+        **_AT,
+        when="event = 'waiting'",
+        part="'ready'",
+        bucket=f"floor((unix_millis(`at`) - unix_millis({_hour('`at`')})) / {QUARTER_MS})",
+    ),
+    SLOT.cell(
+        **_AT,
+        bucket=f"floor(unix_seconds(`at`) / {SLOT_S})",
+        came=f"cast(birth or again as int) - cast({_IS_GONE} as int)",
+        ended="event in ('completed', 'failed') or (event = 'dead' and line = 'files')",
+    ),
+]
+
+_STARTED = {**_OF, "at": _hour("started_at")}
+_BY = {**_STARTED, "more": _list("worker"), "when": "worker is not null"}
+_OF_ATTEMPT = [
+    HOUR.cell(
+        **_STARTED,
+        retried="outcome = 'retried'",
+        stalled="outcome = 'stalled'",
+        ran="run_ms is not null",
+        run_ms="coalesce(run_ms, 0)",
+        squares="coalesce(cast(run_ms as double) * run_ms, 0)",
+    ),
+    *(
+        HOUR.cell(
+            **_STARTED, when=f"{name}_ms is not null", part=f"'{name}'", bucket=bucket(f"{name}_ms")
+        )
+        for name in ("wait", "run")
+    ),
+    HOUR.cell(**_BY, part="'worker'"),
+    WORKER.cell(
+        **_BY,
+        completed="outcome = 'completed'",
+        failed="outcome in ('failed', 'retried')",
+        stalled="outcome = 'stalled'",
+        busy_ms="coalesce(run_ms, 0)",
+        first="started_at",
+        last="greatest(started_at, ended_at)",
+    ),
+]
+
+_ARRIVAL = ARRIVED.cell(
+    **_OF,
+    at=ARRIVAL,
+    terminal=f"{HAS_ENDED} and state <> 'removed'",
+    removed="state = 'removed'",
+    duplicated="duplicates > 0",
+)
+
+_DAY = {"at": "to_utc_timestamp(`date`, 'UTC')"}
+_FAILED = {
+    **_OF,
+    "more": _list("fingerprint"),
+    "attempts": "failed",
+    "retried": "retried",
+    "recovered": "recovered",
+    "tried": "retried > 0",
+    "first": "first_at",
+    "last": "last_at",
+    "word": "reason",
+    "label": "error_class",
+    "example": "subject",
+}
+_OF_FAILED = [
+    FAILURE_DAY.cell(**_FAILED, **_DAY, when=HAS_ENDED),
+    FAILURE.cell(**_FAILED),
+]
+
+_LEAVING = {
+    "queue": "queue",
+    "when": "joined_at is not null and rate > 0 and waited_ms is not null",
+    "more": _list(power_of("ahead", 4), power_of("((ahead + 1) / nullif(rate, 0))", 2)),
+    "gone": "called_at is null and not was_removed",
+    "watched_ms": "waited_ms",
+}
+_OF_PLACE = [
+    ARRIVED.cell(
+        **_OF,
+        when="last_event is not null",
+        at=ARRIVAL.replace("added_at", "joined_at"),
+        terminal=f"{STATE} = 'completed'",
+        removed=f"{STATE} = 'removed'",
+    ),
+    LEFT_DAY.cell(**_LEAVING, **_DAY),
+    LEFT.cell(**_LEAVING),
+]
+_OF_ROOM = MINUTE.cell(
+    queue="queue",
+    at="date_trunc('minute', `at`)",
+    more=_list("lane"),
+    arrived=JOINS,
+    refused="event = 'refused'",
+    called="event = 'admitted'",
+    claimed="event = 'claimed'",
+    missed="event = 'missed'",
+    left="event = 'left'",
+    expired="event = 'expired' and reason = 'silent'",
+    completed="event = 'completed'",
+)
+
+
+def _routed(jobs: DataFrame) -> DataFrame:
+    return jobs.selectExpr(
+        "*", "ready_at is not null and started_at is null and ended_at is null as waits"
+    )
+
+
+_ON_ROUTE = {"queue": "queue", "more": _list("target")}
+_ROUTED = {
+    **_ON_ROUTE,
+    "when": "origin = 'added'",
+    "started": "started_at is not null",
+    "waiting": "waits",
+    "last": "last_told_at",
+    "most": "unix_millis(started_at) - unix_millis(ready_at)",
+}
+_HEAD = {
+    **_ON_ROUTE,
+    "when": "origin = 'added' and waits",
+    "part": "'head'",
+    "bucket": "unix_micros(ready_at)",
+}
+_SERVED = {
+    "queue": "queue",
+    "more": _list("target", "worker"),
+    "when": "origin = 'added'",
+    "part": "'worker'",
+}
+_OF_ROUTED = [
+    ROUTE_DAY.cell(**_ROUTED, **_DAY),
+    ROUTE_DAY.cell(**_HEAD, **_DAY),
+    ROUTE.cell(**_ROUTED),
+    ROUTE.cell(**_HEAD),
+]
+_OF_ROUTED_BY = [ROUTE_DAY.cell(**_SERVED, **_DAY), ROUTE.cell(**_SERVED)]
+
+_IN_FOLDER = {"queue": "queue", "more": _list("directory", "type", size_class("size"))}
+_OF_KIND = {
+    **_IN_FOLDER,
+    "completed": "state = 'completed'",
+    "dead": "state = 'failed'",
+    "endless": "ended_at is null",
+    "bytes": "size",
+    "first": "added_at",
+    "last": "ended_at",
+}
+_OF_FILE = [
+    FILE_DAY.cell(**_OF_KIND, **_DAY, when=HAS_ENDED, bucket=bucket("run_ms")),
+    FILE.cell(**_OF_KIND),
+    FILE.cell(**_IN_FOLDER, when="run_ms is not null", part="'run'", bucket=bucket("run_ms")),
+]

@@ -1,0 +1,256 @@
+"""Gold by sums: what a batch has changed is added to what is stored.
+
+Two jobs. The first one turns every changed row of silver into its cells and adds them up. The
+second one adds these sums to the stored ones of the same hours and days; its tasks derive the rows
+of gold from them and write the files. A file is replaced as a whole, so a commit takes the old
+files out of a table and puts the new ones in. `cells` is committed last: until then the batch can
+be repeated, and gives the same files again.
+"""
+
+import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import msgspec
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from waystation.pipeline.gold import derived
+from waystation.pipeline.gold.cells import CELLS, KINDS, ROUTE, added_up, cells, together
+from waystation.pipeline.gold.changed import Changed
+from waystation.pipeline.gold.derived import Known
+from waystation.pipeline.storage import delta
+from waystation.pipeline.storage.arrow import Batch, pa, pc
+from waystation.pipeline.storage.delta import BatchId
+from waystation.pipeline.storage.mapped import map_in_arrow
+from waystation.pipeline.storage.opened import files_of
+from waystation.pipeline.storage.parts import PART, Part, PartWriter
+from waystation.pipeline.storage.schemas import schema_of
+from waystation.pipeline.tables import Table
+
+APPLICATION = "gold"
+WRITTEN = StructType([StructField("table", StringType()), *PART])
+"""What a task says about each file that it has written."""
+_EVER = dt.datetime(1, 1, 1, tzinfo=dt.UTC), dt.datetime(9999, 12, 31, tzinfo=dt.UTC)
+_TABLES: Mapping[str, Table] = {
+    CELLS.name: CELLS,
+    **{each.table.name: each.table for each in derived.DERIVED},
+}
+
+
+class Span(NamedTuple):
+    """The first and the last instant of a file, or of what a batch has touched."""
+
+    first: dt.datetime
+    last: dt.datetime
+
+    def meets(self, other: "Span") -> bool:
+        """Whether both have an instant in common."""
+        return self.first <= other.last and other.first <= self.last
+
+
+class File(NamedTuple):
+    """A file of a table, and the instants in it."""
+
+    path: str
+    span: Span
+
+
+def add(spark: SparkSession, root: str, changed: Changed, *, target_ms: int) -> bool:
+    """Add a batch to the tables of gold; False when it was added before."""
+    done = delta.last_batch(CELLS.path(root), APPLICATION)
+    if done is not None and done >= changed.batch.batch:
+        return False
+    fresh = added_up(cells(changed)).persist()
+    try:
+        touched = _touched(fresh)
+        replaced = _Replaced.of(root, touched)
+        stored = delta.read_with_spark(
+            spark, CELLS.path(root), CELLS, replaced.names(CELLS)
+        )
+        known = Known(target_ms=target_ms, last_routed=_last_routed(root, touched))
+        total = together(fresh, stored)
+        written = map_in_arrow(total, partial(_write, root, known), WRITTEN).collect()
+    finally:
+        fresh.unpersist()
+    _commit(root, changed.batch, replaced, written)
+    return True
+
+
+def _touched(fresh: DataFrame) -> list[Row]:
+    """The kinds, and the hours or days of each, that a batch has touched."""
+    per_minute = F.col("kind") == "minute"
+    hour = F.when(per_minute, F.date_trunc("hour", "at")).otherwise(F.col("at"))
+    return (
+        fresh.groupBy("kind", hour.alias("at"))
+        .agg(F.max("last").alias("last"), F.max("shaken").alias("shaken"))
+        .collect()
+    )
+
+
+def _last_routed(root: str, touched: Sequence[Row]) -> dt.datetime | None:
+    """The last event of a routed job: in this batch, or as the statistics of the cells know it."""
+    found = [row["last"].astimezone(dt.UTC) for row in touched if row["kind"] == ROUTE.name]
+    files = files_of(CELLS.path(root))
+    if files is not None and "max.last" in files.column_names:
+        mine = files.filter(pc.equal(files["partition.kind"], ROUTE.name))
+        found += [each for each in mine["max.last"].to_pylist() if each is not None]
+    return max(found, default=None)
+
+
+class _Replaced(msgspec.Struct, frozen=True):
+    """The files that a batch replaces, by table."""
+
+    files: Mapping[str, list[str]]
+
+    @classmethod
+    def of(cls, root: str, touched: Sequence[Row]) -> "_Replaced":
+        """All files with hours or days that a batch has touched.
+
+        A file with other hours, too, is replaced with all of them, and so are all files of these.
+        """
+        found: dict[str, list[str]] = {CELLS.name: []}
+        for kind in sorted({row["kind"] for row in touched}):
+            spans = [_span_of(row["at"], KINDS[kind].per) for row in touched if row["kind"] == kind]
+            there = {
+                CELLS.name: _cell_files(root, kind),
+                **{each.table.name: _gold_files(root, each) for each in derived.of_kind(kind)},
+            }
+            for name, paths in _meeting(spans, there).items():
+                found.setdefault(name, []).extend(paths)
+        return cls(found)
+
+    def names(self, table: Table) -> list[str]:
+        """The files of one table."""
+        return self.files.get(table.name, [])
+
+
+def _meeting(spans: list[Span], files: Mapping[str, list[File]]) -> dict[str, list[str]]:
+    left = {name: list(some) for name, some in files.items()}
+    found: dict[str, list[str]] = {name: [] for name in files}
+    is_more = True
+    while is_more:
+        is_more = False
+        for name, some in left.items():
+            mine = [each for each in some if any(each.span.meets(span) for span in spans)]
+            if mine:
+                is_more = True
+                found[name] += [each.path for each in mine]
+                spans = [*spans, *(each.span for each in mine)]
+                left[name] = [each for each in some if each not in mine]
+    return found
+
+
+def _span_of(at: dt.datetime | None, per: str) -> Span:
+    if at is None:
+        return Span(*_EVER)
+    first = at.astimezone(dt.UTC)
+    if per == "day":
+        first = first.replace(hour=0)
+        return Span(first, first + dt.timedelta(days=1, microseconds=-1))
+    return Span(first, first + dt.timedelta(hours=1, microseconds=-1))
+
+
+def _cell_files(root: str, kind: str) -> list[File]:
+    files = files_of(CELLS.path(root))
+    if files is None or not files.num_rows:
+        return []
+    mine = files.filter(pc.equal(files["partition.kind"], kind))
+    return [File(row["path"], _span(row, "at")) for row in mine.to_pylist()]
+
+
+def _gold_files(root: str, of: derived.Derived) -> list[File]:
+    files = files_of(of.table.path(root))
+    if files is None:
+        return []
+    if of.by is None:
+        return [File(path, Span(*_EVER)) for path in files["path"].to_pylist()]
+    return [File(row["path"], _span(row, of.by)) for row in files.to_pylist()]
+
+
+def _span(file: Mapping[str, Any], column: str) -> Span:
+    """The instants in a file, by its partition or its statistics; all time without them."""
+    if (day := file.get(f"partition.{column}")) is not None:
+        return _span_of(_instant(day), "day")
+    least, most = file.get(f"min.{column}"), file.get(f"max.{column}")
+    if least is None or most is None:
+        return Span(*_EVER)
+    if not isinstance(most, dt.datetime):
+        return Span(_instant(least), _span_of(_instant(most), "day").last)
+    return Span(_instant(least), _instant(most))
+
+
+def _instant(value: Any) -> dt.datetime:
+    if isinstance(value, dt.datetime):
+        return value if value.tzinfo else value.replace(tzinfo=dt.UTC)
+    return dt.datetime.combine(value, dt.time(), dt.UTC)
+
+
+def _write(root: str, known: Known, batches: Iterable[Batch]) -> Iterator[Batch]:
+    """Write the sums of one task and the rows of gold that are derived from them."""
+    found = [each for each in batches if each.num_rows]
+    if not found:
+        return
+    sums = pa.Table.from_batches(found)
+    rows: list[dict[str, Any]] = []
+    for kind in pc.unique(sums["kind"]).to_pylist():
+        mine = sums.filter(pc.equal(sums["kind"], kind))
+        for some in _by_hour(mine, KINDS[kind].per):
+            rows += _written(root, CELLS, some)
+            places = list(derived.grouped(some.to_pylist()))
+            for each in derived.of_kind(kind):
+                made = [row for cells in places for row in each.rows(cells, known)]
+                rows += _written(root, each.table, _table(each, made))
+    yield pa.RecordBatch.from_pylist(rows, schema=schema_of(WRITTEN))
+
+
+def _by_hour(rows: Any, per: str) -> Iterator[Any]:
+    """Rows hour by hour, or day by day, or all of them: what goes into one file."""
+    if per == "all":
+        yield rows
+        return
+    unit = "day" if per == "day" else "hour"
+    starts = pc.floor_temporal(rows["at"], unit=unit)
+    for start in pc.unique(starts):
+        yield rows.filter(pc.equal(starts, start))
+
+
+def _table(of: derived.Derived, rows: list[dict[str, Any]]) -> Any:
+    for row in rows:
+        if of.by is not None:
+            at = row["at"]
+            row[of.by] = at if of.by in ("hour", "minute") else at.date()
+    schema = schema_of(of.table.schema)
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+def _written(root: str, table: Table, rows: Any) -> Iterator[dict[str, Any]]:
+    with PartWriter.of(root, table) as writer:
+        for batch in rows.to_batches():
+            if batch.num_rows:
+                writer.write(batch)
+    for part in writer.parts:
+        yield {"table": table.name, **part.row}
+
+
+def _commit(root: str, batch: BatchId, replaced: _Replaced, written: Sequence[Row]) -> None:
+    """Commit all tables, the cells last: with them the batch counts."""
+    mine = BatchId(APPLICATION, batch.batch)
+    new: dict[str, list[Part]] = {}
+    for row in written:
+        new.setdefault(row["table"], []).append(Part.of(row.asDict()))
+    names = {*new, *replaced.files} - {CELLS.name}
+    for name in (*sorted(names), CELLS.name):
+        table, parts, gone = _TABLES[name], new.get(name, []), replaced.files.get(name, [])
+        if parts or gone or table is CELLS:
+            delta.commit(
+                table.path(root),
+                table.schema,
+                parts,
+                mine,
+                partitions=table.partitions,
+                gone=gone,
+            )
+

@@ -1,0 +1,169 @@
+"""Gold by sums: batch after batch, it equals what all events at once give, table by table."""
+
+import random
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.pipeline import stories
+from tests.pipeline.events_of_all import told_of_files
+from tests.pipeline.routing_stories import some_days
+from tests.pipeline.test_engines import rows_of
+from tests.pipeline.test_room_days import visitors
+from tests.pipeline.test_rounds import in_parts, told, told_by_products
+from waystation.pipeline.gold import sums
+from waystation.pipeline.gold.capacity import capacity
+from waystation.pipeline.gold.cells import CELLS
+from waystation.pipeline.gold.changed import Changed
+from waystation.pipeline.gold.failures import failures, kinds
+from waystation.pipeline.gold.forecast import slots
+from waystation.pipeline.gold.hourly import hourly
+from waystation.pipeline.products import file_days, files, room_places, routed_jobs, waitingroom
+from waystation.pipeline.silver import attempts as attempts_fold
+from waystation.pipeline.silver import failed_items as failed_fold
+from waystation.pipeline.silver import items as items_fold
+from waystation.pipeline.silver.steps import steps, with_context, with_lives
+from waystation.pipeline.storage import delta
+from waystation.pipeline.storage.arrow import pa
+from waystation.pipeline.storage.delta import BatchId
+from waystation.pipeline.storage.schemas import schema_of
+from waystation.pipeline.storage.sql import Frame, conform, query
+from waystation.pipeline.tables import (
+    ATTEMPTS,
+    CAPACITY,
+    EVENTS,
+    FAILED_ITEMS,
+    FAILURE_DAYS,
+    FAILURES,
+    HOURLY,
+    ITEMS,
+    SLOTS,
+    WORKERS,
+    Table,
+)
+
+TARGET_MS = 1000
+_ROOM = """
+select events.queue, event, `at`, fields['reason'] as reason,
+       coalesce(places.lane, try_cast(fields['lane'] as int), 0) as lane
+from {events} as events
+left join {places} as places on events.queue = places.queue and events.subject = places.subject
+where events.line = 'waitingroom' and events.subject is not null
+"""
+_FILES = """
+select items.queue, state, run_ms, added_at, ended_at, directory, type, size, items.`date`
+from {added} as added join {items} as items
+  on added.subject = items.subject and added.queue = items.queue and added.`date` = items.`date`
+where items.line = 'files'
+"""
+
+
+def plain(seed: int) -> list[dict[str, Any]]:
+    rows = stories.rows(stories.told_about(random.Random(seed), 60))
+    for row in rows:
+        row["fields"] = list(row["fields"].items())
+    return rows
+
+
+def silver_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """All rows of silver, open work included, from all events."""
+    events = pa.Table.from_pylist(rows, schema=schema_of(EVENTS.schema))
+    told_steps = steps(events)
+    lives = with_lives(told_steps)
+    tried = attempts_fold.attempts(lives)
+    found = items_fold.items(lives, tried)
+    places = conform(room_places.places(events), room_places.PLACES.schema)
+    added = file_days.merged(file_days.told(events))
+    return {
+        "steps": with_context(told_steps),
+        "attempts": conform(tried, ATTEMPTS.schema),
+        "items": conform(found, ITEMS.schema),
+        "failed_items": conform(failed_fold.failed_items(tried, found), FAILED_ITEMS.schema),
+        "places": places,
+        "events": events,
+        "added": added,
+        "room": query(_ROOM, events=events, places=places),
+        "routed": conform(routed_jobs.routed_jobs(events), routed_jobs.ROUTED_JOBS.schema),
+        "files": query(_FILES, added=added, items=found),
+    }
+
+
+def gold_of(silver: Mapping[str, Frame]) -> dict[Table, Any]:
+    """The tables of gold, computed from all rows at once."""
+    ended = query(f"select * from {{rows}} where {items_fold.HAS_ENDED}", rows=silver["failed_items"])
+    ended_items = query(f"select * from {{rows}} where {items_fold.HAS_ENDED}", rows=silver["items"])
+    hours = hourly(silver["steps"], silver["attempts"])
+    days = routed_jobs.route_days(silver["routed"])
+    left = waitingroom.abandonment_days(waitingroom.visits(silver["places"]))
+    return {
+        HOURLY: hours,
+        CAPACITY: capacity(silver["steps"], silver["attempts"], hours, target_ms=TARGET_MS),
+        WORKERS: attempts_fold.workers(silver["attempts"]),
+        SLOTS: slots(silver["steps"]),
+        FAILURE_DAYS: kinds(ended, by_day=True),
+        FAILURES: failures(kinds(silver["failed_items"])),
+        waitingroom.ABANDONMENT_DAYS: left,
+        waitingroom.ABANDONMENT: waitingroom.abandonment(left),
+        routed_jobs.ROUTE_DAYS: days,
+        routed_jobs.ROUTES: routed_jobs.routes(days),
+        waitingroom.FUNNEL: waitingroom.funnel(
+            silver["events"], waitingroom.visits(silver["places"])
+        ),
+        file_days.FILE_DAYS: file_days.file_days(silver["added"], ended_items),
+        files.FILES: files.by_kind(file_days.file_days(silver["added"], silver["items"])),
+    }
+
+
+def signed(before: Any, after: Any) -> Any:
+    """The rows that are in one of two tables only, with their sign."""
+    counted = Counter(map(_frozen, after.to_pylist()))
+    counted.subtract(Counter(map(_frozen, before.to_pylist())))
+    rows = [
+        {**_thawed(row), "sign": 1 if many > 0 else -1}
+        for row, many in counted.items()
+        for _ in range(abs(many))
+    ]
+    schema = pa.schema([*after.schema, pa.field("sign", pa.int32())])
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+def _frozen(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple((name, tuple(v) if isinstance(v, list) else v) for name, v in row.items())
+
+
+def _thawed(row: tuple[Any, ...]) -> dict[str, Any]:
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in row}
+
+
+def add(spark: SparkSession, root: str, batch: int, before: Any, after: Any) -> bool:
+    frames: dict[str, Any] = {
+        name: spark.createDataFrame(signed(before[name], after[name])) for name in after
+        if name not in ("events", "added")
+    }
+    changed = Changed(batch=BatchId("silver", batch), **frames)
+    return sums.add(spark, root, changed, target_ms=TARGET_MS)
+
+
+def assert_equal(root: str, wanted: Mapping[Table, Any], scratch: str) -> None:
+    for number, (table, rows) in enumerate(wanted.items()):
+        delta.replace_days(scratch, table, conform(rows, table.schema), None)
+        assert rows_of(root, table) == rows_of(scratch, table), (number, table.name)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_sums_over_random_batches_give_the_tables_of_all_events_at_once(
+    spark: SparkSession, root: str, tmp_path: Any, seed: int
+) -> None:
+    dice = random.Random(seed)
+    rows = plain(seed)
+    known: list[dict[str, Any]] = []
+    before = silver_of(known)
+    for batch, part in enumerate(in_parts(dice, rows, 4)):
+        known += part
+        after = silver_of(known)
+        assert add(spark, root, batch, before, after)
+        assert_equal(root, gold_of(after), f"{tmp_path}/scratch{batch}")
+        before = after
