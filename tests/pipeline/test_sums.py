@@ -27,7 +27,7 @@ from waystation.pipeline.silver import failed_items as failed_fold
 from waystation.pipeline.silver import items as items_fold
 from waystation.pipeline.silver.steps import steps, with_context, with_lives
 from waystation.pipeline.storage import delta
-from waystation.pipeline.storage.arrow import pa
+from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.storage.sql import Frame, conform, query
@@ -144,7 +144,14 @@ def add(spark: SparkSession, root: str, batch: int, before: Any, after: Any) -> 
         if name not in ("events", "added")
     }
     changed = Changed(batch=BatchId("silver", batch), **frames)
-    return sums.add(spark, root, changed, target_ms=TARGET_MS)
+
+    def silver(name: str, days: Any) -> Any:
+        rows = after[name]
+        if days is not None:
+            rows = rows.filter(pc.is_in(rows["date"], pa.array(days, pa.date32())))
+        return spark.createDataFrame(rows)
+
+    return sums.add(spark, root, changed, silver, target_ms=TARGET_MS)
 
 
 def assert_equal(root: str, wanted: Mapping[Table, Any], scratch: str) -> None:

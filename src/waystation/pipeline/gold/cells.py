@@ -65,6 +65,8 @@ CELLS = Table(
     ),
 )
 KEY = CELLS.key
+EXTREMES = ("first", "last", "most", "word", "label", "examples")
+"""Columns that cannot be taken back."""
 EXAMPLES = 5
 
 
@@ -150,8 +152,8 @@ def added_up(rows: DataFrame) -> DataFrame:
         rows.groupBy(*KEY)
         .agg(
             *counts,
-            *(_extreme(name, fresh).alias(name) for name in _EXTREMES),
-            *(_extreme(name, gone).alias(f"gone_{name}") for name in _EXTREMES),
+            *(_extreme(name, fresh).alias(name) for name in _BEST),
+            *(_extreme(name, gone).alias(f"gone_{name}") for name in _BEST),
             F.collect_set(F.when(fresh, F.col("example"))).alias("examples"),
             F.collect_set(F.when(gone, F.col("example"))).alias("gone_examples"),
         )
@@ -159,22 +161,23 @@ def added_up(rows: DataFrame) -> DataFrame:
             *KEY,
             *COUNTS,
             "squares",
-            *_EXTREMES,
+            *_BEST,
             F.slice(F.array_sort("examples"), 1, EXAMPLES).alias("examples"),
             _shaken().alias("shaken"),
         )
     )
 
 
-def together(delta: DataFrame, stored: DataFrame) -> DataFrame:
+def together(*sums: DataFrame) -> DataFrame:
     """What is stored and what is new, added up; the cells of one queue and hour in one task."""
-    both = delta.drop("shaken").unionByName(stored.select(*delta.drop("shaken").columns))
+    columns = (*KEY, *COUNTS, "squares", *EXTREMES)
+    every = reduce(DataFrame.unionByName, (each.select(*columns) for each in sums))
     return (
-        both.repartition("kind", "line", "queue", "at")
+        every.repartition("kind", "line", "queue", "at")
         .groupBy(*KEY)
         .agg(
             *(F.sum(name).alias(name) for name in (*COUNTS, "squares")),
-            *(_extreme(name).alias(name) for name in _EXTREMES),
+            *(_extreme(name).alias(name) for name in _BEST),
             F.flatten(F.collect_list("examples")).alias("examples"),
         )
         .where(F.col(COUNTS[0]) > 0)
@@ -183,18 +186,33 @@ def together(delta: DataFrame, stored: DataFrame) -> DataFrame:
     )
 
 
-_EXTREMES = {"first": F.min, "last": F.max, "most": F.max, "word": F.min, "label": F.min}
+def without_extremes(rows: DataFrame, keys: DataFrame) -> DataFrame:
+    """Sums, without the extremes of some keys."""
+    marked = keys.select(*(F.col(name).alias(f"_{name}") for name in KEY), F.lit(True).alias("_is"))
+    same = (F.col(name).eqNullSafe(F.col(f"_{name}")) for name in KEY)
+    both = rows.join(marked, reduce(SparkColumn.__and__, same), "left")
+    return both.withColumns({name: F.expr(f"if(_is, null, {name})") for name in EXTREMES})
+
+
+def extremes_of(rows: DataFrame) -> DataFrame:
+    """Only the extremes: sums that add nothing else."""
+    return rows.withColumns({name: F.lit(0).cast(LONG) for name in COUNTS}).withColumn(
+        "squares", F.lit(0e0)
+    )
+
+
+_BEST = {"first": F.min, "last": F.max, "most": F.max, "word": F.min, "label": F.min}
 
 
 def _extreme(name: str, where: SparkColumn | None = None) -> SparkColumn:
     value = F.col(name) if where is None else F.when(where, F.col(name))
-    return _EXTREMES[name](value)
+    return _BEST[name](value)
 
 
 def _shaken() -> SparkColumn:
     """Whether a row that was taken back may have had an extreme that no row has any more."""
     found = F.size(F.array_except("gone_examples", "examples")) > 0
-    for name, best in _EXTREMES.items():
+    for name, best in _BEST.items():
         gone, fresh = F.col(f"gone_{name}"), F.col(name)
         was_better = gone < fresh if best is F.min else gone > fresh
         found = found | F.coalesce(was_better, gone.isNotNull())

@@ -8,9 +8,9 @@ be repeated, and gives the same files again.
 """
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -18,7 +18,23 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from waystation.pipeline.gold import derived
-from waystation.pipeline.gold.cells import CELLS, KINDS, ROUTE, added_up, cells, together
+from waystation.pipeline.gold.cells import (
+    CELLS,
+    EXTREMES,
+    FAILURE,
+    FAILURE_DAY,
+    FILE,
+    FILE_DAY,
+    KINDS,
+    ROUTE,
+    ROUTE_DAY,
+    WORKER,
+    added_up,
+    cells,
+    extremes_of,
+    together,
+    without_extremes,
+)
 from waystation.pipeline.gold.changed import Changed
 from waystation.pipeline.gold.derived import Known
 from waystation.pipeline.storage import delta
@@ -58,7 +74,13 @@ class File(NamedTuple):
     span: Span
 
 
-def add(spark: SparkSession, root: str, changed: Changed, *, target_ms: int) -> bool:
+Silver: TypeAlias = Callable[[str, Sequence[dt.date] | None], DataFrame]
+"""All rows of a table of silver, open work included, or those of some days; by a name of `Changed`."""
+
+
+def add(
+    spark: SparkSession, root: str, changed: Changed, silver: Silver, *, target_ms: int
+) -> bool:
     """Add a batch to the tables of gold; False when it was added before."""
     done = delta.last_batch(CELLS.path(root), APPLICATION)
     if done is not None and done >= changed.batch.batch:
@@ -71,7 +93,12 @@ def add(spark: SparkSession, root: str, changed: Changed, *, target_ms: int) -> 
             spark, CELLS.path(root), CELLS, replaced.names(CELLS)
         )
         known = Known(target_ms=target_ms, last_routed=_last_routed(root, touched))
-        total = together(fresh, stored)
+        parts = [fresh, stored]
+        # The kinds that are missing there never lose an extreme.
+        shaken = [row for row in touched if row["shaken"] and KINDS[row["kind"]] in _COUNTED_FROM]
+        if shaken:
+            parts = _recounted(fresh, stored, shaken, silver)
+        total = together(*parts)
         written = map_in_arrow(total, partial(_write, root, known), WRITTEN).collect()
     finally:
         fresh.unpersist()
@@ -88,6 +115,41 @@ def _touched(fresh: DataFrame) -> list[Row]:
         .agg(F.max("last").alias("last"), F.max("shaken").alias("shaken"))
         .collect()
     )
+
+
+_COUNTED_FROM = {
+    WORKER: "attempts",
+    FAILURE_DAY: "failed_items",
+    FAILURE: "failed_items",
+    ROUTE_DAY: "routed",
+    ROUTE: "routed",
+    FILE_DAY: "files",
+    FILE: "files",
+}
+"""The rows of silver that have the extremes of a kind. Those of other kinds are never taken back."""
+
+
+def _recounted(
+    fresh: DataFrame, stored: DataFrame, shaken: Sequence[Row], silver: Silver
+) -> list[DataFrame]:
+    """What is new and what is stored, with the extremes of some keys found anew in silver."""
+    keys = fresh.where("shaken")
+    days: dict[str, set[dt.date] | None] = {}
+    for row in shaken:
+        name, at = _COUNTED_FROM[KINDS[row["kind"]]], row["at"]
+        known = days.setdefault(name, set())
+        if at is None or known is None:
+            days[name] = None
+        else:
+            known.add(at.astimezone(dt.UTC).date())
+    rows: dict[str, Any] = {
+        name: silver(name, None if some is None else sorted(some)).withColumn("sign", F.lit(1))
+        for name, some in days.items()
+    }
+    # Those of other keys are what they were.
+    again = added_up(cells(Changed(batch=BatchId(APPLICATION, 0), **rows)))
+    new = fresh.withColumns({name: F.expr(f"if(shaken, null, {name})") for name in EXTREMES})
+    return [new, without_extremes(stored, keys), extremes_of(again)]
 
 
 def _last_routed(root: str, touched: Sequence[Row]) -> dt.datetime | None:
