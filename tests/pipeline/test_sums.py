@@ -9,14 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.pipeline import stories
-from tests.pipeline.events_of_all import told_of_files
-from tests.pipeline.routing_stories import some_days
 from tests.pipeline.test_engines import rows_of
-from tests.pipeline.test_room_days import visitors
-from tests.pipeline.test_rounds import in_parts, told, told_by_products
+from tests.pipeline.test_rounds import in_parts
 from waystation.pipeline.gold import sums
 from waystation.pipeline.gold.capacity import capacity
-from waystation.pipeline.gold.cells import CELLS
 from waystation.pipeline.gold.changed import Changed
 from waystation.pipeline.gold.failures import failures, kinds
 from waystation.pipeline.gold.forecast import slots
@@ -93,8 +89,12 @@ def silver_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def gold_of(silver: Mapping[str, Frame]) -> dict[Table, Any]:
     """The tables of gold, computed from all rows at once."""
-    ended = query(f"select * from {{rows}} where {items_fold.HAS_ENDED}", rows=silver["failed_items"])
-    ended_items = query(f"select * from {{rows}} where {items_fold.HAS_ENDED}", rows=silver["items"])
+    ended = query(
+        f"select * from {{rows}} where {items_fold.HAS_ENDED}", rows=silver["failed_items"]
+    )
+    ended_items = query(
+        f"select * from {{rows}} where {items_fold.HAS_ENDED}", rows=silver["items"]
+    )
     hours = hourly(silver["steps"], silver["attempts"])
     days = routed_jobs.route_days(silver["routed"])
     left = waitingroom.abandonment_days(waitingroom.visits(silver["places"]))
@@ -140,7 +140,8 @@ def _thawed(row: tuple[Any, ...]) -> dict[str, Any]:
 
 def add(spark: SparkSession, root: str, batch: int, before: Any, after: Any) -> bool:
     frames: dict[str, Any] = {
-        name: spark.createDataFrame(signed(before[name], after[name])) for name in after
+        name: spark.createDataFrame(signed(before[name], after[name]))
+        for name in after
         if name not in ("events", "added")
     }
     changed = Changed(batch=BatchId("silver", batch), **frames)

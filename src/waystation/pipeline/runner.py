@@ -30,7 +30,7 @@ from waystation.pipeline.products import product_named
 from waystation.pipeline.products.facts import OpenIds
 from waystation.pipeline.products.files import open_files
 from waystation.pipeline.progress import NoProgress, Progress
-from waystation.pipeline.refresh import gold_tables
+from waystation.pipeline.refresh import gold_sums, gold_tables
 from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.refresh.quality import last_checks
 from waystation.pipeline.refresh.snapshot import Snapshot, take_snapshot
@@ -240,9 +240,12 @@ def _snapshot(history: History, options: RunOptions, progress: Progress) -> Snap
 def _refresh(history: History, options: RunOptions, snapshot: Snapshot, progress: Progress) -> int:
     """Refresh silver and gold; returns the number of recommendations written."""
     progress.begin("folding events into attempts and items")
+    target_ms = milliseconds(options.target_wait)
+    if gold_sums.is_used(history):
+        # What a run before has folded and not counted: this fold leaves its own changes.
+        gold_sums.catch_up(history, target_ms=target_ms)
     fold(history)
     fresh = history.fresh()
-    target_ms = milliseconds(options.target_wait)
     gold_tables.refresh(fresh, snapshot, target_ms=target_ms, progress=progress)
     compact_where_needed(history.root)
     retain_payloads(history.root, first_day_kept(options.payloads.retain, snapshot.at.date()))

@@ -138,9 +138,7 @@ KINDS: Mapping[str, Kind] = {
 
 def cells(changed: Changed) -> DataFrame:
     """The cells of all rows that a batch has added or taken back, each with the row's sign."""
-    parts = [
-        _exploded(rows, of) for rows, of in _sources(changed) if rows is not None
-    ]
+    parts = [_exploded(rows, of) for rows, of in _sources(changed) if rows is not None]
     return reduce(DataFrame.unionByName, parts)
 
 
@@ -240,7 +238,9 @@ def _struct(cell: Mapping[str, str]) -> str:
         kind = f"case when {cell['when']} then {kind} end"
     columns = {"kind": kind}
     for name, type_ in _NOTHING.items():
-        columns[name] = f"cast({cell[name]} as {type_})" if name in cell else f"cast(null as {type_})"
+        columns[name] = (
+            f"cast({cell[name]} as {type_})" if name in cell else f"cast(null as {type_})"
+        )
     for name in (*COUNTS, "squares"):
         columns[name] = f"coalesce({columns[name]}, 0)"
     fields = ", ".join(f"'{name}', {text}" for name, text in columns.items())

@@ -288,7 +288,9 @@ def _left(cells: list[Cell], _: Known) -> Iterator[Row]:
 
 def _routes(cells: list[Cell], known: Known) -> Iterator[Row]:
     for cell in cells:
-        served = sorted(msgspec.json.decode(row["more"])[-1] for row in cell.parts.get("worker", ()))
+        served = sorted(
+            msgspec.json.decode(row["more"])[-1] for row in cell.parts.get("worker", ())
+        )
         waiting = [row["bucket"] for row in cell.parts.get("head", ())]
         head = _EPOCH + min(waiting) * _MICRO if waiting else None
         yield {

@@ -28,6 +28,7 @@ from waystation.pipeline.gold.cells import (
     KINDS,
     ROUTE,
     ROUTE_DAY,
+    SLOT,
     WORKER,
     added_up,
     cells,
@@ -44,11 +45,13 @@ from waystation.pipeline.storage.mapped import map_in_arrow
 from waystation.pipeline.storage.opened import files_of
 from waystation.pipeline.storage.parts import PART, Part, PartWriter
 from waystation.pipeline.storage.schemas import schema_of
-from waystation.pipeline.tables import Table
+from waystation.pipeline.tables import SLOTS, Table
 
 APPLICATION = "gold"
 WRITTEN = StructType([StructField("table", StringType()), *PART])
 """What a task says about each file that it has written."""
+LAST_DAY = dt.timedelta(hours=26)
+"""A day, and the hours that it begins and ends in."""
 _EVER = dt.datetime(1, 1, 1, tzinfo=dt.UTC), dt.datetime(9999, 12, 31, tzinfo=dt.UTC)
 _TABLES: Mapping[str, Table] = {
     CELLS.name: CELLS,
@@ -88,22 +91,61 @@ def add(
     fresh = added_up(cells(changed)).persist()
     try:
         touched = _touched(fresh)
-        replaced = _Replaced.of(root, touched)
-        stored = delta.read_with_spark(
-            spark, CELLS.path(root), CELLS, replaced.names(CELLS)
-        )
+        since = _first_slot(root, touched)
+        replaced = _Replaced.of(root, touched, since)
+        stored = delta.read_with_spark(spark, CELLS.path(root), CELLS, replaced.names(CELLS))
         known = Known(target_ms=target_ms, last_routed=_last_routed(root, touched))
-        parts = [fresh, stored]
+        parts = [_recent(fresh, since), stored]
         # The kinds that are missing there never lose an extreme.
         shaken = [row for row in touched if row["shaken"] and KINDS[row["kind"]] in _COUNTED_FROM]
         if shaken:
-            parts = _recounted(fresh, stored, shaken, silver)
-        total = together(*parts)
-        written = map_in_arrow(total, partial(_write, root, known), WRITTEN).collect()
+            parts = _recounted(*parts, shaken, silver)
+        written = _written_by_tasks(root, together(*parts), known)
     finally:
         fresh.unpersist()
-    _commit(root, changed.batch, replaced, written)
+    _commit(root, changed.batch, written, replaced)
     return True
+
+
+def count_all(spark: SparkSession, root: str, everything: Changed, *, target_ms: int) -> None:
+    """Replace the tables of gold by what all rows of silver add up to."""
+    fresh = added_up(cells(everything)).persist()
+    try:
+        touched = _touched(fresh)
+        known = Known(target_ms=target_ms, last_routed=_last_routed(root, touched))
+        total = together(_recent(fresh, _first_slot(root, touched)))
+        written = _written_by_tasks(root, total, known)
+    finally:
+        fresh.unpersist()
+    tables = {CELLS.name, *(table for row in touched for table in _names(row["kind"]))}
+    _commit(root, everything.batch, {**dict.fromkeys(tables, []), **written}, None)
+
+
+def _names(kind: str) -> Iterator[str]:
+    return (each.table.name for each in derived.of_kind(kind))
+
+
+def _written_by_tasks(root: str, total: DataFrame, known: Known) -> dict[str, list[Part]]:
+    """The files that tasks have written of each table."""
+    found: dict[str, list[Part]] = {}
+    for row in map_in_arrow(total, partial(_write, root, known), WRITTEN).collect():
+        found.setdefault(row["table"], []).append(Part.of(row.asDict()))
+    return found
+
+
+def _first_slot(root: str, touched: Sequence[Row]) -> dt.datetime:
+    """The first hour whose slots are counted: forecasts look at the last day only."""
+    hours = [row["at"].astimezone(dt.UTC) for row in touched if row["kind"] == SLOT.name]
+    known = delta.summary(SLOTS.path(root), counted="hour", spanned="hour")
+    if known.rows:
+        hours.append(known.most)
+    # Clocks may be wrong.
+    now = dt.datetime.now(dt.UTC).replace(minute=0, second=0, microsecond=0)
+    return min(max(hours, default=now), now) - LAST_DAY
+
+
+def _recent(fresh: DataFrame, since: dt.datetime) -> DataFrame:
+    return fresh.where((F.col("kind") != SLOT.name) | (F.col("at") >= F.lit(since)))
 
 
 def _touched(fresh: DataFrame) -> list[Row]:
@@ -166,27 +208,46 @@ class _Replaced(msgspec.Struct, frozen=True):
     """The files that a batch replaces, by table."""
 
     files: Mapping[str, list[str]]
+    """Those whose rows are in the new files, too."""
+    dropped: Mapping[str, list[str]] = {}
+    """Those with slots that are too old."""
+
+    @property
+    def gone(self) -> dict[str, list[str]]:
+        """All of them."""
+        names = {*self.files, *self.dropped}
+        return {name: [*self.files.get(name, ()), *self.dropped.get(name, ())] for name in names}
 
     @classmethod
-    def of(cls, root: str, touched: Sequence[Row]) -> "_Replaced":
+    def of(cls, root: str, touched: Sequence[Row], since: dt.datetime) -> "_Replaced":
         """All files with hours or days that a batch has touched.
 
         A file with other hours, too, is replaced with all of them, and so are all files of these.
         """
         found: dict[str, list[str]] = {CELLS.name: []}
+        dropped: dict[str, list[str]] = {}
         for kind in sorted({row["kind"] for row in touched}):
             spans = [_span_of(row["at"], KINDS[kind].per) for row in touched if row["kind"] == kind]
+            if kind == SLOT.name:
+                spans = [span for span in spans if span.first >= since]
             there = {
                 CELLS.name: _cell_files(root, kind),
                 **{each.table.name: _gold_files(root, each) for each in derived.of_kind(kind)},
             }
             for name, paths in _meeting(spans, there).items():
                 found.setdefault(name, []).extend(paths)
-        return cls(found)
+            if kind == SLOT.name:
+                last = since - LAST_DAY
+                old = {n: [f.path for f in some if f.span.last < last] for n, some in there.items()}
+                dropped = {n: [p for p in some if p not in found[n]] for n, some in old.items()}
+        return cls(found, dropped)
 
     def names(self, table: Table) -> list[str]:
         """The files of one table."""
         return self.files.get(table.name, [])
+
+
+NOTHING = _Replaced({})
 
 
 def _meeting(spans: list[Span], files: Mapping[str, list[File]]) -> dict[str, list[str]]:
@@ -297,22 +358,19 @@ def _written(root: str, table: Table, rows: Any) -> Iterator[dict[str, Any]]:
         yield {"table": table.name, **part.row}
 
 
-def _commit(root: str, batch: BatchId, replaced: _Replaced, written: Sequence[Row]) -> None:
+def _commit(
+    root: str, batch: BatchId, written: Mapping[str, Sequence[Part]], replaced: _Replaced | None
+) -> None:
     """Commit all tables, the cells last: with them the batch counts."""
-    mine = BatchId(APPLICATION, batch.batch)
-    new: dict[str, list[Part]] = {}
-    for row in written:
-        new.setdefault(row["table"], []).append(Part.of(row.asDict()))
-    names = {*new, *replaced.files} - {CELLS.name}
-    for name in (*sorted(names), CELLS.name):
-        table, parts, gone = _TABLES[name], new.get(name, []), replaced.files.get(name, [])
-        if parts or gone or table is CELLS:
-            delta.commit(
-                table.path(root),
-                table.schema,
-                parts,
-                mine,
-                partitions=table.partitions,
-                gone=gone,
-            )
-
+    gone = NOTHING.gone if replaced is None else replaced.gone
+    for name in (*sorted({*written, *gone} - {CELLS.name}), CELLS.name):
+        table = _TABLES[name]
+        delta.commit(
+            table.path(root),
+            table.schema,
+            written.get(name, ()),
+            BatchId(APPLICATION, batch.batch),
+            partitions=table.partitions,
+            gone=gone.get(name, ()),
+            replace=replaced is None,
+        )

@@ -54,11 +54,11 @@ _GONE = {f"gone_{table.name}": table for table in FOLDED}
 _CHANGED = {f"{kind}_{table.name}": table for kind in ("added", "removed") for table in FOLDED} | {
     "added_steps": TOLD_STEPS
 }
-_APART = {
+APART = {
     name: _kept_apart(name, table)
     for name, table in {**_GONE, **_CHANGED, "returned": RETURNED}.items()
 }
-_WRITTEN = {table.name: table for table in (*FOLDED, *OPEN)} | _APART
+_WRITTEN = {table.name: table for table in (*FOLDED, *OPEN)} | APART
 
 Files = Mapping[str, Sequence[Part]]
 Folded = fold_here.Folded
@@ -136,7 +136,7 @@ def _written(history: History, names: Sequence[str]) -> Files:
 
 def _again(history: History, new: DataFrame, parts: Sequence[Part]) -> DataFrame:
     """The changes of subjects that had ended, or that nobody has heard of."""
-    root, spark, table = history.root, history.spark, _APART["returned"]
+    root, spark, table = history.root, history.spark, APART["returned"]
     path, names = table.path(root), [part.path for part in parts]
     told = delta.read_with_spark(spark, path, table, names)
     returned = told.groupBy(*SUBJECT).agg(F.min(F.struct("told_at", "seq")).alias("heard"))
@@ -208,7 +208,7 @@ def _append(root: str, table: Table, written: Files, batch: BatchId) -> None:
     done = delta.last_batch(path, batch.application)
     gone = written.get(f"gone_{table.name}")
     if gone and (done is None or done < batch.batch):
-        place, names = _APART[f"gone_{table.name}"], [part.path for part in gone]
+        place, names = APART[f"gone_{table.name}"], [part.path for part in gone]
         # Whole rows: another driver may have added new ones with the same key.
         delta.delete_rows(root, table, delta.read_files(place.path(root), place, names))
     if parts or gone or done is None:
@@ -223,7 +223,7 @@ def changed(root: str, column: str) -> Any:
     """
     noted: Any = notes.last_note(STEPS.path(root), CHANGES_NOTE) or {"files": {}}
     names = [part["path"] for part in noted["files"].get(column, ())]
-    return delta.read_files(_APART[column].path(root), _APART[column], names)
+    return delta.read_files(APART[column].path(root), APART[column], names)
 
 
 def drop_changes(root: str) -> None:
@@ -263,7 +263,7 @@ def _touched(root: str, names: Sequence[str], written: Files) -> Hours:
     gone = [part.path for part in written.get("gone_items", ())]
     if gone:
         # The ledger has counted them as ended in the hours in which they were added.
-        place = _APART["gone_items"]
+        place = APART["gone_items"]
         rows = delta.read_files(place.path(root), place, gone, columns=["added_at", "date"])
         day = rows["date"].cast(pa.timestamp("us")).cast(pa.timestamp("us", tz="UTC"))
         found.append(pc.coalesce(rows["added_at"], day))
@@ -278,7 +278,7 @@ def _touched(root: str, names: Sequence[str], written: Files) -> Hours:
 
 
 def _column(root: str, column: str, name: str, written: Files) -> Any:
-    place = _APART[column]
+    place = APART[column]
     names = [part.path for part in written.get(column, ())]
     return delta.read_files(place.path(root), place, names, columns=[name])[name]
 

@@ -25,10 +25,11 @@ from waystation.pipeline.products import day_tables, tables_by_product
 from waystation.pipeline.products.facts import HistoryFrames, ProductTable
 from waystation.pipeline.products.room_places import PLACES, accounts
 from waystation.pipeline.progress import NoProgress, Progress
-from waystation.pipeline.refresh import failure_days, recent_slots, stale_hours
+from waystation.pipeline.refresh import failure_days, gold_sums, recent_slots, stale_hours
 from waystation.pipeline.refresh.checks import quality
 from waystation.pipeline.refresh.cron_days import refresh_slots
 from waystation.pipeline.refresh.day_tables import refresh_days
+from waystation.pipeline.refresh.gold_sums import SUMMED
 from waystation.pipeline.refresh.missing import missing
 from waystation.pipeline.refresh.snapshot import Snapshot
 from waystation.pipeline.silver.attempts import workers
@@ -162,8 +163,11 @@ def refresh(
     Without new events only the ledger is rewritten, for the snapshot; with `everything`, all are.
     """
     progress = progress or NoProgress()
-    tables = list(every())
+    by_sums = SUMMED if gold_sums.is_used(history) else ()
+    tables = [each for each in every() if each.table not in by_sums]
     progress.begin("refreshing gold tables", len(tables))
+    if by_sums:
+        gold_sums.catch_up(history, target_ms=target_ms)
     stale = stale_hours.read(history.root)
     hours = stale.hours
     products = _products_with_events(history, None if everything else hours)
@@ -172,7 +176,7 @@ def refresh(
         hours=hours,
         unsettled=_unsettled(history, hours),
         last_day=recent_slots.stale(history.root, hours),
-        stale_failures=failure_days.stale_days(history.root),
+        stale_failures={} if by_sums else failure_days.stale_days(history.root),
         products=products,
         snapshot=snapshot,
         target_ms=target_ms,
@@ -194,7 +198,8 @@ def refresh(
             # First: an hour that the ledger has settled is not looked at again.
             add_removals(history.root, snapshot.removed, snapshot.at)
         _write_table(history.root, each.table, rows, each.hours(context))
-    recent_slots.drop_old(history.root)
+    if not by_sums:
+        recent_slots.drop_old(history.root)
     stale_hours.clear(history.root, stale)
     progress.reach(len(tables))
 

@@ -62,7 +62,7 @@ with marked as (
                as failing
     from {{steps}}
 )
-select {', '.join(f'`{name}`' for name in STEPS.names)},
+select {", ".join(f"`{name}`" for name in STEPS.names)},
        case when lag(of_hour) over turn = of_hour then lag(event) over turn end as earlier,
        coalesce(failing = lag(failing) ignore nulls over turn, false) as repeated
 from marked

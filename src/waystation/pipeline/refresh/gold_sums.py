@@ -1,0 +1,101 @@
+"""Gold by sums, from the changes that the last fold has left.
+
+A batch that was missed, because another engine has folded it or the tables are older, cannot be
+added any more: then all rows of silver are counted once, by the same rules.
+"""
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from waystation.pipeline.gold import sums
+from waystation.pipeline.gold.cells import CELLS
+from waystation.pipeline.gold.changed import Changed
+from waystation.pipeline.history import History, is_left_to_spark
+from waystation.pipeline.refresh import fold
+from waystation.pipeline.silver.moves import OPEN_ATTEMPTS, OPEN_FAILURES, OPEN_ITEMS
+from waystation.pipeline.silver.steps import steps, with_context
+from waystation.pipeline.storage import delta, notes
+from waystation.pipeline.storage.delta import BatchId
+from waystation.pipeline.tables import (
+    ATTEMPTS,
+    CAPACITY,
+    EVENTS,
+    FAILED_ITEMS,
+    FAILURE_DAYS,
+    FAILURES,
+    HOURLY,
+    ITEMS,
+    SLOTS,
+    WORKERS,
+)
+
+SUMMED = (HOURLY, CAPACITY, WORKERS, SLOTS, FAILURE_DAYS, FAILURES)
+"""The tables that are kept by sums where every step is left to Spark."""
+_OF = {
+    "attempts": (ATTEMPTS, OPEN_ATTEMPTS),
+    "items": (ITEMS, OPEN_ITEMS),
+    "failed_items": (FAILED_ITEMS, OPEN_FAILURES),
+}
+
+
+def is_used(history: History) -> bool:
+    """Whether gold is kept by sums: where Spark does every step, and sees what each has changed."""
+    return history.spark_from == 0 and is_left_to_spark(history)
+
+
+def catch_up(history: History, *, target_ms: int) -> None:
+    """Add what the last fold has changed, unless it was added before."""
+    root = history.root
+    folded = fold.folded_version(history)
+    done = delta.last_batch(CELLS.path(root), sums.APPLICATION)
+    if folded is None or done == folded:
+        return
+    batch = BatchId(sums.APPLICATION, folded)
+
+    def silver(name: str, days: Sequence[dt.date] | None) -> DataFrame:
+        return _rows(history, name, days)
+
+    if (changed := _changed(history, batch, done)) is not None:
+        sums.add(history.spark, root, changed, silver, target_ms=target_ms)
+    else:
+        sums.count_all(history.spark, root, _everything(history, batch), target_ms=target_ms)
+
+
+def _changed(history: History, batch: BatchId, done: int | None) -> Changed | None:
+    """The changes of a batch; None when it is not the one after the last that was added."""
+    noted: Any = notes.last_note(fold.STEPS.path(history.root), fold.CHANGES_NOTE)
+    if not noted or noted["batch"] != batch.batch or noted.get("after") != done:
+        return None
+
+    def read(column: str, sign: int) -> DataFrame:
+        table = fold.APART[column]
+        names = [row["path"] for row in noted["files"].get(column, ())]
+        rows = delta.read_with_spark(history.spark, table.path(history.root), table, names)
+        return rows.withColumn("sign", F.lit(sign))
+
+    frames: dict[str, Any] = {
+        name: read(f"added_{name}", 1).unionByName(read(f"removed_{name}", -1)) for name in _OF
+    }
+    return Changed(batch=batch, steps=read("added_steps", 1), **frames)
+
+
+def _everything(history: History, batch: BatchId) -> Changed:
+    """All rows of silver, as if one batch had added them."""
+    told = with_context(steps(history.read(EVENTS)))
+    frames: dict[str, Any] = {name: _rows(history, name, None) for name in _OF}
+    frames["steps"] = told
+    return Changed(
+        batch=batch, **{name: rows.withColumn("sign", F.lit(1)) for name, rows in frames.items()}
+    )
+
+
+def _rows(history: History, name: str, days: Sequence[dt.date] | None) -> DataFrame:
+    """The rows of a table, or those of some days, and those of open work."""
+    kept, unfinished = _OF[name]
+    found = history.read(kept, days=days).unionByName(history.read(unfinished))
+    # Those of open work are not kept by the day.
+    return found if days is None else found.where(F.col("date").isin(list(days)))
