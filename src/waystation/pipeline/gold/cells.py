@@ -79,7 +79,7 @@ class Kind(msgspec.Struct, frozen=True):
     """What it is counted for: `hour`, `minute`, `day` or `all` time."""
 
     def cell(self, **given: str) -> dict[str, str]:
-        """A cell of this kind, its columns as SQL; counts by their own names, `when` a condition."""
+        """A cell of this kind: its columns as SQL, counts by their names, `when` a condition."""
         columns = dict(zip(self.counts, COUNTS, strict=False))
         named = {columns.get(name, name): text for name, text in given.items()}
         return {"kind": f"'{self.name}'", COUNTS[0]: "1", **named}

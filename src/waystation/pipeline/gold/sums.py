@@ -78,7 +78,7 @@ class File(NamedTuple):
 
 
 Silver: TypeAlias = Callable[[str, Sequence[dt.date] | None], DataFrame]
-"""All rows of a table of silver, open work included, or those of some days; by a name of `Changed`."""
+"""All rows of silver, open work included, or those of some days, by a name of `Changed`."""
 
 
 def add(
@@ -118,7 +118,7 @@ def count_all(spark: SparkSession, root: str, everything: Changed, *, target_ms:
     finally:
         fresh.unpersist()
     tables = {CELLS.name, *(table for row in touched for table in _names(row["kind"]))}
-    _commit(root, everything.batch, {**dict.fromkeys(tables, []), **written}, None)
+    _commit(root, everything.batch, {**{name: [] for name in tables}, **written}, None)
 
 
 def _names(kind: str) -> Iterator[str]:
@@ -168,7 +168,7 @@ _COUNTED_FROM = {
     FILE_DAY: "files",
     FILE: "files",
 }
-"""The rows of silver that have the extremes of a kind. Those of other kinds are never taken back."""
+"""The rows of silver with the extremes of a kind; those of other kinds are never taken back."""
 
 
 def _recounted(

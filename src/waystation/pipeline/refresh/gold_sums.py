@@ -43,8 +43,11 @@ _OF = {
 
 
 def is_used(history: History) -> bool:
-    """Whether gold is kept by sums: where Spark does every step, and sees what each has changed."""
-    return history.spark_from == 0 and is_left_to_spark(history)
+    """Whether gold is kept by sums: where Spark does every step, and has done the last one."""
+    if history.spark_from or not is_left_to_spark(history):
+        return False
+    seen = delta.last_batch(OPEN_ITEMS.path(history.root), fold.APPLICATION)
+    return seen == fold.folded_version(history)
 
 
 def catch_up(history: History, *, target_ms: int) -> None:
