@@ -10,7 +10,7 @@ be repeated, and gives the same files again.
 import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -38,12 +38,13 @@ from waystation.pipeline.gold.cells import (
 )
 from waystation.pipeline.gold.changed import Changed
 from waystation.pipeline.gold.derived import Known
+from waystation.pipeline.gold.files import by_hour, files_by, meeting, span_of, written
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import Batch, pa, pc
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.mapped import map_in_arrow
 from waystation.pipeline.storage.opened import files_of
-from waystation.pipeline.storage.parts import PART, Part, PartWriter
+from waystation.pipeline.storage.parts import PART, Part
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.tables import SLOTS, Table
 
@@ -52,29 +53,10 @@ WRITTEN = StructType([StructField("table", StringType()), *PART])
 """What a task says about each file that it has written."""
 LAST_DAY = dt.timedelta(hours=26)
 """A day, and the hours that it begins and ends in."""
-_EVER = dt.datetime(1, 1, 1, tzinfo=dt.UTC), dt.datetime(9999, 12, 31, tzinfo=dt.UTC)
 _TABLES: Mapping[str, Table] = {
     CELLS.name: CELLS,
     **{each.table.name: each.table for each in derived.DERIVED},
 }
-
-
-class Span(NamedTuple):
-    """The first and the last instant of a file, or of what a batch has touched."""
-
-    first: dt.datetime
-    last: dt.datetime
-
-    def meets(self, other: "Span") -> bool:
-        """Whether both have an instant in common."""
-        return self.first <= other.last and other.first <= self.last
-
-
-class File(NamedTuple):
-    """A file of a table, and the instants in it."""
-
-    path: str
-    span: Span
 
 
 Silver: TypeAlias = Callable[[str, Sequence[dt.date] | None], DataFrame]
@@ -95,15 +77,16 @@ def add(
         replaced = _Replaced.of(root, touched, since)
         stored = delta.read_with_spark(spark, CELLS.path(root), CELLS, replaced.names(CELLS))
         known = Known(target_ms=target_ms, last_routed=_last_routed(root, touched))
-        parts = [_recent(fresh, since), stored]
+        new = _recent(fresh, since)
+        parts = [new, stored]
         # The kinds that are missing there never lose an extreme.
         shaken = [row for row in touched if row["shaken"] and KINDS[row["kind"]] in _COUNTED_FROM]
         if shaken:
-            parts = _recounted(*parts, shaken, silver)
-        written = _written_by_tasks(root, together(*parts), known)
+            parts = _recounted(new, stored, shaken, silver)
+        files = _written_by_tasks(root, together(*parts), known)
     finally:
         fresh.unpersist()
-    _commit(root, changed.batch, written, replaced)
+    _commit(root, changed.batch, files, replaced)
     return True
 
 
@@ -114,11 +97,11 @@ def count_all(spark: SparkSession, root: str, everything: Changed, *, target_ms:
         touched = _touched(fresh)
         known = Known(target_ms=target_ms, last_routed=_last_routed(root, touched))
         total = together(_recent(fresh, _first_slot(root, touched)))
-        written = _written_by_tasks(root, total, known)
+        new = _written_by_tasks(root, total, known)
     finally:
         fresh.unpersist()
     tables = {CELLS.name, *(table for row in touched for table in _names(row["kind"]))}
-    _commit(root, everything.batch, {**{name: [] for name in tables}, **written}, None)
+    _commit(root, everything.batch, {**{name: [] for name in tables}, **new}, None)
 
 
 def _names(kind: str) -> Iterator[str]:
@@ -227,14 +210,17 @@ class _Replaced(msgspec.Struct, frozen=True):
         found: dict[str, list[str]] = {CELLS.name: []}
         dropped: dict[str, list[str]] = {}
         for kind in sorted({row["kind"] for row in touched}):
-            spans = [_span_of(row["at"], KINDS[kind].per) for row in touched if row["kind"] == kind]
+            spans = [span_of(row["at"], KINDS[kind].per) for row in touched if row["kind"] == kind]
             if kind == SLOT.name:
                 spans = [span for span in spans if span.first >= since]
             there = {
-                CELLS.name: _cell_files(root, kind),
-                **{each.table.name: _gold_files(root, each) for each in derived.of_kind(kind)},
+                CELLS.name: files_by(CELLS, root, "at", kind),
+                **{
+                    each.table.name: files_by(each.table, root, each.by)
+                    for each in derived.of_kind(kind)
+                },
             }
-            for name, paths in _meeting(spans, there).items():
+            for name, paths in meeting(spans, there).items():
                 found.setdefault(name, []).extend(paths)
             if kind == SLOT.name:
                 last = since - LAST_DAY
@@ -250,67 +236,6 @@ class _Replaced(msgspec.Struct, frozen=True):
 NOTHING = _Replaced({})
 
 
-def _meeting(spans: list[Span], files: Mapping[str, list[File]]) -> dict[str, list[str]]:
-    left = {name: list(some) for name, some in files.items()}
-    found: dict[str, list[str]] = {name: [] for name in files}
-    is_more = True
-    while is_more:
-        is_more = False
-        for name, some in left.items():
-            mine = [each for each in some if any(each.span.meets(span) for span in spans)]
-            if mine:
-                is_more = True
-                found[name] += [each.path for each in mine]
-                spans = [*spans, *(each.span for each in mine)]
-                left[name] = [each for each in some if each not in mine]
-    return found
-
-
-def _span_of(at: dt.datetime | None, per: str) -> Span:
-    if at is None:
-        return Span(*_EVER)
-    first = at.astimezone(dt.UTC)
-    if per == "day":
-        first = first.replace(hour=0)
-        return Span(first, first + dt.timedelta(days=1, microseconds=-1))
-    return Span(first, first + dt.timedelta(hours=1, microseconds=-1))
-
-
-def _cell_files(root: str, kind: str) -> list[File]:
-    files = files_of(CELLS.path(root))
-    if files is None or not files.num_rows:
-        return []
-    mine = files.filter(pc.equal(files["partition.kind"], kind))
-    return [File(row["path"], _span(row, "at")) for row in mine.to_pylist()]
-
-
-def _gold_files(root: str, of: derived.Derived) -> list[File]:
-    files = files_of(of.table.path(root))
-    if files is None:
-        return []
-    if of.by is None:
-        return [File(path, Span(*_EVER)) for path in files["path"].to_pylist()]
-    return [File(row["path"], _span(row, of.by)) for row in files.to_pylist()]
-
-
-def _span(file: Mapping[str, Any], column: str) -> Span:
-    """The instants in a file, by its partition or its statistics; all time without them."""
-    if (day := file.get(f"partition.{column}")) is not None:
-        return _span_of(_instant(day), "day")
-    least, most = file.get(f"min.{column}"), file.get(f"max.{column}")
-    if least is None or most is None:
-        return Span(*_EVER)
-    if not isinstance(most, dt.datetime):
-        return Span(_instant(least), _span_of(_instant(most), "day").last)
-    return Span(_instant(least), _instant(most))
-
-
-def _instant(value: Any) -> dt.datetime:
-    if isinstance(value, dt.datetime):
-        return value if value.tzinfo else value.replace(tzinfo=dt.UTC)
-    return dt.datetime.combine(value, dt.time(), dt.UTC)
-
-
 def _write(root: str, known: Known, batches: Iterable[Batch]) -> Iterator[Batch]:
     """Write the sums of one task and the rows of gold that are derived from them."""
     found = [each for each in batches if each.num_rows]
@@ -320,24 +245,13 @@ def _write(root: str, known: Known, batches: Iterable[Batch]) -> Iterator[Batch]
     rows: list[dict[str, Any]] = []
     for kind in pc.unique(sums["kind"]).to_pylist():
         mine = sums.filter(pc.equal(sums["kind"], kind))
-        for some in _by_hour(mine, KINDS[kind].per):
-            rows += _written(root, CELLS, some)
+        for some in by_hour(mine, KINDS[kind].per):
+            rows += written(root, CELLS, some)
             places = list(derived.grouped(some.to_pylist()))
             for each in derived.of_kind(kind):
                 made = [row for cells in places for row in each.rows(cells, known)]
-                rows += _written(root, each.table, _table(each, made))
+                rows += written(root, each.table, _table(each, made))
     yield pa.RecordBatch.from_pylist(rows, schema=schema_of(WRITTEN))
-
-
-def _by_hour(rows: Any, per: str) -> Iterator[Any]:
-    """Rows hour by hour, or day by day, or all of them: what goes into one file."""
-    if per == "all":
-        yield rows
-        return
-    unit = "day" if per == "day" else "hour"
-    starts = pc.floor_temporal(rows["at"], unit=unit)
-    for start in pc.unique(starts):
-        yield rows.filter(pc.equal(starts, start))
 
 
 def _table(of: derived.Derived, rows: list[dict[str, Any]]) -> Any:
@@ -349,26 +263,17 @@ def _table(of: derived.Derived, rows: list[dict[str, Any]]) -> Any:
     return pa.Table.from_pylist(rows, schema=schema)
 
 
-def _written(root: str, table: Table, rows: Any) -> Iterator[dict[str, Any]]:
-    with PartWriter.of(root, table) as writer:
-        for batch in rows.to_batches():
-            if batch.num_rows:
-                writer.write(batch)
-    for part in writer.parts:
-        yield {"table": table.name, **part.row}
-
-
 def _commit(
-    root: str, batch: BatchId, written: Mapping[str, Sequence[Part]], replaced: _Replaced | None
+    root: str, batch: BatchId, new: Mapping[str, Sequence[Part]], replaced: _Replaced | None
 ) -> None:
     """Commit all tables, the cells last: with them the batch counts."""
     gone = NOTHING.gone if replaced is None else replaced.gone
-    for name in (*sorted({*written, *gone} - {CELLS.name}), CELLS.name):
+    for name in (*sorted({*new, *gone} - {CELLS.name}), CELLS.name):
         table = _TABLES[name]
         delta.commit(
             table.path(root),
             table.schema,
-            written.get(name, ()),
+            new.get(name, ()),
             BatchId(APPLICATION, batch.batch),
             partitions=table.partitions,
             gone=gone.get(name, ()),

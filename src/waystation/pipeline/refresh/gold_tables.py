@@ -26,6 +26,7 @@ from waystation.pipeline.products.facts import HistoryFrames, ProductTable
 from waystation.pipeline.products.room_places import PLACES, accounts
 from waystation.pipeline.progress import NoProgress, Progress
 from waystation.pipeline.refresh import failure_days, gold_sums, recent_slots, stale_hours
+from waystation.pipeline.refresh.accounts import refresh_ledger
 from waystation.pipeline.refresh.checks import quality
 from waystation.pipeline.refresh.cron_days import refresh_slots
 from waystation.pipeline.refresh.day_tables import refresh_days
@@ -192,6 +193,9 @@ def refresh(
         if not (is_new or everything or each.table is LEDGER):
             continue
         if is_silent and not _is_there(history, each.table):
+            continue
+        if by_sums and each.table is LEDGER:
+            refresh_ledger(history, snapshot, context.unsettled)
             continue
         rows = _nothing(each.table) if is_silent else each.computed(context)
         if each.table is LEDGER and snapshot is not None:

@@ -43,7 +43,12 @@ where not ({HAS_ENDED}) and last_told_at < timestamp_micros(<at>)
 
 def missing(items: Frame, snapshot: Snapshot) -> Any:
     """Open items that the snapshot should have and has not, with their fate; an Arrow table."""
-    gone = _covered(unseen(items, snapshot.seen, at=snapshot.at), snapshot)
+    return judged(unseen(items, snapshot.seen, at=snapshot.at), snapshot)
+
+
+def judged(unseen: Any, snapshot: Snapshot) -> Any:
+    """Open items that the snapshot has not, with the fate of those that it should have."""
+    gone = _covered(unseen, snapshot)
     silent = [name for name, facts in PRODUCTS.items() if facts.removes_silently]
     told_at = gone["last_told_at"]
     is_known = pc.greater_equal(told_at, pa.scalar(snapshot.since, told_at.type))

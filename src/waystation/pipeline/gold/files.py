@@ -1,0 +1,134 @@
+"""Files of a table that new ones replace, by the hours and days in them.
+
+A file is replaced as a whole: whoever writes an hour anew writes all hours anew that are in the
+same file. So files are kept small: one for each hour, or day.
+"""
+
+import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from pyspark.sql import DataFrame
+
+from waystation.pipeline.storage.arrow import Batch, pa, pc
+from waystation.pipeline.storage.mapped import map_in_arrow
+from waystation.pipeline.storage.opened import files_of
+from waystation.pipeline.storage.parts import PART, Part, PartWriter
+from waystation.pipeline.storage.schemas import schema_of
+from waystation.pipeline.tables import Table
+
+EVER = dt.datetime(1, 1, 1, tzinfo=dt.UTC), dt.datetime(9999, 12, 31, tzinfo=dt.UTC)
+
+
+class Span(NamedTuple):
+    """The first and the last instant of a file, or of what a batch has touched."""
+
+    first: dt.datetime
+    last: dt.datetime
+
+    def meets(self, other: "Span") -> bool:
+        """Whether both have an instant in common."""
+        return self.first <= other.last and other.first <= self.last
+
+
+class File(NamedTuple):
+    """A file of a table, and the instants in it."""
+
+    path: str
+    span: Span
+
+
+def meeting(spans: list[Span], files: Mapping[str, list[File]]) -> dict[str, list[str]]:
+    """The files that have an instant in common with spans, or with one of these files."""
+    left = {name: list(some) for name, some in files.items()}
+    found: dict[str, list[str]] = {name: [] for name in files}
+    is_more = True
+    while is_more:
+        is_more = False
+        for name, some in left.items():
+            mine = [each for each in some if any(each.span.meets(span) for span in spans)]
+            if mine:
+                is_more = True
+                found[name] += [each.path for each in mine]
+                spans = [*spans, *(each.span for each in mine)]
+                left[name] = [each for each in some if each not in mine]
+    return found
+
+
+def span_of(at: dt.datetime | None, per: str) -> Span:
+    """An hour, or a day; all time without one."""
+    if at is None:
+        return Span(*EVER)
+    first = at.astimezone(dt.UTC)
+    if per == "day":
+        first = first.replace(hour=0)
+        return Span(first, first + dt.timedelta(days=1, microseconds=-1))
+    return Span(first, first + dt.timedelta(hours=1, microseconds=-1))
+
+
+def files_by(table: Table, root: str, column: str | None, kind: str | None = None) -> list[File]:
+    """The files of a table, or of a kind, with the instants of a column; None: all time."""
+    files = files_of(table.path(root))
+    if files is None or not files.num_rows:
+        return []
+    if kind is not None:
+        files = files.filter(pc.equal(files["partition.kind"], kind))
+    if column is None:
+        return [File(path, Span(*EVER)) for path in files["path"].to_pylist()]
+    return [File(row["path"], _span(row, column)) for row in files.to_pylist()]
+
+
+def _span(file: Mapping[str, Any], column: str) -> Span:
+    """The instants in a file, by its partition or its statistics; all time without them."""
+    if (day := file.get(f"partition.{column}")) is not None:
+        return span_of(_instant(day), "day")
+    least, most = file.get(f"min.{column}"), file.get(f"max.{column}")
+    if least is None or most is None:
+        return Span(*EVER)
+    if not isinstance(most, dt.datetime):
+        return Span(_instant(least), span_of(_instant(most), "day").last)
+    return Span(_instant(least), _instant(most))
+
+
+def _instant(value: Any) -> dt.datetime:
+    if isinstance(value, dt.datetime):
+        return value if value.tzinfo else value.replace(tzinfo=dt.UTC)
+    return dt.datetime.combine(value, dt.time(), dt.UTC)
+
+
+def by_hour(rows: Any, per: str, column: str = "at") -> Iterator[Any]:
+    """Rows hour by hour, or day by day, or all of them: what goes into one file."""
+    if per == "all":
+        yield rows
+        return
+    unit = "day" if per == "day" else "hour"
+    starts = pc.floor_temporal(rows[column], unit=unit)
+    for start in pc.unique(starts):
+        yield rows.filter(pc.equal(starts, start))
+
+
+def written(root: str, table: Table, rows: Any) -> Iterator[dict[str, Any]]:
+    """Write rows to a file, or one for each partition; what is said of them, as rows."""
+    with PartWriter.of(root, table) as writer:
+        for batch in rows.to_batches():
+            if batch.num_rows:
+                writer.write(batch)
+    for part in writer.parts:
+        yield {"table": table.name, **part.row}
+
+
+def write_days(rows: DataFrame, root: str, table: Table) -> list[Part]:
+    """Write rows of a table with hours by tasks, each day to a file of its own."""
+    wanted = map_in_arrow(rows.select(*table.names), partial(_write_days, root, table), PART)
+    return [Part.of(row.asDict()) for row in wanted.collect()]
+
+
+def _write_days(root: str, table: Table, batches: Iterable[Batch]) -> Iterator[Batch]:
+    found = [each for each in batches if each.num_rows]
+    if not found:
+        return
+    sums = pa.Table.from_batches(found).cast(schema_of(table.schema))
+    for day in by_hour(sums, "day", "hour"):
+        rows = [{name: row[name] for name in PART.names} for row in written(root, table, day)]
+        yield pa.RecordBatch.from_pylist(rows, schema=schema_of(PART))

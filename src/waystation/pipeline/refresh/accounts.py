@@ -1,0 +1,139 @@
+"""The ledger by sums: arrivals from the cells, and what is missing from the snapshot.
+
+Its hours are given as data, so that no other hour is touched, however many there are.
+"""
+
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from waystation.pipeline.bronze.reconciled_events import add_removals
+from waystation.pipeline.gold.cells import ARRIVED, CELLS, COUNTS
+from waystation.pipeline.gold.files import files_by, meeting, span_of, write_days
+from waystation.pipeline.gold.ledger import ARRIVAL, EXAMPLES, LOST
+from waystation.pipeline.history import History
+from waystation.pipeline.hours import Hours
+from waystation.pipeline.products.room_places import PLACES, STATE
+from waystation.pipeline.refresh.missing import judged
+from waystation.pipeline.refresh.snapshot import Snapshot
+from waystation.pipeline.silver.moves import OPEN_ITEMS
+from waystation.pipeline.silver.steps import SUBJECT
+from waystation.pipeline.storage import changes, delta
+from waystation.pipeline.storage.delta import BatchId
+from waystation.pipeline.stream_names import ALL_QUEUES
+from waystation.pipeline.tables import GAPS, LEDGER, LONG
+
+APPLICATION = "ledger"
+_OF = ("line", "queue", "hour")
+_COUNTED = (*ARRIVED.counts, "gaps", LOST)
+
+
+def refresh_ledger(history: History, snapshot: Snapshot | None, hours: Hours) -> None:
+    """Write the rows of these hours anew; jobs that were removed silently get an event."""
+    if not hours:
+        return
+    root, spans = history.root, [span_of(each, "hour") for each in hours.starts]
+    there = meeting(spans, {LEDGER.name: files_by(LEDGER, root, "hour")})[LEDGER.name]
+    starts = history.spark.createDataFrame([(each,) for each in hours.starts], "hour timestamp")
+    old = delta.read_with_spark(history.spark, LEDGER.path(root), LEDGER, there)
+    # Of other hours in the same files.
+    kept = old.join(F.broadcast(starts), "hour", "left_anti").select(*LEDGER.names)
+    rows = _rows(history, snapshot, hours).join(F.broadcast(starts), "hour", "left_semi")
+    parts = write_days(kept.unionByName(rows.select(*LEDGER.names)), root, LEDGER)
+    batch = BatchId(APPLICATION, (changes.version(LEDGER.path(root)) or 0) + 1)
+    delta.commit(LEDGER.path(root), LEDGER.schema, parts, batch, gone=there)
+
+
+def _rows(history: History, snapshot: Snapshot | None, hours: Hours) -> DataFrame:
+    parts = [_arrivals(history, hours), _gaps(history)]
+    places = history.read(PLACES, days=hours.dates).where("last_event is not null")
+    if changes.version(PLACES.path(history.root)) is not None:
+        parts.append(_places(places))
+    if snapshot is not None:
+        parts.append(_missing(history, places, snapshot))
+    wanted = [_shaped(each) for each in parts]
+    summed = reduce(DataFrame.unionByName, wanted).groupBy(*_OF)
+    counted = summed.agg(
+        *(F.sum(name).cast(LONG).alias(name) for name in _COUNTED),
+        F.min_by("id", "id", EXAMPLES).alias("ids"),
+    )
+    is_known = snapshot is not None
+    return counted.selectExpr(
+        *(name for name in (*_OF, *ARRIVED.counts, "gaps")),
+        _where(is_known, f"acknowledged - terminal - removed - {LOST}", "bigint", "visible"),
+        _where(is_known, LOST, "bigint", LOST),
+        "coalesce(array_sort(ids), array()) as lost_ids",
+        _where(is_known, f"{LOST} = 0 and duplicated = 0 and gaps = 0", "boolean", "clean"),
+    )
+
+
+def _where(is_known: bool, text: str, kind: str, name: str) -> str:
+    return f"{text if is_known else f'cast(null as {kind})'} as {name}"
+
+
+def _shaped(rows: DataFrame) -> DataFrame:
+    """Counts of hours, those that are missing as none."""
+    there = set(rows.columns)
+    counts = (name if name in there else f"0L as {name}" for name in _COUNTED)
+    return rows.selectExpr(*_OF, *counts, "id" if "id" in there else "cast(null as string) as id")
+
+
+def _arrivals(history: History, hours: Hours) -> DataFrame:
+    """What became of the jobs that were added in these hours."""
+    root, spans = history.root, [span_of(each, "hour") for each in hours.starts]
+    files = {CELLS.name: files_by(CELLS, root, "at", ARRIVED.name)}
+    names = meeting(spans, files)[CELLS.name]
+    cells = delta.read_with_spark(history.spark, CELLS.path(root), CELLS, names)
+    counts = zip(COUNTS, ARRIVED.counts, strict=False)
+    return cells.selectExpr(
+        "line", "queue", "at as hour", *(f"{n} as {name}" for n, name in counts)
+    )
+
+
+def _places(places: DataFrame) -> DataFrame:
+    """The same of places in waiting rooms."""
+    return places.selectExpr(
+        "line",
+        "queue",
+        f"{ARRIVAL.replace('added_at', 'joined_at')} as hour",
+        "1L as acknowledged",
+        f"cast({STATE} = 'completed' as bigint) as terminal",
+        f"cast({STATE} = 'removed' as bigint) as removed",
+    )
+
+
+def _gaps(history: History) -> DataFrame:
+    # Where the server does not count entries, at least one is lost.
+    hour = "date_trunc('hour', before_at) as hour"
+    return history.read(GAPS).selectExpr("line", "queue", hour, "coalesce(lost, 1) as gaps")
+
+
+def _missing(history: History, places: DataFrame, snapshot: Snapshot) -> DataFrame:
+    """Those that should be in the snapshot and are not: lost, or removed without an event."""
+    items = history.read(OPEN_ITEMS, columns=(*SUBJECT, "added_at", "last_told_at", "date"))
+    waiting = places.where(f"{STATE} = 'waiting'").selectExpr(
+        *SUBJECT, "joined_at as added_at", "last_told_at", "date"
+    )
+    gone: Any = judged(_unseen(items.unionByName(waiting), snapshot).toArrow(), snapshot)
+    # First: an hour that the ledger has settled is not looked at again.
+    add_removals(history.root, snapshot.removed, snapshot.at)
+    return history.spark.createDataFrame(gone).selectExpr(
+        "line",
+        "queue",
+        f"{ARRIVAL} as hour",
+        f"cast(fate <> '{LOST}' as bigint) as removed",
+        f"cast(fate = '{LOST}' as bigint) as {LOST}",
+        f"case when fate = '{LOST}' then subject end as id",
+    )
+
+
+def _unseen(waiting: DataFrame, snapshot: Snapshot) -> DataFrame:
+    """Open items that were not seen, although they have no event since the snapshot."""
+    there = waiting.sparkSession.createDataFrame(snapshot.seen).where("whole").drop("whole")
+    everywhere = there.where(F.col("queue") == ALL_QUEUES).drop("queue")
+    quiet = waiting.where(F.col("last_told_at") < F.lit(snapshot.at))
+    return quiet.join(there, list(SUBJECT), "left_anti").join(
+        everywhere, ["line", "subject"], "left_anti"
+    )
