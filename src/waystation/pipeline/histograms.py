@@ -16,10 +16,8 @@ def bucket(value: str) -> str:
     """SQL: the bucket of a value."""
     shift = f"(length(bin({value})) - 7)"
     # Within an array Spark's parser takes >> for the end of a type.
-    return (
-        f"case when {value} < 128 then {value} else shiftleft(shiftright({value}, {shift}), {shift})"
-        " end"
-    )
+    least = f"shiftleft(shiftright({value}, {shift}), {shift})"
+    return f"case when {value} < 128 then {value} else {least} end"
 
 
 def middle(bucket: str) -> str:

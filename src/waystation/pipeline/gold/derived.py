@@ -57,6 +57,8 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
 
     target_ms: int
     """Wait that the recommended workers should keep."""
+    today: dt.date
+    """The last day that anything has happened on."""
     last_routed: dt.datetime | None = None
     """The last event of a routed job."""
 

@@ -97,13 +97,20 @@ def _instant(value: Any) -> dt.datetime:
     return dt.datetime.combine(value, dt.time(), dt.UTC)
 
 
-def by_hour(rows: Any, per: str, column: str = "at") -> Iterator[Any]:
-    """Rows hour by hour, or day by day, or all of them: what goes into one file."""
-    if per == "all":
-        yield rows
-        return
-    unit = "day" if per == "day" else "hour"
-    starts = pc.floor_temporal(rows[column], unit=unit)
+def by_hour(rows: Any, today: dt.date) -> Iterator[Any]:
+    """Rows hour by hour; those of earlier days day by day, because hardly any come later."""
+    days = pc.floor_temporal(rows["at"], unit="day")
+    is_over = pc.less(days.cast(pa.date32()), pa.scalar(today))
+    starts = pc.if_else(is_over, days, pc.floor_temporal(rows["at"], unit="hour"))
+    return _apart(rows, starts)
+
+
+def by_day(rows: Any, column: str = "at") -> Iterator[Any]:
+    """Rows day by day."""
+    return _apart(rows, pc.floor_temporal(rows[column], unit="day"))
+
+
+def _apart(rows: Any, starts: Any) -> Iterator[Any]:
     for start in pc.unique(starts):
         yield rows.filter(pc.equal(starts, start))
 
@@ -129,6 +136,6 @@ def _write_days(root: str, table: Table, batches: Iterable[Batch]) -> Iterator[B
     if not found:
         return
     sums = pa.Table.from_batches(found).cast(schema_of(table.schema))
-    for day in by_hour(sums, "day", "hour"):
+    for day in by_day(sums, "hour"):
         rows = [{name: row[name] for name in PART.names} for row in written(root, table, day)]
         yield pa.RecordBatch.from_pylist(rows, schema=schema_of(PART))

@@ -38,7 +38,16 @@ from waystation.pipeline.gold.cells import (
 )
 from waystation.pipeline.gold.changed import Changed
 from waystation.pipeline.gold.derived import Known
-from waystation.pipeline.gold.files import by_hour, files_by, meeting, span_of, written
+from waystation.pipeline.gold.files import (
+    File,
+    Span,
+    by_day,
+    by_hour,
+    files_by,
+    meeting,
+    span_of,
+    written,
+)
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import Batch, pa, pc
 from waystation.pipeline.storage.delta import BatchId
@@ -51,6 +60,8 @@ from waystation.pipeline.tables import SLOTS, Table
 APPLICATION = "gold"
 WRITTEN = StructType([StructField("table", StringType()), *PART])
 """What a task says about each file that it has written."""
+MOST_HOURS = 4
+"""Files of a day that is over which are not worth to be made one."""
 LAST_DAY = dt.timedelta(hours=26)
 """A day, and the hours that it begins and ends in."""
 _TABLES: Mapping[str, Table] = {
@@ -76,7 +87,11 @@ def add(
         since = _first_slot(root, touched)
         replaced = _Replaced.of(root, touched, since)
         stored = delta.read_with_spark(spark, CELLS.path(root), CELLS, replaced.names(CELLS))
-        known = Known(target_ms=target_ms, last_routed=_last_routed(root, touched))
+        known = Known(
+            target_ms=target_ms,
+            today=_today(touched),
+            last_routed=_last_routed(root, touched),
+        )
         new = _recent(fresh, since)
         parts = [new, stored]
         # The kinds that are missing there never lose an extreme.
@@ -95,7 +110,11 @@ def count_all(spark: SparkSession, root: str, everything: Changed, *, target_ms:
     fresh = added_up(cells(everything)).persist()
     try:
         touched = _touched(fresh)
-        known = Known(target_ms=target_ms, last_routed=_last_routed(root, touched))
+        known = Known(
+            target_ms=target_ms,
+            today=_today(touched),
+            last_routed=_last_routed(root, touched),
+        )
         total = together(_recent(fresh, _first_slot(root, touched)))
         new = _written_by_tasks(root, total, known)
     finally:
@@ -177,6 +196,12 @@ def _recounted(
     return [new, without_extremes(stored, keys), extremes_of(again)]
 
 
+def _today(touched: Sequence[Row]) -> dt.date:
+    """The last day that a batch has touched."""
+    days = (row["at"].astimezone(dt.UTC).date() for row in touched if row["at"] is not None)
+    return max(days, default=dt.date.min)
+
+
 def _last_routed(root: str, touched: Sequence[Row]) -> dt.datetime | None:
     """The last event of a routed job: in this batch, or as the statistics of the cells know it."""
     found = [row["last"].astimezone(dt.UTC) for row in touched if row["kind"] == ROUTE.name]
@@ -210,16 +235,14 @@ class _Replaced(msgspec.Struct, frozen=True):
         found: dict[str, list[str]] = {CELLS.name: []}
         dropped: dict[str, list[str]] = {}
         for kind in sorted({row["kind"] for row in touched}):
+            there = {CELLS.name: files_by(CELLS, root, "at", kind)}
+            for each in derived.of_kind(kind):
+                there[each.table.name] = files_by(each.table, root, each.by)
             spans = [span_of(row["at"], KINDS[kind].per) for row in touched if row["kind"] == kind]
             if kind == SLOT.name:
                 spans = [span for span in spans if span.first >= since]
-            there = {
-                CELLS.name: files_by(CELLS, root, "at", kind),
-                **{
-                    each.table.name: files_by(each.table, root, each.by)
-                    for each in derived.of_kind(kind)
-                },
-            }
+            if KINDS[kind].per in ("hour", "minute"):
+                spans += _days_over(spans, there[CELLS.name])
             for name, paths in meeting(spans, there).items():
                 found.setdefault(name, []).extend(paths)
             if kind == SLOT.name:
@@ -236,6 +259,15 @@ class _Replaced(msgspec.Struct, frozen=True):
 NOTHING = _Replaced({})
 
 
+def _days_over(spans: Sequence[Span], files: Sequence[File]) -> list[Span]:
+    """The day before, once it is over: the files of its hours become one."""
+    if not spans:
+        return []
+    day = span_of(max(span.first for span in spans) - dt.timedelta(days=1), "day")
+    hours = [each for each in files if each.span.meets(day)]
+    return [day] if len(hours) > MOST_HOURS else []
+
+
 def _write(root: str, known: Known, batches: Iterable[Batch]) -> Iterator[Batch]:
     """Write the sums of one task and the rows of gold that are derived from them."""
     found = [each for each in batches if each.num_rows]
@@ -245,13 +277,20 @@ def _write(root: str, known: Known, batches: Iterable[Batch]) -> Iterator[Batch]
     rows: list[dict[str, Any]] = []
     for kind in pc.unique(sums["kind"]).to_pylist():
         mine = sums.filter(pc.equal(sums["kind"], kind))
-        for some in by_hour(mine, KINDS[kind].per):
+        for some in _in_files(mine, KINDS[kind].per, known.today):
             rows += written(root, CELLS, some)
             places = list(derived.grouped(some.to_pylist()))
             for each in derived.of_kind(kind):
                 made = [row for cells in places for row in each.rows(cells, known)]
                 rows += written(root, each.table, _table(each, made))
     yield pa.RecordBatch.from_pylist(rows, schema=schema_of(WRITTEN))
+
+
+def _in_files(rows: Any, per: str, today: dt.date) -> Iterable[Any]:
+    """Rows as they go into files of their own."""
+    if per == "all":
+        return (rows,)
+    return by_day(rows) if per == "day" else by_hour(rows, today)
 
 
 def _table(of: derived.Derived, rows: list[dict[str, Any]]) -> Any:
@@ -278,4 +317,5 @@ def _commit(
             partitions=table.partitions,
             gone=gone.get(name, ()),
             replace=replaced is None,
+            again=replaced is None,
         )

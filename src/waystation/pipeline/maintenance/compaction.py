@@ -13,15 +13,17 @@ import msgspec
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
+from waystation.pipeline.gold.cells import CELLS
 from waystation.pipeline.history import History
 from waystation.pipeline.products import product_tables
 from waystation.pipeline.progress import NoProgress, Progress
 from waystation.pipeline.refresh.fold import fold
+from waystation.pipeline.refresh.gold_sums import SUMMED
 from waystation.pipeline.silver.moves import OPEN
 from waystation.pipeline.storage import delta, filesystems
 from waystation.pipeline.storage.arrow import fs
 from waystation.pipeline.storage.opened import files_of
-from waystation.pipeline.tables import Layer, Table, every
+from waystation.pipeline.tables import LEDGER, Layer, Table, every
 
 KEEP_H = 7 * 24
 """Hours that files of old versions are kept for readers that still use them."""
@@ -31,6 +33,8 @@ MANY = 50
 """Small files of one day, or of a table without days, from which on it is compacted."""
 MOST_OLD = 500
 """Files of old versions that a table rewritten by every refresh may have."""
+_BY_SUMS = (CELLS, LEDGER, *SUMMED)
+"""Tables whose files are kept by the hour or day: a round replaces the files of its hours."""
 SMALL = 16 * 2**20
 """Bytes below which a file is small."""
 
@@ -48,7 +52,7 @@ class Compacted(msgspec.Struct, frozen=True):
 
 def tables_of(root: str) -> list[Table]:
     """The tables that exist in a history."""
-    known: Iterable[Table] = (*every(), *OPEN, *product_tables())
+    known: Iterable[Table] = (*every(), *OPEN, CELLS, *product_tables())
     return [table for table in known if DeltaTable.is_deltatable(table.path(root))]
 
 
@@ -84,7 +88,7 @@ def _compact_partly(root: str, table: Table) -> Iterator[Compacted]:
     path = table.path(root)
     files = files_of(path).to_pylist()
     small = Counter(each.get("partition.date") for each in files if each["size_bytes"] < SMALL)
-    crowded = [day for day, many in small.items() if many > MANY]
+    crowded = [day for day, many in small.items() if many > MANY and table not in _BY_SUMS]
     has_old_files = _is_rewritten(table) and _stored_files(path) > len(files) + MOST_OLD
     if not (crowded or has_old_files):
         return

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from waystation.core.errors import InvalidInput, WrongState
 from waystation.pipeline.ask.active_files import active_files
 from waystation.pipeline.bronze.commits import WRITER_NOTE
+from waystation.pipeline.gold.cells import CELLS
 from waystation.pipeline.history import ArrowFrames, History
 from waystation.pipeline.maintenance.compaction import tables_of
 from waystation.pipeline.maintenance.rebuild import refresh_all
@@ -74,10 +75,13 @@ def first_day_kept(days: int, today: dt.date) -> dt.date:
 def retain(history: History, since: dt.date) -> dict[str, int]:
     """Delete rows older than a day; returns the rows deleted from each table."""
     fold(history)
+    if _exists(history.root, CELLS):
+        # Sums over all days are counted again from what is left.
+        delta.delete_where(history.root, CELLS, "true")
     return {
         table.name: delta.delete_where(history.root, table, predicate)
         for table in tables_of(history.root)
-        if (predicate := _older(table, since)) is not None
+        if table is not CELLS and (predicate := _older(table, since)) is not None
     }
 
 
@@ -183,7 +187,7 @@ def _chosen(subjects: Sequence[Subject], queue: str, line: str) -> list[Subject]
 
 def _delete_examples(root: str) -> None:
     """Delete what names examples of jobs: the next refresh counts it again."""
-    for table in (FAILURES, FAILURE_DAYS):
+    for table in (FAILURES, FAILURE_DAYS, CELLS):
         if _exists(root, table):
             delta.delete_where(root, table, "true")
 

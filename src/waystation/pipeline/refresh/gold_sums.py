@@ -50,22 +50,28 @@ def is_used(history: History) -> bool:
     return seen == fold.folded_version(history)
 
 
-def catch_up(history: History, *, target_ms: int) -> None:
-    """Add what the last fold has changed, unless it was added before."""
+def catch_up(history: History, *, target_ms: int, everything: bool = False) -> None:
+    """Add what the last fold has changed, unless it was added before; or count everything again."""
     root = history.root
-    folded = fold.folded_version(history)
-    done = delta.last_batch(CELLS.path(root), sums.APPLICATION)
-    if folded is None or done == folded:
+    folded, done = fold.folded_version(history), _added(root)
+    if folded is None or (done == folded and not everything):
         return
     batch = BatchId(sums.APPLICATION, folded)
 
     def silver(name: str, days: Sequence[dt.date] | None) -> DataFrame:
         return _rows(history, name, days)
 
-    if (changed := _changed(history, batch, done)) is not None:
+    changed = None if everything else _changed(history, batch, done)
+    if changed is not None:
         sums.add(history.spark, root, changed, silver, target_ms=target_ms)
     else:
         sums.count_all(history.spark, root, _everything(history, batch), target_ms=target_ms)
+
+
+def _added(root: str) -> int | None:
+    """The last batch that was added; None when there is none, or the cells were deleted since."""
+    path = CELLS.path(root)
+    return delta.last_batch(path, sums.APPLICATION) if delta.count(path) else None
 
 
 def _changed(history: History, batch: BatchId, done: int | None) -> Changed | None:

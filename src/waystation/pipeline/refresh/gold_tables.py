@@ -168,7 +168,7 @@ def refresh(
     tables = [each for each in every() if each.table not in by_sums]
     progress.begin("refreshing gold tables", len(tables))
     if by_sums:
-        gold_sums.catch_up(history, target_ms=target_ms)
+        gold_sums.catch_up(history, target_ms=target_ms, everything=everything)
     stale = stale_hours.read(history.root)
     hours = stale.hours
     products = _products_with_events(history, None if everything else hours)

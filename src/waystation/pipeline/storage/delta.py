@@ -68,20 +68,22 @@ def commit(
     notes: Mapping[str, Any] | None = None,
     replace: bool = False,
     gone: Iterable[str] = (),
+    again: bool = False,
     check: Callable[[DeltaTable], Iterable[BatchId]] = lambda _: (),
     keep_files: bool = False,
 ) -> bool:
     """Commit files to a table, all or none; False when this batch was committed before.
 
     Files that are not committed are deleted, unless another commit may need them (`keep_files`).
-    Files that are `gone` leave the table with it. `check` may refuse the commit, and names other batches that it stands for; if one of those is
+    Files that are `gone` leave the table with it. Whoever computes a batch `again` replaces it.
+    `check` may refuse the commit, and names other batches that it stands for; if one of those is
     committed meanwhile, it fails.
     """
     parts = list(parts)
     unneeded = [] if keep_files else parts
     try:
         table = open_table(path, columns, partitions)
-        if not _has_batch(table, batch):
+        if again or not _has_batch(table, batch):
             batches = [batch, *check(table)]
             _add(table, columns, parts, batches, partitions, notes, replace, gone)
             return True
