@@ -18,7 +18,7 @@ from waystation.pipeline.history import History, is_left_to_spark
 from waystation.pipeline.refresh import fold
 from waystation.pipeline.silver.moves import OPEN_ATTEMPTS, OPEN_FAILURES, OPEN_ITEMS
 from waystation.pipeline.silver.steps import steps, with_context
-from waystation.pipeline.storage import delta, notes
+from waystation.pipeline.storage import changes, delta, notes
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.tables import (
     ATTEMPTS,
@@ -94,7 +94,10 @@ def _changed(history: History, batch: BatchId, done: int | None) -> Changed | No
 
 def _everything(history: History, batch: BatchId) -> Changed:
     """All rows of silver, as if one batch had added them."""
-    told = with_context(steps(history.read(EVENTS)))
+    place = EVENTS.path(history.root)
+    # Those that came after the fold are in its next changes.
+    names = [each.path for each in changes.new_files(place, after=None, until=batch.batch)]
+    told = with_context(steps(delta.read_with_spark(history.spark, place, EVENTS, names)))
     frames: dict[str, Any] = {name: _rows(history, name, None) for name in _OF}
     frames["steps"] = told
     return Changed(
