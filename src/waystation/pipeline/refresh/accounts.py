@@ -22,6 +22,7 @@ from waystation.pipeline.silver.moves import OPEN_ITEMS
 from waystation.pipeline.silver.steps import SUBJECT
 from waystation.pipeline.storage import changes, delta
 from waystation.pipeline.storage.delta import BatchId
+from waystation.pipeline.storage.sessions import sized
 from waystation.pipeline.stream_names import ALL_QUEUES
 from waystation.pipeline.tables import GAPS, LEDGER, LONG
 
@@ -40,8 +41,10 @@ def refresh_ledger(history: History, snapshot: Snapshot | None, hours: Hours) ->
     old = delta.read_with_spark(history.spark, LEDGER.path(root), LEDGER, there)
     # Of other hours in the same files.
     kept = old.join(F.broadcast(starts), "hour", "left_anti").select(*LEDGER.names)
-    rows = _rows(history, snapshot, hours).join(F.broadcast(starts), "hour", "left_semi")
-    parts = write_days(kept.unionByName(rows.select(*LEDGER.names)), root, LEDGER)
+    few = sum(map(delta.count, (OPEN_ITEMS.path(root), PLACES.path(root))))
+    with sized(history.spark, few):
+        rows = _rows(history, snapshot, hours).join(F.broadcast(starts), "hour", "left_semi")
+        parts = write_days(kept.unionByName(rows.select(*LEDGER.names)), root, LEDGER)
     batch = BatchId(APPLICATION, (changes.version(LEDGER.path(root)) or 0) + 1)
     delta.commit(LEDGER.path(root), LEDGER.schema, parts, batch, gone=there)
 

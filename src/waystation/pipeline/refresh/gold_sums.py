@@ -5,7 +5,7 @@ added any more: then all rows of silver are counted once, by the same rules.
 """
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -20,6 +20,7 @@ from waystation.pipeline.silver.moves import OPEN_ATTEMPTS, OPEN_FAILURES, OPEN_
 from waystation.pipeline.silver.steps import steps, with_context
 from waystation.pipeline.storage import changes, delta, notes
 from waystation.pipeline.storage.delta import BatchId
+from waystation.pipeline.storage.sessions import sized
 from waystation.pipeline.tables import (
     ATTEMPTS,
     CAPACITY,
@@ -61,11 +62,14 @@ def catch_up(history: History, *, target_ms: int, everything: bool = False) -> N
     def silver(name: str, days: Sequence[dt.date] | None) -> DataFrame:
         return _rows(history, name, days)
 
-    changed = None if everything else _changed(history, batch, done)
-    if changed is not None:
-        sums.add(history.spark, root, changed, silver, target_ms=target_ms)
-    else:
-        sums.count_all(history.spark, root, _everything(history, batch), target_ms=target_ms)
+    noted = None if everything else _next(root, batch, done)
+    rows = delta.count(EVENTS.path(root)) if noted is None else _size(noted)
+    with sized(history.spark, rows) as spark:
+        if noted is None:
+            sums.count_all(spark, root, _everything(history, batch), target_ms=target_ms)
+        else:
+            changed = _changed(history, batch, noted["files"])
+            sums.add(spark, root, changed, silver, target_ms=target_ms)
 
 
 def _added(root: str) -> int | None:
@@ -74,15 +78,23 @@ def _added(root: str) -> int | None:
     return delta.last_batch(path, sums.APPLICATION) if delta.count(path) else None
 
 
-def _changed(history: History, batch: BatchId, done: int | None) -> Changed | None:
-    """The changes of a batch; None when it is not the one after the last that was added."""
-    noted: Any = notes.last_note(fold.STEPS.path(history.root), fold.CHANGES_NOTE)
-    if not noted or noted["batch"] != batch.batch or noted.get("after") != done:
-        return None
+def _next(root: str, batch: BatchId, done: int | None) -> Any:
+    """The note on the changes of a batch; None when it is not the one after the last added."""
+    noted: Any = notes.last_note(fold.STEPS.path(root), fold.CHANGES_NOTE)
+    is_next = noted and noted["batch"] == batch.batch and noted.get("after") == done
+    return noted if is_next else None
+
+
+def _size(noted: Any) -> int:
+    return sum(part["rows"] for parts in noted["files"].values() for part in parts)
+
+
+def _changed(history: History, batch: BatchId, files: Mapping[str, Any]) -> Changed:
+    """The changes of a batch, from the files that its fold has left."""
 
     def read(column: str, sign: int) -> DataFrame:
         table = fold.APART[column]
-        names = [row["path"] for row in noted["files"].get(column, ())]
+        names = [row["path"] for row in files.get(column, ())]
         rows = delta.read_with_spark(history.spark, table.path(history.root), table, names)
         return rows.withColumn("sign", F.lit(sign))
 
