@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from waystation.pipeline.gold.changed import Changed
+from waystation.pipeline.gold.failures import EXAMPLES
 from waystation.pipeline.gold.forecast import SLOT_S
 from waystation.pipeline.gold.ledger import ARRIVAL
 from waystation.pipeline.histograms import bucket
@@ -67,7 +68,6 @@ CELLS = Table(
 KEY = CELLS.key
 EXTREMES = ("first", "last", "most", "word", "label", "examples")
 """Columns that cannot be taken back."""
-EXAMPLES = 5
 
 
 class Kind(msgspec.Struct, frozen=True):

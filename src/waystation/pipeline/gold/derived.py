@@ -13,7 +13,6 @@ from waystation.pipeline.gold import staffing
 from waystation.pipeline.gold.capacity import advised
 from waystation.pipeline.gold.cells import (
     COUNTS,
-    EXAMPLES,
     FAILURE,
     FAILURE_DAY,
     FILE,
@@ -29,7 +28,7 @@ from waystation.pipeline.gold.cells import (
     SLOT,
     WORKER,
 )
-from waystation.pipeline.gold.failures import MOST_KINDS, OTHER
+from waystation.pipeline.gold.failures import EXAMPLES, MOST_KINDS, OTHER
 from waystation.pipeline.gold.hourly import HOUR_S
 from waystation.pipeline.gold.staffing import Slot
 from waystation.pipeline.histograms import PERCENTILES, percentile

@@ -60,8 +60,8 @@ from waystation.pipeline.tables import SLOTS, Table
 APPLICATION = "gold"
 WRITTEN = StructType([StructField("table", StringType()), *PART])
 """What a task says about each file that it has written."""
-MOST_HOURS = 4
-"""Files of a day that is over which are not worth to be made one."""
+WORTH_JOINING = 5
+"""Files of a day that is over from which on they are made one."""
 LAST_DAY = dt.timedelta(hours=26)
 """A day, and the hours that it begins and ends in."""
 _TABLES: Mapping[str, Table] = {
@@ -265,7 +265,7 @@ def _days_over(spans: Sequence[Span], files: Sequence[File]) -> list[Span]:
         return []
     day = span_of(max(span.first for span in spans) - dt.timedelta(days=1), "day")
     hours = [each for each in files if each.span.meets(day)]
-    return [day] if len(hours) > MOST_HOURS else []
+    return [day] if len(hours) >= WORTH_JOINING else []
 
 
 def _write(root: str, known: Known, batches: Iterable[Batch]) -> Iterator[Batch]:
