@@ -13,6 +13,7 @@ from waystation.core.runtime.worker import WorkerOptions
 URL = "redis://127.0.0.1:1"
 OTHER: Any = {"id": "a"}
 TEXT: Any = "gpu"
+ABSENT: Any = None
 
 
 def work(job: Any) -> None:
@@ -70,6 +71,14 @@ MISTAKES: list[tuple[Callable[[], Any], str]] = [
     (lambda: routing.JobOptions(retry=OTHER), "retry must be a Retry"),
     (lambda: routing.JobOptions(priority=TEXT), "priority must be a whole number, got 'gpu'"),
     (lambda: routing.JobOptions(job_id=OTHER), "job_id must be text"),
+    (lambda: routing.JobOptions(priority=ABSENT), "priority must be a whole number, got None"),
+    (lambda: routing.JobOptions(priority=True), "priority must be 1 to 10, got True"),
+    (lambda: routing.JobOptions(target=ABSENT), "target must be a Target, got None"),
+    (lambda: routing.JobOptions(schedule=ABSENT), "schedule must be a Schedule, got None"),
+    (lambda: routing.JobOptions(retry=ABSENT), "retry must be a Retry, got None"),
+    (lambda: routing.Schedule(cron=OTHER), "cron must be text, got {'id'"),
+    (lambda: routing.Schedule(delay=float("inf")), "delay must be finite, got inf"),
+    (lambda: bullmq.JobOptions(delay=float("inf")), "delay must be finite, got inf"),
     (lambda: routing_worker(TEXT), "handlers by type must be a Mapping"),
     (lambda: routing_worker({"mail": None}), "a handler must be a function, got None"),
     (lambda: routing_worker(region=["eu"]), "region must be text"),

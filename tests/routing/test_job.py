@@ -178,6 +178,20 @@ async def test_progress_is_kept_in_the_documented_form(hands: Hands) -> None:
     assert told.percent == 75
 
 
+async def test_progress_that_could_not_be_read_is_refused(hands: Hands) -> None:
+    id = await hands.add()
+    (claim,) = await hands.claim(hands.source())
+    update: Any = claim.work.update_progress
+    for wrong, sentence in {
+        (101,): "percent must be 0 to 100, got 101",
+        ("50",): "percent must be 0 to 100, got '50'",
+        (50, 3): "message must be text, got 3",
+    }.items():
+        with pytest.raises(InvalidOption, match=sentence):
+            await update(*wrong)
+    assert await hands.queue.progress(id) is None
+
+
 async def test_progress_of_a_job_somebody_else_holds_is_refused(hands: Hands) -> None:
     """F-B7"""
     await hands.add()

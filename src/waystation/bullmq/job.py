@@ -312,7 +312,7 @@ class Job(JobFields[Data, Result]):
 
     async def sleep_until(self, instant: datetime) -> None:
         """Leave the worker until this instant; then the handler runs again."""
-        await self._steps.sleep(instant)
+        await self._steps.sleep(until=instant)
 
     async def wait_for(
         self, signal: str, timeout: Duration | None = None, *, type: Any = Any

@@ -177,15 +177,15 @@ class Steps:
 
     # Waiting
 
-    async def sleep(self, duration: Duration | datetime) -> None:
+    async def sleep(self, duration: Duration = 0, *, until: datetime | None = None) -> None:
         """Leave the worker for a while."""
         step = self._numbered("sleep", "sleep")
         if known(self._job, b"wait:" + step.encode()) is not None:
             return
         due_ms: str | int = ""
         wait_ms = 0
-        if isinstance(duration, datetime):
-            due_ms = instant_ms("until", duration)
+        if until is not None:
+            due_ms = instant_ms("until", until)
         else:
             wait_ms = milliseconds(duration, "the duration of a sleep")
         async with self._alone("sleep"):

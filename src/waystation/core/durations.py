@@ -51,12 +51,18 @@ def milliseconds(
     duration: Duration, name: str = "a duration", *, above: float | None = None
 ) -> int:
     """The duration in whole milliseconds, as the wires have it."""
-    return round(seconds(duration, name, above=above) * 1000)
+    return _whole(seconds(duration, name, above=above) * 1000, duration, name)
 
 
 def whole_seconds(duration: Duration, name: str = "a duration") -> int:
     """The duration in whole seconds."""
-    return round(seconds(duration, name))
+    return _whole(seconds(duration, name), duration, name)
+
+
+def _whole(value: float, duration: Duration, name: str) -> int:
+    if value == float("inf"):
+        raise InvalidOption(f"{name} must be finite, got {duration!r}")
+    return round(value)
 
 
 def parse_duration(text: str) -> float:

@@ -7,6 +7,7 @@ from waystation.core import codec
 from waystation.core.backoff import LONGEST_MS
 from waystation.core.durations import possible_instant
 from waystation.core.errors import InvalidOption, WrongState
+from waystation.core.options import of_kind
 from waystation.core.runtime.handlers.calls import Call, Calls
 from waystation.routing.limits import Limit
 from waystation.routing.options import Retry
@@ -161,8 +162,9 @@ class HeldJob(Job):
 
     async def update_progress(self, percent: float, message: str = "", data: object = None) -> None:
         """Store how far the work is; LeaseLost when another worker holds the job."""
-        if not 0 <= percent <= 100:
-            raise InvalidOption(f"percent must be 0 to 100, got {percent}")
+        if not isinstance(percent, int | float) or not 0 <= percent <= 100:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidOption(f"percent must be 0 to 100, got {percent!r}")
+        of_kind("message", message, str)
         self.has_progress = True
         await self._store.store_progress(self.id, self.token, percent, message, data)
 

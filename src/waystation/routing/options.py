@@ -81,9 +81,9 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name, kind in _KINDS.items():
-            if (value := getattr(self, name)) is not None:
+            if (value := getattr(self, name)) is not None or name not in _MAY_BE_NONE:
                 of_kind(name, value, kind)
-        if not 1 <= self.priority <= 10:
+        if isinstance(self.priority, bool) or not 1 <= self.priority <= 10:
             raise InvalidOption(f"priority must be 1 to 10, got {self.priority}")
         if self.depends_on and self.schedule.cron is not None:
             raise InvalidOption("a job with a cron schedule cannot wait for others")
@@ -117,3 +117,4 @@ _KINDS = {
     "job_id": str,
     "idempotency_key": str,
 }
+_MAY_BE_NONE = ("limit", "job_id", "idempotency_key")

@@ -42,7 +42,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     """The time zone of `cron`, such as Europe/Vienna; UTC without one."""
     overlap: Overlap = "allow"
     """What happens to a slot while the job of the last one has not ended: run both, skip the slot,
-    or let at most one wait."""
+    or, with `queue-one`, skip it only while that job has not been started."""
     missed: Missed = "last"
     """Which slots are made up for after no scheduler was running."""
 
@@ -62,6 +62,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         if self.missed not in ("last", "all", "skip"):
             raise InvalidOption(f"missed must be last, all or skip, got {self.missed!r}")
         if self.cron is not None:
+            of_kind("cron", self.cron, str)
             next_slot(self.cron, self.timezone, 0)
         elif self.timezone is not None:
             _zone(self.timezone)
