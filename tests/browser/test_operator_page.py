@@ -10,7 +10,6 @@ from playwright.async_api import Page, expect
 from tests.browser.street import Street, complaints, picture, shows
 from tests.waitingroom.http.hands import QUEUE
 from waystation.core.operators.roles import Role
-from waystation.core.operators.second_factor import STEP_S, code_at
 from waystation.waitingroom.options import RoomOptions
 
 
@@ -253,29 +252,6 @@ async def test_a_wrong_key_opens_nothing(street: Street) -> None:
     await page.click("#login button")
     await page.wait_for_selector("text=the key is not valid")
     assert await page.is_hidden("#board")
-
-
-async def test_whoever_enrolled_is_asked_for_a_code(street: Street) -> None:
-    page = await _opened(street, Role.OPERATOR)
-    await page.click("text=Add a second factor")
-    await page.wait_for_selector("#factor:focus")
-    secret = await page.inner_text("#factor-secret")
-    assert await complaints(page) == []
-    await page.click("#sign-out")
-    assert await page.is_hidden("#code")
-    key = await street.house.app.operators.issue("operator", Role.OPERATOR)
-    await page.fill("#key", key)
-    await page.click("#login button")
-    await page.wait_for_selector("#code:focus")
-    assert await complaints(page) == []
-    await page.fill("#code", "nonsense"[:7])
-    await page.click("#login button")
-    await page.wait_for_selector("text=the code is not valid")
-    step = street.house.context.clock.now_ms() // 1000 // STEP_S
-    await page.fill("#code", code_at(secret, step))
-    await page.click("#login button")
-    await page.wait_for_selector("#board:not([hidden])")
-    assert await page.input_value("#key") == ""
 
 
 async def test_a_viewer_may_look_and_not_touch(street: Street) -> None:

@@ -182,7 +182,6 @@ async def test_whatever_a_shell_does_to_a_room_is_written_down(
             "codes make {sale} press", "codes revoke {sale} press",
             "schedule {sale} 2030-01-01T10:00", "draw {sale}",
             "webhooks add {sale} https://shop.example/room", "shut {sale}", "key alice",
-            "second-factor add alice", "second-factor remove alice",
         ):  # fmt: skip
             assert room(*line.split()).code == 0, line
         for line in ("status {sale}", "codes list {sale}", "codes revoke {sale} press"):
@@ -197,25 +196,12 @@ async def test_whatever_a_shell_does_to_a_room_is_written_down(
             "open", "pause", "resume", "queue-all", "drain", "rate", "alarms", "message", "admit",
             "make-codes", "revoke-codes", "schedule", "draw", "add-webhook", "close",
         )),
-        ("issue-key", ""), ("add-second-factor", ""), ("remove-second-factor", ""),
+        ("issue-key", ""),
     ]  # fmt: skip
     assert all(" in a shell on " in each["who"] for each in entries)
     (rate,) = (each for each in entries if each["action"] == "rate")
     assert json.loads(rate["before"])["admission_rate"] == "5"
     assert json.loads(rate["after"])["admission_rate"] == "7"
-
-
-def test_a_second_factor_is_added_once_and_removed(room: Command) -> None:
-    assert "nobody has a key of the name 'alice'" in room("second-factor", "add", "alice").err
-    room("key", "alice")
-    lines = dict(
-        line.split(maxsplit=1) for line in room("second-factor", "add", "alice").out.splitlines()
-    )
-    assert lines["uri"].startswith("otpauth://totp/waystation:alice?")
-    assert f"secret={lines['secret']}&" in lines["uri"]
-    assert "alice has a second factor" in room("second-factor", "add", "alice").err
-    assert room("second-factor", "remove", "alice").out == "alice needs no code any more\n"
-    assert "alice has no second factor" in room("second-factor", "remove", "alice").err
 
 
 @pytest.mark.parametrize(

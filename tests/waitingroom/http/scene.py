@@ -75,7 +75,6 @@ class Scene:
         hook = await Webhooks(house.room).add("https://shop.example/", [])
         await Codes(house.room).make("press", 2, bits=random.SystemRandom())
         await self.app.operators.issue("bob", Role.VIEWER)
-        await self.app.operators.enrol("bob")
         await house.rooms.of(EMPTY).open()
         lots = house.rooms.of(LOTS)
         await lots.open()

@@ -1,1 +1,1 @@
-"""Operators: keys, roles, second factors and sign-ins."""
+"""Operators: keys, roles and sign-ins."""

@@ -12,8 +12,6 @@ class SignIn(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A key, shown once for a cookie."""
 
     key: str
-    code: str = ""
-    """What the authenticator shows, for those who have one."""
 
 
 class Who(msgspec.Struct, kw_only=True):

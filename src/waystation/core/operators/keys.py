@@ -9,9 +9,6 @@ class OperatorKeys(Keyspace, root=""):
     operators = Hash("admin:keys", "who may operate, by the digest of their key")
     signed_in = String("admin:session:<what>", "the key that somebody signed in with", ttl="12 h")
     sign_in = String("admin:oidc:<what>", "somebody at the identity provider", ttl="10 min")
-    second_factors = Hash("admin:totp", "what each operator's authenticator knows, by name")
-    guesses = Hash("admin:totp:<what>:guesses", "how many codes somebody tried", ttl="15 min")
-    used_code = String("admin:totp:<what>:used", "a code that was shown already", ttl="3 min")
     audit = Stream("admin:audit", "who changed what, before and after")
 
     def __init__(self, name: str = "http") -> None:

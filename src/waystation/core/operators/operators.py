@@ -8,14 +8,13 @@ import msgspec
 
 from waystation.core import codec
 from waystation.core.clock import Clock
-from waystation.core.errors import InvalidOption, NotFound, StoreBusy
+from waystation.core.errors import InvalidOption, StoreBusy
 from waystation.core.http.cookies import digest_of, require_own_site
 from waystation.core.http.exchange import Request
 from waystation.core.http.pace import Pace
 from waystation.core.http.problems import Code, Problem
 from waystation.core.operators.keys import OperatorKeys
 from waystation.core.operators.roles import Grant, Role
-from waystation.core.operators.second_factor import Enrolled, SecondFactors
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.logs import get_logger
 
@@ -63,8 +62,6 @@ class Operators:
         self._store = store
         self._clock = clock
         self._keys = OperatorKeys()
-        self.factors = SecondFactors(store, clock)
-        """Who has to show a code besides the key."""
         # Wrong keys are few among people and many among guessers.
         self._wrong = Pace(every_s=guess_s, burst=10, clock=clock)
         # Whoever could change things without end could push what they did out of the audit.
@@ -88,21 +85,7 @@ class Operators:
 
     async def withdraw(self, name: str) -> int:
         """Let the keys of this name count no longer; how many there were."""
-        gone = await self._forget([at for at, who in await self._kept() if who.name == name])
-        # The factor last: a key that is left over must not count without its code.
-        await self.factors.remove(name)
-        return gone
-
-    async def enrol(self, name: str) -> Enrolled:
-        """Ask whoever signs in under this name for a code as well, from now on."""
-        roles = {each.role for each in await self.every() if each.name == name}
-        if not roles:
-            raise NotFound(f"nobody has a key of the name {name!r}")
-        if name.startswith(ELSEWHERE):
-            raise InvalidOption(f"{name} signs in elsewhere, where a second factor is asked for")
-        if roles == {Role.CONNECTOR}:
-            raise InvalidOption("a connector signs in nowhere, so it needs no second factor")
-        return await self.factors.enrol(name)
+        return await self._forget([at for at, who in await self._kept() if who.name == name])
 
     async def every(self) -> list[Operator]:
         """Everybody who has a key."""
@@ -131,10 +114,6 @@ class Operators:
         looks = request.method in ("GET", "HEAD")
         if key:
             who = await self._owner(request, key)
-            if await self._asks_for_code(who):
-                raise _unknown(
-                    Code.CODE_REQUIRED, "this key counts only at the sign-in, with a code"
-                )
         else:
             # A browser sends a cookie whoever wrote the page; a key is only sent on purpose.
             if not looks:
@@ -155,14 +134,11 @@ class Operators:
             raise _unknown(Code.SIGNED_OUT, "the sign-in is over, sign in again")
         return who
 
-    async def sign_in(self, request: Request, key: str, *, code: str = "") -> tuple[Operator, str]:
+    async def sign_in(self, request: Request, key: str) -> tuple[Operator, str]:
         """Whose key this is, and the text of a cookie that stands for it."""
         who = await self._owner(request, key)
         self._changes.require(who.name)
-        asked = await self._asks_for_code(who)
-        if asked:
-            await self._require_code(who, code)
-        await self.note(who, "sign-in", "", before=None, after={"by": "key", "code": asked})
+        await self.note(who, "sign-in", "", before=None, after={"by": "key"})
         return who, await self._token_for(digest_of(key[:256]))
 
     async def welcome(self, issuer: str, subject: str, granted: Sequence[Grant]) -> str:
@@ -213,18 +189,6 @@ class Operators:
         """Let the cookie of a request count no longer."""
         token = request.cookies.get(self.cookie, "")
         await self._store.ask("DEL", self._keys.of(digest_of(token[:256])).signed_in)
-
-    async def _asks_for_code(self, who: Operator) -> bool:
-        # A program has no authenticator, and what a connector's key allows needs none.
-        return who.role is not Role.CONNECTOR and await self.factors.enrolled(who.name)
-
-    async def _require_code(self, who: Operator, code: str) -> None:
-        if not code:
-            raise _unknown(Code.CODE_REQUIRED, "this key needs the code of its authenticator, too")
-        if not await self.factors.accept(who.name, code):
-            # Whoever is here has the key, so somebody should know.
-            await self.note(who, "wrong-code", "", before=None, after=None)
-            raise _unknown(Code.CODE_INVALID, "the code is not valid, or was used before")
 
     async def _owner(self, request: Request, key: str) -> Operator:
         self._wrong.require_left(request.address, _TOO_MANY)

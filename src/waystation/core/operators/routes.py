@@ -8,7 +8,6 @@ from waystation.core.http.exchange import Answer, Request, answer
 from waystation.core.operators import bodies
 from waystation.core.operators.operators import SIGNED_IN_S, Operator, Operators
 from waystation.core.operators.roles import Role
-from waystation.core.operators.second_factor import Enrolled
 
 SIGN_IN = "/api/v1/admin/sign-in"
 OPERATORS = "/api/v1/admin/operators"
@@ -28,7 +27,7 @@ class OperatorRoutes:
         """Sign in with a key; the answer sets a cookie."""
         require_own_site(request)
         asked = await request.read(bodies.SignIn)
-        who, token = await self._operators.sign_in(request, asked.key, code=asked.code)
+        who, token = await self._operators.sign_in(request, asked.key)
         return answer(_listed(who), 200, self._cookie(token, SIGNED_IN_S))
 
     @endpoint(f"GET {SIGN_IN}", gives={200: bodies.Who}, fails=_SIGNS, scope="viewer")
@@ -77,26 +76,6 @@ class OperatorRoutes:
         if not await self._operators.withdraw(name):
             raise NotFound("there is no key of that name")
         await self._operators.note(who, "withdraw-key", "", before=name, after=None)
-        return Answer(204)
-
-    @endpoint(f"POST {SIGN_IN}/second-factor", gives={201: Enrolled}, fails=FAILS, scope="viewer")
-    async def enrol(self, request: Request) -> Answer:
-        """Enrol a second factor; its secret is shown once."""
-        who = await self._operators.known(request)
-        enrolled = await self._operators.enrol(who.name)
-        await self._operators.note(who, "add-second-factor", "", before=None, after=who.name)
-        return answer(enrolled, 201)
-
-    @endpoint(
-        f"DELETE {OPERATORS}/{{name}}/second-factor", gives={204: None}, fails=FAILS, scope="admin"
-    )
-    async def forget_factor(self, request: Request) -> Answer:
-        """Remove an operator's second factor."""
-        who = await self._operators.require(request, "admin")
-        name = request.slots["name"]
-        if not await self._operators.factors.remove(name):
-            raise NotFound("nobody of that name has a second factor")
-        await self._operators.note(who, "remove-second-factor", "", before=name, after=None)
         return Answer(204)
 
     def _cookie(self, token: str, max_age: int) -> tuple[bytes, bytes]:

@@ -52,7 +52,6 @@ app.command()(simulate.simulate)
 app.add_typer(codes.app, name="codes")
 app.add_typer(events.app, name="events")
 app.add_typer(webhooks.app, name="webhooks")
-app.add_typer(people.app, name="second-factor")
 
 
 @app.callback()

@@ -27,19 +27,12 @@ const signing = (begin, end) => {
     begin(who);
   };
   const leave = () => { end(); at('login').hidden = false; at('board').hidden = at('me').hidden = true; at('key').focus(); };
-  // The key stays in its field only while the code that belongs to it is still to be typed.
   const signIn = async () => {
-    const key = at('key').value.trim(), code = at('code').value;
-    at('code').value = '';
+    const key = at('key').value.trim();
+    at('key').value = '';
     try {
-      enter(await ask('POST', `${admin}/sign-in`, { key, code }));
-      at('key').value = ''; at('code-box').hidden = true;
-    } catch (error) {
-      const asked = ['CODE_REQUIRED', 'CODE_INVALID'].includes(error.code);
-      at('trouble').textContent = error.message;
-      at('code-box').hidden = !asked;
-      if (asked) at('code').focus(); else at('key').value = '';
-    }
+      enter(await ask('POST', `${admin}/sign-in`, { key }));
+    } catch (error) { at('trouble').textContent = error.message; }
   };
   on('login', 'submit', signIn);
   on('sign-out', 'click', async () => { await ask('DELETE', `${admin}/sign-in`); leave(); });

@@ -238,20 +238,14 @@
     if (at(id).files.length) reader.readAsDataURL(at(id).files[0]);
   });
 
-  const begin = (who) => {
-    at('enrol').hidden = who.name.startsWith('oidc:');
+  const begin = () => {
     watch();
     past();
     ask('GET', `${base}/page`).then(wear).catch(() => { at('looks').hidden = true; });
     lists().catch((error) => { at('trouble').textContent = error.message; });
   };
-  const enrol = async () => {
-    const reply = await act('From now on the sign-in asks for a code.', 'POST', `${admin}/sign-in/second-factor`);
-    if (reply) { at('factor').hidden = false; at('factor-secret').textContent = reply.secret; at('factor-uri').textContent = reply.uri; at('factor').focus(); }
-  };
   const end = () => {
-    at('factor').hidden = true;
-    for (const id of ['factor-secret', 'factor-uri', 'hook-secret', 'key-made']) at(id).textContent = '';
+    for (const id of ['hook-secret', 'key-made']) at(id).textContent = '';
     at('hook-once').hidden = at('key-once').hidden = true;
     clearTimeout(pastTimer);
     if (live) live.close();
@@ -260,7 +254,6 @@
 
   const time = (id) => at(id).value ? new Date(at(id).value).toISOString() : null;
 
-  on('enrol', 'click', enrol);
   on('looks-form', 'submit', async () => { const reply = await act('The waiting page looks like this now.', 'PUT', `${base}/page`, chosen()); if (reply) wear(reply); });
   on('looks-clear', 'click', async () => { if (await act('The waiting page looks as it comes.', 'DELETE', `${base}/page`)) wear({}); });
   on('pause', 'click', () => act('Paused: everybody keeps their place.', 'POST', `${base}/pause`));

@@ -26,7 +26,6 @@ from waystation.waitingroom.http.visitors.notify import Notify
 from waystation.waitingroom.http.visitors.snapshots import Snapshots
 from waystation.waitingroom.http.visitors.status import (
     OVER,
-    cloudflare_shape,
     is_over,
     require_open,
     status_body,
@@ -204,23 +203,16 @@ class Visitors:
         "GET /api/v1/queues/{id}/status",
         scope="ticket",
         gives={200: PlaceBody},
-        query={"format": {"type": "string", "enum": ["cf"]}},
         fails=(400, 401, 404, 410, 429, 503),
     )
     async def status(self, request: Request) -> Answer:
         """The visitor's status; changes nothing."""
         room, state, place = await self._holders.find(request)
-        shape = request.query.get("format")
-        if shape not in (None, "cf"):
-            raise Problem(400, Code.MALFORMED, "format must be cf, or not be there")
         self._polls.require(place.id)
         status = await room.status(place)
         require_open(state, status)
         _require_here(status)
-        body = status_body(room, place, status, state)
-        if shape == "cf":
-            return answer(cloudflare_shape(body, state))
-        return answer(body)
+        return answer(status_body(room, place, status, state))
 
     @endpoint(
         "POST /api/v1/queues/{id}/heartbeat",

@@ -168,22 +168,3 @@ def _wait_body(wait: estimate.Wait) -> EstimatedWait:
     return EstimatedWait(
         known=True, p10=round(wait.p10, 1), p50=round(wait.p50, 1), p90=round(wait.p90, 1)
     )
-
-
-def cloudflare_shape(body: PlaceBody, state: RoomState) -> dict[str, object]:
-    """The same, and once more in the names that other rooms' clients read."""
-    wait = body.estimated_wait
-    minutes = -(-int(wait.p50 or 0) // 60)
-    return {
-        **msgspec.to_builtins(body),
-        "cfWaitingRoom": {
-            "inWaitingRoom": body.status in ("waiting", "prequeued", "returned"),
-            "waitTime": minutes,
-            "waitTimeKnown": wait.known,
-            "waitTimeFormatted": f"{minutes} minutes" if wait.known else "unavailable",
-            "queueIsFull": 0 < state.options.max_queue_size <= state.waiting,
-            "queueAll": state.options.status is Status.QUEUE_ALL,
-            "lastUpdated": rfc3339(state.now_ms),
-            "refreshIntervalSeconds": body.poll_after_ms // 1000,
-        },
-    }
