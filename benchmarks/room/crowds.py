@@ -20,8 +20,8 @@ from rich.table import Table
 from waystation.core.store import embedded
 from waystation.core.store.connection import StoreOptions, connect
 from waystation.waitingroom.estimates.spread import Wait
-from waystation.waitingroom.loadtest.simulator import Crowd, Simulation
-from waystation.waitingroom.loadtest.simulator.people import Person
+from waystation.waitingroom.simulator import Crowd, Simulation
+from waystation.waitingroom.simulator.people import Person
 
 _HOUR = Crowd(
     visitors=6000, hours=1.0, no_show=0.15, late=0.3, patience_s=3000, look_s=15, lanes=(1, 0, 0, 0)

@@ -25,14 +25,14 @@ from rich.table import Table
 
 from benchmarks.report import machine
 from benchmarks.room.crowds import Judged, judged
+from benchmarks.room.loadtest import Visits
 from waystation.core.store import embedded
 from waystation.core.store.connection import Store, StoreOptions, connect
 from waystation.waitingroom import Room, RoomOptions
-from waystation.waitingroom.loadtest import Visits
-from waystation.waitingroom.loadtest.simulator import Crowd
-from waystation.waitingroom.loadtest.simulator.measures import Verdict, inversions
 from waystation.waitingroom.options import WaitingPage
 from waystation.waitingroom.redis.keys import RoomKeys
+from waystation.waitingroom.simulator import Crowd
+from waystation.waitingroom.simulator.measures import Verdict, inversions
 
 ROOM = "sale"
 MORE_SEATS = 1.75

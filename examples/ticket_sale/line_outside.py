@@ -9,10 +9,10 @@ from waystation.core.clock import HandClock
 from waystation.core.store import embedded
 from waystation.core.store.connection import Store, connect
 from waystation.waitingroom import JoinRequest, Lane, Room, RoomOptions
-from waystation.waitingroom.loadtest.simulator import Crowd, Mood, Simulation, Verdict
 from waystation.waitingroom.operating import lottery
 from waystation.waitingroom.operating.control import Control
 from waystation.waitingroom.operating.lottery import Lottery
+from waystation.waitingroom.simulator import Crowd, Mood, Simulation, Verdict
 
 TITLE: str = "The line outside"
 PART: str = "waystation.waitingroom: people in a fair line"

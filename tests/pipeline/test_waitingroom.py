@@ -39,8 +39,8 @@ from waystation.pipeline.sources.store import Store
 from waystation.pipeline.tables import GAPS
 from waystation.waitingroom.estimates.model import FEWEST_VISITS, Model, reached
 from waystation.waitingroom.estimates.spread import Spread
-from waystation.waitingroom.loadtest.simulator import Crowd, Simulation
 from waystation.waitingroom.redis.keys import RoomKeys
+from waystation.waitingroom.simulator import Crowd, Simulation
 
 
 @asynccontextmanager

@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks.room.crowds import changed_s, crowds, judged, run
 from waystation.waitingroom.estimates.spread import Wait
-from waystation.waitingroom.loadtest.simulator import Crowd
-from waystation.waitingroom.loadtest.simulator.people import Person
+from waystation.waitingroom.simulator import Crowd
+from waystation.waitingroom.simulator.people import Person
 
 
 def person(called_s: float, *told: tuple[float, float, float, float]) -> Person:

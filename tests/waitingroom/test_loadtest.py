@@ -3,15 +3,15 @@
 import msgspec
 import pytest
 
+from benchmarks.room.loadtest import Visits
+from benchmarks.room.loadtest import visits as visits_module
 from tests.support.ports import free_port
 from tests.waitingroom.http import hands
 from waystation.core.errors import InvalidOption
 from waystation.core.http.server import serving
-from waystation.waitingroom.loadtest import Visits
-from waystation.waitingroom.loadtest import visits as visits_module
-from waystation.waitingroom.loadtest.simulator import Crowd, Mood
 from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.running.maintenance import RoomMaintenance
+from waystation.waitingroom.simulator import Crowd, Mood
 
 SMALL = Crowd(
     visitors=300,

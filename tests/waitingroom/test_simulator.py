@@ -7,8 +7,8 @@ import pytest
 from waystation.core.errors import InvalidOption
 from waystation.core.store import embedded
 from waystation.core.store.connection import connect
-from waystation.waitingroom.loadtest.simulator import Crowd, Mood, Simulation, Verdict, measures
-from waystation.waitingroom.loadtest.simulator.people import Person
+from waystation.waitingroom.simulator import Crowd, Mood, Simulation, Verdict, measures
+from waystation.waitingroom.simulator.people import Person
 from waystation.waitingroom.visitor import Lane
 
 SMALL = Crowd(visitors=1500, hours=0.25, patience_s=300)

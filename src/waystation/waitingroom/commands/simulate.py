@@ -9,8 +9,7 @@ import typer
 from waystation.core.app.progress import watching
 from waystation.core.store import embedded
 from waystation.core.store.connection import StoreOptions, connect
-from waystation.waitingroom.loadtest import Visits
-from waystation.waitingroom.loadtest.simulator import Crowd, Simulation, Verdict
+from waystation.waitingroom.simulator import Crowd, Simulation, Verdict
 
 Progress = Callable[[int, int], None]
 
@@ -29,15 +28,11 @@ def simulate(
         float, typer.Option(help="Seconds that half of them stay inside.", min=0.001)
     ] = 60.0,
     seed: Annotated[int, typer.Option(help="The same seed gives the same crowd.")] = 1,
-    url: Annotated[
-        str, typer.Option(help="Come to this room over HTTP instead, in real time.")
-    ] = "",
 ) -> None:
     """Simulate a crowd, faster than real time, and check the room.
 
-    Runs the production scripts on a server of its own; with --url, such as
-    http://127.0.0.1:8080/api/v1/queues/shop, the crowd asks a room that is open. Ends with 1 when
-    a figure is not as it should be.
+    Runs the production scripts on a server of its own. Ends with 1 when a figure is not as it
+    should be.
     """
     crowd = Crowd(
         visitors=visitors,
@@ -54,9 +49,7 @@ def simulate(
         def progress(came: int, here: int) -> None:
             shown.reach(came - here)
 
-        verdicts = asyncio.run(
-            Visits(url, crowd, progress=progress).run() if url else _simulate(crowd, progress)
-        )
+        verdicts = asyncio.run(_simulate(crowd, progress))
     for each in verdicts:
         mark = " " if not each.wanted else "✓" if each.holds else "✗"
         wanted = f"(wanted {each.wanted})" if each.wanted else ""

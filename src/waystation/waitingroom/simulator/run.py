@@ -11,20 +11,20 @@ from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.waitingroom.estimates import estimate
 from waystation.waitingroom.estimates.model import Model, Sample, fit
-from waystation.waitingroom.loadtest.simulator import measures
-from waystation.waitingroom.loadtest.simulator.measures import Verdict
-from waystation.waitingroom.loadtest.simulator.people import (
+from waystation.waitingroom.options import RoomOptions
+from waystation.waitingroom.redis.keys import RoomKeys
+from waystation.waitingroom.room import Room
+from waystation.waitingroom.running.admission import Admission
+from waystation.waitingroom.running.upkeep import Upkeep
+from waystation.waitingroom.simulator import measures
+from waystation.waitingroom.simulator.measures import Verdict
+from waystation.waitingroom.simulator.people import (
     CLAIM_DELAY_S,
     CLAIM_WINDOW_S,
     Crowd,
     Mood,
     Person,
 )
-from waystation.waitingroom.options import RoomOptions
-from waystation.waitingroom.redis.keys import RoomKeys
-from waystation.waitingroom.room import Room
-from waystation.waitingroom.running.admission import Admission
-from waystation.waitingroom.running.upkeep import Upkeep
 from waystation.waitingroom.state import RoomState
 from waystation.waitingroom.visitor import Begun, Joined, JoinRequest, Waiting
 

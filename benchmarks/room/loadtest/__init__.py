@@ -1,5 +1,5 @@
 """Load test: simulated visitors at a real HTTP server, in real time."""
 
-from waystation.waitingroom.loadtest.visits import Visits
+from benchmarks.room.loadtest.visits import Visits
 
 __all__ = ["Visits"]

@@ -14,12 +14,12 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 from urllib.parse import quote
 
+from benchmarks.room.loadtest.client import Answer, Connection, Site
+from benchmarks.room.loadtest.tally import Tally, Turn
 from waystation.core.errors import StoreUnreachable
 from waystation.waitingroom.estimates.spread import Wait
-from waystation.waitingroom.loadtest.client import Answer, Connection, Site
-from waystation.waitingroom.loadtest.simulator import Crowd, Mood, Verdict
-from waystation.waitingroom.loadtest.simulator.people import Person
-from waystation.waitingroom.loadtest.tally import Tally, Turn
+from waystation.waitingroom.simulator import Crowd, Mood, Verdict
+from waystation.waitingroom.simulator.people import Person
 from waystation.waitingroom.visitor import Place
 
 CONNECTIONS = 256
