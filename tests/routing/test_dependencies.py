@@ -330,3 +330,16 @@ async def test_an_idempotency_key_of_another_type_stops_a_call_before_its_first_
         await hands.queue.add_many(jobs)
     assert await hands.queue.counts("waiting") == {"waiting": 0}
     await hands.redis.flushdb()
+
+
+@pytest.mark.parametrize("together", [True, False])
+async def test_nobody_waits_for_a_schedule_which_never_completes(
+    hands: Hands, together: bool
+) -> None:
+    nightly = NewJob("t", None, JobOptions(job_id="N", schedule=Schedule(cron="0 3 * * *")))
+    child = NewJob("t", None, JobOptions(job_id="Z", depends_on=("N",)))
+    if not together:
+        await hands.queue.add_many([nightly])
+    with pytest.raises(InvalidOption, match="on job N, which is a schedule and never completes"):
+        await hands.queue.add_many([nightly, child] if together else [child])
+    assert await hands.queue.state("Z") is None

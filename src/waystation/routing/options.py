@@ -67,7 +67,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
     priority: int = DEFAULT_PRIORITY
     """1 to 10; jobs from 7 on run before all those below 7."""
     depends_on: Sequence[str] = ()
-    """Ids of jobs that must be completed first."""
+    """Ids of jobs that must be completed first; a schedule is none of them."""
     limit: Limit | None = None
     """How many jobs of its type may run when this one starts, where the type has no limit of its
     own; what runs without any limit is not counted."""

@@ -28,6 +28,10 @@ for at = jobs, #ARGV, 8 do
         return redis.error_reply('NOT_FOUND job ' .. id .. ' depends on job ' .. other
           .. ', which is unknown, or was cancelled')
       end
+      if made[other] == 'cron' or redis.call('ZSCORE', cron, other) then
+        return redis.error_reply('INVALID_OPTION job ' .. id .. ' depends on job ' .. other
+          .. ', which is a schedule and never completes')
+      end
       names[place], is_renamed = other, is_renamed or other ~= name
     end
     awaited_by[at] = names
@@ -39,7 +43,7 @@ for at = jobs, #ARGV, 8 do
     holders[key] = holders[key] or text_of(line.jobs .. 'idempotency:' .. key) or id
   end
   stands[id] = key ~= '' and holders[key] ~= id and holders[key] or nil
-  made[id] = made[id] or not stands[id]
+  made[id] = made[id] or not stands[id] and ARGV[at]
   local signature = string.sub(ARGV[at + 3], 2)
   if not checked[signature] then must_hold('ZCARD', line.ids .. signature) end
   checked[signature] = true
