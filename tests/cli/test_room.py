@@ -112,6 +112,10 @@ def test_a_draw_is_made_written_down_and_checked(room: Command, tmp_path: Path) 
     kept["proof"]["seed"] = "00" * 32
     (tmp_path / "proof.json").write_text(json.dumps(kept))
     assert "committed" in room("check", "proof.json").err
+    for text in ("no JSON", "[]", '{"proof": {}, "drawn": 3}', '{"drawn": []}'):
+        (tmp_path / "proof.json").write_text(text)
+        assert "proof.json must be a proof" in room("check", "proof.json").err
+    assert "nothing.json must be a proof" in room("check", "nothing.json").err
 
 
 def test_a_crowd_of_numbers_judges_the_room(room: Command) -> None:

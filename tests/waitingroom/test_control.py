@@ -147,6 +147,14 @@ async def test_a_message_is_one_write_for_everybody(hands: Hands) -> None:
     assert (await hands.room.state()).message == ""
     with pytest.raises(InvalidOption, match="level"):
         await hands.control.show_message({"en": "x"}, level="shout")
+    long = {"en": "short", "de": "x" * 501}
+    for step in (
+        lambda: hands.control.show_message(long),
+        lambda: hands.control.close(text=long),
+        lambda: hands.control.sell_out(link="https://shop.example/" + "x" * 500),
+    ):
+        with pytest.raises(InvalidOption, match="a text may have 500 characters, got 5"):
+            await step()
 
 
 async def test_two_operators_do_not_overwrite_each_other(hands: Hands) -> None:

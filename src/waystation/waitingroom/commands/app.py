@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from waystation.core.app.commands import AsJson
-from waystation.core.errors import NotFound
+from waystation.core.errors import InvalidOption, NotFound
 from waystation.core.store.connection import Store
 from waystation.waitingroom.commands import codes, events, people, serve, simulate, webhooks
 from waystation.waitingroom.commands.reach import (
@@ -297,6 +297,13 @@ def draw(
     typer.echo(f"{change_the_room(context, id, 'draw', put):,} drawn")
 
 
+class _Written(msgspec.Struct, kw_only=True):
+    """A draw as it is in a file."""
+
+    proof: Proof
+    drawn: list[str]
+
+
 @app.command()
 def proof(
     context: typer.Context,
@@ -313,16 +320,19 @@ def proof(
         return await draws.proof(), ids
 
     found, ids = in_the_room(context, id, ask)
-    file.write_bytes(msgspec.json.encode({"proof": found, "drawn": ids}))
+    file.write_bytes(msgspec.json.encode(_Written(proof=found, drawn=ids)))
     typer.echo(f"{len(ids):,} ids in {file}")
 
 
 @app.command()
 def check(file: Path) -> None:
     """Draw again from a written proof, and say whether the order is the same."""
-    kept = msgspec.json.decode(file.read_bytes())
-    lottery.verify(msgspec.convert(kept["proof"], Proof), kept["drawn"])
-    typer.echo(f"{len(kept['drawn']):,} drawn as the seed says")
+    try:
+        kept = msgspec.json.decode(file.read_bytes(), type=_Written)
+    except (OSError, msgspec.DecodeError) as error:
+        raise InvalidOption(f"{file} must be a proof that was written here ({error})") from None
+    lottery.verify(kept.proof, kept.drawn)
+    typer.echo(f"{len(kept.drawn):,} drawn as the seed says")
 
 
 def _steering(word: str, help: str, done: str, *, action: str = "") -> None:

@@ -10,6 +10,8 @@ from waystation.waitingroom.room import Room
 
 LONGEST_FAIL_OPEN_S = 24 * 3600
 LONGEST_RAMP_S = 24 * 3600
+LONGEST_MESSAGE = 500
+"""Characters of a text, which every visitor is sent with every look."""
 LATEST_MS = 32_503_680_000_000
 """The year 3000: a later instant is a mistake."""
 
@@ -51,6 +53,7 @@ class Control:
     async def _end(self, status: Status, text: Mapping[str, str] | None, link: str) -> int:
         if link and not link.startswith("https://"):
             raise InvalidOption(f"link must start with https://, got {link!r}")
+        _require_short(link, *(text or {}).values())
         ending = codec.encode({"text": dict(text or {}), "link": link}).decode()
         kept = ending if text or link else ""
         return await self._become(status, event="paused", ending=kept)
@@ -88,6 +91,7 @@ class Control:
         """Show a message to all visitors, by language; an empty one removes it."""
         if level not in ("info", "warning"):
             raise InvalidOption(f"level must be info or warning, got {level!r}")
+        _require_short(*text.values())
         message = {"text": text, "level": level, "expires_at_ms": expires_ms}
         return await self._room.store.write(
             {"message": codec.encode(message).decode() if text else ""}
@@ -116,3 +120,8 @@ class Control:
 
     async def _become(self, status: Status, *, event: str, **more: str) -> int:
         return await self._room.store.write({"status": status.value, **more}, event=event)
+
+
+def _require_short(*texts: str) -> None:
+    if (longest := max(map(len, texts), default=0)) > LONGEST_MESSAGE:
+        raise InvalidOption(f"a text may have {LONGEST_MESSAGE} characters, got {longest:,}")

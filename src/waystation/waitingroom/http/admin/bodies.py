@@ -10,7 +10,11 @@ from waystation.waitingroom.http.bodies import PlaceBody
 from waystation.waitingroom.http.webhooks.hooks import HOOK_EVENTS
 from waystation.waitingroom.operating.alarms import AlarmOptions
 from waystation.waitingroom.operating.codes import MOST_AT_ONCE, MOST_USES
-from waystation.waitingroom.operating.control import LONGEST_FAIL_OPEN_S, LONGEST_RAMP_S
+from waystation.waitingroom.operating.control import (
+    LONGEST_FAIL_OPEN_S,
+    LONGEST_MESSAGE,
+    LONGEST_RAMP_S,
+)
 from waystation.waitingroom.operating.history import Minute
 from waystation.waitingroom.operating.statistics import Hour
 from waystation.waitingroom.options import MOST_RATE
@@ -18,7 +22,6 @@ from waystation.waitingroom.running.admission import BATCH
 
 LONGEST_MINUTES = 7 * 24 * 60
 MOST_OPEN_MINUTES = LONGEST_FAIL_OPEN_S / 60
-LONGEST_MESSAGE = 500
 LONGEST_DAYS = 366
 LONGEST_KEY = 256
 MOST_INVITES = 1000

@@ -55,8 +55,6 @@ class Controls:
     ) -> Answer:
         await self._context.allowed(request, "admin")
         asked = await request.read(bodies.Ending, MOST_BODY)
-        if any(len(text) > bodies.LONGEST_MESSAGE for text in asked.text.values()):
-            raise InvalidOption(f"a text may have {bodies.LONGEST_MESSAGE} characters")
 
         async def end(control: Control) -> None:
             await step(control, text=asked.text, link=asked.link)
@@ -92,8 +90,6 @@ class Controls:
         """Show a message to all visitors, or remove it."""
         await self._context.allowed(request, "operator")
         asked = await request.read(bodies.Message, MOST_BODY)
-        if any(len(text) > bodies.LONGEST_MESSAGE for text in asked.text.values()):
-            raise InvalidOption(f"a message may have {bodies.LONGEST_MESSAGE} characters")
         if not 0 <= asked.minutes <= bodies.LONGEST_MINUTES:
             raise InvalidOption(f"minutes must be 0 to {bodies.LONGEST_MINUTES}")
 
