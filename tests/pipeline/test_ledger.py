@@ -4,6 +4,7 @@ import asyncio
 import datetime as dt
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -11,6 +12,7 @@ from pyspark.sql import functions as F
 from redis import Redis
 
 from tests.pipeline.raw_streams import tell
+from tests.support.patience import limit
 from waystation.bullmq import Backoff, JobOptions, Queue
 from waystation.core.line import forecasts
 from waystation.core.line.forecasts import DesiredWorkers, FailureLabels, RecommendationKeys, Slo
@@ -19,6 +21,7 @@ from waystation.pipeline.refresh.missing import missing
 from waystation.pipeline.refresh.snapshot import take_snapshot
 from waystation.pipeline.runner import STREAM_LIMIT, RunOptions, run
 from waystation.pipeline.sources.streams import EventOptions
+from waystation.pipeline.storage import delta
 from waystation.pipeline.tables import GAPS, LEDGER
 
 JOBS = 400
@@ -48,12 +51,17 @@ async def chaos(url: str) -> None:
         await queue.add_many(("send", {"n": n}, options) for n in range(JOBS))
         for goal in (90, 170, 290, JOBS):
             worker = await asyncio.create_subprocess_exec(sys.executable, "-c", WORKER, url)
-            async with asyncio.timeout(100):
+            async with asyncio.timeout(limit(100)):
                 while (await queue.counts("completed"))["completed"] < goal:
                     await asyncio.sleep(0.02)
             worker.kill()
             await worker.wait()
         await queue.add_many(("send", {"n": n}, options) for n in range(20))
+
+
+def no_spark() -> Any:
+    """A session that few rows do not need."""
+    raise AssertionError("Spark is not needed here")
 
 
 def rounds(spark: SparkSession, root: str, url: str) -> History:
@@ -119,3 +127,24 @@ def test_what_a_store_has_forgotten_is_lost_however_often_it_is_looked_at(
 
 def _ledger(history: History, queue: str) -> list[dict[str, Any]]:
     return [row.asDict() for row in history.read(LEDGER).where(F.col("queue") == queue).collect()]
+
+
+def test_a_round_of_many_hours_leaves_those_in_between_alone(
+    redis_url: str, tmp_path: Path
+) -> None:
+    def work(queue: str, hours: range) -> None:
+        with Redis.from_url(redis_url) as store:
+            line = store.pipeline(transaction=False)
+            for hour in hours:
+                for seq, event in enumerate(("added", "active", "completed")):
+                    fields: Any = {"event": event, "jobId": f"{queue}{hour}"}
+                    at = f"{3_600_000 * (490_000 + hour)}-{seq}"
+                    line.xadd(f"bull:{queue}:events", fields, id=at)
+            line.execute()
+
+    history = History(no_spark, str(tmp_path))
+    options = RunOptions(events=EventOptions(url=redis_url), write_back=False)
+    for queue, first in (("a", 1), ("b", 0)):
+        work(queue, range(first, 240, 2))
+        assert run(history, options).failed_checks == ()
+    assert delta.read_arrow(str(tmp_path), LEDGER, LEDGER.names).num_rows == 240

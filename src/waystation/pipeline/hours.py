@@ -20,6 +20,15 @@ class Hours(msgspec.Struct, frozen=True):
 
     starts: tuple[dt.datetime, ...] = ()
 
+    def __post_init__(self) -> None:
+        # More than a filter names are a range for every reader and writer alike: a row that is
+        # computed for some hours must not replace those of the hours in between.
+        if len(self.starts) > MOST_LISTED:
+            first, after = self.bounds
+            many, hour = (after - first) // dt.timedelta(hours=1), dt.timedelta(hours=1)
+            every = tuple(first + number * hour for number in range(many))
+            msgspec.structs.force_setattr(self, "starts", every)
+
     def __bool__(self) -> bool:
         return bool(self.starts)
 
