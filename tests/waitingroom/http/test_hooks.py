@@ -16,6 +16,7 @@ from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import QUEUE, House, Person
 from waystation.core.clock import HandClock
 from waystation.core.errors import InvalidOption
+from waystation.core.http import outgoing
 from waystation.core.http.addresses import networks
 from waystation.core.http.server import serving
 from waystation.core.webhooks import delivery as outside
@@ -248,7 +249,7 @@ def test_41_a_name_is_asked_for_once_so_that_it_cannot_change_its_mind(
         raise ConnectionRefusedError
 
     monkeypatch.setattr(socket, "getaddrinfo", rebinding)
-    monkeypatch.setattr(socket, "create_connection", connect)
+    monkeypatch.setattr(outgoing, "create_connection", connect)
     with pytest.raises(outside.Unreachable, match=r"rebinding\.test does not answer"):
         outside.post("https://rebinding.test/", b"", {}, ())
     assert (asked, reached) == (["rebinding.test"], ["8.8.8.8"])
