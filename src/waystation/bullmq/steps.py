@@ -6,35 +6,36 @@ waits for a signal leaves its worker, and its handler runs again when the time h
 """
 
 import asyncio
-import inspect
 import secrets
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from datetime import datetime, timedelta
-from functools import partial
-from typing import Any, NamedTuple, cast, get_type_hints
-from weakref import WeakKeyDictionary
-
-import msgspec
+from typing import Any, NamedTuple, NoReturn
 
 from waystation.bullmq.fields import FAILING, JobFields, done_steps, emitted, known, remember
 from waystation.bullmq.options import JobKeywords, JobOptions, Parent
 from waystation.bullmq.payloads.sealing import Sealing
-from waystation.bullmq.redis import children, ends, packing, scripts, step_scripts
-from waystation.bullmq.redis.commands import ask_all
+from waystation.bullmq.redis import children, ends, job_scripts, packing, scripts, step_scripts
+from waystation.bullmq.redis.commands import ask_all, server_ms
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.packing import NewJob, Packer
 from waystation.bullmq.redis.refusals import refusal
 from waystation.bullmq.redis.step_scripts import Stepped
+from waystation.bullmq.step_functions import (
+    as_promised,
+    as_wanted,
+    called,
+    check_promise,
+    name_of,
+)
 from waystation.bullmq.terms import instant_ms
-from waystation.core import codec, typed
+from waystation.core import codec
 from waystation.core.durations import Duration, DurationKeywords, milliseconds
 from waystation.core.errors import (
     InvalidInput,
     InvalidOption,
-    InvalidResult,
     JobDelayed,
     JobFailed,
     JobWaitingForChildren,
@@ -53,14 +54,21 @@ from waystation.core.store.script import Client
 KEPT_PARTS_MS = 7 * 24 * 3_600_000
 """How long the output of a job is kept after its last part; readers that come later find none."""
 _LOOK_AGAIN_MS = 365 * 24 * 3_600_000
+_SOON_MS = 5000
 _INSIST_S = 5.0
+_NO_CHILD_HAS = (
+    "job_id",
+    "parent",
+    "deduplication",
+    "unique_for",
+    "fail_parent_on_failure",
+    "continue_parent_on_failure",
+    "remove_dependency_on_failure",
+)
 _UNDOING = "undo "
 _ALL_UNDONE = "undo *"
 _NOTHING_UNDONE = "undo -"
 _ESCAPED = str.maketrans({"%": "%25", "~": "%7E", ":": "%3A"})
-_AS_JSON_HAS_IT = (Any, object, type(None), bool, int, float, str, list, dict)
-_PROMISES: WeakKeyDictionary[Callable[..., Any], Any] = WeakKeyDictionary()
-"""What functions return that have been steps."""
 _inside: ContextVar[tuple["Steps", ...]] = ContextVar("inside", default=())
 """The steps that this code is part of."""
 
@@ -253,6 +261,7 @@ class Steps:
     ) -> Any:
         """Add a child once, leave the worker until it has ended, and return its result."""
         client, keys, token = self._held()
+        refuse_unchildlike(given)
         step = self._numbered("child", checked_name("child", name))
         home = QueueKeys(queue, prefix=keys.prefix) if queue else keys
         id = await self._former_child(home, step, name) or child_id(self._job, step)
@@ -268,7 +277,7 @@ class Steps:
             if failed is not None:
                 raise JobFailed(failed.decode("utf-8", "replace"))
             async with self._alone("run_child"):
-                await self._forget_namesake(home, id)
+                await self._make_way(home, id)
                 await self._add_child(home, id, NewJob(name, data), given)
                 if await children.wait_for_children(
                     client, keys, self._job.id, token, child=key, deadline_ms=self._deadline_ms()
@@ -283,29 +292,48 @@ class Steps:
         is_ours = found == [self._keys.of(self._job.id).job.encode(), name.encode()]
         return id if is_ours and known(self._job, b"gen") is None else ""
 
-    async def _forget_namesake(self, home: QueueKeys, id: str) -> None:
-        """Remove an ended child of an earlier job of the same id, which would be taken for ours."""
-        ours = self._keys.of(self._job.id)
-        parent, awaited = await ask_all(
+    async def _make_way(self, home: QueueKeys, id: str) -> None:
+        """Remove what an earlier job of the parent's id has left under the id of a child.
+
+        Its result would be taken for that of the child. Anybody else's job is left alone.
+        """
+        job, ours = home.of(id).job, self._keys.of(self._job.id)
+        found, parent, is_ours = await ask_all(
             self._client,
-            ("HGET", home.of(id).job, "parentKey"),
-            ("SISMEMBER", ours.dependencies, home.base + id),
+            ("EXISTS", job),
+            ("HGET", job, "parentKey"),
+            ("SISMEMBER", ours.dependencies, job),
         )
-        if parent is not None and parent.decode() == ours.job and not awaited:
-            for state in ("failed", "completed"):
-                await ends.remove_job(self._client, home, id, remove_children=False, state=state)
+        if is_ours or not found:
+            return
+        if parent != ours.job.encode():
+            raise WrongState(
+                f"job {id} of the queue {home.name} is no child of job {self._job.id}, but has the "
+                "id of one: remove it, and add it under another id"
+            )
+        if not await ends.remove_job(self._client, home, id, remove_children=True):
+            await self._come_back(f"job {id}, which an earlier job {self._job.id} has left, to end")
+
+    async def _come_back(self, awaited: str) -> NoReturn:
+        """Leave the worker for a moment."""
+        client, keys, token = self._held()
+        due_ms = await server_ms(client) + _SOON_MS
+        code = await job_scripts.move_to_delayed(
+            client, keys, base=keys.base, id=self._job.id, token=token, due=due_ms
+        )
+        if code < 0:
+            raise self.refusal(code)
+        self._left = "JobDelayed"
+        raise JobDelayed(f"job {self._job.id} waits for {awaited}")
 
     async def _add_child(self, home: QueueKeys, id: str, new: NewJob, given: JobKeywords) -> None:
-        options = packing.merged(None, given, JobOptions())
-        options = packing.merged(
-            options,
-            {
-                "job_id": id,
-                "parent": Parent(self._job.id, self._keys.qualified),
-                "ignore_dependency_on_failure": True,
-            },
-            options,
+        own = JobKeywords(
+            job_id=id,
+            parent=Parent(self._job.id, self._keys.qualified),
+            ignore_dependency_on_failure=True,
         )
+        options = packing.merged(None, given, JobOptions())
+        options = packing.merged(options, own, options)
         jobs = [new]
         if self._sealing.seals:
             jobs = await self._sealing.jobs(home.name, jobs, options)
@@ -463,20 +491,6 @@ def _whole(stored: bytes | None) -> int:
     return int(stored or 0)
 
 
-async def called(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What a function returns: a coroutine on the loop, a plain function in a thread."""
-    if inspect.iscoroutinefunction(function):
-        return await function(*args, **kwargs)
-    result = await asyncio.to_thread(function, *args, **kwargs)
-    return await result if inspect.isawaitable(result) else result
-
-
-def name_of(function: Callable[..., Any]) -> str:
-    """What a function is known by from one version of a program to the next."""
-    function = _unwrapped(function)
-    return str(getattr(function, "__name__", type(function).__name__))
-
-
 def child_id(job: JobFields, step: str) -> str:
     """The id of a child that a handler runs, which no other job of any handler has.
 
@@ -489,54 +503,14 @@ def child_id(job: JobFields, step: str) -> str:
     return "~".join([*parts, life.decode()] if life else parts)
 
 
-def as_wanted(what: str, value: Any, kind: Any) -> Any:
-    """A value as the caller wants it; raises `UnreadableData` when it does not fit."""
-    if kind is Any:
-        return value
-    try:
-        return typed.converted(value, kind)
-    except (msgspec.ValidationError, TypeError, ValueError) as error:
-        raise UnreadableData(f"{what} does not fit {kind!r}: {typed.why_not(error)}") from None
-
-
-def as_promised(function: Callable[..., Any], plain: Any) -> Any:
-    """What a step returned, of the type that its function's annotation names.
-
-    Without an annotation, or with one that it does not fit, it is as JSON has it.
-    """
-    kind = _promised(function)
-    if kind is Any:
-        return plain
-    try:
-        return typed.converted(plain, kind)
-    except (msgspec.ValidationError, TypeError, ValueError):
-        return plain
-
-
-def check_promise(step: str, function: Callable[..., Any]) -> None:
-    """Refuse a function whose result could not be stored, before it has any effect."""
-    if (opaque := typed.unstorable(_promised(function))) is not None:
-        raise InvalidResult(
-            f"the step {step!r} was not run: {name_of(function)} returns {opaque}, which cannot be "
-            "stored as JSON; return a dataclass, a model or plain values"
-        )
-
-
-def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
-    while isinstance(function, partial):
-        function = cast("partial[Any]", function).func
-    return getattr(function, "__func__", function)
-
-
-def _promised(function: Callable[..., Any]) -> Any:
-    function = _unwrapped(function)
-    try:
-        if function not in _PROMISES:
-            kind = get_type_hints(function, include_extras=True).get("return", Any)
-            _PROMISES[function] = Any if kind in _AS_JSON_HAS_IT else kind
-        return _PROMISES[function]
-    except Exception:
-        return Any  # it cannot be read, or what was called is no function
+def refuse_unchildlike(given: JobKeywords) -> None:
+    """Refuse options that a child which its parent waits for cannot have."""
+    for name in _NO_CHILD_HAS:
+        if (value := given.get(name)) not in (None, False):
+            raise InvalidOption(
+                f"run_child takes no {name}, got {value!r}: a child is its parent's own, has "
+                "an id made of the parent's, and its failure is raised there"
+            )
 
 
 def duration_of(duration: Duration | None, given: DurationKeywords) -> Duration:
