@@ -1,8 +1,10 @@
 """Rules of a room: what they close, whatever a path is spelled like."""
 
 import json
+import re
 from contextlib import suppress
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from hypothesis import example, given
@@ -63,6 +65,14 @@ def test_what_some_site_would_answer_as_protected_does_not_pass(
 def test_every_spelling_of_a_path_has_to_wait(path: str) -> None:
     assert closing(LISTS[0], "GET", [path], {}) or not taken_for(path)
     assert not closing([Rule(queue="shop", path="/cart*")], "GET", [path], {})
+
+
+@pytest.mark.parametrize("letters", ["s\u212a\u0131", "\u017fk\u0130", "\u017f\u212a\u0131"])
+def test_letters_that_ignoring_case_makes_the_same_are_the_same(letters: str) -> None:
+    rules = [Rule(queue="shop", path="/ski*")]
+    assert re.fullmatch("(?i)ski", letters)
+    for path in (f"/{letters}", f"/{quote(letters)}", f"/{quote(quote(letters))}/pass"):
+        assert closing(rules, "GET", [path], {}), path
 
 
 @pytest.mark.parametrize(

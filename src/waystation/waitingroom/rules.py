@@ -10,13 +10,18 @@ import msgspec
 
 from waystation.core import codec
 from waystation.core.errors import InvalidInput, InvalidOption, Malformed
+from waystation.core.http.endpoints import stated
 
 MOST_READ = 65_536
 """A path whose readings have more characters than this together is refused as past reading."""
-_PLAIN = re.compile(r"(?:/(?![/.])[^/%;\\?#\x00-\x1f\x7f]*)+")
+_ANY_CASE = {0x131: "i", 0x17F: "s", 0x307: ""}
+"""What routes that ignore case take for i and s: letters without a dot, long, and with a dot."""
+_PLAIN = re.compile(r"(?:/(?![/.])[^/%;\\?#\x00-\x1f\x7f\u0131\u017f\u0307]*)+")
 WORD = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 """How the names of methods and headers are written."""
-_OVERLONG = re.compile(r"%c([01])%([89ab][0-9a-f])|%u00([0-9a-f]{2})")
+_OVERLONG = re.compile(
+    r"(?:%c|%e0%8|%f0%80%8|%f8%80%80%8|%fc%80%80%80%8)([01])%([89ab][0-9a-f])|%u00([0-9a-f]{2})"
+)
 """Letters of ASCII that UTF-8 would write with one byte, and those that IIS knows."""
 
 
@@ -79,17 +84,15 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 class WrittenRule(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Which requests a room stands in front of."""
 
-    path: Annotated[str, msgspec.Meta(extra_json_schema={"pattern": "^/[^?#]*$"})]
+    path: Annotated[str, stated(pattern="^/[^?#]*$")]
     """A pattern such as /checkout*."""
-    methods: list[Annotated[str, msgspec.Meta(extra_json_schema={"pattern": f"^{WORD}$"})]] = []
+    methods: list[Annotated[str, stated(pattern=f"^{WORD}$")]] = []
     """Empty for all."""
-    header: Annotated[str, msgspec.Meta(extra_json_schema={"pattern": f"^$|^{WORD}:"})] = ""
+    header: Annotated[str, stated(pattern=f"^$|^{WORD}:")] = ""
     """`Name: part of its value`, if only those with it."""
     cookie: str = ""
     agent: str = ""
-    action: Annotated[
-        str, msgspec.Meta(extra_json_schema={"enum": ["queue", "bypass", "block"]})
-    ] = "queue"
+    action: Annotated[str, stated(enum=["queue", "bypass", "block"])] = "queue"
     """queue, bypass or block; the first rule that fits counts."""
 
 
@@ -204,6 +207,7 @@ _STEPS: Sequence[Callable[[str], str]] = (
     _decoded,
     _shortened,
     _without_dots,
+    lambda path: path.translate(_ANY_CASE),
     _substituting(r"\\", "/"),
     _substituting(r";[^/]*", ""),
     _substituting(r"[?#].*", ""),

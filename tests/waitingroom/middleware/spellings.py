@@ -18,7 +18,8 @@ CLIMB_IN = words(r"""
     /foo/..;/checkout /%5ccheckout /foo\..\checkout /%255ccheckout /;/%63heckout /a;b/../checkout
     /foo/..%3b/checkout /;x=%2e/Checkout /%2fcheckout /a%2f..%2fcheckout /wait/../checkout
     /wait/..;/checkout /wait/..%2fcheckout /api/v1/queues/%2e%2e/%2e%2e/%2e%2e/checkout
-    /%c0%ae/checkout /%c1%a3heckout
+    /%c0%ae/checkout /%c1%a3heckout /%e0%81%a3heckout /%f0%80%81%a3heckout
+    /%e0%80%ae%e0%80%ae/checkout /chec%e2%84%aaout /chec%E2%84%AAOUT /chec%25e2%2584%25aaout
 """)
 NO_UTF_8 = words(r"""
     /%63heckout/%ff /%63heckout%ff /checkou%74/pay%80 /%2563heckout/%ff /%ff/../checkout
@@ -75,7 +76,9 @@ def _iis(path: str) -> str:
 def _old_java(path: str) -> str:
     raw = unquote_to_bytes(path)
     plain = re.sub(
-        rb"([\xc0\xc1])([\x80-\xbf])", lambda m: bytes([(m[1][0] & 1) << 6 | m[2][0] & 63]), raw
+        rb"(?:[\xc0\xc1]|\xe0[\x80\x81]|\xf0\x80[\x80\x81])[\x80-\xbf]",
+        lambda m: bytes([(m[0][-2] & 1) << 6 | m[0][-1] & 63]),
+        raw,
     )
     return _resolved(plain.decode("latin-1"))
 
@@ -83,6 +86,11 @@ def _old_java(path: str) -> str:
 def _browser(path: str) -> str:
     read = re.sub(r"[\t\r\n]", "", unquote(path)).replace("\\", "/")
     return _resolved(re.split("[?#]", read)[0])
+
+
+def _any_case(path: str) -> str:
+    """As routes with `(?i)` read it, to which K and the sign of the kelvin are the same letter."""
+    return re.sub(f"(?i){WORD}", WORD, unquote(path))
 
 
 SITES: dict[str, Callable[[str], str]] = {
@@ -96,6 +104,8 @@ SITES: dict[str, Callable[[str], str]] = {
     "IIS": _iis,
     "old Java": _old_java,
     "parses it again": _browser,
+    "ignores case": _any_case,
+    "decodes twice, ignores case": lambda path: _any_case(unquote(path)),
 }
 
 
