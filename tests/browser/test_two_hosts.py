@@ -101,8 +101,8 @@ async def browsing(folder: Path, **more: Any) -> AsyncGenerator[BrowserContext]:
         await context.close()
 
 
-async def _inside(page: Page, town: Town) -> None:
-    await page.wait_for_url(f"{town.shop}/checkout?seat=4")
+async def _inside(page: Page, town: Town, *, fragment: str = "") -> None:
+    await page.wait_for_url(f"{town.shop}/checkout?seat=4{fragment}")
     assert await page.inner_text("h1") == "Checkout"
     names = {each.get("name", ""): each.get("domain") for each in await page.context.cookies()}
     assert names.get(f"__Host-wr_s_{QUEUE}") == "shop.localhost"
@@ -115,7 +115,7 @@ async def test_a_crowd_waits_on_one_host_and_comes_in_on_the_other(
         await town.house.visitor(f"10.2.0.{number}").join()
     async with browsing(tmp_path / "profile") as context:
         page = await context.new_page()
-        await page.goto(f"{town.shop}/checkout?seat=4")
+        await page.goto(f"{town.shop}/checkout?seat=4#balcony")
         await shows(page, "waiting")
         assert page.url.startswith(town.room)
         # Two tabs are one visitor.
@@ -125,7 +125,7 @@ async def test_a_crowd_waits_on_one_host_and_comes_in_on_the_other(
         await shows(other, "waiting")
         assert (await town.house.room.state()).waiting == 3
         await town.house.admission.admit_now(3)
-        await _inside(page, town)
+        await _inside(page, town, fragment="#balcony")
         # The second tab goes in with the same session, as soon as somebody looks at it.
         await other.evaluate(LOOKS)
         await _inside(other, town)
@@ -134,7 +134,7 @@ async def test_a_crowd_waits_on_one_host_and_comes_in_on_the_other(
         await page.go_back()
         await shows(page, "active")
         await page.click("#enter")
-        await _inside(page, town)
+        await _inside(page, town, fragment="#balcony")
         await page.goto(f"{town.shop}/checkout/done")
         while (await town.house.room.state()).inside:
             await asyncio.sleep(0.05)

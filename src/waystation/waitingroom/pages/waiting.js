@@ -89,6 +89,9 @@
     else if (AGAIN.includes(body.status)) await join();
   };
 
+  // Browsers take the fragment of the address that sent them here along, and from a form onto where its answer leads.
+  for (const form of document.forms) form.action += location.hash;
+
   // Forms and links carry on where the visitor wants to go.
   const keep = (name, value) => {
     for (const form of document.forms) {
@@ -97,6 +100,7 @@
     }
     for (const link of document.querySelectorAll('nav a')) {
       const onward = new URL(link.href);
+      onward.hash = location.hash;
       if (value) onward.searchParams.set(name, value);
       else onward.searchParams.delete(name);
       link.href = onward;
