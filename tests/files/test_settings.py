@@ -140,6 +140,9 @@ def test_a_missing_file_means_the_defaults(file: Path) -> None:
     [
         ("worker: {count: 0}", "worker.count (FILE:1) wants at least 1, got '0'"),
         ("worker: {priorities: []}", "worker.priorities (FILE:1) wants at least 1 of them"),
+        ("worker: {priorities: [high, high]}", "worker.priorities (FILE:1) must differ, got high"),
+        ("worker: {priorities: [high]}",
+         "must be one of high, as worker.priorities has them, got 'low'"),
         ("worker: {priorities: [x]}", "must have an entry for priority 'x'"),
         ("worker:\n  heartbeat_ttl: 4s",
          "worker.heartbeat_ttl (FILE:2) wants a duration of at least 5s, got '4s'"),

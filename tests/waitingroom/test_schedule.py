@@ -135,3 +135,10 @@ def test_an_event_that_cannot_be_is_refused(wrong: dict[str, Any]) -> None:
     asked: dict[str, Any] = {"id": "x", "starts_ms": 10, "ends_ms": 20, **wrong}
     with pytest.raises(InvalidOption):
         ScheduledEvent(**asked)
+
+
+def test_the_refusal_of_an_event_names_its_instants() -> None:
+    with pytest.raises(
+        InvalidOption, match=r"got starts 2030-01-01 00:00:00\+00:00, ends 1970-01-01 "
+    ):
+        ScheduledEvent(id="x", starts_ms=1_893_456_000_000, ends_ms=1)

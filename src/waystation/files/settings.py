@@ -212,16 +212,17 @@ class FilesSettings(Section, frozen=True, kw_only=True):
     metrics: MetricsSettings = MetricsSettings()
 
     def __post_init__(self) -> None:
-        priorities, given = self.worker.priorities, self.producer.default_priority
-        if given not in priorities:
-            raise InvalidOption(
-                f"producer.default_priority must be one of {', '.join(priorities)}, got {given!r}"
-            )
         try:
             found = layout(self)
         except InvalidOption as error:
             section = "producer" if str(error).startswith("rate_limit_key") else "worker"
             raise InvalidOption(f"{section}.{error}") from None
+        priorities, given = self.worker.priorities, self.producer.default_priority
+        if given not in priorities:
+            raise InvalidOption(
+                f"producer.default_priority must be one of {', '.join(priorities)}, "
+                f"as worker.priorities has them, got {given!r}"
+            )
         replace, names = msgspec.structs.replace, ("processing_list_pattern",)
         names += ("heartbeat_key_pattern", "completed_list", "dead_letter_list")
         keys = {name: getattr(found, name) for name in names}

@@ -54,6 +54,11 @@ async def test_whatever_a_client_raises_during_a_call_is_an_error_of_the_store(
     ("error", "kind", "sentence"),
     [
         (redis.ClusterError("TTL exhausted."), StoreBusy, "being moved; try again"),
+        (
+            redis.ResponseError("DB index is out of range"),
+            StoreUnsuitable,
+            "has no database of this number",
+        ),
         (redis.ResponseError("MOVED 4247 127.0.0.1:7001"), StoreUnsuitable, r"redis\+cluster://"),
         (
             redis.RedisClusterException("EVALSHA - all keys must map to the same key slot"),

@@ -60,6 +60,11 @@ _SETTINGS_MUST_CHANGE = (
     (re.compile("WRONG_VERSION_NUMBER"), "the store does not speak TLS; use redis://"),
     (_TLS_ALERT, "the store speaks TLS; use rediss://"),
     (
+        re.compile("DB index is out of range|invalid DB index"),
+        "the store has no database of this number; name another one at the end of its URL, or in "
+        "redis.db of files",
+    ),
+    (
         re.compile(r"^MOVED \d|@user_script.*-MOVED"),
         "the store is one node of a cluster; use redis+cluster://",
     ),

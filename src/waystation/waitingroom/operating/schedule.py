@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from waystation.core import codec
+from waystation.core.durations import possible_instant
 from waystation.core.errors import InvalidOption, NotFound, WrongState
 from waystation.waitingroom.operating.control import LATEST_MS
 from waystation.waitingroom.operating.lottery import Lottery, checked_witness, commit
@@ -48,9 +49,11 @@ class ScheduledEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not 0 <= self.begins_ms <= self.starts_ms < self.ends_ms <= LATEST_MS:
+            named = ("gathers", self.gathers_ms), ("starts", self.starts_ms), ("ends", self.ends_ms)
+            got = [f"{name} {possible_instant(ms) or ms}" for name, ms in named if ms is not None]
             raise InvalidOption(
-                "an event must gather before it starts and start before it ends, got "
-                f"{self.begins_ms}, {self.starts_ms} and {self.ends_ms}"
+                "an event must gather before it starts and start before it ends, until 2999, "
+                f"got {', '.join(got)}"
             )
         if self.by_lot and self.gathers_ms is None:
             raise InvalidOption("lots need people who gather before the start")
