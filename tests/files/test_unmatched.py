@@ -181,6 +181,21 @@ async def test_what_was_handed_over_comes_first_in_its_priority_and_not_before_a
     assert got == ["/4.bb", "/1.bb", "/2.bb", "/3.bb"]
 
 
+async def test_a_paused_priority_does_not_hide_the_files_of_the_others(hands: Hands) -> None:
+    """Also when it has more than a worker remembers; they come when it is resumed."""
+    urgent = {f"/{number}.bb" for number in range(3 * unmatched.PAGE)}
+    for path in urgent:
+        await hands.add(path, priority="high")
+    await hands.add("/last.bb")
+    await paths(hands.source(ending=".aa"))
+    queue = Queue(hands.store)
+    await queue.pause("high")
+    source = hands.source(ending=".bb")
+    assert await paths(source, 20) == ["/last.bb"]
+    await queue.resume("high")
+    assert {*await paths(source, 20), *await paths(source, 20)} == urgent
+
+
 async def test_several_workers_share_what_is_handed_over(hands: Hands) -> None:
     """Also when each has two calls under way, and there is more than a page."""
     wanted = {f"/{number}.bb" for number in range(250)}

@@ -17,7 +17,7 @@ from waystation.files.redis.scripts import Settlement
 
 START = "0-0"
 PAGE = 100
-"""Entries read in one call, and the most that a worker remembers."""
+"""Entries read in one call, and about the most of a priority that a worker remembers."""
 REREAD_S = 60.0
 """How often a worker reads it from the start: a clock that was set back hides new entries."""
 
@@ -56,6 +56,10 @@ class UnmatchedFiles:
         self._timer = timer
         self._reread_at = timer() + REREAD_S
         self._ours: list[list[str]] = [[] for _ in keys.queues]
+        self._held_up = [False for _ in keys.queues]
+        """Priorities of which the last call took nothing, such as those that are paused."""
+        self._passed_over = set[int]()
+        """Priorities with entries that were read and not remembered."""
         self._newest = START
         self.cursor = START
 
@@ -65,9 +69,13 @@ class UnmatchedFiles:
 
     @property
     def has_new(self) -> bool:
-        """True when there are new entries, and room to remember them."""
+        """True when there are new entries, and room to remember them.
+
+        What a paused priority has does not keep the entries of the others from being read.
+        """
         is_behind = _order(self.cursor) < _order(self._newest)
-        return is_behind and sum(map(len, self._ours)) < PAGE
+        moving = zip(self._ours, self._held_up, strict=True)
+        return is_behind and sum(len(ids) for ids, held_up in moving if not held_up) < PAGE
 
     async def look(self, client: Client) -> None:
         """Read a page of new entries, and remember those for this worker."""
@@ -79,8 +87,14 @@ class UnmatchedFiles:
             # Another call may have read the same meanwhile.
             is_new = _order(entry.id) > _order(self.cursor)
             if is_new and entry.job and self.is_wanted(entry.job):
-                self._ours[entry.lane - 1].append(entry.id)
+                self._remember(entry.lane - 1, entry.id)
         self._pass(page[-1].id if page else newest)
+
+    def _remember(self, place: int, id: str) -> None:
+        if len(self._ours[place]) < 2 * PAGE:
+            self._ours[place].append(id)
+        else:
+            self._passed_over.add(place)
 
     def reserve(self, most: int) -> "Picks":
         """Entries for the next call to take; no other call takes them."""
@@ -92,16 +106,20 @@ class UnmatchedFiles:
     def release(self, picks: "Picks", tried: Sequence[int] = ()) -> None:
         """Remember the entries that a call did not try to take."""
         counts = tried or [0] * len(self._ours)
-        for ids, picked, count in zip(self._ours, picks.by_lane, counts, strict=True):
-            ids[:0] = picked[count:]
+        for place, (picked, count) in enumerate(zip(picks.by_lane, counts, strict=True)):
+            self._ours[place][:0] = picked[count:]
+            if picked:
+                self._held_up[place] = not count
 
     def settled(self, settlement: Settlement) -> None:
         """Note the end of the stream, and how far this worker has read."""
         self._newest = settlement.newest
-        if settlement.newest == START or self._timer() >= self._reread_at:
+        is_missing = any(not self._ours[place] for place in self._passed_over)
+        if settlement.newest == START or is_missing or self._timer() >= self._reread_at:
             self._reread_at = self._timer() + REREAD_S
             self.cursor = START
             self._ours = [[] for _ in self._ours]
+            self._passed_over.clear()
         else:
             self._pass(settlement.cursor)
 
