@@ -11,7 +11,8 @@ from redis import Redis
 from tests.bullmq.hands import Hands
 from tests.support.patience import LIMIT_S
 from waystation.bullmq import Job, ManualWorker, Queue, SyncJob, Worker
-from waystation.errors import InvalidInput, JobFailed, Unrecoverable, WrongState
+from waystation.core.runtime.handlers.time_limit import _limits  # pyright: ignore[reportPrivateUsage]
+from waystation.errors import InvalidInput, JobDelayed, JobFailed, Unrecoverable, WrongState
 from waystation.testing.sandboxes import _turn  # pyright: ignore[reportPrivateUsage]
 
 EFFECTS = "effects"
@@ -76,6 +77,13 @@ async def working(hands: Hands, **how: Any) -> AsyncGenerator[None]:
 
 async def effects(hands: Hands) -> list[str]:
     return [each.decode() for each in await hands.call("LRANGE", EFFECTS, 0, -1)]
+
+
+async def noted(hands: Hands, id: str) -> None:
+    """Wait until the store knows that there is something to undo, which nobody waits for."""
+    async with asyncio.timeout(LIMIT_S):
+        while "given" not in await hands.hash(id):
+            await asyncio.sleep(0)
 
 
 async def end(ends: str, hands: Hands, queue: Queue, id: str) -> None:
@@ -237,6 +245,91 @@ async def test_what_an_earlier_attempt_has_done_is_undone_though_the_last_came_t
     assert [each for each in ran if each != "send"] == ["charge", "refund"]
 
 
+@pytest.mark.parametrize("said", [True, False])
+@pytest.mark.parametrize("back", [True, False])
+async def test_what_a_lost_worker_has_done_is_undone_whatever_it_had_said_of_it(
+    said: bool, back: bool, hands: Hands, queue: Queue
+) -> None:
+    ran: list[str] = []
+    runs: list[str] = []
+    away = True
+
+    async def handle(job: Job) -> str:
+        runs.append(job.id)
+        if len(runs) == 1 or (away and not back):
+            raise Unrecoverable("the settings did not answer")
+        await job.step("charge", ran.append, "charge")
+        job.on_failure("refund", ran.append, "refund")
+        return "ok"
+
+    job = await queue.add("order", attempts=1)
+    claim = await hands.claim_one()
+    await claim.work.step("charge", ran.append, "charge")
+    if said:
+        claim.work.on_failure("refund", ran.append, "refund")
+        await noted(hands, job.id)
+    await hands.lapse()
+    async with working(hands, handlers=handle):
+        reason = "0 of 1 functions" if said and not back else "the settings did not answer"
+        with pytest.raises(JobFailed, match=reason):
+            await queue.wait(job.id, timeout=LIMIT_S)
+        assert ran == (["charge", "refund"] if back else ["charge"])
+        if back:
+            return
+        if not said:
+            told = (await hands.hash(job.id))["stacktrace"]
+            assert "a worker was lost after the steps charge" in told
+        away = False
+        assert await queue.retry(job.id)
+        ended = "failed" if said else "completed"
+        while await queue.state(job.id) != ended:
+            await asyncio.sleep(0.01)
+    assert ran == (["charge", "refund"] if said else ["charge"])
+
+
+@pytest.mark.parametrize("ends", ["cancelled", "stalled"])
+async def test_what_was_registered_without_any_step_is_called_and_nothing_else_is_done(
+    ends: str, hands: Hands, queue: Queue
+) -> None:
+    ran: list[str] = []
+
+    async def handle(job: Job) -> None:
+        job.on_failure("tell", ran.append, "tell")
+        await asyncio.sleep(0)
+        ran.append("work")
+
+    job = await queue.add("order", attempts=1)
+    (await hands.claim_one()).work.on_failure("tell", ran.append, "tell")
+    await noted(hands, job.id)
+    if ends == "stalled":
+        await hands.lapse(max_stalled=0)
+    else:
+        assert await queue.cancel(job.id)
+        await cast(Job, await queue.get_job(job.id)).promote()
+    async with working(hands, handlers=handle):
+        with pytest.raises(JobFailed, match="stalled" if ends == "stalled" else "cancelled"):
+            await queue.wait(job.id, timeout=LIMIT_S)
+    assert ran == ["tell"]
+
+
+@pytest.mark.parametrize("own", [None, 30.0])
+async def test_the_run_that_undoes_has_as_long_as_any_other(
+    own: float | None, hands: Hands, queue: Queue
+) -> None:
+    limits: list[list[float | None]] = []
+
+    async def handle(job: Job) -> None:
+        limits.append([each._limit_s for each in _limits.get()])  # pyright: ignore[reportPrivateUsage]
+        job.on_failure("refund", int)
+        raise Unrecoverable("no")
+
+    async with working(hands, handlers=handle, timeout=40.0):
+        job = await queue.add("order", attempts=1, timeout=own)
+        with pytest.raises(JobFailed):
+            await queue.wait(job.id, timeout=LIMIT_S)
+    assert limits[1] == [own or 40.0]
+
+
 @pytest.mark.parametrize("ends", ["fails", "cancelled"])
 async def test_a_renamed_function_undoes_nothing_and_its_job_goes_on_where_it_was(
     ends: str, hands: Hands, queue: Queue
@@ -324,6 +417,15 @@ async def test_whoever_claims_by_hand_undoes_by_hand(
         await hands.fail(claim)
         assert await worker.get_next_job() is None
         assert await queue.state(other.id) == "delayed"
+        await queue.remove(other.id)
+        third = await queue.add("order", attempts=1)
+        claim = await hands.claim_one()
+        claim.work.on_failure("refund", int)
+        with pytest.raises(JobDelayed):
+            await claim.work.sleep(hours=1)
+        assert await queue.cancel(third.id)
+        assert await worker.get_next_job() is None
+        assert await queue.state(third.id) == "delayed"
 
 
 async def test_a_step_of_the_name_of_a_compensation_is_refused(hands: Hands) -> None:

@@ -574,11 +574,10 @@ def read_results_with(job: Job, read: Callable[[ChildResult], Any]) -> None:
 
 def has_undo(job: Job) -> bool:
     """True when something has to be undone should the job fail for good. Internal."""
-    steps: Steps | None = getattr(job, "_stepping", None)
-    # A handler that cannot come to where it was would leave some of it out, and start anew then.
-    if steps is not None and steps.changed:
+    is_new = getattr(job, "_stepping", None) is None
+    if is_new and known(job, b"given") is None and known(job, b"cut") is None:
         return False
-    return known(job, b"given") is not None or (steps is not None and bool(steps.undo))
+    return job._steps.has_undo()
 
 
 def refusal_of(job: Job, code: int) -> WaystationError:

@@ -135,7 +135,7 @@ class ManualWorker(Observed, QueueClient):
 
     async def _leave_to_undo(self, job: Job) -> None:
         """Leave a job to a worker with a handler, if that has something to undo."""
-        if known(job, b"undos") not in (None, b"0"):
+        if any(known(job, field) not in (None, b"0") for field in (b"undos", b"given")):
             await job.move_to_delayed(datetime.now(UTC) + _LATER)
             raise JobDelayed(f"job {job.id} is undone by a worker that has its handler")
 

@@ -9,7 +9,7 @@ import asyncio
 import secrets
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, NoReturn
@@ -97,6 +97,7 @@ class Steps:
         self._under_way: set[asyncio.Future[None]] = set()
         self._leaving: asyncio.Future[None] | None = None
         self._left = ""
+        self._noting: asyncio.Future[None] | None = None
         self.undo: list[Undo] = []
         self.cannot_undo = ""
         """Why nothing can be undone, where that is so."""
@@ -374,22 +375,48 @@ class Steps:
         if self.cannot_undo:
             raise WrongState(self.cannot_undo)
         self.undo.append(undo)
-        many = known(self._job, b"undos")
-        if many is not None and len(self.undo) >= int(many) and self._has_come_to_all_steps():
+        if known(self._job, FAILING) is None:
+            # Now, because a worker that dies before its next call would leave no word of it.
+            self._noting = asyncio.ensure_future(self._note_once())
+        elif 0 < self._to_undo() <= len(self.undo) and not self._steps_to_come():
             # Whatever stopped the handler then comes after this.
             self._must_go_on()
 
     async def note_undos(self) -> None:
         """Remember how much there is to undo, which a later attempt may not come to."""
-        given = len(self.undo)
-        if given <= _whole(known(self._job, b"given")) or known(self._job, FAILING) is not None:
-            return
+        if self._noting is not None:
+            await asyncio.wait([self._noting])
+        if len(self.undo) > self._to_undo() and known(self._job, FAILING) is None:
+            await reconnecting(self._note)
+
+    async def _note(self) -> None:
         client, keys, token = self._held()
-        noted = await reconnecting(
-            lambda: step_scripts.note_undos(client, keys.of(self._job.id), token=token, undos=given)
+        given = len(self.undo)
+        noted = await step_scripts.note_undos(
+            client, keys.of(self._job.id), token=token, undos=given
         )
         if noted > 0:
             remember(self._job, {b"given": b"%d" % noted})
+
+    async def _note_once(self) -> None:
+        with suppress(WaystationError):
+            await self._note()
+
+    def _to_undo(self) -> int:
+        """How many functions any attempt is known to have given."""
+        return max(int(known(self._job, field) or 0) for field in (b"undos", b"given"))
+
+    def has_undo(self) -> bool:
+        """True when something has to be undone should the job fail for good, or may have to."""
+        # A handler that cannot come to where it was would leave some of it out, and start anew.
+        if self.changed:
+            return False
+        return bool(self.undo or self._to_undo() or self._may_have_more())
+
+    def _may_have_more(self) -> bool:
+        """True when an attempt was cut off, and this one has not come to what that has done."""
+        was_cut = known(self._job, b"cut") is not None and not self.cannot_undo
+        return was_cut and bool(self._steps_to_come())
 
     async def mark_failing(self, reason: str, stacktrace: bytes) -> None:
         """Let the job only be undone from now on, by whichever worker gets it next."""
@@ -406,16 +433,20 @@ class Steps:
         )
         remember(self._job, {FAILING: self._accept(marked).value})
 
-    async def unwind(self) -> None:
-        """Undo what was done, the newest first, each once; nothing when some of it is missing."""
-        many = max(_whole(known(self._job, field)) for field in (b"undos", b"given"))
-        found = len(self.undo)
-        if found < many:
+    async def unwind(self) -> str:
+        """Undo what was done, the newest first, each once; nothing when some of it is missing.
+
+        Returns what is in doubt, which nobody can know.
+        """
+        found, many = len(self.undo), self._to_undo()
+        doubt = self._doubt() if self._may_have_more() else ""
+        if found < many or (doubt and found):
             # The newest comes first, and a job that is undone would start anew.
+            came = f"its handler gave on_failure {found} of {many} functions"
+            came = came if found < many else doubt
             raise Unrecoverable(
-                f"nothing of job {self._job.id} was undone: its handler gave on_failure {found} "
-                f"of {many} functions when it ran again, before it ended or its time was over; "
-                "retry the job to try again"
+                f"nothing of job {self._job.id} was undone: {came} when it ran again, before it "
+                "ended or its time was over; retry the job to try again"
             )
         for each in reversed(self.undo):
             step = self._numbered("undo", f"{_UNDOING}{each.name}")
@@ -423,6 +454,13 @@ class Steps:
                 await self.save(step, await called(each.function, *each.args, **each.kwargs))
         # A job with nothing to undo goes on where it was, should somebody retry it.
         await self.save(_ALL_UNDONE if self.undo else _NOTHING_UNDONE, True)
+        return doubt
+
+    def _doubt(self) -> str:
+        return (
+            f"a worker was lost after the steps {', '.join(self._steps_to_come())}, to which its "
+            "handler did not come"
+        )
 
     # Helpers
 
@@ -455,10 +493,11 @@ class Steps:
             self._leaving.set_result(None)
             self._leaving = None
 
-    def _has_come_to_all_steps(self) -> bool:
+    def _steps_to_come(self) -> list[str]:
+        """The steps that an earlier attempt has done, and this one has not come to."""
         done = (name for name in done_steps(self._job) if not name.startswith(_UNDOING))
-        parts = (name.partition("#") for name in done)
-        return all(self._seen["step", name] >= int(many or 1) for name, _, many in parts)
+        parts = ((each, each.partition("#")) for each in done)
+        return [each for each, (name, _, nth) in parts if self._seen["step", name] < int(nth or 1)]
 
     def _deadline_ms(self) -> int | None:
         return self._job.options.terms.deadline_ms(self._job.created_ms)
@@ -485,10 +524,6 @@ class Steps:
             f"job {self._job.id} has left this worker, because it sleeps or waits: its handler "
             f"caught {self._left}, which ends the attempt, and has to let it through"
         )
-
-
-def _whole(stored: bytes | None) -> int:
-    return int(stored or 0)
 
 
 def child_id(job: JobFields, step: str) -> str:

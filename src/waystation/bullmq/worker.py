@@ -19,7 +19,7 @@ from waystation.bullmq.scheduling.schedule import RepeatStrategy
 from waystation.bullmq.source.callbacks import Callbacks, Observed
 from waystation.bullmq.source.claims import BullSource
 from waystation.bullmq.source.options import BackoffStrategy, ClaimOptions, RetryPredicate
-from waystation.bullmq.source.preparing import UNDO_S, keep_for_another, prepare, undo
+from waystation.bullmq.source.preparing import keep_for_another, prepare, undo
 from waystation.bullmq.source.presence import Presence
 from waystation.bullmq.sync_job import SyncJob
 from waystation.bullmq.terms import warn_of_milliseconds, within
@@ -317,8 +317,7 @@ class _Prepared(Handler[Job]):
         self._handler = handler
         self._counts_starts = options.max_started_attempts is not None
         self._prepares = self._counts_starts or sealing.seals
-        # What undoes has as long as the handler, before the limit of the worker ends both.
-        self._undo_s = UNDO_S if timeout is None else min(UNDO_S, seconds(timeout) / 2)
+        self._timeout_s = None if timeout is None else seconds(timeout)
 
     def _run(self, job: Job) -> Coroutine[Any, Any, Any]:
         # Nearly every job is of this kind, and passes no coroutine on its way to the handler.
@@ -331,7 +330,7 @@ class _Prepared(Handler[Job]):
         sealed = self._sealing.seals or is_sealed(job)
         attempt = self._opened(job) if sealed else self._attempt(job)
         if (reason := known(job, FAILING)) is not None:
-            await undo(job, attempt, reason, self._undo_s)
+            await undo(job, attempt, reason, self._timeout_s)
         return await (attempt if limit is None else within(limit, attempt))
 
     async def _opened(self, job: Job) -> Any:
@@ -358,7 +357,7 @@ class _Prepared(Handler[Job]):
                     await self._open(job)
                     if (reason := known(job, FAILING)) is not None:
                         # Alone, because no other job is to be stopped where this one was.
-                        await undo(job, self._handler.run([job]), reason, self._undo_s)
+                        await undo(job, self._handler.run([job]), reason, self._timeout_s)
                 except Exception as error:
                     outcomes[job.id] = error
         runnable = [job for job in jobs if job.id not in outcomes]

@@ -13,6 +13,7 @@ from waystation.bullmq.source.options import ClaimOptions
 from waystation.bullmq.terms import NONE, Limit, limit_of
 from waystation.core.errors import Expired, JobDelayed, KeyMissing, Unrecoverable
 from waystation.core.runtime.handlers.interrupts import is_from_a_signal
+from waystation.core.runtime.handlers.time_limit import in_place_of_others
 from waystation.core.runtime.tasks import leave_if_cancelled
 from waystation.core.telemetry.logs import get_logger
 
@@ -20,8 +21,8 @@ _log = get_logger(__name__)
 
 _TRY_AGAIN = timedelta(seconds=5)
 """How long a job waits that this worker has no key for, until another one may have started."""
-UNDO_S = 60.0
-"""How long a handler may take to come to where it was, if its job has no time limit."""
+_UNDO_S = 60.0
+"""How long a handler may take to come to where it was, if nobody has set a time limit."""
 
 
 async def prepare(job: Job, options: ClaimOptions) -> Limit | None:
@@ -60,17 +61,20 @@ async def keep_for_another(job: Job, error: KeyMissing) -> NoReturn:
 
 
 async def undo(
-    job: Job, attempt: Awaitable[Any], reason: bytes, most_s: float = UNDO_S
+    job: Job, attempt: Awaitable[Any], reason: bytes, timeout_s: float | None
 ) -> NoReturn:
     """Run a handler for what it has done to be undone, and fail the job for this reason."""
-    limit = job.options.terms.timeout
-    await _replayed(attempt, most_s if limit is None else min(limit / 1000, most_s))
+    own = job.options.terms.timeout
+    limits = [each for each in (timeout_s, own and own / 1000) if each is not None]
+    await _replayed(attempt, min(limits, default=_UNDO_S))
     steps = steps_of(job)
     if steps.changed:
         raise Unrecoverable(steps.changed)
-    await steps.unwind()
+    doubt = await steps.unwind()
     error = Unrecoverable(reason.decode("utf-8", "replace"))
-    if job.stacktrace and str(error) in job.stacktrace[-1]:
+    if doubt:
+        error.add_note(f"if anything was to be undone of job {job.id}, it was not: {doubt}")
+    elif job.stacktrace and str(error) in job.stacktrace[-1]:
         # Whoever reads the log wants to know where the job failed, not that it was undone.
         error.add_note(job.stacktrace[-1].rstrip("\n"))
     raise error
@@ -79,7 +83,7 @@ async def undo(
 async def _replayed(attempt: Awaitable[Any], limit_s: float) -> None:
     """Run a handler until it ends, however it does; what it has registered by then is undone."""
     try:
-        async with asyncio.timeout(limit_s):
+        async with in_place_of_others(limit_s):
             # Steps that are not done raise, so it gets no further than it was.
             await attempt
     except asyncio.CancelledError:
@@ -93,6 +97,6 @@ async def _replayed(attempt: Awaitable[Any], limit_s: float) -> None:
 
 def fail(job: Job, error: Unrecoverable) -> None:
     """Fail a job without running it, or let it undo its steps first if it has done any."""
-    if known(job, b"steps") is None:
+    if known(job, b"steps") is None and known(job, b"given") is None:
         raise error
     remember(job, {FAILING: str(error).encode()})

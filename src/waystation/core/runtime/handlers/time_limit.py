@@ -6,7 +6,7 @@ its modules imported. What has not begun must not fail for having taken too long
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from contextvars import ContextVar
 from types import TracebackType
 
@@ -50,6 +50,22 @@ class TimeLimit:
 
 _limits: ContextVar[tuple[TimeLimit, ...]] = ContextVar("limits", default=())
 """Those that enclose the code that asks, the outermost first."""
+
+
+@contextlib.asynccontextmanager
+async def in_place_of_others(limit_s: float) -> AsyncGenerator[None]:
+    """Limit what it encloses in the place of the limits around it, which count from its end on."""
+    outer = _limits.get()
+    for each in outer:
+        each.hold()
+    around = _limits.set(())
+    try:
+        async with TimeLimit(limit_s):
+            yield
+    finally:
+        _limits.reset(around)
+        for each in outer:
+            each.begin()
 
 
 def held_until_begun() -> Callable[[], None]:

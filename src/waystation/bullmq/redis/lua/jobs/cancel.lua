@@ -1,7 +1,7 @@
 --- Make a job fail that has not ended, whether it waits or runs: 1, 0 when it has ended or is gone,
 --- -8 when it keeps its scheduler going.
 --- A worker that holds the job has lost its lock then, and learns so when it renews it. A job that has
---- done steps runs once more, for them to be undone, and fails then.
+--- done steps, or has something to undo, runs once more, for them to be undone, and fails then.
 --- keys  wait paused active prioritized delayed completed failed waiting_children meta events marker pc
 --- keys  stalled absent
 --- args  base now id reason keep
@@ -22,16 +22,18 @@ local seen = {}
 check_queue(base, seen)
 check_ties(queue, ties[1], ties[2], ties[3], seen)
 now = now_ms(now)
-local known = redis.call('HMGET', job, 'steps', 'failing', 'priority')
-if known[1] and known[2] then return 0 end
+local known = redis.call('HMGET', job, 'steps', 'failing', 'priority', 'given')
+local undoes = known[1] or known[4]
+if undoes and known[2] then return 0 end
 -- By then a worker that holds it has noticed.
 local left = math.max(redis.call('PTTL', job .. ':lock'), 0)
 
 local prev = drop_from_states(queue, id)
 redis.call('DEL', job .. ':lock')
 redis.call('SREM', stalled, id)
-if known[1] then
+if undoes then
   redis.call('HSET', job, 'failing', reason, 'cause', 'CANCELLED', 'delay', left)
+  if prev == 'active' then redis.call('HSET', job, 'cut', 1) end
   enqueue_job(queue, id, now, left, tonumber(known[3]) or 0, true, prev == 'wait' and 'waiting' or prev)
   return 1
 end

@@ -46,6 +46,8 @@ end
 local list = waiting_list({ meta = meta, wait = wait, paused = paused })
 for _, id in ipairs(recovered) do
   local job = base .. id
+  -- It may have done steps, and not have said what undoes them.
+  if redis.call('HEXISTS', job, 'steps') == 1 then redis.call('HSET', job, 'cut', 1) end
   if count_up(job, 'stc') > tonumber(max_stalled) then
     local scheduler = redis.call('HGET', job, 'rjk')
     if not scheduler or redis.call('EXISTS', base .. 'repeat:' .. scheduler) == 0 then

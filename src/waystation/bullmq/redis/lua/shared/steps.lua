@@ -8,7 +8,7 @@ local function forget_steps(job, id, state)
     if ends[2] then redis.call('HDEL', job, 'failing', 'undos', 'step:undo -', 'by:undo -') end
     if not ends[1] then return end
   end
-  local gone = { 'steps', 'failing', 'undos', 'given', 'waits', 'parts' }
+  local gone = { 'steps', 'failing', 'undos', 'given', 'cut', 'waits', 'parts' }
   for _, field in ipairs(redis.call('HKEYS', job)) do
     local kind = string.match(field, '^(%a+):')
     if kind == 'step' or kind == 'by' or kind == 'wait' or kind == 'take' or kind == 'signal'
