@@ -23,7 +23,6 @@ from waystation.pipeline.sources.columns import ENTRY_ROWS
 from waystation.pipeline.sources.columns import ROWS as EVENT_ROWS
 from waystation.pipeline.sources.jobs import ReadOptions, WriteOptions
 from waystation.pipeline.sources.jobs_reader import SCHEMA as JOB_ROWS
-from waystation.pipeline.sources.stream_writer import StreamWriteOptions
 from waystation.pipeline.sources.streams import AnyStreamOptions, EventOptions
 from waystation.pipeline.storage.delta_sink import SinkOptions
 from waystation.waitingroom.http import reference as http
@@ -141,19 +140,13 @@ def data_sources() -> str:
         _options(WriteOptions),
         "Every row needs the column `key`, which is text. Other columns:",
         _table(("product", "columns"), columns),
-        "## waystation.streams, read",
+        "## waystation.streams",
         "Reads the entries of any Redis streams, once (`spark.read`) or as a stream "
         "(`spark.readStream`).",
         _options(AnyStreamOptions),
         _table(
             ("column", "type"), [(f"`{f.name}`", f.dataType.simpleString()) for f in ENTRY_ROWS]
         ),
-        "## waystation.streams, write",
-        "Appends rows to a stream, each `key` of a batch once; with `mode('append')` or "
-        "`writeStream`.",
-        _options(StreamWriteOptions),
-        "Every row needs the column `key`. Each other column is a field of the entry, and "
-        "`fields`, a map, holds fields of any names. All of them are text.",
         "## waystation.delta",
         "Writes rows to a Delta table on a disk, once for each application and batch.",
         _options(SinkOptions),

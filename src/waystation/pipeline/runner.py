@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -21,7 +21,6 @@ from waystation.pipeline.feedback.recommendations import write_recommendations
 from waystation.pipeline.feedback.wait_models import write_models
 from waystation.pipeline.gold.capacity import DEFAULT_TARGET_MS
 from waystation.pipeline.history import History, is_left_to_spark
-from waystation.pipeline.lineage.opening import Lineage, opened
 from waystation.pipeline.maintenance.compaction import compact_where_needed
 from waystation.pipeline.maintenance.erasure import first_day_kept, retain_payloads
 from waystation.pipeline.payloads.followed import mark_followed
@@ -61,8 +60,6 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the keys of files; None means the default ones."""
     write_back: bool = True
     """Whether recommendations are written to the queues."""
-    lineage: str = ""
-    """URL of an OpenLineage server, or a file, that gets events about each round; empty: none."""
     batch_every: Duration = 5.0
     """Time between two batches of events, for `follow`."""
     refresh_every: Duration = 30.0
@@ -91,10 +88,9 @@ def run(history: History, options: RunOptions, progress: Progress | None = None)
     """Store all events that the streams hold now, and refresh silver and gold."""
     progress = progress or NoProgress()
     began = time.monotonic()
-    with kept_open(), _lineage(history, options) as lineage, lineage.round() as told:
+    with kept_open():
         raise_stream_limits(options.events, keeps_payloads=options.payloads.keep)
         snapshot = _snapshot(history, options, progress)
-        told.reads(snapshot.ends)
         progress.begin("reading events")
         intake = Intake(history.root, options.events, options.payloads)
         stored = _store(history, options, intake, progress)
@@ -116,25 +112,22 @@ def follow(
     """
     progress = progress or NoProgress()
     counted = 0
-    with _lineage(history, options) as lineage, _following(history, options) as reading:
+    with _following(history, options) as reading:
         while not stop.is_set() and reading.is_running():
             began = time.monotonic()
-            with lineage.round() as told:
-                # By the clock: a queue may be quiet for days, or have been created since.
-                raise_stream_limits(
-                    options.events,
-                    keeps_payloads=options.payloads.keep,
-                    reached=commits.offsets_in(history.root),
-                )
-                snapshot = _snapshot(history, options, progress)
-                told.reads(snapshot.ends)
-                _wait_for(snapshot, history, reading, stop, progress)
-                if stop.is_set():
-                    told.was_stopped()
-                    break
-                with kept_open():
-                    recommendations = _refresh(history, options, snapshot, progress)
-                    result = _result(history, reading.events - counted, recommendations, began)
+            # By the clock: a queue may be quiet for days, or have been created since.
+            raise_stream_limits(
+                options.events,
+                keeps_payloads=options.payloads.keep,
+                reached=commits.offsets_in(history.root),
+            )
+            snapshot = _snapshot(history, options, progress)
+            _wait_for(snapshot, history, reading, stop, progress)
+            if stop.is_set():
+                break
+            with kept_open():
+                recommendations = _refresh(history, options, snapshot, progress)
+                result = _result(history, reading.events - counted, recommendations, began)
             on_round(result)
             counted = reading.events
             stop.wait(max(0.0, seconds(options.refresh_every) - (time.monotonic() - began)))
@@ -155,11 +148,6 @@ def _store(history: History, options: RunOptions, intake: Intake, progress: Prog
             reading.wait(1)
     intake.mark(ranges)
     return reading.events
-
-
-def _lineage(history: History, options: RunOptions) -> AbstractContextManager[Lineage]:
-    url = url_of(options.events.url, options.events.url_env)
-    return opened(options.lineage, root=history.root, url=url)
 
 
 @contextmanager

@@ -20,8 +20,6 @@ class PipelineSettings(Section, frozen=True, kw_only=True):
     """Rows from which on a step is left to Spark; fewer need no Java. 0 means always Spark."""
     driver_memory: str = ""
     """Heap of Spark's driver, such as `4g`; else what `spark-defaults.conf` says, else `1g`."""
-    lineage: str = ""
-    """URL of an OpenLineage server, or a file, that gets events about each round; empty: none."""
     prefixes: tuple[str, ...] = ()
     """Prefixes of BullMQ that are followed besides `bullmq.prefix`; queues are `PREFIX:NAME`."""
     payloads: PayloadSettings = PayloadSettings()

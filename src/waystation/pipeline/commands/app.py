@@ -81,7 +81,6 @@ def run(
             batch_every=every,
             refresh_every=refresh_every,
             payloads=settings[PipelineSettings].payloads,
-            lineage=settings[PipelineSettings].lineage,
             files_layout=layout(settings[FilesSettings]),
         )
         with watching() as watch:

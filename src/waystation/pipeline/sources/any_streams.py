@@ -1,19 +1,15 @@
-"""`waystation.streams`: any Redis streams as a DataFrame, and any DataFrame as a stream.
+"""`waystation.streams`: any Redis streams as a DataFrame.
 
     spark.readStream.format("waystation.streams").option("streams", "orders,clicks:*")
-    rows.write.format("waystation.streams").options(stream="orders", batch="june").mode("append")
 
 A row is an entry, with its fields as text. A row whose `_range` is not null is no entry: it reports
-on a range of a stream, and how many of its entries were gone before they could be read. Writing
-appends each `key` of a batch once.
+on a range of a stream, and how many of its entries were gone before they could be read.
 """
 # ruff: noqa: N802 (Spark calls the methods so)
 
 from pyspark.sql.datasource import (
     DataSource,
-    DataSourceArrowWriter,
     DataSourceReader,
-    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
 )
 from pyspark.sql.types import StructType
@@ -21,9 +17,7 @@ from pyspark.sql.types import StructType
 from waystation.pipeline.options import parse
 from waystation.pipeline.sources.columns import ENTRY_ROWS
 from waystation.pipeline.sources.redis_streams import ENTRY_FORM
-from waystation.pipeline.sources.row_writers import DataFrameWriter, QueryWriter
 from waystation.pipeline.sources.stream_readers import StreamsFollower, StreamsReader
-from waystation.pipeline.sources.stream_writer import stream_writer
 from waystation.pipeline.sources.streams import AnyStreamOptions, AnyStreams
 
 NAME = "waystation.streams"
@@ -50,11 +44,3 @@ class RedisStreams(DataSource):
         """Read what the streams hold and what is added to them."""
         options = parse(self.options, AnyStreamOptions)
         return StreamsFollower(options, AnyStreams(options), ENTRY_FORM)
-
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """Append the rows of one DataFrame."""
-        return DataFrameWriter(stream_writer(self.options, schema, overwrite))
-
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        """Append the rows of a streaming query."""
-        return QueryWriter(stream_writer(self.options, schema, overwrite))

@@ -44,14 +44,6 @@ async def reach(redis: Client, keys: StreamKey, *, after: str, count: int) -> Re
     ...
 
 
-@script(reply=list)
-async def append(
-    redis: Client, keys: StreamKey, *, most: int, entries: Sequence[str | bytes]
-) -> list[bytes]:
-    """Append entries to a stream, each a list of names and values as JSON."""
-    ...
-
-
 @script(reply=tuple)
 async def add_once(
     redis: Client,

@@ -48,26 +48,6 @@ def _records(action: dict[str, Any]) -> int:
     return stats.get("numRecords", 0)
 
 
-class Written(NamedTuple):
-    """What was written to a table."""
-
-    rows: int
-    size: int
-    """Bytes of the files."""
-    files: int
-
-
-def written(path: str, *, after: int | None, until: int) -> Written:
-    """What was written after one version and up to another; rewritten old rows do not count."""
-    added = [
-        action["add"]
-        for number in range(0 if after is None else after + 1, until + 1)
-        for action in _actions(path, number)
-        if "add" in action and action["add"].get("dataChange", True)
-    ]
-    return Written(sum(map(_records, added)), sum(each["size"] for each in added), len(added))
-
-
 def changed_days(path: str, *, after: int | None, until: int) -> list[dt.date] | None:
     """The days whose rows have changed after one version and up to another; None: all may have."""
     if after is None:
