@@ -13,7 +13,7 @@ from tests.bullmq.hands import Hands
 from tests.support.patience import LIMIT_S
 from waystation.bullmq import FlowNode, FlowProducer, Job, JobOptions, Parent, Queue, upkeep
 from waystation.bullmq.redis import step_scripts
-from waystation.bullmq.steps import child_id
+from waystation.bullmq.step_rules import child_id
 from waystation.errors import (
     JobDelayed,
     JobFailed,

@@ -45,7 +45,8 @@ from waystation.bullmq.redis.ends import cancel_job, remove_job, retry_finished
 from waystation.bullmq.redis.keys import JobKeys, QueueKeys
 from waystation.bullmq.redis.refusals import refusal
 from waystation.bullmq.states import JobState
-from waystation.bullmq.steps import Steps, Undo, checked_name, duration_of
+from waystation.bullmq.step_rules import checked_name, duration_of
+from waystation.bullmq.steps import Steps, Undo
 from waystation.bullmq.sync_job import SyncJob
 from waystation.core import codec
 from waystation.core.durations import Duration, DurationKeywords, milliseconds, seconds
@@ -57,16 +58,6 @@ from waystation.core.store.script import Client
 if TYPE_CHECKING:
     from waystation.bullmq.events.stream import QueueEvents
     from waystation.bullmq.payloads.sealing import Sealing
-
-__all__ = [
-    "COUNTED",
-    "Job",
-    "QueueRef",
-    "has_undo",
-    "queue_of",
-    "refusal_of",
-    "steps_of",
-]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -127,6 +118,7 @@ class Job(JobFields[Data, Result]):
         refuse_imitation(plain)
         if sealing is not None and sealing.seals:
             raw = codec.encode_as_node(await sealing.sealed_soon(keys.name, data))
+        codec.check_size(len(raw))
         self._accept(await job_scripts.update_data(client, self._keys, data=raw))
         remember(self, {b"data": raw if plain.startswith(BEGINNING) else plain})
 
@@ -134,6 +126,7 @@ class Job(JobFields[Data, Result]):
         """Report the job's progress, which is any JSON value."""
         reported = _progress(progress, message)
         raw = codec.encode_as_node(reported)
+        codec.check_size(len(raw), what="Progress")
         client, keys, progressed, _ = self._ref
         self._accept(
             await job_scripts.update_progress(
@@ -147,11 +140,13 @@ class Job(JobFields[Data, Result]):
     async def log(self, line: object) -> int:
         """Append a line to the job's log, as `str` writes it; return how many lines it has now."""
         keep = self.options.keep_logs
+        # A log takes any text, half a character from a job's data included.
+        raw = str(line).encode("utf-8", "backslashreplace")
+        codec.check_size(len(raw), what="Log line")
         count = await job_scripts.add_log(
             self._ref.client,
             self._keys,
-            # A log takes any text, half a character from a job's data included.
-            line=str(line).encode("utf-8", "backslashreplace"),
+            line=raw,
             keep="" if keep is None else max(0, keep),
         )
         self._accept(count)

@@ -7,11 +7,12 @@ waits for a signal leaves its worker, and its handler runs again when the time h
 
 import asyncio
 import secrets
+import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple, NoReturn
 
 from waystation.bullmq.fields import FAILING, JobFields, done_steps, emitted, known, remember
@@ -23,19 +24,23 @@ from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.packing import NewJob, Packer
 from waystation.bullmq.redis.refusals import refusal
 from waystation.bullmq.redis.step_scripts import Stepped
-from waystation.bullmq.step_functions import (
+from waystation.bullmq.step_rules import (
+    UNDOING,
     as_promised,
     as_wanted,
     called,
     check_promise,
+    checked_name,
+    checked_step,
+    child_id,
+    must_come,
     name_of,
+    refuse_unchildlike,
 )
 from waystation.bullmq.terms import instant_ms
 from waystation.core import codec
-from waystation.core.durations import Duration, DurationKeywords, milliseconds
+from waystation.core.durations import Duration, milliseconds
 from waystation.core.errors import (
-    InvalidInput,
-    InvalidOption,
     JobDelayed,
     JobFailed,
     JobWaitingForChildren,
@@ -56,19 +61,8 @@ KEPT_PARTS_MS = 7 * 24 * 3_600_000
 _LOOK_AGAIN_MS = 365 * 24 * 3_600_000
 _SOON_MS = 5000
 _INSIST_S = 5.0
-_NO_CHILD_HAS = (
-    "job_id",
-    "parent",
-    "deduplication",
-    "unique_for",
-    "fail_parent_on_failure",
-    "continue_parent_on_failure",
-    "remove_dependency_on_failure",
-)
-_UNDOING = "undo "
 _ALL_UNDONE = "undo *"
 _NOTHING_UNDONE = "undo -"
-_ESCAPED = str.maketrans({"%": "%25", "~": "%7E", ":": "%3A"})
 _inside: ContextVar[tuple["Steps", ...]] = ContextVar("inside", default=())
 """The steps that this code is part of."""
 
@@ -195,8 +189,10 @@ class Steps:
         wait_ms = 0
         if until is not None:
             due_ms = instant_ms("until", until)
+            must_come(due_ms, "the end of a sleep")
         else:
             wait_ms = milliseconds(duration, "the duration of a sleep")
+            must_come(time.time() * 1000 + wait_ms, "the end of a sleep")
         async with self._alone("sleep"):
             paused = await self._pause(step, "", due_ms=due_ms, wait_ms=wait_ms)
             if paused.code == 0:
@@ -212,6 +208,7 @@ class Steps:
             if came is not None:
                 return self._signalled(signal, kind, await self._sealing.opened_json(came))
         wait_ms = _LOOK_AGAIN_MS if timeout is None else milliseconds(timeout, "timeout")
+        must_come(time.time() * 1000 + wait_ms, "the timeout of a wait")
         if mark == b"over":
             raise TimedOut(f"the signal {wait!r} did not come in time")
         async with self._alone("wait_for"):
@@ -353,6 +350,7 @@ class Steps:
         if self._parts <= (emitted(self._job)):
             return self._parts
         raw, number = codec.encode_as_node(data), self._parts
+        codec.check_size(len(raw), what="Output part")
         client, keys, token = self._held()
         code = await reconnecting(
             lambda: step_scripts.emit_part(
@@ -449,7 +447,7 @@ class Steps:
                 "ended or its time was over; retry the job to try again"
             )
         for each in reversed(self.undo):
-            step = self._numbered("undo", f"{_UNDOING}{each.name}")
+            step = self._numbered("undo", f"{UNDOING}{each.name}")
             if known(self._job, b"step:" + step.encode()) is None:
                 await self.save(step, await called(each.function, *each.args, **each.kwargs))
         # A job with nothing to undo goes on where it was, should somebody retry it.
@@ -495,7 +493,7 @@ class Steps:
 
     def _steps_to_come(self) -> list[str]:
         """The steps that an earlier attempt has done, and this one has not come to."""
-        done = (name for name in done_steps(self._job) if not name.startswith(_UNDOING))
+        done = (name for name in done_steps(self._job) if not name.startswith(UNDOING))
         parts = ((each, each.partition("#")) for each in done)
         return [each for each, (name, _, nth) in parts if self._seen["step", name] < int(nth or 1)]
 
@@ -526,54 +524,6 @@ class Steps:
         )
 
 
-def child_id(job: JobFields, step: str) -> str:
-    """The id of a child that a handler runs, which no other job of any handler has.
-
-    It holds what makes it the one that it is: the parent, the name, and which life of the parent.
-    """
-    name, _, number = step.partition("#")
-    life = known(job, b"gen")
-    parts = [job.id.translate(_ESCAPED), name.translate(_ESCAPED)]
-    parts += [number or "1"] if number or life else []
-    return "~".join([*parts, life.decode()] if life else parts)
-
-
-def refuse_unchildlike(given: JobKeywords) -> None:
-    """Refuse options that a child which its parent waits for cannot have."""
-    for name in _NO_CHILD_HAS:
-        if (value := given.get(name)) not in (None, False):
-            raise InvalidOption(
-                f"run_child takes no {name}, got {value!r}: a child is its parent's own, has "
-                "an id made of the parent's, and its failure is raised there"
-            )
-
-
-def duration_of(duration: Duration | None, given: DurationKeywords) -> Duration:
-    """A duration, or one from the keywords of a `timedelta`."""
-    if duration is not None and given:
-        raise InvalidOption(f"give a duration or {', '.join(given)}, not both")
-    if duration is not None:
-        return duration
-    try:
-        return timedelta(**given)
-    except TypeError as error:
-        raise InvalidOption(f"a sleep takes a duration, or days, hours, minutes: {error}") from None
-
-
-def checked_name(kind: str, name: str) -> str:
-    """The name of a step or a signal, which must be text."""
-    if not isinstance(name, str) or not name or "#" in name:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidInput(f"the name of a {kind} must be text without '#', got {name!r}")
-    return name
-
-
-def checked_step(name: str) -> str:
-    """The name of a step, which is none of those that undo others."""
-    if checked_name("step", name).startswith(_UNDOING):
-        raise InvalidInput(f"names of steps that begin with {_UNDOING!r} are taken, got {name!r}")
-    return name
-
-
 async def send_signal(
     client: Client, keys: QueueKeys, job_id: str, signal: str, data: Any, sealing: Sealing
 ) -> bool:
@@ -581,6 +531,7 @@ async def send_signal(
     checked_name("signal", signal)
     call = secrets.token_hex(8)
     raw = await sealing.sealed_json(keys.name, codec.encode_as_node(data))
+    codec.check_size(len(raw), what="Signal")
     code = await waiting(
         lambda: step_scripts.signal_job(
             client, keys, base=keys.base, id=job_id, signal=signal, call=call, data=raw

@@ -26,7 +26,7 @@ from waystation.bullmq.redis.children import (
 from waystation.bullmq.redis.commands import Logs
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.states import JobState
-from waystation.bullmq.step_functions import as_promised, as_wanted, check_promise, name_of
+from waystation.bullmq.step_rules import as_promised, as_wanted, check_promise, name_of
 from waystation.core.durations import Duration, DurationKeywords
 from waystation.core.errors import InvalidInput
 from waystation.core.runtime.handlers.calls import Call, Calls

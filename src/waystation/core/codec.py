@@ -120,11 +120,11 @@ def text_at(raw: bytes | str, path: str) -> str | None:
     return found if isinstance(found, str) or found is None else encode_as_node(found).decode()
 
 
-def check_size(size: int, limit: int = PAYLOAD_LIMIT) -> None:
+def check_size(size: int, limit: int = PAYLOAD_LIMIT, *, what: str = "Job payload") -> None:
     """Refuse a payload of more bytes than the limit."""
     if size > limit:
         raise PayloadTooLarge(
-            f"Job payload size {size / 2**20:.1f} MB exceeds limit of {limit / 2**20:.1f} MB"
+            f"{what} size {size / 2**20:.1f} MB exceeds limit of {limit / 2**20:.1f} MB"
         )
 
 

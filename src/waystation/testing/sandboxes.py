@@ -12,7 +12,7 @@ from waystation.bullmq.redis.commands import hash_at, server_ms
 from waystation.bullmq.redis.keys import PREFIX, QueueKeys
 from waystation.bullmq.redis.queue_scripts import count_jobs
 from waystation.bullmq.states import State
-from waystation.bullmq.steps import duration_of
+from waystation.bullmq.step_rules import duration_of
 from waystation.bullmq.terms import MARK
 from waystation.bullmq.upkeep import wake_overdue
 from waystation.core import codec

@@ -5,7 +5,8 @@ import contextlib
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from typing import Any
 
-from waystation.bullmq.job import COUNTED, Job, QueueRef, refusal_of
+from waystation.bullmq.fields import COUNTED
+from waystation.bullmq.job import Job, QueueRef, refusal_of
 from waystation.bullmq.payloads.sealing import Sealing
 from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.client import client_name

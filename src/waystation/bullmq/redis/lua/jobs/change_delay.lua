@@ -5,10 +5,17 @@
 --- uses  now_ms push_delayed mark_delayed events_cap
 local job, due = base .. id, now_ms(now) + tonumber(delay)
 if redis.call('HLEN', job) == 0 then return -1 end
-if redis.call('ZREM', delayed, id) == 0 then return -3 end
+local score = redis.call('ZSCORE', delayed, id)
+if not score then return -3 end
 local queue = { delayed = delayed, marker = marker }
+local parked, signal = string.match(redis.call('HGET', job, 'waits') or '', '^(%d+) (.*)$')
+redis.call('ZREM', delayed, id)
 push_delayed(queue, id, due)
 redis.call('HSET', job, 'delay', delay)
+-- One that waits for a signal goes on waiting, until then.
+if parked and math.floor(score / 4096) == tonumber(parked) then
+  redis.call('HSET', job, 'waits', string.format('%.0f ', due) .. signal)
+end
 redis.call('XADD', events, 'MAXLEN', '~', events_cap(meta), '*', 'event', 'delayed', 'jobId', id,
   'delay', string.format('%.0f', due))
 mark_delayed(queue)

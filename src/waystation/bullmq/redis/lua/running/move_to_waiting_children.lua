@@ -1,9 +1,9 @@
 --- Leave a job that its worker holds to wait for one of its children, or for all.
 --- 0 when it waits now, 1 when there is nothing to wait for, below zero why not.
 --- A job with a deadline comes back then at the latest.
---- keys  active waiting_children stalled events deadlines absent
+--- keys  active waiting_children stalled meta events deadlines absent
 --- args  base id token child deadline_ms now
---- uses  now_ms take_back
+--- uses  now_ms take_back events_cap
 local job = base .. id
 local held = redis.call('GET', job .. ':lock')
 if held == token then
@@ -19,5 +19,6 @@ redis.call('ZADD', waiting_children, now_ms(now), id)
 -- A handler that waits for one child comes back to where it was, so it may have something to undo.
 if child ~= '' then redis.call('HSETNX', job, 'steps', 0) end
 if deadline_ms ~= '' then redis.call('ZADD', deadlines, deadline_ms, id) end
-redis.call('XADD', events, '*', 'event', 'waiting-children', 'jobId', id, 'prev', 'active')
+redis.call('XADD', events, 'MAXLEN', '~', events_cap(meta), '*', 'event', 'waiting-children',
+  'jobId', id, 'prev', 'active')
 return 0

@@ -9,10 +9,11 @@ local held = must_hold('GET', job .. ':lock')
 if held ~= token then return { held and -6 or -2 } end
 local known = redis.call('HMGET', job, 'step:' .. step, 'steps', 'stc')
 if known[1] then return { 0, known[1] } end
-redis.call('HSET', job, 'step:' .. step, value, 'steps', (tonumber(known[2]) or 0) + 1)
-if by ~= '' then redis.call('HSET', job, 'by:' .. step, by) end
+local fields = { 'step:' .. step, value, 'steps', (tonumber(known[2]) or 0) + 1 }
+if by ~= '' then fields[5], fields[6] = 'by:' .. step, by end
 -- Whatever made the job lose its workers, it gets on.
-if known[3] then redis.call('HSET', job, 'stc', 0) end
+if known[3] then fields[#fields + 1], fields[#fields + 2] = 'stc', 0 end
+redis.call('HSET', job, unpack(fields))
 redis.call('XADD', events, 'MAXLEN', '~', events_cap(meta), '*', 'event', 'step', 'jobId', id,
   'step', step)
 return { 0, value }
