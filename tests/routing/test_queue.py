@@ -50,9 +50,25 @@ async def test_keywords_count_before_options(hands: Hands) -> None:
     assert (job.id, job.priority) == ("one", 9)
 
 
-async def test_a_job_that_another_stands_for_has_its_id(hands: Hands) -> None:
-    first = await hands.queue.add("email", idempotency_key="k")
-    assert (await hands.queue.add("email", idempotency_key="k")).id == first.id
+@pytest.mark.parametrize("by", ["job_id", "idempotency_key"])
+async def test_a_job_that_was_there_before_is_returned_as_it_is_stored(
+    by: str, hands: Hands
+) -> None:
+    given = JobOptions(job_id="k") if by == "job_id" else JobOptions(idempotency_key="k")
+    first = await hands.queue.add("email", {"to": "ada"}, given, priority=8)
+    for _ in range(2):
+        second = await hands.queue.add("sms", {"to": "bob"}, given, priority=2)
+        assert (second.id, second.raw) == (first.id, first.raw)
+        assert (second.type, second.data, second.priority) == ("email", {"to": "ada"}, 8)
+    new, old = await hands.queue.add_many([NewJob("sms", 1), NewJob("sms", 2, given)])
+    assert (new.data, old.data) == (1, {"to": "ada"})
+    if by == "job_id":
+        return
+    source = hands.source()
+    for claim in await hands.claim(source, 2):
+        await hands.settle(source, claim)
+    ended = await hands.queue.add("sms", {"to": "bob"}, given)
+    assert ended.id == first.id
 
 
 async def test_units_are_seconds_and_datetimes_in_code_and_milliseconds_on_the_wire(

@@ -39,6 +39,7 @@ from waystation.routing.options import JobKeywords, JobOptions
 from waystation.routing.reasons import Reason, why
 from waystation.routing.redis import scripts
 from waystation.routing.redis.keys import NAMESPACE, RoutingKeys, checked_type
+from waystation.routing.redis.scripts import Added
 from waystation.routing.redis.wire import rewritten, written
 from waystation.routing.registry import WorkerInfo, registered
 from waystation.routing.results import KEPT_S, CancelledByCaller, Progress, Result, failure
@@ -139,8 +140,8 @@ class Queue(StoreClient):
     ) -> Job:
         """Add a job; keywords are the fields of `JobOptions` and count before `options`.
 
-        Where another job has the same id or idempotency key, none is added, and the returned job
-        has the other one's id.
+        Where another job has the same id or idempotency key, none is added, and the other one is
+        returned; if that has ended, only its id is left.
         """
         options = options or JobOptions()
         if given:
@@ -162,24 +163,26 @@ class Queue(StoreClient):
             for job in jobs
         ]
         if order := _parents_first([(str(each[1]), each[7]) for each in records]):
-            added = await self._add([records[place] for place in order])
-            ids = [id for _, id in sorted(zip(order, added, strict=True))]
+            found = await self._add([records[place] for place in order])
+            added = [each for _, each in sorted(zip(order, found, strict=True))]
         else:
-            ids = await self._add(records)
-        stands = _stands(records, ids)
+            added = await self._add(records)
+        stands = _stands(records, added)
         return [
-            Job(id, cast(bytes, _renamed(record, stands)[2]), type=job.type)
-            for id, record, job in zip(ids, records, jobs, strict=True)
+            Job(each.id, each.data)
+            if each.data
+            else Job(each.id, cast(bytes, _renamed(record, stands)[2]), type=job.type)
+            for each, record, job in zip(added, records, jobs, strict=True)
         ]
 
-    async def _add(self, records: Sequence[Record]) -> list[str]:
+    async def _add(self, records: Sequence[Record]) -> list[Added]:
         client = (await self._connected()).durable
-        ids: list[str] = []
+        added: list[Added] = []
         for first in range(0, len(records), PER_CALL):
-            stands = _stands(records, ids)
+            stands = _stands(records, added)
             some = [_renamed(each, stands) for each in records[first : first + PER_CALL]]
             try:
-                ids += await scripts.dispatch(
+                added += await scripts.dispatch(
                     client,
                     self.keys,
                     namespace=self.keys.namespace,
@@ -187,9 +190,9 @@ class Queue(StoreClient):
                     jobs=[part for record in some for part in record],
                 )
             except WaystationError as error:
-                error.add_note(f"at least {len(ids)} of {len(records)} jobs had been added")
+                error.add_note(f"at least {len(added)} of {len(records)} jobs had been added")
                 raise
-        return ids
+        return added
 
     # --- one job ---------------------------------------------------------------------------------
 
@@ -488,9 +491,9 @@ def _repeats(job: NewJob) -> bool:
     return getattr(schedule, "cron", None) is not None
 
 
-def _stands(records: Iterable[Record], ids: Iterable[str]) -> dict[str, str]:
+def _stands(records: Iterable[Record], added: Iterable[Added]) -> dict[str, str]:
     """The ids of jobs that were not added, with those of the jobs that stand for them."""
-    found = {str(each[1]): id for each, id in zip(records, ids, strict=False)}
+    found = {str(each[1]): now.id for each, now in zip(records, added, strict=False)}
     return {id: other for id, other in found.items() if id != other}
 
 

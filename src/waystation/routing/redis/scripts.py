@@ -54,7 +54,23 @@ def _due_in_ms(text: bytes) -> int | None:
     return int(float(text)) if text and math.isfinite(float(text)) else None
 
 
-@script(reply=texts)
+class Added(NamedTuple):
+    """What came of a job that was to be added."""
+
+    id: str
+    """The id of the job that there is now."""
+    data: bytes = b""
+    """Its data, if it was there before and has not ended."""
+
+
+def _added(answer: Sequence[bytes | Sequence[bytes]]) -> list[Added]:
+    return [
+        Added(each.decode()) if isinstance(each, bytes) else Added(each[0].decode(), each[1])
+        for each in answer
+    ]
+
+
+@script(reply=_added)
 async def dispatch(
     redis: Client,
     keys: RoutingKeys,
@@ -62,8 +78,8 @@ async def dispatch(
     namespace: str,
     now: str | int,
     jobs: Sequence[str | bytes | int],
-) -> list[str]:
-    """Add jobs, all of them or none; the id that stands for each."""
+) -> list[Added]:
+    """Add jobs, all of them or none; the job that there is now for each."""
     ...
 
 

@@ -1,6 +1,8 @@
 --- Add jobs, all of them or none.
 --- Each job is its kind (waiting, delayed or cron), id, data, route, due (an instant, or +delay),
 --- idempotency key or nothing, seconds that key is kept, and a JSON list of the ids it waits for.
+--- The reply has the id of each, or for one that was there before its id and its data ('' when it
+--- has ended).
 --- keys  waiting delayed cron routes held awaited places heads signatures serial wake events
 --- keys  deadletter ended meta stalls unmoved
 --- args  namespace now jobs...
@@ -65,7 +67,7 @@ for at = jobs, #ARGV, 8 do
   local stands = key ~= '' and redis.call('GET', line.jobs .. 'idempotency:' .. key)
   if stands then
     emit_event(line, now, 'deduplicated', queue, stands, 'key', key)
-    ids[#ids + 1] = stands
+    ids[#ids + 1] = { stands, text_of(line.data .. stands) or '' }
   elseif redis.call('SET', line.data .. id, data, 'NX') then
     if key ~= '' then redis.call('SET', line.jobs .. 'idempotency:' .. key, id, 'EX', kept_s) end
     redis.call('HSET', line.routes, id, route)
@@ -91,7 +93,7 @@ for at = jobs, #ARGV, 8 do
     ids[#ids + 1] = id
   else
     emit_event(line, now, 'duplicated', queue, id)
-    ids[#ids + 1] = id
+    ids[#ids + 1] = { id, text_of(line.data .. id) or '' }
   end
 end
 return ids
