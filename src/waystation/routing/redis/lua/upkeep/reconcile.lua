@@ -3,13 +3,15 @@
 --- keys  claims stopping limits terms
 --- keys  wake unmoved
 --- args  namespace term counted...
---- uses  keys_at claim_of fenced wake_for
+--- uses  keys_at fenced wake_for
 local over = fenced(terms, term)
 if over then return over end
 local line, running, wrong = keys_at(namespace), {}, {}
 for _, record in ipairs(redis.call('HVALS', claims)) do
-  local claim = claim_of(record)
-  if claim.counted then running[claim.queue] = (running[claim.queue] or 0) + 1 end
+  -- Only what counts is read of a claim, because all of them must be seen in one instant.
+  local size, names = string.match(record, '^%S+ 1 %S+ %S+ (%d+) (.*)$')
+  local queue = size and string.sub(names, size + 2)
+  if queue then running[queue] = (running[queue] or 0) + 1 end
 end
 -- Handlers of cancelled jobs that have not ended yet.
 for _, told in ipairs(redis.call('HVALS', stopping)) do
