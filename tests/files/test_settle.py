@@ -112,6 +112,8 @@ async def test_what_another_try_would_not_change_ends_at_once(
         (FileNotFoundError(2, "no such program", "pdftotext"), "HANDLER_ERROR"),
         (FileNotFoundError(2, "moved", "/inbox/a.pdf", None, "/out/a.pdf"), "HANDLER_ERROR"),
         (IsADirectoryError(21, "a directory"), "UNREADABLE"),
+        (UnicodeEncodeError("utf-8", "\udcff", 0, 1, "surrogates"), "HANDLER_ERROR"),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), "UNREADABLE"),
         (TimedOut("too long"), "TIMED_OUT"),
         (OSError(5, "input/output error"), "INFRASTRUCTURE"),
         (OSError(28, "no space left"), "INFRASTRUCTURE"),

@@ -61,6 +61,8 @@ def reason_of(error: BaseException, path: PurePath) -> Reason:
             return Reason.VANISHED
         case OSError() if error.errno in _OF_THE_FILE:
             return Reason.UNREADABLE
+        case UnicodeEncodeError() if _can_be_opened(path):
+            return Reason.HANDLER_ERROR
         case UnicodeError():
             return Reason.UNREADABLE
         case OSError() | TimeoutError():
@@ -78,6 +80,14 @@ def _names_another(error: OSError, path: PurePath) -> bool:
     if not isinstance(named, str | bytes | PurePath):
         return False
     return error.filename2 is not None or PurePath(os.fsdecode(named)).name != path.name
+
+
+def _can_be_opened(path: PurePath) -> bool:
+    """True when the path is a name of a file, so that what could not be encoded is another text."""
+    try:
+        return bool(os.fsencode(path))
+    except UnicodeEncodeError:
+        return False
 
 
 def counts_for_breaker(reason: Reason) -> bool:
