@@ -245,7 +245,7 @@ async def test_a_flow_is_added_as_a_whole_or_not_at_all(hands: Hands, flows: Flo
         (FlowNode(name="x", queue="mail", data=float("nan")), "finite"),
         (FlowNode(name="", queue="mail"), "name must be text"),
         (FlowNode(name="x", queue="mail", children=["y"]), "made of FlowNode"),  # pyright: ignore[reportArgumentType]
-        ("x", "made of FlowNode"),
+        ("x", "tree must be a FlowNode"),
         (FlowNode(name="x", queue="mail", children=[child()] * 50_000), "at most 50000"),
     ],
 )

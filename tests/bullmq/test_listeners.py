@@ -255,7 +255,7 @@ async def test_a_listener_can_be_called_once_or_no_more(redis_url: str) -> None:
 
 
 def test_a_listener_must_be_a_function(redis_url: str) -> None:
-    with pytest.raises(InvalidOption, match="a listener must be a function, got 7"):
+    with pytest.raises(InvalidOption, match="callback must be a function, got 7"):
         Worker("mail", nothing, redis_url).on("completed", 7)  # pyright: ignore[reportCallIssue, reportArgumentType]
 
 

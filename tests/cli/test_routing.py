@@ -201,7 +201,7 @@ def test_schedules_are_listed_until_they_are_cancelled(routing: Routing, redis_u
         (("limit", "t", "--concurrent", "0"), "max_concurrent must be at least 1, got 0"),
         (("limit", "t", "--concurrent", "1", "--lift"), "either set limits or --lift them"),
         (("script", "steal_job"), "wanted one of claim_job"),
-        (("add", "t", "--match", "any"), "match must be category-all or category-any"),
+        (("add", "t", "--match", "any"), "match must be one of category-all, category-any"),
         (("requeue",), "say which dead jobs"),
         (("purge", "--yes"), "say which dead jobs"),
         (("requeue", "some-id", "--all"), "say which dead jobs"),

@@ -246,12 +246,12 @@ def test_what_a_foreign_producer_wrote_besides_stays_byte_for_byte() -> None:
     [
         (lambda: JobOptions(priority=0), "priority must be 1 to 10, got 0"),
         (lambda: JobOptions(priority=11), "priority must be 1 to 10, got 11"),
-        (lambda: JobOptions(depends_on="job-1"), "depends_on takes a list"),  # pyright: ignore
+        (lambda: JobOptions(depends_on="job-1"), "depends_on must be a list"),  # pyright: ignore
         (lambda: JobOptions(job_id="a b"), "job_id must be text without spaces"),
         (lambda: Retry(attempts=0), "attempts must be 1"),
         (lambda: Retry(attempts=2**53), "attempts must be 1"),
         (lambda: BackoffRule(delay=-1), "backoff delay must be a timedelta or seconds, at least 0"),
-        (lambda: Target(mode="some"), "mode must be any or all, got 'some'"),  # pyright: ignore
+        (lambda: Target(mode="some"), "mode must be one of any, all, got 'some'"),  # pyright: ignore
         (lambda: Target(server=""), "server must be a name"),
         (lambda: Target(stack=("",)), "stack must be names"),
         (

@@ -228,7 +228,7 @@ async def test_stats_tell_what_the_monitoring_page_asks_for(hands: Hands) -> Non
     [
         ({"handlers": {}}, "a handler for at least one type"),
         ({"server": "active"}, "a server must"),
-        ({"capabilities": "gpu"}, "capabilities takes a list"),
+        ({"capabilities": "gpu"}, "capabilities must be a list"),
         ({"handlers": {"": print}}, "type must be text"),
         ({"concurrency": 0}, "concurrency must be at least 1, got 0"),
         ({"options": {"concurrency": 3}}, "options"),

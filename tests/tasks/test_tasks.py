@@ -292,7 +292,7 @@ def test_a_declaration_that_cannot_work_is_refused() -> None:
     [
         (["mail"], {}, r"got 'mail'; .*@tasks\.task\(queue='mail'\)"),
         ([7], {}, r"got 7; write @tasks\.task above it, or @tasks\.task\(queue="),
-        ([], {"queue": 7}, "a name must be text, got 7"),
+        ([], {"queue": 7}, "queue must be text, got 7"),
         ([], {"queu": "mail"}, "no option 'queu'; did you mean queue.*a task takes queue"),
         ([], {"max_retries": 3}, "no option 'max_retries'; did you mean retries"),
         ([], {"attemps": 3}, "no option 'attemps'; did you mean attempts"),

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, TypeAlias
 
 from waystation.bullmq.job import Job
+from waystation.core.checked import checked
 
 if TYPE_CHECKING:
     from waystation.bullmq.queue import Queue
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
 _Jobs: TypeAlias = list[Job]
 
 
+@checked
 class DeadLetters:
     """The failed jobs of a queue: `queue.dead_letters`."""
 

@@ -30,6 +30,7 @@ from waystation.bullmq.redis.packing import (
 )
 from waystation.bullmq.redis.scripts import Existing
 from waystation.core import codec
+from waystation.core.checked import checked
 from waystation.core.errors import InvalidInput, InvalidOption, NotFound, WrongState
 from waystation.core.store.client import StoreClient
 from waystation.core.store.connection import Store
@@ -87,6 +88,7 @@ class FlowJob(msgspec.Struct, frozen=True):
     """The jobs that it waits for."""
 
 
+@checked
 class FlowProducer(StoreClient):
     """Adds trees of jobs over any queues of one store, and reads them back.
 

@@ -49,6 +49,7 @@ from waystation.bullmq.step_rules import checked_name, duration_of
 from waystation.bullmq.steps import Steps, Undo
 from waystation.bullmq.sync_job import SyncJob
 from waystation.core import codec
+from waystation.core.checked import checked
 from waystation.core.durations import Duration, DurationKeywords, milliseconds, seconds
 from waystation.core.errors import InvalidOption, LeaseLost, NotFound, WaystationError, WrongState
 from waystation.core.options import at_least
@@ -76,6 +77,7 @@ class QueueRef(NamedTuple):
     """Opens its payloads, and seals new ones."""
 
 
+@checked
 class Job(JobFields[Data, Result]):
     """A job as it was when it was read; `async def` handlers and `Queue.get_job` get one.
 
@@ -402,6 +404,8 @@ class Job(JobFields[Data, Result]):
         is not missed, and Redis is not polled. `Queue.wait` does that by itself.
         """
         if events is not None:
+            if not hasattr(events, "wait"):
+                raise InvalidOption(f"events must be a QueueEvents, got {events!r}")
             return await self._open(await events.wait(self.id, timeout))
         limit = None if timeout is None else seconds(timeout, "timeout")
         try:
@@ -411,8 +415,7 @@ class Job(JobFields[Data, Result]):
             raise TimeoutError(f"job {self.id} has not finished within {limit:g} s") from None
 
     async def _poll_until_finished(self) -> Any:
-        client, keys, *_ = self._ref
-        pause = _FIRST_POLL_S
+        (client, keys, *_), pause = self._ref, _FIRST_POLL_S
         while True:
             end = await job_scripts.end_of(client, keys, base=keys.base, id=self.id)
             if end.finished:

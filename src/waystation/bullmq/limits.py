@@ -10,6 +10,7 @@ from waystation.bullmq.redis import queue_scripts
 from waystation.bullmq.redis.client import Connect
 from waystation.bullmq.redis.commands import ask, ask_all, block_for
 from waystation.bullmq.terms import warn_of_milliseconds
+from waystation.core.checked import checked
 from waystation.core.durations import Duration, milliseconds
 from waystation.core.options import at_least
 
@@ -33,6 +34,7 @@ class Limit(msgspec.Struct, frozen=True):
         return max(1, milliseconds(self.duration))
 
 
+@checked
 class Limits:
     """The limits of a queue, which bind all its workers: `queue.limits`."""
 

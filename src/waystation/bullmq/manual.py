@@ -25,6 +25,7 @@ from waystation.bullmq.source.preparing import keep_for_another, prepare
 from waystation.bullmq.source.presence import Presence
 from waystation.bullmq.worker import WorkerKeywords, claim_options, duties, merged_options
 from waystation.core import identity
+from waystation.core.checked import checked
 from waystation.core.durations import Duration, seconds
 from waystation.core.errors import JobDelayed, KeyMissing, LeaseLost, StoreError, Unrecoverable
 from waystation.core.outcome import Done, Failed, Outcome, Returned
@@ -54,6 +55,7 @@ class ManualKeywords(TypedDict, total=False):
     remove_on_fail: Retention | None
 
 
+@checked
 class ManualWorker(Observed, QueueClient):
     """Claims jobs of one queue for code that runs them itself.
 

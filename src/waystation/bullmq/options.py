@@ -15,6 +15,7 @@ import msgspec
 from waystation.bullmq import terms
 from waystation.bullmq.terms import When, instant_ms, warn_of_milliseconds
 from waystation.core import backoff, codec
+from waystation.core.checked import check_fields
 from waystation.core.durations import Duration, milliseconds, seconds
 from waystation.core.errors import InvalidOption, Malformed
 from waystation.core.options import at_least, of_kind
@@ -40,6 +41,7 @@ class Backoff(msgspec.Struct, frozen=True):
     """The part of the pause, from 0 to 1, that is random."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         seconds(self.delay, "backoff delay")
         if not 0 <= self.jitter <= 1:
             raise InvalidOption(f"backoff jitter must be between 0 and 1, got {self.jitter}")
@@ -108,7 +110,7 @@ class Deduplication(msgspec.Struct, frozen=True, omit_defaults=True, rename="cam
     """While the first job is delayed, a later one changes its delay instead of adding a job."""
 
     def __post_init__(self) -> None:
-        of_kind("the id of a deduplication", self.id, str)
+        check_fields(self)
         if not self.id:
             raise InvalidOption("deduplication needs an id")
         if self.ttl is not None:
@@ -123,6 +125,9 @@ class Parent(msgspec.Struct, frozen=True):
     """The parent's id."""
     queue: str
     """The parent's queue with its prefix, `bull:orders`."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -203,6 +208,8 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
             milliseconds(self.unique_for, "unique_for", above=0)
             warn_of_milliseconds("unique_for", self.unique_for)
         _check_terms(self)
+        for flag in FLAGS:
+            of_kind(flag, getattr(self, flag), bool)
         if sum(getattr(self, flag) for flag in FLAGS) > 1:
             raise InvalidOption("of what a failure means for the parent, choose one")
 

@@ -34,6 +34,7 @@ from waystation.bullmq.scheduling.schedule import RepeatStrategy
 from waystation.bullmq.states import STATES, JobState, State, known_states
 from waystation.bullmq.steps import send_signal
 from waystation.core import codec
+from waystation.core.checked import checked
 from waystation.core.durations import Duration, milliseconds
 from waystation.core.errors import (
     InvalidOption,
@@ -63,6 +64,7 @@ Retryable: TypeAlias = Literal["failed", "completed"]
 """A state that `retry_all` takes."""
 
 
+@checked
 class Queue(QueueClient):
     """A queue: adds jobs, looks them up, and administers them.
 
@@ -316,6 +318,8 @@ class Queue(QueueClient):
 
     async def retry(self, *ids: str, state: Retryable | None = None) -> int:
         """Run these finished jobs again, or those of one state; returns how many there were."""
+        if state not in (None, "failed", "completed"):
+            raise InvalidOption(f"only failed and completed jobs can be retried, got {state!r}")
         client, keys = await self._connect_queue()
         retried = 0
         for job in await self._read(ids):

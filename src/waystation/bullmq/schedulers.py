@@ -11,6 +11,7 @@ from waystation.bullmq.redis.commands import sign
 from waystation.bullmq.redis.packing import merged
 from waystation.bullmq.scheduling import schedulers
 from waystation.bullmq.scheduling.schedule import RepeatStrategy, Schedule, Scheduler
+from waystation.core.checked import checked
 from waystation.core.errors import UnreadableData
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _Schedulers: TypeAlias = list[Scheduler]
 
 
+@checked
 class Schedulers:
     """The schedulers of a queue: `queue.schedulers`."""
 

@@ -27,6 +27,7 @@ from waystation.bullmq.redis.commands import Logs
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.states import JobState
 from waystation.bullmq.step_rules import as_promised, as_wanted, check_promise, name_of
+from waystation.core.checked import checked
 from waystation.core.durations import Duration, DurationKeywords
 from waystation.core.errors import InvalidInput
 from waystation.core.runtime.handlers.calls import Call, Calls
@@ -35,6 +36,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+@checked
 class SyncJob(JobFields[Data, Result]):
     """A job as a plain function gets it, in a thread or in a process.
 

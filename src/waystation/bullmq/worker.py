@@ -24,6 +24,7 @@ from waystation.bullmq.source.presence import Presence
 from waystation.bullmq.sync_job import SyncJob
 from waystation.bullmq.terms import warn_of_milliseconds, within
 from waystation.core import identity
+from waystation.core.checked import check_fields, checked
 from waystation.core.codec import PAYLOAD_LIMIT
 from waystation.core.durations import Duration, milliseconds, seconds
 from waystation.core.errors import InvalidOption, KeyMissing, NoHandler
@@ -85,13 +86,14 @@ class WorkerOptions(CoreOptions, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_fields(self)
         seconds(self.stalled_interval, "stalled_interval", above=0)
+        seconds(self.max_backoff, "max_backoff", above=0)
         for name in ("lease", "renew", "timeout", "poll", "stalled_interval", "max_backoff"):
             if (given := getattr(self, name)) is not None:
                 warn_of_milliseconds(name, given)
         at_least("max_stalled", self.max_stalled, 0)
         at_least("batch", self.batch, 0)
-        seconds(self.max_backoff, "max_backoff", above=0)
         check_retention("remove_on_complete", self.remove_on_complete)
         check_retention("remove_on_fail", self.remove_on_fail)
 
@@ -124,6 +126,7 @@ class WorkerKeywords(TypedDict, total=False):
     metrics_points: int | None
 
 
+@checked
 class Worker(Observed, BackgroundWorker[Job], QueueClient):
     """Runs the jobs of one queue; entering starts it, leaving lets it finish what it has begun.
 

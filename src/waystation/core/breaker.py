@@ -8,6 +8,7 @@ from types import TracebackType
 
 import msgspec
 
+from waystation.core.checked import check_fields
 from waystation.core.clock import Clock
 from waystation.core.errors import CircuitOpen, InvalidOption
 
@@ -43,6 +44,7 @@ class BreakerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Calls let through at a time while it is not known whether it works again."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not 0 < self.failure_threshold <= 1:
             raise InvalidOption(
                 f"failure_threshold must be above 0 and at most 1, got {self.failure_threshold}"

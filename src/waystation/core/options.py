@@ -11,7 +11,7 @@ from waystation.core.errors import InvalidOption
 
 S = TypeVar("S", bound=msgspec.Struct)
 
-_SPOKEN = {str: "text", bool: "True or False", int: "a whole number"}
+SPOKEN = {str: "text", bool: "True or False", int: "a whole number"}
 
 
 def at_least(name: str, value: Any, least: int) -> int:
@@ -27,7 +27,7 @@ def of_kind(name: str, value: Any, kind: type) -> None:
     """Refuse a value of another kind, which would only fail where nobody understands why."""
     if not isinstance(value, kind):
         raise InvalidOption(
-            f"{name} must be {_SPOKEN.get(kind) or f'a {kind.__name__}'}, got {value!r}"
+            f"{name} must be {SPOKEN.get(kind) or f'a {kind.__name__}'}, got {value!r}"
         )
 
 
@@ -58,9 +58,3 @@ def with_keywords(
     near = nearest(wrong, others) or elsewhere.get(wrong) or nearest(wrong, known)
     hint = f"did you mean {near}? " if near else ""
     raise InvalidOption(f"there is no option {wrong!r}; {hint}{of} takes {', '.join(known)}")
-
-
-def listed(name: str, values: Any) -> None:
-    """Refuse a single text where a list of them is wanted: it would be taken letter by letter."""
-    if isinstance(values, str):
-        raise InvalidOption(f"{name} takes a list of names, got {values!r}")

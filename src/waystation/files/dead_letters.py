@@ -7,6 +7,7 @@ from typing import Any, Self
 import msgspec
 
 from waystation.core import codec
+from waystation.core.checked import checked
 from waystation.core.durations import possible_instant
 from waystation.core.errors import Malformed
 from waystation.core.line.server_time import SERVER_TIME
@@ -66,6 +67,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
         return lists.read(self.payload)
 
 
+@checked
 class DeadLetters:
     """The dead letters of a queue: `queue.dead_letters`."""
 

@@ -8,6 +8,7 @@ import msgspec
 
 from waystation.core.backoff import Backoff, Growth
 from waystation.core.breaker import BreakerOptions
+from waystation.core.checked import check_fields
 from waystation.core.durations import Duration, milliseconds, seconds
 from waystation.core.errors import InvalidOption
 from waystation.core.options import at_least
@@ -41,6 +42,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     """The key of the rate limit."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not self.priorities:
             raise InvalidOption("priorities must not be empty")
         if len(set(self.priorities)) < len(self.priorities):
@@ -188,6 +190,7 @@ class WorkerOptions(CoreWorkerOptions, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_fields(self)
         for name in ("max_retries", "completed_max_len"):
             at_least(name, getattr(self, name), 0)
         for name in ("backoff", "backoff_max", "no_handler_after"):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from waystation.core.checked import check_fields, checked
 from waystation.core.durations import Duration, seconds
 from waystation.core.errors import InvalidOption
 from waystation.core.telemetry.logs import get_logger
@@ -56,6 +57,7 @@ class ProducerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How often a watched directory is walked as a whole, in case a change was not reported."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         seconds(self.rescan, "rescan")
         if self.rate_limit_per_sec < 0:
             raise InvalidOption(
@@ -95,6 +97,7 @@ class Tally(msgspec.Struct):
     """Files left out, by reason."""
 
 
+@checked
 class Producer:
     """Adds the files of one directory to a queue."""
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from waystation.core.checked import checked
 from waystation.core.durations import Duration, instant, seconds
 from waystation.core.errors import (
     InvalidInput,
@@ -69,6 +70,7 @@ class _Heartbeat(msgspec.Struct):
     handlers: tuple[str, ...] = ()
 
 
+@checked
 class Queue(StoreClient):
     """A queue of files, with one list for each priority.
 

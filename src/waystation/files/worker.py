@@ -5,6 +5,7 @@ from typing import Unpack
 
 from waystation.core import identity
 from waystation.core.breaker import State
+from waystation.core.checked import checked
 from waystation.core.durations import seconds
 from waystation.core.errors import StoreError
 from waystation.core.line.background import BackgroundWorker, WorkerRuntime
@@ -30,6 +31,7 @@ from waystation.files.upkeep.unmatched import UnmatchedSweep
 _PROMOTE_S = 1.0
 
 
+@checked
 class Worker(BackgroundWorker[Job]):
     """Processes the files of a queue; entering starts it, leaving finishes what runs.
 

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 import msgspec
 
 from waystation.core import codec
+from waystation.core.checked import checked
 from waystation.core.errors import Malformed
 from waystation.core.options import at_least
 from waystation.core.store import faults
@@ -18,6 +19,7 @@ from waystation.routing.results import DeadLetter, foreign_letter
 _PER_CALL = 500
 
 
+@checked
 class DeadLetters:
     """The dead letters of a queue: `queue.dead_letters`; iterating gives the newest first."""
 

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from waystation.core import codec
+from waystation.core.checked import checked
 from waystation.core.errors import InvalidInput
 from waystation.core.options import at_least, of_kind
 from waystation.core.store import faults
@@ -28,6 +29,7 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
                 at_least(name, value, 1)
 
 
+@checked
 class Limits:
     """The limits of a queue's job types: `queue.limits`."""
 

@@ -6,9 +6,9 @@ from typing import Any, Literal, TypedDict
 import msgspec
 
 from waystation.core.backoff import LONGEST_MS
+from waystation.core.checked import check_fields
 from waystation.core.durations import Duration, milliseconds
 from waystation.core.errors import InvalidOption
-from waystation.core.options import listed, of_kind
 from waystation.routing.limits import Limit
 from waystation.routing.schedules import Schedule
 from waystation.routing.target import ANYWHERE, Target
@@ -29,6 +29,7 @@ class BackoffRule(msgspec.Struct, frozen=True, kw_only=True):
     """Whether up to a quarter of the delay is random."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for name in ("delay", "max_delay"):
             value = getattr(self, name)
             if milliseconds(value, f"backoff {name}") > LONGEST_MS:
@@ -49,8 +50,7 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
     """Names of errors after which another worker must try."""
 
     def __post_init__(self) -> None:
-        listed("skip_on", self.skip_on)
-        listed("reroute_on", self.reroute_on)
+        check_fields(self)
         if not 1 <= self.attempts <= LONGEST_MS:
             raise InvalidOption(f"attempts must be 1 to {LONGEST_MS}, got {self.attempts}")
 
@@ -80,14 +80,11 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
     """For a day, a second job with the same key is not added."""
 
     def __post_init__(self) -> None:
-        for name, kind in _KINDS.items():
-            if (value := getattr(self, name)) is not None or name not in _MAY_BE_NONE:
-                of_kind(name, value, kind)
-        if isinstance(self.priority, bool) or not 1 <= self.priority <= 10:
+        check_fields(self)
+        if not 1 <= self.priority <= 10:
             raise InvalidOption(f"priority must be 1 to 10, got {self.priority}")
         if self.depends_on and self.schedule.cron is not None:
             raise InvalidOption("a job with a cron schedule cannot wait for others")
-        listed("depends_on", self.depends_on)
         for name in ("job_id", "idempotency_key"):
             value = getattr(self, name)
             if value is not None and (not value or not value.isprintable() or " " in value):
@@ -106,15 +103,3 @@ class JobKeywords(TypedDict, total=False):
     metadata: Mapping[str, Any]
     job_id: str | None
     idempotency_key: str | None
-
-
-_KINDS = {
-    "target": Target,
-    "schedule": Schedule,
-    "retry": Retry,
-    "limit": Limit,
-    "priority": int,
-    "job_id": str,
-    "idempotency_key": str,
-}
-_MAY_BE_NONE = ("limit", "job_id", "idempotency_key")

@@ -8,6 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any, Literal, NamedTuple, TypeAlias, Unpack, cast
 
 from waystation.core import codec, identity
+from waystation.core.checked import checked
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.codec import PAYLOAD_LIMIT, check_size
 from waystation.core.durations import Duration, seconds
@@ -99,6 +100,7 @@ def record(
     return (kind, id, data, where, due, options.idempotency_key or "", KEPT_S, waits_for)
 
 
+@checked
 class Queue(StoreClient):
     """The queue of all jobs under one prefix; a job's type decides which handler runs it."""
 

@@ -13,6 +13,7 @@ from cronsim import CronSim, CronSimError
 
 from waystation.core import codec
 from waystation.core.backoff import LONGEST_MS
+from waystation.core.checked import check_fields, checked
 from waystation.core.durations import Duration, instant, milliseconds
 from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.core.options import at_least, of_kind
@@ -47,6 +48,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     """Which slots are made up for after no scheduler was running."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         given = [name for name in ("delay", "run_at", "cron") if getattr(self, name) is not None]
         if len(given) > 1:
             raise InvalidOption(f"a schedule takes one of delay, run_at and cron, got {given}")
@@ -57,10 +59,6 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
             of_kind("run_at", self.run_at, datetime)
             if self.run_at.tzinfo is None:
                 raise InvalidOption(f"run_at must have a time zone, got {self.run_at!r}")
-        if self.overlap not in ("allow", "skip", "queue-one"):
-            raise InvalidOption(f"overlap must be allow, skip or queue-one, got {self.overlap!r}")
-        if self.missed not in ("last", "all", "skip"):
-            raise InvalidOption(f"missed must be last, all or skip, got {self.missed!r}")
         if self.cron is not None:
             of_kind("cron", self.cron, str)
             next_slot(self.cron, self.timezone, 0)
@@ -174,6 +172,7 @@ class ScheduledJob(msgspec.Struct, frozen=True, kw_only=True):
         return instant(self.next_ms)
 
 
+@checked
 class Schedules:
     """The cron schedules of a queue: `queue.schedules`."""
 

@@ -5,14 +5,14 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from waystation.core.checked import check_fields
 from waystation.core.errors import InvalidOption
-from waystation.core.options import listed
 from waystation.routing.limits import Limit
 
 Mode: TypeAlias = Literal["any", "all"]
 Match: TypeAlias = Literal["category-all", "category-any"]
 
-_NO_NAMES = ((), (), (), ())
+_ANYWHERE = (None, (), (), (), (), "any", "category-all")
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -39,21 +39,14 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     """Servers that must not take it; filled in when a failure asks for another worker."""
 
     def __post_init__(self) -> None:
-        if self.mode not in ("any", "all"):
-            raise InvalidOption(f"target mode must be any or all, got {self.mode!r}")
-        if self.match not in ("category-all", "category-any"):
-            raise InvalidOption(
-                f"target match must be category-all or category-any, got {self.match!r}"
-            )
+        # A target is read for every job that is claimed, and most ask for nothing.
+        given = (self.server, self.stack, self.capabilities, self.region, self.avoid)
+        if (*given, self.mode, self.match) == _ANYWHERE:
+            return
+        check_fields(self)
         if self.server == "":
             raise InvalidOption("a target's server must be a name or left out, got an empty one")
-        # A target is read for every job that is claimed, and most ask for nothing.
-        if (self.stack, self.capabilities, self.region, self.avoid) != _NO_NAMES:
-            self._check_names()
-
-    def _check_names(self) -> None:
         for category in ("stack", "capabilities", "region", "avoid"):
-            listed(f"a target's {category}", getattr(self, category))
             for value in getattr(self, category):
                 if not isinstance(value, str) or not value:
                     raise InvalidOption(f"a target's {category} must be names, got {value!r}")

@@ -5,11 +5,12 @@ from functools import partial
 from typing import Any, TypeAlias, TypedDict, Unpack
 
 from waystation.core import identity
+from waystation.core.checked import check_fields, checked
 from waystation.core.codec import PAYLOAD_LIMIT
 from waystation.core.durations import Duration, milliseconds
 from waystation.core.errors import InvalidOption, NoHandler
 from waystation.core.line.background import BackgroundWorker, WorkerRuntime
-from waystation.core.options import at_least, listed, of_kind, with_keywords
+from waystation.core.options import at_least, of_kind, with_keywords
 from waystation.core.runtime.claim import Claim
 from waystation.core.runtime.handlers import Handler, handler_of
 from waystation.core.runtime.worker import Listener
@@ -48,7 +49,7 @@ class WorkerOptions(CoreWorkerOptions, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        listed("capabilities", self.capabilities)
+        check_fields(self)
         at_least("result_limit", self.result_limit, 1)
 
 
@@ -71,6 +72,7 @@ class WorkerKeywords(TypedDict, total=False):
     scheduler: SchedulerOptions | None
 
 
+@checked
 class Worker(BackgroundWorker[Job]):
     """Runs the jobs that fit it; entering starts it, leaving lets it finish its jobs.
 

@@ -11,6 +11,7 @@ from waystation.bullmq.events.stream import NOW, POSITION, START
 from waystation.bullmq.redis.job_scripts import end_of
 from waystation.bullmq.redis.keys import PREFIX, QueueKeys
 from waystation.bullmq.redis.queue_scripts import extent
+from waystation.core.checked import checked
 from waystation.core.durations import Duration, seconds
 from waystation.core.errors import InvalidOption, StoreBusy, StoreUnreachable
 from waystation.core.store import faults
@@ -24,6 +25,7 @@ _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.05, 2.0
 _Entry: TypeAlias = tuple[bytes, dict[bytes, bytes]]
 
 
+@checked
 class QueueEvents(BlockingClient):
     """Listens to a queue; iterating over it yields events as they happen."""
 

@@ -11,6 +11,7 @@ from waystation.bullmq.payloads.options import PayloadOptions
 from waystation.bullmq.payloads.sealing import Sealing
 from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.sync_job import SyncJob
+from waystation.core.checked import checked
 from waystation.core.durations import Duration
 from waystation.core.store.connection import Store, blocking
 from waystation.core.store.connection.blocking import BlockingStore
@@ -28,6 +29,7 @@ class FlowJob(msgspec.Struct, frozen=True):
     """The jobs that it waits for."""
 
 
+@checked
 class FlowProducer(BlockingClient):
     """Adds trees of jobs over any queues of one store, and reads them back.
 

@@ -9,6 +9,7 @@ from waystation.bullmq.limits import Limit
 from waystation.bullmq.options import JobKeywords, JobOptions
 from waystation.bullmq.scheduling.schedule import Schedule, Scheduler
 from waystation.bullmq.sync_job import SyncJob
+from waystation.core.checked import checked
 from waystation.core.durations import Duration
 from waystation.core.store.connection import blocking
 
@@ -20,6 +21,7 @@ _Schedulers: TypeAlias = list[Scheduler]
 _Jobs: TypeAlias = list[SyncJob]
 
 
+@checked
 class Schedulers:
     """The schedulers of a queue: `queue.schedulers`."""
 
@@ -80,6 +82,7 @@ class Schedulers:
         return blocking.run(lambda: step(queue.schedulers))
 
 
+@checked
 class Limits:
     """The limits of a queue, which bind all its workers: `queue.limits`."""
 
@@ -136,6 +139,7 @@ class Limits:
         return blocking.run(lambda: step(queue.limits))
 
 
+@checked
 class DeadLetters:
     """The failed jobs of a queue: `queue.dead_letters`."""
 

@@ -30,6 +30,7 @@ from waystation.bullmq.redis.adding import Adding
 from waystation.bullmq.redis.keys import PREFIX, QueueKeys
 from waystation.bullmq.redis.packing import JobLike, Packed
 from waystation.core import codec
+from waystation.core.checked import checked
 from waystation.core.durations import Duration
 from waystation.core.line.forecasts import Forecast
 from waystation.core.store.connection import Store, blocking
@@ -42,6 +43,7 @@ from waystation.sync.parts import DeadLetters, Limits, Schedulers
 T = TypeVar("T")
 
 
+@checked
 class Queue(BlockingClient):
     """A queue: adds jobs, looks them up, and administers them.
 

@@ -39,9 +39,10 @@ from waystation.bullmq.payloads import sweeping
 from waystation.bullmq.payloads.sealing import Sealing
 from waystation.bullmq.redis.keys import PREFIX, QueueKeys
 from waystation.bullmq.redis.packing import merged
+from waystation.core.checked import checked
 from waystation.core.durations import Duration
 from waystation.core.errors import InvalidOption
-from waystation.core.options import at_least
+from waystation.core.options import at_least, of_kind
 from waystation.core.runtime.service import serve
 from waystation.core.shared import Shared
 from waystation.tasks.blocking import BlockingTasks
@@ -84,6 +85,7 @@ class Declare(Protocol):
     def __call__(self, function: Callable[P, R], /) -> PlainTask[P, R]: ...
 
 
+@checked
 class Tasks:
     """A collection of tasks over one store.
 
@@ -101,6 +103,10 @@ class Tasks:
         context: Sequence[ContextVar[Any]] = (),
         payloads: PayloadOptions | None = None,
     ) -> None:
+        if url is not None:
+            of_kind("url", url, str)
+        for each in context:
+            of_kind("each of context", each, ContextVar)
         self.url = url
         self.prefix = prefix
         self._defaults = default_options or JobOptions()
@@ -204,6 +210,7 @@ class Tasks:
         all_calls = list(calls)
         by_queue: dict[str, list[int]] = {}
         for place, call in enumerate(all_calls):
+            of_kind("each of calls", call, Call)
             by_queue.setdefault(call.task.queue, []).append(place)
         new_jobs = await self._new_jobs(all_calls)
         added: dict[int, TaskJob[R]] = {}

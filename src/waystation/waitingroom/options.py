@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from waystation.core.checked import check_fields
 from waystation.core.durations import Duration, seconds, whole_seconds
 from waystation.core.errors import InvalidOption
 from waystation.core.http.addresses import is_loopback
@@ -119,6 +120,7 @@ class RoomOptions(msgspec.Struct, frozen=True, kw_only=True, rename=_STORED):
     """Events kept in the stream, approximately."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for name, (least, most) in _BOUNDS.items():
             value = getattr(self, name)
             unit = " seconds" if name in DURATIONS else ""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from waystation.core.checked import checked
 from waystation.core.clock import Clock
 from waystation.core.durations import Duration, instant, milliseconds, seconds
 from waystation.core.errors import InvalidInput, NotFound, WrongState
@@ -54,6 +55,7 @@ HANDOVER_S = 60
 """How long a session may be on its way from the waiting page to the site."""
 
 
+@checked
 class Room(StoreClient):
     """One waiting room; many processes may work on the same one.
 

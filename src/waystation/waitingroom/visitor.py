@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
+from waystation.core.checked import check_fields
 from waystation.core.durations import instant
 from waystation.core.errors import InvalidInput
 from waystation.core.identity import Bits
@@ -46,6 +47,7 @@ class JoinRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A challenge was solved for this place: ten times as many may come from one network so."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not 1 <= len(self.key) <= LONGEST_KEY:
             raise InvalidInput(f"a visitor key must have 1 to {LONGEST_KEY} characters")
         if not self.secret:

@@ -15,6 +15,7 @@ from waystation.bullmq.redis.client import QueueClient, client_name
 from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.redis.queue_scripts import extent
 from waystation.core import codec
+from waystation.core.checked import checked
 from waystation.core.durations import Duration
 from waystation.core.errors import InvalidOption, StoreBusy, StoreUnreachable
 from waystation.core.events import EventName
@@ -37,6 +38,7 @@ _Entry: TypeAlias = tuple[bytes, dict[bytes, bytes]]
 _OF_THE_QUEUE = frozenset(str(name) for name in EventName)
 
 
+@checked
 class QueueEvents(QueueClient):
     """Listens to a queue; iterating over it yields all events since it was opened."""
 
@@ -144,6 +146,7 @@ class QueueEvents(QueueClient):
         return came
 
 
+@checked
 class QueueEventsProducer(QueueClient):
     """Publishes events of your own to all who listen to a queue."""
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from waystation.core.checked import checked
 from waystation.core.errors import InvalidOption, NotFound
 
 _UNFINISHED = ".part"
@@ -43,6 +44,7 @@ class Blobs(Protocol):
         ...
 
 
+@checked
 class DirectoryBlobs:
     """Payloads as files of a directory that all producers and workers share."""
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 
 from waystation.bullmq.payloads.blobs import Blobs
+from waystation.core.checked import check_fields
 from waystation.core.errors import InvalidOption
 from waystation.core.key_ring import KeyRing
 from waystation.core.options import at_least
@@ -25,6 +26,7 @@ class PayloadOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of JSON above which a payload is kept there."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         at_least("above", self.above, 0)
         KeyRing(self.keys)
         if self.keys is not None:

@@ -46,6 +46,9 @@ Packed: TypeAlias = tuple[bytes, bytes, bytes, bytes]
 """Name, data, options and `AddOptions`, as the script takes them."""
 
 
+_ROWS = (tuple, list, dict)
+
+
 class Packer:
     """Packs jobs for one queue."""
 
@@ -63,7 +66,8 @@ class Packer:
         named = opts = wanted = b""
         most = 0
         for job in jobs:
-            name, data, options = job if len(job) == 3 else _padded(job)
+            rows: Any = job if isinstance(job, _ROWS) and len(job) == 3 else _padded(job)  # pyright: ignore[reportUnnecessaryIsInstance]
+            name, data, options = rows
             options = options or defaults
             if options is not last_options:
                 last_options, opts = options, _written(options, trace)

@@ -9,6 +9,7 @@ import msgspec
 from waystation.bullmq.options import instant_ms
 from waystation.bullmq.scheduling import cron
 from waystation.core import codec
+from waystation.core.checked import check_fields
 from waystation.core.durations import Duration, instant, milliseconds
 from waystation.core.errors import InvalidOption, Malformed
 
@@ -41,6 +42,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     """The pattern is not cron: the `repeat_strategy` of the queue and of its workers reads it."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if (self.every is None) == (self.pattern is None):
             raise InvalidOption("a schedule has either `every` or a `pattern`")
         if self.every is not None and milliseconds(self.every, "every", above=0) < 1:

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol, TypeAlias, cast
 
 import msgspec
 
+from waystation.core.checked import check_fields
 from waystation.core.durations import Duration, seconds
 from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.files.directory.globs import Globs
@@ -37,6 +38,7 @@ class ScanOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A file that changed less than this long ago may still be written to, and has to wait."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         seconds(self.settle, "settle")
 
 

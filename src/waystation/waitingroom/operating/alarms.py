@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 
 from waystation.core import codec
+from waystation.core.checked import check_fields, checked
 from waystation.core.errors import InvalidOption, Malformed, WrongState
 from waystation.core.http.endpoints import stated
 from waystation.waitingroom.estimates import estimate
@@ -36,6 +37,7 @@ class AlarmOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """The share of those called in this hour who stayed away."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.waiting < 0:
             raise InvalidOption(f"waiting must be at least 0, got {self.waiting}")
         if not 0 <= self.wait_minutes < math.inf:
@@ -44,6 +46,7 @@ class AlarmOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise InvalidOption(f"no_shows must be from 0 to below 1, got {self.no_shows}")
 
 
+@checked
 class Alarms:
     """The alarms of one room; several processes may run them."""
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from waystation.core.checked import checked
 from waystation.core.errors import InvalidOption
 from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.room import Room
@@ -41,6 +42,7 @@ class Batch(msgspec.Struct, kw_only=True):
     """The second after which they expire; 0 for never."""
 
 
+@checked
 class Codes:
     """The access codes of one room."""
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from waystation.core import codec
+from waystation.core.checked import checked
 from waystation.core.durations import Duration, seconds
 from waystation.core.errors import InvalidOption
 from waystation.waitingroom.options import MOST_RATE, Status
@@ -16,6 +17,7 @@ LATEST_MS = 32_503_680_000_000
 """The year 3000: a later instant is a mistake."""
 
 
+@checked
 class Control:
     """Operator actions on a room; each returns the room's new version and emits an event."""
 

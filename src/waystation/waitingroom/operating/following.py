@@ -9,6 +9,7 @@ import httpx2
 import msgspec
 
 from waystation.core import codec
+from waystation.core.checked import check_fields, checked
 from waystation.core.errors import InvalidOption, Malformed, WrongState
 from waystation.waitingroom.options import MOST_RATE
 from waystation.waitingroom.room import Room
@@ -40,6 +41,7 @@ class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The rate is never higher than this."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.netloc:
             raise InvalidOption(f"url must start with http:// or https://, got {self.url!r}")
@@ -60,6 +62,7 @@ class Reading(msgspec.Struct, frozen=True):
     """The same in words, for the operator."""
 
 
+@checked
 class Following:
     """Drives the rate of one room; several processes may run it."""
 

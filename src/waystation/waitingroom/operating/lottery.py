@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from waystation.core.checked import checked
 from waystation.core.errors import InvalidInput, WrongState
 from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.room import Room
@@ -109,6 +110,7 @@ def _witnessed(secret: str) -> str:
     return commit(secret) if _DIGEST.fullmatch(secret) else ""
 
 
+@checked
 class Lottery:
     """The draw of one room."""
 

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from waystation.core import codec
+from waystation.core.checked import check_fields, checked
 from waystation.core.durations import possible_instant
 from waystation.core.errors import InvalidOption, NotFound, WrongState
 from waystation.waitingroom.operating.control import LATEST_MS
@@ -48,6 +49,7 @@ class ScheduledEvent(msgspec.Struct, frozen=True, kw_only=True):
     """Fields of `meta` that are different during the event."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not 0 <= self.begins_ms <= self.starts_ms < self.ends_ms <= LATEST_MS:
             named = ("gathers", self.gathers_ms), ("starts", self.starts_ms), ("ends", self.ends_ms)
             got = [f"{name} {possible_instant(ms) or ms}" for name, ms in named if ms is not None]
@@ -68,6 +70,7 @@ class ScheduledEvent(msgspec.Struct, frozen=True, kw_only=True):
         return self.starts_ms if self.gathers_ms is None else self.gathers_ms
 
 
+@checked
 class Schedule:
     """The events of one room."""
 

@@ -9,6 +9,7 @@ import msgspec
 from redis.asyncio import ConnectionPool, Redis
 from redis.crc import key_slot
 
+from waystation.core.checked import check_fields
 from waystation.core.durations import Seconds
 from waystation.core.errors import InvalidOption, StoreBusy, StoreUnreachable
 from waystation.core.store import embedded, faults
@@ -37,6 +38,7 @@ class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds until a replica that has not confirmed an addition counts as away."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for name in ("connect_timeout", "call_timeout", "replica_timeout"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise InvalidOption(f"{name} must be above 0 seconds, got {getattr(self, name)}")
