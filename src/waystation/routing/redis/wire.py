@@ -118,24 +118,25 @@ def written(id: str, type: str, data: object, options: JobOptions, created_ms: i
     members: dict[str, Any] = {
         "jobId": id,
         "type": type,
-        "payload": {} if data is None else data,
+        "payload": _given({} if data is None else data, "data"),
         "schedule": _AT_ONCE
         if options.schedule is _DEFAULT.schedule
         else _once(_schedule, options.schedule),
         "retry": _USUAL if options.retry is _DEFAULT.retry else _once(_retry, options.retry),
         "priority": options.priority,
         "target": options.target,
-        "metadata": options.metadata,
+        "metadata": _given(options.metadata, "metadata"),
         "createdAt": created_ms,
         "attempts": 0,
     }
     if options.limit:
         members["rateLimit"] = options.limit
     members["dependsOn"] = options.depends_on
-    raw = codec.encode(members)
-    codec.refuse_unlike(data, "data")
-    codec.refuse_unlike(options.metadata, "metadata")
-    return raw
+    return codec.encode(members)
+
+
+def _given(value: object, what: str) -> msgspec.Raw:
+    return msgspec.Raw(codec.encode_data(value, what, write=codec.encode))
 
 
 def rewritten(raw: bytes, **changes: object) -> bytes:
