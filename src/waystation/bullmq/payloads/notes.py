@@ -11,8 +11,13 @@ def note_on(job: JobFields) -> str | None:
 
     Such as `the data is encrypted with the key k1`.
     """
-    notes = {"data": _note(known(job, b"data")), "result": _note(known(job, b"returnvalue"))}
+    notes = {"data": note_on_data(job), "result": _note(known(job, b"returnvalue"))}
     return "; ".join(f"the {what} is {note}" for what, note in notes.items() if note) or None
+
+
+def note_on_data(job: JobFields) -> str | None:
+    """How the data of a job is sealed; None when it is plain."""
+    return _note(known(job, b"data"))
 
 
 def _note(raw: bytes | None) -> str | None:

@@ -34,6 +34,9 @@ ACTIONS: dict[str, Action] = {
     "promote-all": Action("operator", "Make all delayed jobs ready now."),
     "remove": Action("operator", "Remove these jobs.", ("ids",)),
     "cancel": Action("operator", "Cancel these jobs.", ("ids",)),
+    "edit": Action(
+        "operator", "Replace the `data` of this one job, which must not run.", ("ids", "data")
+    ),
     "set-concurrency": Action(
         "operator", "Let at most `max` jobs run at once; 0 for no limit.", ("max",)
     ),
@@ -94,7 +97,7 @@ class Act(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     name: Annotated[str, stated(maxLength=LONGEST_ID)] = ""
     """The name of the scheduler's jobs."""
     data: Any = msgspec.UNSET
-    """The data of the scheduler's jobs."""
+    """The data of the scheduler's jobs, or of the job that is edited."""
     state: str = ""
     until: datetime | None = None
     older_than_s: Annotated[float, stated(minimum=0)] = 0

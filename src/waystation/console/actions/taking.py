@@ -26,7 +26,7 @@ async def take(
         )
     taken = await plan.take()
     affected = taken if type(taken) is int else plan.affected
-    after = {"affected": affected, "reason": asked.reason, "ids": asked.ids[:20]}
+    after = {"affected": affected, "reason": asked.reason, "ids": asked.ids[:20], **plan.note}
     await console.note(who, name, f"{queue.product}/{queue.name}", after=after)
     return Acted(action=name, affected=affected, done=True)
 

@@ -4,10 +4,12 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, cast
 
+import msgspec
+
 from waystation.bullmq import FlowJob, FlowProducer, Job, JobOptions, Part, Queue, Scheduler
 from waystation.bullmq.changing import STATES_OF, Change, change
 from waystation.bullmq.job import queue_of
-from waystation.bullmq.payloads.notes import note_on
+from waystation.bullmq.payloads.notes import note_on, note_on_data
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.prefixes import Prefixes
 from waystation.bullmq.states import STATES, State
@@ -29,14 +31,19 @@ from waystation.console.products.views import (
     WorkerView,
 )
 from waystation.console.why import Answer, of_bullmq
+from waystation.core import codec
 from waystation.core.durations import instant
 from waystation.core.errors import InvalidInput, InvalidOption, Malformed, NotFound, WrongState
 from waystation.core.store.connection import Store
 
 LOG_LINES = 500
+LONGEST_NOTE = 500
+"""Characters of data in the audit log."""
 SAMPLED = 5
 """Jobs whose memory is measured; the others are taken to be like them."""
 REFUSED = "nothing was changed: they moved on, a worker holds them, or they keep a scheduler going"
+EDITED = ("waiting", "prioritized", "delayed", "waiting-children", "failed")
+"""The states of jobs that a worker has not taken, or that may be retried."""
 _DEEPEST = 6
 _WIDEST = 20
 
@@ -50,12 +57,12 @@ class BullmqQueue:
     failed: ClassVar[str] = "failed"
     actions: ClassVar[tuple[str, ...]] = (
         "pause", "resume", "retry", "retry-all", "promote", "promote-all", "remove",
-        "cancel", "set-concurrency", "set-rate",
+        "cancel", "edit", "set-concurrency", "set-rate",
         "run-scheduler", "set-scheduler", "pause-scheduler", "resume-scheduler",
         "remove-scheduler",
         "drain", "clean", "obliterate",
     )  # fmt: skip
-    states_of: ClassVar[Mapping[str, tuple[str, ...]]] = cast(Any, STATES_OF)
+    states_of: ClassVar[Mapping[str, tuple[str, ...]]] = {**STATES_OF, "edit": EDITED}
 
     def __init__(
         self,
@@ -251,6 +258,8 @@ class BullmqQueue:
                 return Plan(await count(*self.waiting), queue.resume)
             case "retry" | "promote" | "remove" | "cancel":
                 return await self._for_jobs(action, asked, by)
+            case "edit":
+                return await self._edited(asked)
             case "retry-all":
                 until = asked.until
                 failed = await self._ended_until("failed", until)
@@ -335,6 +344,24 @@ class BullmqQueue:
 
         return Plan(len(fit), take)
 
+    async def _edited(self, asked: Act) -> Plan:
+        if len(asked.ids) != 1 or asked.data is msgspec.UNSET:
+            raise InvalidOption("edit needs the id of one job and its data")
+        id, data = asked.ids[0], asked.data
+        job = await self._queue.get_job(id)
+        if job is None or await self._queue.state(id) not in EDITED:
+            return Plan(0, _refuse_to_edit)
+        if sealed := note_on_data(job):
+            raise WrongState(f"the data is {sealed}; only a program that has the keys can edit it")
+
+        async def take() -> int:
+            await job.update_data(data)
+            # A worker that took it meanwhile has read what was there before.
+            return int(await self._queue.state(id) in EDITED)
+
+        was, now = short(job.data_text, LONGEST_NOTE), codec.encode(data).decode()
+        return Plan(1, take, {"was": was, "data": short(now, LONGEST_NOTE)})
+
     async def _clean(self, grace: timedelta, state: Any) -> int:
         return len(await self._queue.clean(grace, 0, state))
 
@@ -367,6 +394,10 @@ def view_of(job: Job, state: str, *, most: int = SHORT) -> JobView:
         worker=job.processed_by,
         data=short(job.data_text, most),
     )
+
+
+async def _refuse_to_edit() -> None:
+    raise WrongState("a job can be edited before it starts, or after it failed")
 
 
 def _data(job: Job) -> Any:

@@ -27,6 +27,8 @@ class Plan(msgspec.Struct, frozen=True):
     affected: int
     take: Callable[[], Awaitable[Any]]
     """Returns how many there were in the end, where that can differ."""
+    note: Mapping[str, Any] = {}
+    """What else goes into the audit log."""
 
 
 class ConsoleQueue(Protocol):

@@ -1,9 +1,9 @@
 // One job: why it is where it is, its data, attempts, log, timeline and flow.
 
 import { h, link, path, replace, s } from '../dom.js';
-import { every, get, queuePlace } from '../api.js';
+import { every, get, post, queuePlace } from '../api.js';
 import { moment, span } from '../format.js';
-import { button, chip, cut, facts, panel, time, tree, trouble } from '../parts.js';
+import { asked, button, chip, cut, facts, panel, time, toast, tree, trouble } from '../parts.js';
 import { act } from './queue.js';
 
 export async function job(root, { parts, signal }) {
@@ -21,7 +21,20 @@ export async function job(root, { parts, signal }) {
     if (text === known) return;
     known = text;
     const [why, flow] = [h('div', {}), h('div', {})];
-    const doing = (action) => async () => {
+    const edit = async () => {
+      exact(reply.data);
+      const done = await asked({
+        title: `Edit the data · ${name} ${id}`, action: 'Save', text: 'It runs with this data when it starts, or is retried. Who changed it, and what it was, goes into the audit log.',
+        fields: [{ id: 'data', label: 'Data, as JSON', kind: 'json', value: JSON.stringify(reply.data, null, 2) }, { id: 'reason', label: 'Why, for the audit log' }],
+        save: async (values) => post(queuePlace(product, name, '/actions/edit'), { ids: [id], ...values, data: exact(values.data) }),
+      });
+      if (!done) return;
+      if (done.affected) toast('The data was changed.', 'good');
+      else toast('It had started meanwhile: this attempt runs with the data that was there before.', 'bad');
+      known = '';
+      await draw();
+    };
+    const doing = (action) => action === 'edit' ? () => edit().catch(trouble) : async () => {
       try { if (await act(product, name, action, { ids: [id] })) { known = ''; await draw(); } } catch (error) { if (error.status === 404) location.hash = path('queues', product, name); else trouble(error); }
     };
     replace(root,
@@ -107,6 +120,13 @@ function graph(flow, product) {
     nodes.map(({ node, x, y }) => s('a', { href: `#${path('queues', product, node.queue, node.id)}` },
       s('title', {}, `${node.name}, ${node.queue}, ${node.state}`), s('rect', { class: `node ${kinds[node.state] || ''}`, x, y, width: wide, height: high, rx: 8 }),
       s('text', { x: x + 12, y: y + 19, class: 'strong' }, short(node.name, 21)), s('text', { x: x + 12, y: y + 36, class: 'tick' }, short(`${node.queue} · ${node.state}`, 28))))));
+}
+
+// A browser rounds long numbers; what it cannot give back as it was is not edited here.
+function exact(value) {
+  if (typeof value === 'number' && Math.abs(value) > Number.MAX_SAFE_INTEGER) throw new Error('A number in the data is too long for a browser; edit it with a program');
+  if (value && typeof value === 'object') Object.values(value).forEach(exact);
+  return value;
 }
 
 const short = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
