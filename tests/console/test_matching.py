@@ -1,5 +1,6 @@
 """Actions on all jobs that a search finds."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
@@ -10,6 +11,7 @@ import pytest
 
 from tests.bullmq.hands import Hands
 from tests.console.hands import Desk
+from tests.support.patience import LIMIT_S
 from waystation import routing
 from waystation.bullmq import Queue
 from waystation.bullmq.redis.keys import QueueKeys
@@ -44,6 +46,15 @@ async def _act(desk: Desk, action: str, q: str, *, status: int = 200, **asked: A
 async def _counted_and_done(desk: Desk, action: str, q: str) -> Any:
     counted = await _act(desk, action, q, dry_run=True)
     return await _act(desk, action, q, expected=counted["matched"], until=counted["until"])
+
+
+async def _ended(desk: Desk, id: str) -> Any:
+    async with asyncio.timeout(LIMIT_S):
+        while True:
+            [run] = [each for each in (await desk.get("search/runs"))["runs"] if each["id"] == id]
+            if run["state"] != "running":
+                return run
+            await asyncio.sleep(0.01)
 
 
 async def test_all_that_match_are_counted_shown_and_run_again(desk: Desk) -> None:
@@ -150,6 +161,57 @@ async def test_many_are_changed_a_batch_at_a_time(
                 break
         assert steps == [(2, True), (2, True), (1, False)]
         assert (await mail.counts())["waiting"] == 0
+
+
+async def test_all_are_changed_in_the_server_though_nobody_asks_again(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matching, "MOST_AT_ONCE", 2)
+    await _failed(desk, "timeout", *[{}] * 7)
+    counted = await _act(desk, "retry", "error:timeout", dry_run=True)
+    asked = {"expected": counted["matched"], "until": counted["until"], "whole": True}
+    started = await _act(desk, "retry", "error:timeout", status=202, **asked)
+    run = await _ended(desk, started["id"])
+    assert (run["state"], run["done"], run["matched"]) == ("done", 7, 7)
+    async with Queue("mail", desk.store) as mail:
+        assert (await mail.counts())["waiting"] == 7
+    entries = (await desk.get("audit"))["entries"]
+    assert sum(msgspec.json.decode(each["after"])["done"] for each in entries) == 7
+
+
+async def test_a_run_is_stopped_between_two_batches(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matching, "MOST_AT_ONCE", 1)
+    await _failed(desk, "timeout", *[{}] * 5)
+    going, changes = asyncio.Event(), BullmqQueue.change
+
+    async def change(self: BullmqQueue, action: str, jobs: Sequence[JobView], **more: Any) -> int:
+        going.set()
+        await stopped.wait()
+        return await changes(self, action, jobs, **more)
+
+    stopped = asyncio.Event()
+    monkeypatch.setattr(BullmqQueue, "change", change)
+    asked = {"expected": 5, "whole": True}
+    started = await _act(desk, "retry", "error:timeout", status=202, **asked)
+    await going.wait()
+    assert (await desk.here.delete(f"/api/v1/search/runs/{started['id']}")).status_code == 200
+    stopped.set()
+    while not (run := await _ended(desk, started["id"]))["done"]:
+        await asyncio.sleep(0.01)
+    async with Queue("mail", desk.store) as mail:
+        assert (await mail.counts())["waiting"] == 1
+    assert (run["state"], run["done"]) == ("stopped", 1)
+
+
+async def test_a_run_that_finds_more_than_were_counted_does_nothing(desk: Desk) -> None:
+    await _failed(desk, "timeout", *[{}] * 3)
+    started = await _act(desk, "retry", "timeout", status=202, expected=2, whole=True)
+    run = await _ended(desk, started["id"])
+    assert (run["state"], run["done"]) == ("broken", 0)
+    assert "3 match by now" in run["error"]
+    await _act(desk, "retry", "timeout", status=422, whole=True)
 
 
 async def test_jobs_of_every_product_that_has_the_action_are_concerned(desk: Desk) -> None:

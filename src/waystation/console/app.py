@@ -87,6 +87,7 @@ class App:
     async def close(self) -> None:
         """Stop what was started here."""
         await self.console.redrives.close()
+        await self.console.bulks.close()
         await self.console.dispatcher.close()
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from waystation.console.actions.failures import FailureGroups, Groups
 from waystation.console.actions.redrives import Redrives
+from waystation.console.actions.runs import Bulk, Runs
 from waystation.console.finding.directory import Directory
 from waystation.console.measures.sampler import Sampler
 from waystation.console.measures.store_facts import StoreView
@@ -51,6 +52,7 @@ class Console:
         self.rooms = Rooms(store)
         self.failures = FailureGroups()
         self.redrives = Redrives()
+        self.bulks = Runs[Bulk]()
         self.search = Search()
         self.store_view = StoreView(store)
         self.history = History(options.history)

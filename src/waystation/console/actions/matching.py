@@ -6,6 +6,7 @@ from typing import Annotated
 
 import msgspec
 
+from waystation.console.actions.runs import Bulk, State
 from waystation.console.context import Console
 from waystation.console.products.queue import ConsoleQueue
 from waystation.console.products.views import JobView
@@ -39,6 +40,10 @@ class ActOnMatches(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """What a dry run counted; needed to act, and when there are more now nothing is done."""
     until: datetime | None = None
     """As the dry run answered it: jobs that were added or ended later are left alone."""
+    whole: bool = False
+    """Go on in the background until all are done, and answer with the run."""
+    beyond: bool = False
+    """With `whole`: also those that the dry run could not count, when it said `more`."""
     reason: Annotated[str, stated(maxLength=500)] = ""
     """Goes into the audit log."""
 
@@ -73,13 +78,8 @@ async def act_on_matches(
     console: Console, who: Operator, action: str, asked: ActOnMatches
 ) -> Matched:
     """Retry, promote, cancel or remove all jobs that a search finds, or count them."""
-    if action not in CHANGES:
-        raise Problem(404, Code.NOT_FOUND, f"there are only {', '.join(CHANGES)}")
-    if not asked.dry_run and asked.expected is None:
-        raise InvalidOption("count first: expected must be what a dry run counted")
+    _require_counted(action, asked)
     until = asked.until or await _now(console)
-    if until.tzinfo is None:
-        raise InvalidOption("until needs a time zone, as 2026-11-16T12:00:00Z has it")
     found = await _find(console, action, asked, until)
     result = _result_of(action, found, until)
     if asked.dry_run:
@@ -101,6 +101,26 @@ async def act_on_matches(
         await console.note(who, action, "search", after=after)
     result.left_alone = result.matched - result.done
     return result
+
+
+async def act_on_all(console: Console, who: Operator, action: str, asked: ActOnMatches) -> Bulk:
+    """Do it to all that match, a request's worth at a time, whoever looks."""
+    _require_counted(action, asked)
+    until = asked.until or await _now(console)
+    matched = asked.expected or 0
+    bulk = Bulk(by=who.name, action=action, q=asked.q, matched=matched, beyond=asked.beyond)
+
+    async def steps(bulk: Bulk) -> None:
+        while bulk.state is State.RUNNING:
+            expected = MOST_AT_ONCE if bulk.beyond else matched - bulk.done
+            step = msgspec.structs.replace(asked, until=until, expected=expected)
+            result = await act_on_matches(console, who, action, step)
+            bulk.done += result.done
+            # Those that cannot be changed are found again each time.
+            if not result.done or not result.more:
+                return
+
+    return console.bulks.begin(bulk, steps)
 
 
 async def _find(console: Console, action: str, asked: ActOnMatches, until: datetime) -> Found:
@@ -128,6 +148,16 @@ async def _change(
             some: list[JobView] = jobs[first : first + BATCH]
             result.done += await queue.change(result.action, some, reason=reason, by=who.name)
     console.failures.forget()
+
+
+def _require_counted(action: str, asked: ActOnMatches) -> None:
+    if action not in CHANGES:
+        raise Problem(404, Code.NOT_FOUND, f"there are only {', '.join(CHANGES)}")
+    if not asked.dry_run and asked.expected is None:
+        raise InvalidOption("count first: expected must be what a dry run counted")
+    if asked.until and asked.until.tzinfo is None:
+        raise InvalidOption("until needs a time zone, as 2026-11-16T12:00:00Z has it")
+    parse(asked.q)
 
 
 def _result_of(action: str, found: Found, until: datetime) -> Matched:

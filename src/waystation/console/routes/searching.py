@@ -2,7 +2,8 @@
 
 import msgspec
 
-from waystation.console.actions.matching import ActOnMatches, Matched, act_on_matches
+from waystation.console.actions.matching import ActOnMatches, Matched, act_on_all, act_on_matches
+from waystation.console.actions.runs import Bulk
 from waystation.console.context import FAILS, Console
 from waystation.console.routes import queries
 from waystation.console.routes.queues import ROOT
@@ -27,6 +28,12 @@ class Past(msgspec.Struct, kw_only=True):
     took_ms: float = 0
 
 
+class BulkList(msgspec.Struct, kw_only=True):
+    """Actions on whole searches."""
+
+    runs: list[Bulk]
+
+
 class Searching:
     """Finds jobs."""
 
@@ -46,20 +53,37 @@ class Searching:
         query, limit = await self._asked(request)
         await self._console.sampler.overview()
         queues = self._console.directory.every()
-        return answer(await self._console.search.run(queues, query, Reach(limit=limit)))
+        reach = Reach(limit=limit, counts_on=True)
+        return answer(await self._console.search.run(queues, query, reach))
 
     @endpoint(
         f"POST {ROOT}/search/actions/{{action}}",
         takes=ActOnMatches,
-        gives={200: Matched},
+        gives={200: Matched, 202: Bulk},
         fails=FAILS,
         scope="operator",
     )
     async def act(self, request: Request) -> Answer:
         """Retry, promote, cancel or remove all jobs that a search finds, or count them."""
         who = await self._console.require(request, "operator")
-        asked = await request.read(ActOnMatches)
-        return answer(await act_on_matches(self._console, who, request.slots["action"], asked))
+        asked, action = await request.read(ActOnMatches), request.slots["action"]
+        if asked.whole and not asked.dry_run:
+            return answer(await act_on_all(self._console, who, action, asked), 202)
+        return answer(await act_on_matches(self._console, who, action, asked))
+
+    @endpoint(f"GET {ROOT}/search/runs", gives={200: BulkList}, fails=FAILS, scope="viewer")
+    async def runs(self, request: Request) -> Answer:
+        """Actions on whole searches in this process, the newest first."""
+        await self._console.require(request, "viewer")
+        return answer(BulkList(runs=self._console.bulks.every()))
+
+    @endpoint(f"DELETE {ROOT}/search/runs/{{id}}", gives={200: Bulk}, fails=FAILS, scope="operator")
+    async def stop(self, request: Request) -> Answer:
+        """Stop one of them; what was done stays done."""
+        who = await self._console.require(request, "operator")
+        stopped = self._console.bulks.stop(request.slots["id"])
+        await self._console.note(who, f"stop-{stopped.action}", "search", after={"q": stopped.q})
+        return answer(stopped)
 
     @endpoint(
         f"GET {ROOT}/history/search",

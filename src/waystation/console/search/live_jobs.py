@@ -25,6 +25,8 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
 
     limit: int
     """Jobs that it finds, at most."""
+    counts_on: bool = False
+    """Whether it counts on when it has found so many."""
     per_state: int = 2000
     """Jobs of one state of one queue that are looked at."""
     budget_s: float = 1.5
@@ -47,6 +49,8 @@ class Found(msgspec.Struct, kw_only=True):
     """What a search found."""
 
     hits: list[Hit]
+    total: int
+    """Jobs that fit, among those that were looked at; `hits` are the first of them."""
     looked_at: int
     complete: bool
     """False when there are jobs that were not looked at."""
@@ -60,10 +64,11 @@ class Search:
         """The jobs that fit, as far as they can be found in time."""
         began = time.monotonic()
         chosen = [queue for queue in queues if _is_asked(queue, query)]
-        hits: dict[tuple[str, str, str], Hit] = {}
+        hits: dict[tuple[str, str, str], Hit | None] = {}
         looked_at, complete = 0, True
         async for queue, job in self._candidates(chosen, query, reach):
-            if time.monotonic() - began > reach.budget_s or len(hits) >= reach.limit:
+            is_full = len(hits) >= reach.limit
+            if time.monotonic() - began > reach.budget_s or (is_full and not reach.counts_on):
                 complete = False
                 break
             if job is None:
@@ -73,12 +78,17 @@ class Search:
             if fits(query, job) and _is_in_time(job, reach.until):
                 job.data = short(job.data)
                 # One that moved while its queue was read has been seen twice.
-                hits[queue.product, queue.name, job.id] = Hit(
-                    product=queue.product, queue=queue.name, job=job
-                )
-        took_ms = round((time.monotonic() - began) * 1000, 1)
-        found = list(hits.values())
-        return Found(hits=found, looked_at=looked_at, complete=complete, took_ms=took_ms)
+                key = queue.product, queue.name, job.id
+                is_shown = not is_full or hits.get(key) is not None
+                hit = Hit(product=queue.product, queue=queue.name, job=job)
+                hits[key] = hit if is_shown else None
+        return Found(
+            hits=[hit for hit in hits.values() if hit],
+            total=len(hits),
+            looked_at=looked_at,
+            complete=complete,
+            took_ms=round((time.monotonic() - began) * 1000, 1),
+        )
 
     async def _candidates(
         self, queues: Sequence[ConsoleQueue], query: Query, reach: Reach
