@@ -5,6 +5,7 @@ import pytest
 
 from tests.bullmq.hands import Hands
 from tests.bullmq.trees import child, parent, state
+from tests.scripts.weights import weighed
 from waystation.bullmq import Deduplication, FlowNode, FlowProducer, JobOptions, Parent, Queue
 from waystation.bullmq.redis import ends, job_scripts
 from waystation.core.errors import InvalidInput, InvalidOption, NotFound, WrongState
@@ -329,9 +330,23 @@ async def test_a_tree_of_any_size_is_removed_in_bounded_steps(
 
     monkeypatch.setattr(job_scripts, "remove_job", watched)
     assert await queue.remove("parent")
-    assert seen == [2] * (-(-20 // at_once) - 1) + [1]
+    assert seen == [3] * (at_once < 20) + [2] * (-(-20 // at_once) - 1) + [1]
     removed = [event["jobId"] for event in await hands.events("removed")]
     assert len(removed) == 20
     assert removed.index("middle") > max(removed.index(f"deep-{n}") for n in (1, 2, 3))
     left = set(await hands.everything()) - before
     assert {key.rpartition(":")[2] for key in left} <= {"id", "meta", "events", "marker", "pc"}
+
+
+async def test_no_call_that_removes_a_tree_grows_with_it(
+    hands: Hands, flows: FlowProducer, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ends, "SWEPT_AT_ONCE", 10)
+    heaviest: list[int] = []
+    for many in (40, 400):
+        # In `delayed`, because lists are looked through.
+        await flows.add(parent(*(child(f"leaf-{n}", delay=60) for n in range(many))))
+        with weighed(monkeypatch) as weights:
+            assert await queue.remove("parent")
+        heaviest.append(weights["remove_job"])
+    assert heaviest[1] < heaviest[0] * 1.2

@@ -1,8 +1,10 @@
 """Ending jobs from outside, and running them again. Internal."""
 
 from collections.abc import AsyncGenerator
+from typing import Any
 
 from waystation.bullmq.redis import job_scripts, queue_scripts
+from waystation.bullmq.redis.commands import ask
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.queue_scripts import Sweep
 from waystation.bullmq.states import SET_ASIDE, known_states
@@ -12,7 +14,7 @@ from waystation.core.store.script import Client
 
 SWEPT_AT_ONCE = 500
 """Jobs that one script call looks at; more would block the server for too long."""
-_ANOTHER_STATE, _MORE = -3, 2
+_ANOTHER_STATE, _MORE, _LARGE = -3, 2, 3
 _ALWAYS, _IF_ANY = "always", "if any"
 """When `cleaned` is emitted: once for a call, and for each further page that removes jobs."""
 
@@ -31,8 +33,8 @@ async def remove_job(
     Of a large tree the children go first, some at a time; one that a worker claims meanwhile stays,
     and so do those above it.
     """
-    code = is_next = 0
-    while not is_next or code == _MORE:
+    code, is_next = _MORE, 0
+    while code == _MORE:
         code = await job_scripts.remove_job(
             client,
             keys,
@@ -44,12 +46,37 @@ async def remove_job(
             most=SWEPT_AT_ONCE,
             is_next=is_next,
         )
-        is_next = 1
+        if code == _LARGE:
+            if await _is_held(client, keys, id):
+                return False
+            code, is_next = _MORE, 1
     if code == _ANOTHER_STATE:
         return False
     if code < 0:
         raise WrongState(f"job {id} is the next of its scheduler: remove the scheduler instead")
     return code == 1
+
+
+async def _is_held(client: Client, keys: QueueKeys, id: str) -> bool:
+    """True when a worker holds a job or one of its children, asked some at a time."""
+    unseen = [keys.of(id).job]
+    while unseen:
+        some, unseen = unseen[:SWEPT_AT_ONCE], unseen[SWEPT_AT_ONCE:]
+        if await ask(client, "EXISTS", *(f"{job}:lock" for job in some)):
+            return True
+        children = [f"{job}:dependencies" for job in some]
+        if await ask(client, "EXISTS", *children):
+            for each in children:
+                unseen += [job async for job in _members(client, each)]
+    return False
+
+
+async def _members(client: Client, key: str) -> AsyncGenerator[str]:
+    cursor: Any = None
+    while cursor != b"0":
+        cursor, found = await ask(client, "SSCAN", key, cursor or 0, "COUNT", SWEPT_AT_ONCE)
+        for each in found:
+            yield each.decode()
 
 
 async def cancel_job(

@@ -105,9 +105,10 @@ end
 --- uses  queue_at locate_job
 local function gather_tree(queue, id, parent_key, with_children, most, found)
   local job = queue.base .. id
+  -- Asked for one more than are taken, so that a parent is not taken for one without children.
   for _, ask in ipairs(with_children and {
-    { 'HKEYS', ':processed' }, { 'HKEYS', ':failed' }, { 'ZRANGE', ':unsuccessful', 0, -1 },
-    { 'SMEMBERS', ':dependencies' },
+    { 'HRANDFIELD', ':processed', most + 1 }, { 'HRANDFIELD', ':failed', most + 1 },
+    { 'ZRANGE', ':unsuccessful', 0, most }, { 'SRANDMEMBER', ':dependencies', most + 1 },
   } or {}) do
     for _, child in ipairs(redis.call(ask[1], job .. ask[2], unpack(ask, 3))) do
       if #found >= most then return end

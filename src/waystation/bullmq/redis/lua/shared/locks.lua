@@ -75,19 +75,6 @@ local function claim_jobs(queue, rules, want, token, lease_ms, worker, max, dura
   return claims, 0
 end
 
---- True when a worker holds a job or, when asked, one of its children.
---- uses  locate_job
-local function is_locked(base, id, with_children)
-  local job = base .. id
-  if redis.call('EXISTS', job .. ':lock') == 1 then return true end
-  if not with_children then return false end
-  for _, child in ipairs(redis.call('SMEMBERS', job .. ':dependencies')) do
-    local child_base, child_id = locate_job(child, base)
-    if is_locked(child_base, child_id, true) then return true end
-  end
-  return false
-end
-
 --- Take a job back from the worker that holds this token; 0, or why not.
 --- `held` is the token of its holder, if that has been read.
 local function take_back(queue, id, token, held)
