@@ -16,6 +16,8 @@ from tools.step import ROOT, Unready, run, say
 
 VENV = ROOT / ".venv"
 TOOLS = ROOT / ".tools"
+BRING = ROOT / "packages" / "bring"
+"""A package of its own, which the tests run as well."""
 STAMP = "ready"
 OLDEST_PYTHON = (3, 11)
 
@@ -69,7 +71,7 @@ def _install(what: str) -> None:
     (VENV / STAMP).unlink(missing_ok=True)
     into = ["--quiet", "--python", python]
     packages = ["--require-hashes", requirements]
-    itself = ["--no-deps", "--no-build-isolation", "--editable", ROOT]
+    itself = ["--no-deps", "--no-build-isolation", "--editable", ROOT, "--editable", BRING]
     run([uv, "pip", "sync", *into, *packages], why="installing packages")
     run([uv, "pip", "install", *into, *itself], why="installing waystation itself")
     _stamp(what)
@@ -123,7 +125,11 @@ def _home() -> str:
 
 
 def _wanted(what: str) -> str:
-    files = (ROOT / "requirements" / f"{what}.txt", ROOT / "pyproject.toml")
+    files = (
+        ROOT / "requirements" / f"{what}.txt",
+        ROOT / "pyproject.toml",
+        BRING / "pyproject.toml",
+    )
     return _digest(*(file.read_bytes() for file in files))
 
 

@@ -25,6 +25,16 @@ def test_a_missing_extra_says_what_to_install(
     )
 
 
+def test_a_package_of_its_own_says_how_to_get_it() -> None:
+    mount = Mount("ghost", "ghost_of_ours.commands", "Haunt.", "Setup", package="packages/ghost")
+    with pytest.raises(InvalidInput) as refused:
+        load(mount)
+    assert str(refused.value) == (
+        "waystation ghost is a package of its own, which is not installed: "
+        "run pip install ./packages/ghost in a clone"
+    )
+
+
 def test_a_module_of_ours_that_is_missing_is_no_missing_extra() -> None:
     with pytest.raises(ModuleNotFoundError):
         load(Mount("ghost", "waystation.ghost", "Nothing.", "Nowhere", extra="spark"))

@@ -21,7 +21,7 @@ SOURCES = (
     "integrations/outbox.py",
     "integrations/sqlalchemy.py",
     "integrations/django/jobs.py",
-    "integrations/bring/bridge.py",
+    "waystation_bring/bridge.py",
 )
 
 

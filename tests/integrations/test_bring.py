@@ -18,12 +18,12 @@ import rq
 from celery import Celery, chain  # pyright: ignore[reportMissingTypeStubs]
 from redis import Redis
 from rq.serializers import JSONSerializer
+from waystation_bring import Bridge, Brought, CeleryQueue, RqQueue, TaskMap
 
 from tests.support.patience import LIMIT_S
 from tests.support.project import ROOT
 from waystation.cli import root
 from waystation.errors import InvalidOption, StoreUnreachable
-from waystation.integrations.bring import Bridge, Brought, CeleryQueue, RqQueue, TaskMap
 from waystation.sync import Queue
 from waystation.tasks import Tasks
 from waystation.tasks.dispatch import arguments_of
@@ -478,7 +478,7 @@ KILLED_CELERY = """
 import sys
 from celery import Celery
 from redis import Redis
-from waystation.integrations.bring import Bridge, CeleryQueue
+from waystation_bring import Bridge, CeleryQueue
 
 client = Redis.from_url(sys.argv[3])
 
@@ -500,7 +500,7 @@ KILLED_RQ = """
 import sys
 import rq
 from redis import Redis
-from waystation.integrations.bring import Bridge, RqQueue
+from waystation_bring import Bridge, RqQueue
 
 client = Redis.from_url(sys.argv[3])
 theirs = rq.Queue("mail", connection=client)

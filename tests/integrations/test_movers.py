@@ -13,10 +13,10 @@ import rq
 from redis import Redis
 from redis.connection import AbstractConnection
 from sqlalchemy import MetaData, NullPool, create_engine
+from waystation_bring import Bridge, CeleryQueue, RqQueue
 
 from tests.support.patience import LIMIT_S
 from waystation import bullmq
-from waystation.integrations.bring import Bridge, CeleryQueue, RqQueue
 from waystation.integrations.sqlalchemy import Outbox
 from waystation.sync import Queue
 from waystation.testing import run_until_empty

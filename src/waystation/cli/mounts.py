@@ -1,5 +1,6 @@
 """The commands, each loaded only when it is called, so that help comes at once."""
 
+from importlib.util import find_spec
 from typing import Any
 
 import msgspec
@@ -7,6 +8,7 @@ from typer.core import TyperCommand
 from typer.main import get_command
 
 from waystation.core.app import extras
+from waystation.core.errors import InvalidInput
 
 
 class Mount(msgspec.Struct, frozen=True):
@@ -20,6 +22,8 @@ class Mount(msgspec.Struct, frozen=True):
     """The heading that it stands under; those with the same one follow each other."""
     extra: str | None = None
     """The extra to install when something it imports is missing."""
+    package: str | None = None
+    """The folder of a clone that holds it, where it is a package of its own."""
 
 
 MOUNTS = (
@@ -33,9 +37,10 @@ MOUNTS = (
     ),
     Mount(
         "bring",
-        "waystation.integrations.commands",
+        "waystation_bring.commands",
         "Move what waits in queues of Celery and RQ to ours.",
         "Setup",
+        package="packages/bring",
     ),
     Mount(
         "bullmq",
@@ -176,6 +181,11 @@ class Mounted(TyperCommand):
 
 def load(mount: Mount) -> Any:
     """Import a command, or say what must be installed for it."""
+    if mount.package is not None and find_spec(mount.module.partition(".")[0]) is None:
+        raise InvalidInput(
+            f"waystation {mount.name} is a package of its own, which is not installed: "
+            f"run pip install ./{mount.package} in a clone"
+        )
     module = extras.load(mount.module, extra=mount.extra, purpose=f"waystation {mount.name}")
     command = get_command(module.app)
     command.name = mount.name

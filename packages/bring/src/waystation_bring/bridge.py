@@ -24,10 +24,10 @@ from waystation.core.errors import InvalidOption, WaystationError
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store import faults
 from waystation.core.store.connection.blocking import BlockingStore
-from waystation.integrations.bring.message import Message, Place, Source, Unreadable, ask
 from waystation.sync import Queue
 from waystation.sync.client import BlockingClient
 from waystation.tasks import Task, Tasks
+from waystation_bring.message import Message, Place, Source, Unreadable, ask
 
 REMEMBERED = timedelta(days=30)
 """How long the store refuses a message that it has seen, if nobody could take it since."""

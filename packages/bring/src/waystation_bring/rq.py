@@ -10,7 +10,7 @@ from typing import Any, cast
 from redis import Redis
 
 from waystation.bullmq.redis.commands import fields_of
-from waystation.integrations.bring.message import Message, Place, Unreadable, ask
+from waystation_bring.message import Message, Place, Unreadable, ask
 
 _HARMLESS = {
     ("datetime", "datetime"),

@@ -9,11 +9,11 @@ from waystation.core.app import working
 from waystation.core.app.loading import loaded
 from waystation.core.app.settings import StoreSettings
 from waystation.core.errors import InvalidOption, NotFound
-from waystation.integrations.bring.bridge import Bridge, TaskMap
-from waystation.integrations.bring.celery import CeleryQueue
-from waystation.integrations.bring.message import Source
-from waystation.integrations.bring.rq import RqQueue
 from waystation.tasks import Tasks
+from waystation_bring.bridge import Bridge, TaskMap
+from waystation_bring.celery import CeleryQueue
+from waystation_bring.message import Source
+from waystation_bring.rq import RqQueue
 
 EXAMPLES = """\b
 Examples:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from redis import Redis
 
-from waystation.integrations.bring.message import Message, Place, Unreadable, ask
+from waystation_bring.message import Message, Place, Unreadable, ask
 
 _SEPARATOR = "\x06\x16"
 _PRIORITIES = range(1, 10)
