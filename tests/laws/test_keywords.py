@@ -154,3 +154,14 @@ async def test_every_option_of_a_routed_job_is_stored_and_comes_back(redis_url: 
                 assert (await queue.add("send", {}, idempotency_key=value)).id == job.id
             else:
                 assert (found.id if name == "job_id" else getattr(found, name)) == value
+
+
+@pytest.mark.parametrize("queue", [bullmq.Queue("mail", URL), routing.Queue(URL), files.Queue(URL)])
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("get", "get_job"), ("job", "get_job"), ("get_state", "state"), ("coutns", "counts")],
+)
+def test_a_method_that_has_another_name_is_told(queue: Any, name: str, meant: str) -> None:
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'; did you mean {meant}"):
+        getattr(queue, name)
+    assert not hasattr(queue, "_nothing")

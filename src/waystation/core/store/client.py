@@ -1,9 +1,11 @@
 """Clients of a store: how queues and workers connect to it, and leave it."""
 
 import asyncio
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 from waystation.core.errors import InvalidOption, StoreUnreachable
+from waystation.core.options import nearest
 from waystation.core.shared import Shared
 from waystation.core.store.connection import Store, StoreOptions, connect
 from waystation.core.store.keyspace import Keyspace
@@ -29,6 +31,16 @@ def place_of(
     return url or configured.url, options or configured
 
 
+def _meant(name: str, known: Sequence[str]) -> str | None:
+    """The method that a name stands for elsewhere: with `get_`, without it, or by its letters."""
+    public = [each for each in known if not each.startswith("_")]
+    asked = name.removeprefix("get_")
+    for likely in (asked, f"get_{asked}", f"{name}_job"):
+        if likely in public:
+            return likely
+    return nearest(name, public)
+
+
 class StoreClient:
     """Something that works on a store: opened when first needed, closed by whoever opened it."""
 
@@ -42,6 +54,13 @@ class StoreClient:
         self._closed = False
         self._closing: asyncio.Task[None] | None = None
         self._leaving: asyncio.Task[None] | None = None
+
+    if not TYPE_CHECKING:  # A checker knows every name by itself, and must go on doing so.
+
+        def __getattr__(self, name: str) -> Any:
+            said = f"{type(self).__name__!r} object has no attribute {name!r}"
+            meant = None if name.startswith("_") else _meant(name, dir(type(self)))
+            raise AttributeError(f"{said}; did you mean {meant}?" if meant else said, name=name)
 
     async def close(self, force: bool = False) -> None:
         """Let go of the store for good; `force` is for those who have something to wait for."""
