@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.laws.line import Line
+from tests.pipeline.batches import Batches
 from waystation.core.errors import Unrecoverable
 from waystation.core.outcome import Failed
 from waystation.core.runtime.claim import Settled, Source
-from waystation.pipeline.bronze.intake import Intake
 from waystation.pipeline.history import History
 from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.sources.streams import EventOptions
@@ -75,7 +75,7 @@ async def test_what_a_handler_raised_is_in_the_history_with_class_and_message(
     for _ in range(2):
         await fail(source, LookupError("no address 4711"))
     root = str(tmp_path / "history")
-    await asyncio.to_thread(Intake(root, EventOptions(url=redis_url)).store)
+    await asyncio.to_thread(Batches(root, EventOptions(url=redis_url)).store)
     fold(History(no_spark, root))
     tried = delta.read_arrow(root, ATTEMPTS, ("reason", "fingerprint")).to_pylist()
     assert len(tried) == 2

@@ -11,13 +11,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import count
 from redis import Redis
 
+from tests.pipeline.batches import Batches
 from tests.pipeline.raw_streams import tell
 from tests.wire.conftest import LATEST, started
 from tests.wire.node import NodePeer
 from waystation.core.errors import CheckpointDamaged
 from waystation.core.events import from_bullmq
 from waystation.pipeline.bronze import checkpoint, ingest
-from waystation.pipeline.bronze.intake import Intake
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
 from waystation.pipeline.tables import EVENTS, GAPS
@@ -75,7 +75,7 @@ def test_a_query_that_another_driver_overtakes_goes_on_behind_it(
     def overtaken(*given: Any) -> int:
         if turns:
             turns.clear()
-            assert Intake(root, EventOptions(url=redis_url)).store() == 30
+            assert Batches(root, EventOptions(url=redis_url)).store() == 30
             told.extend(tell(store, 20))
         return whole(*given)
 

@@ -8,9 +8,10 @@ from typing import Any, cast
 import pytest
 from redis import Redis
 
+from tests.pipeline.batches import Batches
 from tests.support.patience import LIMIT_S
 from waystation.pipeline import runner
-from waystation.pipeline.bronze.intake import Intake
+from waystation.pipeline.bronze.archive import ArchiveStream
 from waystation.pipeline.history import History
 from waystation.pipeline.progress import NoProgress
 from waystation.pipeline.refresh.snapshot import take_snapshot
@@ -38,21 +39,21 @@ def stored(root: str) -> list[str]:
 def test_whatever_is_in_a_stream_that_went_back_is_stored_once(
     store: Redis, redis_url: str, root: str
 ) -> None:
-    intake = Intake(root, EventOptions(url=redis_url))
+    reader = Batches(root, EventOptions(url=redis_url))
     tell(store, "1000-0", "2000-0", "3000-0")
-    intake.store()
+    reader.store()
     # Another stream of that name, by a clock that is behind.
     store.delete(STREAM)
     tell(store, "500-0", "600-0")
-    intake.store()
+    reader.store()
     assert stored(root) == ["1000-0", "2000-0", "3000-0", "500-0", "600-0"]
     tell(store, "700-0")
-    intake.store()
+    reader.store()
     assert stored(root)[-1] == "700-0"
     # A replica that had not heard of the end.
     store.delete(STREAM)
     tell(store, "500-0", "650-0")
-    intake.store()
+    reader.store()
     assert stored(root) == ["1000-0", "2000-0", "3000-0", "500-0", "600-0", "650-0", "700-0"]
 
 
@@ -60,20 +61,20 @@ def test_nothing_is_trimmed_before_all_that_stands_for_it_is_on_the_disk(
     store: Redis, redis_url: str, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[str] = []
-    sync, trim = os.fsync, Intake._trim  # pyright: ignore[reportPrivateUsage]
+    sync, trim = os.fsync, ArchiveStream.commit
 
     def noting(descriptor: int) -> None:
         done.append(os.readlink(f"/proc/self/fd/{descriptor}"))
         sync(descriptor)
 
-    def trimming(self: Intake, ranges: Any) -> None:
+    def trimming(self: ArchiveStream, end: dict[str, Any]) -> None:
         done.append("trim")
-        trim(self, ranges)
+        trim(self, end)
 
     monkeypatch.setattr(os, "fsync", noting)
-    monkeypatch.setattr(Intake, "_trim", trimming)
+    monkeypatch.setattr(ArchiveStream, "commit", trimming)
     tell(store, "1000-0", "2000-0")
-    Intake(root, EventOptions(url=redis_url, trim=True)).store()
+    Batches(root, EventOptions(url=redis_url, trim=True)).store()
     before = done[: done.index("trim")]
     events = EVENTS.path(root)
     (commit,) = [each for each in before if each.endswith(".json")]

@@ -18,12 +18,12 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from redis import Redis
 
+from tests.pipeline.batches import Batches
 from tests.pipeline.drill import PROJECT
 from tests.pipeline.object_store import KEY, PLACE, SECRET, object_store
 from tests.pipeline.raw_streams import tell
 from tests.support.patience import limit
 from waystation.pipeline.bronze import ingest
-from waystation.pipeline.bronze.intake import Intake
 from waystation.pipeline.history import History, frames_of
 from waystation.pipeline.reports.facts import report
 from waystation.pipeline.runner import RunOptions, run
@@ -125,7 +125,7 @@ def test_drivers_that_are_killed_and_two_at_a_time_store_every_event_once(
                 each.kill()
                 each.wait()
         told += tell(store, 50)
-    Intake(bucket, EventOptions(url=redis_url)).store()
+    Batches(bucket, EventOptions(url=redis_url)).store()
 
     rows = delta.read_arrow(bucket, EVENTS, EVENTS.key).to_pylist()
     found = Counter(row["entry_id"] for row in rows)
@@ -151,6 +151,6 @@ def stored_at_least(root: str, many: int, drivers: list[subprocess.Popen[bytes]]
 
 if __name__ == "__main__":
     place, store_url = sys.argv[1:]
-    intake = Intake(place, EventOptions(url=store_url))
+    intake = Batches(place, EventOptions(url=store_url))
     while True:
         intake.store()

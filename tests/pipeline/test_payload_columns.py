@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from redis import Redis
 
+from tests.pipeline.batches import Batches
 from waystation.pipeline.bronze import capture, job_hashes
-from waystation.pipeline.bronze.intake import Intake
 from waystation.pipeline.bronze.payload_columns import (
     FIELDS,
     GONE,
@@ -135,7 +135,7 @@ def test_data_is_that_of_the_life_of_its_row_or_none(
     # Jobs are read while later lives of theirs are in the same range.
     monkeypatch.setattr(capture, "MOST_WAITING", 2)
     monkeypatch.setattr(redis_streams, "BATCH_ROWS", 1)
-    intake = Intake(str(tmp_path), EventOptions(url=redis_url, page=1), PayloadSettings())
+    intake = Batches(str(tmp_path), EventOptions(url=redis_url, page=1), PayloadSettings())
     at = 1_700_000_000_000
     for life in range(30):
         job, at = str(dice.randrange(3)), at + 5 * MINUTE
@@ -239,7 +239,7 @@ def test_jobs_of_all_sizes_are_read_page_by_page(
     asking.execute()
     store.set("bull:mail:7:logs", "no logs at all")
     settings = PayloadSettings(fields={"n": "$.n"})
-    Intake(str(tmp_path), EventOptions(url=redis_url), settings).store()
+    Batches(str(tmp_path), EventOptions(url=redis_url), settings).store()
     found = stored(tmp_path)
     assert {row["subject"]: (row["data"], row["logs"]) for row in found} == wanted
     assert len(found) == len(wanted)
@@ -257,7 +257,7 @@ def test_what_a_removed_job_has_left_counts_though_its_id_is_used_again_meanwhil
         store.xadd(STREAM, {"event": "completed", "jobId": str(number), "returnvalue": "1"})
     # The event of this one is in another range, or in the piece of another task.
     store.hset("bull:mail:1", mapping={"name": "other", "opts": "{}", "data": '"another job"'})
-    Intake(str(tmp_path), EventOptions(url=redis_url), PayloadSettings()).store()
+    Batches(str(tmp_path), EventOptions(url=redis_url), PayloadSettings()).store()
     found = sorted(stored(tmp_path), key=lambda row: row["subject"])
     assert [(row["name"], row["data"], row["result"]) for row in found] == [
         ("send", "0", "1"),
@@ -277,7 +277,7 @@ def test_an_id_that_is_used_again_has_a_row_for_each_job(
     store.xadd(STREAM, {"event": "completed", "jobId": "a", "returnvalue": "20"}, id="5-1")
     store.xadd(STREAM, {"jobId": "a", "name": "third", "event": "added"}, id="6-1")
     store.hset("bull:mail:a", mapping={**job, "data": "3"})
-    Intake(str(tmp_path), EventOptions(url=redis_url), PayloadSettings()).store()
+    Batches(str(tmp_path), EventOptions(url=redis_url), PayloadSettings()).store()
     found = sorted(stored(tmp_path), key=lambda row: row["read_at"])
     shown = [(row["data"], row["result"], row["ended"], row["left_out"]) for row in found]
     assert shown == [("1", "10", True, None), (None, "20", True, GONE), ("3", None, False, None)]

@@ -10,13 +10,13 @@ import pytest
 from redis import Redis
 
 from tests.bullmq.hands import hands_on
+from tests.pipeline.batches import Batches
 from waystation.bullmq import Keep
 from waystation.core.outcome import Done, Failed
 from waystation.core.settings.secrets import Secret
 from waystation.pipeline.ask.engine import Engine
 from waystation.pipeline.ask.selection import Selection, jobs_sql, prepare
 from waystation.pipeline.bronze import ingest
-from waystation.pipeline.bronze.intake import Intake
 from waystation.pipeline.bronze.payload_columns import GONE
 from waystation.pipeline.payloads.followed import mark_followed
 from waystation.pipeline.payloads.options import Action, PayloadSettings, Rule
@@ -33,7 +33,7 @@ class Following:
     """Reads streams into the tables of a history, round after round."""
 
     def __init__(self, url: str, root: str, **settings: Any) -> None:
-        self._intake = Intake(root, EventOptions(url=url), PayloadSettings(**settings))
+        self._intake = Batches(root, EventOptions(url=url), PayloadSettings(**settings))
 
     def run(self) -> None:
         """Store what the streams hold now."""
@@ -167,7 +167,7 @@ def test_what_could_not_be_had_is_said(store: Redis, redis_url: str, place: str)
 
 
 def intake_reads(url: str, root: str, settings: PayloadSettings) -> None:
-    Intake(root, EventOptions(url=url), settings).store()
+    Batches(root, EventOptions(url=url), settings).store()
 
 
 @pytest.fixture(params=["this process", "Spark"])

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.bullmq.hands import Hands, hands_on
+from tests.pipeline.batches import Batches
 from tests.pipeline.events_of_all import told_by_all
 from waystation.bullmq import FlowNode, JobOptions
 from waystation.bullmq.flows import FlowProducer
@@ -18,7 +19,6 @@ from waystation.bullmq.queue import Queue
 from waystation.cli import root as cli
 from waystation.core.runtime.claim import Claim
 from waystation.pipeline.ask.engine import Engine, literal
-from waystation.pipeline.bronze.intake import Intake
 from waystation.pipeline.bullmq_jobs import STATES
 from waystation.pipeline.history import History
 from waystation.pipeline.refresh.fold import fold
@@ -172,7 +172,7 @@ async def test_the_state_as_of_random_instants_is_what_dumps_showed(
 ) -> None:
     root = str(tmp_path / "history")
     dumps = await lived(redis_url)
-    Intake(root, EventOptions(url=redis_url)).store()
+    Batches(root, EventOptions(url=redis_url)).store()
     seen = Counter(state for _, dump in dumps for state in dump.values())
     assert len(dumps) >= DUMPS
     assert set(seen) == {*STATES} - {*WAITING} | {"waiting"}
@@ -217,7 +217,7 @@ async def test_the_command_counts_and_lists_what_was_in_the_queues(
         then, _ = await life.dump()
         await hands.complete(held)
         await hands.claim_one()
-    Intake(root, EventOptions(url=redis_url)).store()
+    Batches(root, EventOptions(url=redis_url)).store()
 
     def said(*words: str, ends: int = 0) -> str:
         capsys.readouterr()

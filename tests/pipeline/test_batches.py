@@ -1,4 +1,4 @@
-"""Streams into tables without Spark: everything once, whoever else reads and whatever breaks."""
+"""Batches of streams in the tables: everything once, whoever else reads and whatever breaks."""
 
 import contextlib
 import threading
@@ -6,13 +6,12 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 from redis import Redis
 
+from tests.pipeline.batches import Batches
 from tests.pipeline.raw_streams import tell
 from waystation.core.errors import CheckpointDamaged
-from waystation.pipeline.bronze import commits, ingest
-from waystation.pipeline.bronze.intake import Intake
+from waystation.pipeline.bronze import commits
 from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
@@ -22,8 +21,8 @@ from waystation.pipeline.tables import EVENTS, FIELD_VALUES, GAPS, PAYLOADS, Tab
 COLUMNS = ("queue", "after", "before", "lost", "reason")
 
 
-def intake(root: str, url: str, **asked: Any) -> Intake:
-    return Intake(root, EventOptions(url=url, **asked))
+def reading(root: str, url: str, **asked: Any) -> Batches:
+    return Batches(root, EventOptions(url=url, **asked))
 
 
 def rows(root: str, table: Table, *columns: str) -> list[dict[str, Any]]:
@@ -40,12 +39,10 @@ def test_the_tables_hold_every_event_once_and_every_gap_by_its_count(
     told = tell(store, 900, queue="mail")
     trimmed = tell(store, 1000, queue="sms")
     store.xtrim("bull:sms:events", maxlen=300, approximate=False)
-    reader = intake(root, redis_url)
-    assert reader.pending() == 1900
-
+    reader = reading(root, redis_url)
     assert reader.store() == 1200
     told += tell(store, 5, queue="mail")
-    assert (intake(root, redis_url).store(), intake(root, redis_url).store()) == (5, 0)
+    assert (reading(root, redis_url).store(), reading(root, redis_url).store()) == (5, 0)
 
     assert ids(root) == sorted(told + trimmed[700:])
     (gap,) = rows(root, GAPS, *COLUMNS)
@@ -59,7 +56,7 @@ def test_one_connection_serves_any_number_of_streams(
     # More than a pool of connections may have.
     queues = [f"queue-{number}" for number in range(120)]
     told = [entry for queue in queues for entry in tell(store, 1, queue=queue)]
-    assert intake(root, redis_url).store() == 120
+    assert reading(root, redis_url).store() == 120
     assert ids(root) == sorted(told)
 
 
@@ -67,11 +64,11 @@ def test_streams_are_trimmed_behind_what_is_stored_when_that_is_asked_for(
     store: Redis, redis_url: str, root: str
 ) -> None:
     told = tell(store, 1000)
-    intake(root, redis_url, trim=True).store()
+    reading(root, redis_url, trim=True).store()
     # Trimming is approximate: whole nodes of the stream go.
     assert store.xlen("bull:mail:events") < 1000
     told += tell(store, 10)
-    intake(root, redis_url, trim=True).store()
+    reading(root, redis_url, trim=True).store()
     assert ids(root) == sorted(told)
     assert rows(root, GAPS, "lost") == []
 
@@ -114,11 +111,11 @@ def test_a_round_cut_short_at_any_commit_is_read_again_or_completed(
 
     monkeypatch.setattr(delta, "commit", cut_short)
     with contextlib.suppress(KeyboardInterrupt):
-        Intake(root, options, WITH_FIELDS).store()
+        Batches(root, options, WITH_FIELDS).store()
     monkeypatch.setattr(delta, "commit", whole)
 
     add_jobs(store, 10_003)
-    Intake(root, options, WITH_FIELDS).store()
+    Batches(root, options, WITH_FIELDS).store()
     assert len(ids(root)) == 103
     assert set(told[300:]) < set(ids(root))
     assert [row["lost"] for row in rows(root, GAPS, "lost")] == [300]
@@ -130,7 +127,7 @@ def test_a_driver_that_another_one_overtakes_loses_nothing_of_the_others(
 ) -> None:
     add_jobs(store, *range(1, 4))
     options = EventOptions(url=redis_url)
-    first, second = (Intake(root, options, WITH_FIELDS) for _ in range(2))
+    first, second = (Batches(root, options, WITH_FIELDS) for _ in range(2))
     first.store()
     whole, turns = delta.commit, [True]
 
@@ -162,7 +159,7 @@ def test_drivers_that_read_the_same_streams_at_once_store_every_event_once(
     is_over = threading.Event()
 
     def drive() -> None:
-        reader = intake(root, redis_url)
+        reader = reading(root, redis_url)
         try:
             while not is_over.is_set():
                 reader.store()
@@ -178,7 +175,7 @@ def test_drivers_that_read_the_same_streams_at_once_store_every_event_once(
     is_over.set()
     for driver in drivers:
         driver.join()
-    intake(root, redis_url).store()
+    reading(root, redis_url).store()
 
     assert errors == []
     found = Counter((row["stream"], row["entry_id"]) for row in rows(root, EVENTS, *EVENTS.key))
@@ -189,25 +186,10 @@ def test_a_batch_of_spark_that_was_overtaken_is_refused(
     store: Redis, redis_url: str, root: str
 ) -> None:
     tell(store, 10)
-    reader = intake(root, redis_url)
+    reader = reading(root, redis_url)
     reader.store()
     late = {"line": "bullmq", "queue": "mail", "stream": "bull:mail:events"}
     account = {"after": "0-0", "until": "9-9", "first": None, "added": 10, "read": 10}
     report = {**late, "_range": {**account, "lost": 0, "recreated": False}}
     with pytest.raises(CheckpointDamaged, match="another run has stored events of bull:mail"):
         commits.store(root, {}, [report], BatchId("bronze-late", 0))
-
-
-@pytest.mark.long
-def test_spark_goes_on_where_this_process_stopped_and_the_other_way_round(
-    spark: SparkSession, store: Redis, redis_url: str, root: str
-) -> None:
-    told: list[str] = []
-    for is_sparks_turn in (True, False, True):
-        told += tell(store, 60)
-        if is_sparks_turn:
-            ingest.start(spark, root, url=redis_url).finish()
-        else:
-            assert intake(root, redis_url).store() == 60
-    assert ids(root) == sorted(told)
-    assert rows(root, GAPS, "lost") == []
