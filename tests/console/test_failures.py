@@ -11,13 +11,13 @@ import pytest
 
 from tests.console import hands
 from tests.console.hands import Desk
+from tests.pipeline.rounds import history_at
 from tests.support.patience import limit
 from waystation.bullmq import Job, JobOptions, Queue, Worker
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.console.actions import failures
 from waystation.core.runtime.loop import Loop
 from waystation.pipeline import runner
-from waystation.pipeline.history import History
 from waystation.pipeline.runner import RunOptions
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
@@ -121,7 +121,7 @@ async def test_an_incident_from_the_first_failure_to_a_clean_ledger(
             assert (mended["state"], mended["completed"], mended["failed"]) == ("done", 30, 0)
             counts = await queue.counts()
 
-        history = History(_no_spark, str(tmp_path))
+        history = history_at(str(tmp_path))
         await asyncio.to_thread(runner.run, history, RunOptions(events=EventOptions(url=redis_url)))
         [account] = (await desk.get("history/ledger"))["rows"]
     # The history groups as the console does.
@@ -144,10 +144,6 @@ async def _measured(desk: Desk) -> AsyncGenerator[None]:
     finally:
         measuring.cancel()
         await asyncio.gather(measuring, return_exceptions=True)
-
-
-def _no_spark() -> Any:
-    raise AssertionError("so few rows need no Spark")
 
 
 async def test_a_redrive_counts_before_it_begins_and_can_be_stopped(desk: Desk) -> None:

@@ -2,16 +2,15 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.laws.line import Line
 from tests.pipeline.batches import Batches
+from tests.pipeline.rounds import history_at
 from waystation.core.errors import Unrecoverable
 from waystation.core.outcome import Failed
 from waystation.core.runtime.claim import Settled, Source
-from waystation.pipeline.history import History
 from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
@@ -76,13 +75,9 @@ async def test_what_a_handler_raised_is_in_the_history_with_class_and_message(
         await fail(source, LookupError("no address 4711"))
     root = str(tmp_path / "history")
     await asyncio.to_thread(Batches(root, EventOptions(url=redis_url)).store)
-    fold(History(no_spark, root))
+    fold(history_at(root))
     tried = delta.read_arrow(root, ATTEMPTS, ("reason", "fingerprint")).to_pylist()
     assert len(tried) == 2
     assert all("no address 4711" in each["reason"] for each in tried)
     # One kind, whichever attempt it was.
     assert len({each["fingerprint"] for each in tried}) == 1
-
-
-def no_spark() -> Any:
-    raise AssertionError("so few rows need no Spark")

@@ -9,7 +9,6 @@ purpose.
 import datetime as dt
 import json
 import math
-import os
 import re
 import sys
 import tempfile
@@ -46,8 +45,6 @@ from waystation.pipeline.tables import (
 STORED = Path(__file__).parent / "before"
 FEW, MANY = (5_000, 5), (100_000, 8)
 """About how many entries, and in how many rounds."""
-SPARK_FROM = int(os.environ.get("WAYSTATION_TEST_SPARK_FROM", "1000000"))
-"""Rows from which on a step is left to Spark, while there is another way."""
 GROUPS = 64
 """Groups of rows of a table that have a digest each."""
 NOT_COMPARED = ("checked_at", "counted_from")

@@ -1,15 +1,21 @@
 """One Spark session for all tests of the pipeline, and a store that code without a loop can use."""
 
 import logging
+import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 from redis import Redis
 
+from waystation.pipeline.history import SPARK_FROM
 from waystation.pipeline.spark.session import SessionOptions, build_session
 
+ROWS = os.environ.get("WAYSTATION_TEST_SPARK_FROM", str(SPARK_FROM))
+"""Rows from which on a step is left to Spark, in the tests and in the programs that they start."""
+os.environ["WAYSTATION_PIPELINE__SPARK_FROM"] = ROWS
 JAVA = (
     "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MetaspaceSize=256m -XX:ReservedCodeCacheSize=240m"
     " -Xss512k"
@@ -39,13 +45,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(900))
 
 
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """The session that all tests share."""
+@cache
+def session() -> SparkSession:
+    """The session that all tests share, started when it is first needed."""
     logging.getLogger("py4j").setLevel(logging.ERROR)
-    session = build_session(SMALL)
-    yield session
-    session.stop()
+    return build_session(SMALL)
+
+
+@pytest.fixture(scope="session")
+def spark() -> SparkSession:
+    """The session that all tests share."""
+    return session()
+
+
+def pytest_sessionfinish() -> None:
+    if session.cache_info().currsize:
+        session().stop()
 
 
 @pytest.fixture

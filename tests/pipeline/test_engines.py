@@ -1,6 +1,5 @@
 """The rules of silver and gold give the same tables with Spark, without it, and with both."""
 
-import math
 import random
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from tests.pipeline import stories
 from tests.pipeline.events_of_all import told_by_all
+from tests.pipeline.rounds import rows_of
 from waystation.pipeline.history import History
 from waystation.pipeline.products import product_tables
 from waystation.pipeline.refresh import gold_tables, quality
@@ -34,19 +34,6 @@ def refreshed(spark: SparkSession, root: str, batches: list[Any], *spark_from: i
         history = History(spark, root, spark_from=since)
         fold(history)
     gold_tables.refresh(history.fresh())
-
-
-def rows_of(root: str, table: Table) -> list[tuple[Any, ...]]:
-    columns = [name for name in table.names if name not in ("checked_at", "counted_from")]
-    rows = delta.read_arrow(root, table, columns).to_pylist()
-    return sorted((tuple(_rounded(row[name]) for name in columns) for row in rows), key=str)
-
-
-def _rounded(value: Any) -> Any:
-    """The order in which engines add up decides about the last digits."""
-    if isinstance(value, float) and value:
-        return round(value, 9 - math.ceil(math.log10(abs(value))))
-    return value
 
 
 def assert_same_tables(

@@ -7,17 +7,10 @@ import pytest
 
 from tests.pipeline import before, mixed_entries
 from tests.pipeline.recount import Recount
-from waystation.pipeline.history import History
+from tests.pipeline.rounds import history_at
 
 SHOWN = 3
 """Rows that are shown of each table that differs."""
-
-
-def histories(request: pytest.FixtureRequest, root: Path) -> History:
-    """A history that starts Spark when it is needed."""
-    return History(
-        lambda: request.getfixturevalue("spark"), str(root), spark_from=before.SPARK_FROM
-    )
 
 
 def differences(table: str, wanted: list[str], found: list[str]) -> list[str]:
@@ -29,10 +22,8 @@ def differences(table: str, wanted: list[str], found: list[str]) -> list[str]:
     return said if missing or more or len(wanted) != len(found) else []
 
 
-def test_rounds_over_few_entries_give_the_rows_of_before(
-    request: pytest.FixtureRequest, redis_url: str, tmp_path: Path
-) -> None:
-    history = histories(request, tmp_path / "history")
+def test_rounds_over_few_entries_give_the_rows_of_before(redis_url: str, tmp_path: Path) -> None:
+    history = history_at(str(tmp_path / "history"))
     list(before.run_rounds(history, redis_url, mixed_entries.rounds(*before.FEW)))
     found, wanted = before.rows_of(history), before.stored_rows()
     said = [line for name in wanted for line in differences(name, wanted[name], found[name])]
@@ -47,10 +38,8 @@ def test_a_recount_in_plain_python_gives_the_rows_of_before() -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-def test_rounds_over_many_entries_give_the_rows_of_before(
-    request: pytest.FixtureRequest, redis_url: str, tmp_path: Path
-) -> None:
-    history = histories(request, tmp_path / "history")
+def test_rounds_over_many_entries_give_the_rows_of_before(redis_url: str, tmp_path: Path) -> None:
+    history = history_at(str(tmp_path / "history"))
     list(before.run_rounds(history, redis_url, mixed_entries.rounds(*before.MANY)))
     assert_same_groups(before.rows_of(history))
 

@@ -8,9 +8,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 from redis import Redis
 
+from tests.pipeline.rounds import history_at
 from waystation import bullmq, files, routing, waitingroom
 from waystation.core.store.connection import connect
-from waystation.pipeline.history import History
 from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.runner import STREAM_LIMIT, RunOptions, run
 from waystation.pipeline.silver.moves import STEPS
@@ -51,8 +51,8 @@ async def empty_some(url: str) -> None:
 
 
 def ledger(spark: SparkSession, root: str, url: str) -> dict[tuple[str, str], dict[str, Any]]:
-    run(History(spark, root), RunOptions(events=EventOptions(url=url)))
-    rows = History(spark, root).read(LEDGER).collect()
+    run(history_at(root), RunOptions(events=EventOptions(url=url)))
+    rows = history_at(root).read(LEDGER).collect()
     told: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:
         # An hour may end while the test runs.
@@ -89,7 +89,7 @@ def test_what_is_taken_out_is_removed_and_what_is_torn_out_is_lost(
         ("waitingroom", "{tickets}"): (4, 1, 0, 3, 0, 0),
     }
     assert int(store.get("bridge:events:cap") or 0) == STREAM_LIMIT
-    lines = History(spark, root).read(EVENTS).groupBy("line").count().collect()
+    lines = history_at(root).read(EVENTS).groupBy("line").count().collect()
     assert {row["line"] for row in lines} == {"bullmq", "routing", "files", "waitingroom"}
 
     asyncio.run(empty_some(redis_url))
@@ -112,7 +112,7 @@ def test_what_is_taken_out_is_removed_and_what_is_torn_out_is_lost(
     assert told["routing", "render"]["lost_ids"] == [torn.decode()]
 
     # What was found out is told from now on: it has ended, and nobody looks for it again.
-    history = History(spark, root)
+    history = history_at(root)
     fold(history)
     still = history.read(STEPS).where("line = 'bullmq'").select("queue").distinct().collect()
     assert [row["queue"] for row in still] == ["mail"]

@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 from redis import Redis
 
 from tests.pipeline.disk import small_disk
+from tests.pipeline.rounds import history_at
 from waystation.bullmq import Queue
 from waystation.core.errors import DiskFull
-from waystation.pipeline.history import History
 from waystation.pipeline.progress import NoProgress
 from waystation.pipeline.runner import RunOptions, RunResult, run
 from waystation.pipeline.sources.streams import EventOptions
@@ -77,7 +77,7 @@ def test_a_run_stopped_by_a_full_disk_wherever_it_was_goes_on_when_there_is_room
     disk, options = tmp_path / "disk", RunOptions(events=EventOptions(url=redis_url))
 
     def run_with(progress: Filling) -> RunResult:
-        return run(History(spark, str(disk / "history")), options, progress)
+        return run(history_at(str(disk / "history")), options, progress)
 
     with small_disk(disk, "24m"):
         for part, slack in STOPS:
@@ -85,7 +85,7 @@ def test_a_run_stopped_by_a_full_disk_wherever_it_was_goes_on_when_there_is_room
                 run_with(Filling(disk, part, slack=slack))
         assert run_with(Filling(disk, "never")).failed_checks == ()
 
-        history = History(spark, str(disk / "history"))
+        history = history_at(str(disk / "history"))
         told: Any = store.xrange("bull:mail:events")
         kept = [row["entry_id"] for row in history.read(EVENTS).select("entry_id").collect()]
         assert sorted(kept) == sorted(entry_id.decode() for entry_id, _ in told)

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tests.pipeline import oracle, stories
+from tests.pipeline.rounds import history_at
 from tests.pipeline.stories import StoryEvent
 from waystation.core.errors import TablesDisagree
 from waystation.pipeline.gold.capacity import capacity
@@ -41,9 +42,9 @@ def history(
     for batch, part in enumerate((rows[:half], rows[half:])):
         events = stories.frame(spark, part)
         delta.save(events, root, EVENTS, BatchId("bronze-test", batch))
-        fold(History(spark, root))
-        gold_tables.refresh(History(spark, root))
-    return History(spark, root)
+        fold(history_at(root))
+        gold_tables.refresh(history_at(root))
+    return history_at(root)
 
 
 def test_hourly_counts_what_a_loop_over_the_events_counts(
@@ -139,9 +140,9 @@ def test_a_count_that_is_off_is_named(
     root = str(tmp_path_factory.mktemp("off"))
     told = stories.rows([StoryEvent(0, "mail", "1", "added"), StoryEvent(1, "mail", "1", "active")])
     delta.save(stories.frame(spark, told), root, EVENTS, BatchId("bronze-test", 0))
-    folded = fold(History(spark, root))
+    folded = fold(history_at(root))
     assert folded is not None
-    rows = checks.quality(History(spark, root), root, folded.hours).to_pylist()
+    rows = checks.quality(history_at(root), root, folded.hours).to_pylist()
     names = quality.Check._fields
     found = {row["table"]: quality.Check(*(row[name] for name in names)) for row in rows}
     assert found["attempts"].passed

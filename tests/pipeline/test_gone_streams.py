@@ -9,10 +9,10 @@ import pytest
 from redis import Redis
 
 from tests.pipeline.batches import Batches
+from tests.pipeline.rounds import history_at
 from tests.support.patience import LIMIT_S
 from waystation.pipeline import runner
 from waystation.pipeline.bronze.archive import ArchiveStream
-from waystation.pipeline.history import History
 from waystation.pipeline.progress import NoProgress
 from waystation.pipeline.refresh.snapshot import take_snapshot
 from waystation.pipeline.runner import STREAM_LIMIT, RunOptions, RunResult, follow
@@ -21,10 +21,6 @@ from waystation.pipeline.storage import delta
 from waystation.pipeline.tables import EVENTS
 
 STREAM = "bull:mail:events"
-
-
-def no_spark() -> Any:
-    raise AssertionError("so few rows need no Spark")
 
 
 def tell(store: Redis, *ids: str) -> None:
@@ -110,7 +106,7 @@ def test_a_stream_that_is_gone_is_not_waited_for(
     if how == "recreated":
         tell(store, "5-0")
     stop = threading.Event()
-    given: Any = (snapshot, History(no_spark, root), Idle(), stop, NoProgress())
+    given: Any = (snapshot, history_at(root), Idle(), stop, NoProgress())
     waiting = threading.Thread(target=runner._wait_for, args=given)  # pyright: ignore[reportPrivateUsage]
     waiting.start()
     waiting.join(LIMIT_S)
@@ -137,7 +133,7 @@ def test_marks_and_limits_are_renewed_by_the_clock(store: Redis, redis_url: str,
     options = RunOptions(
         events=EventOptions(url=redis_url), batch_every=0.05, refresh_every=0, write_back=False
     )
-    follow(History(no_spark, root), options, stop, on_round=look)
+    follow(history_at(root), options, stop, on_round=look)
     reached, until = rounds[-1].split(b":")
     assert int(reached) == 1000
     assert int(until) > 10**12

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from redis import Redis
 
 from tests.pipeline.raw_streams import tell
+from tests.pipeline.rounds import history_at
 from tests.support.patience import limit
 from waystation.bullmq import Backoff, JobOptions, Queue
 from waystation.core.line import forecasts
@@ -59,14 +60,9 @@ async def chaos(url: str) -> None:
         await queue.add_many(("send", {"n": n}, options) for n in range(20))
 
 
-def no_spark() -> Any:
-    """A session that few rows do not need."""
-    raise AssertionError("Spark is not needed here")
-
-
 def rounds(spark: SparkSession, root: str, url: str) -> History:
-    run(History(spark, root), RunOptions(events=EventOptions(url=url)))
-    return History(spark, root)
+    run(history_at(root), RunOptions(events=EventOptions(url=url)))
+    return history_at(root)
 
 
 def test_the_ledger_is_clean_after_chaos_and_names_what_is_trimmed_or_deleted_by_hand(
@@ -142,7 +138,7 @@ def test_a_round_of_many_hours_leaves_those_in_between_alone(
                     line.xadd(f"bull:{queue}:events", fields, id=at)
             line.execute()
 
-    history = History(no_spark, str(tmp_path))
+    history = history_at(str(tmp_path))
     options = RunOptions(events=EventOptions(url=redis_url), write_back=False)
     for queue, first in (("a", 1), ("b", 0)):
         work(queue, range(first, 240, 2))

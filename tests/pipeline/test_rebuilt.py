@@ -4,8 +4,8 @@ import datetime as dt
 import shutil
 from typing import Any
 
+from tests.pipeline.rounds import history_at, keep, refresh
 from tests.pipeline.stories import START, StoryEvent, rows
-from tests.pipeline.test_rounds import keep, no_spark, refresh
 from waystation.pipeline import health
 from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.rebuild import rebuild
@@ -27,7 +27,7 @@ def a_history(root: str) -> History:
     found[3]["fields"] = [("failedReason", "ValueError: no")]
     found[4]["fields"] = [("prev", "failed")]
     keep(root, found, 0)
-    history = History(no_spark, root)
+    history = history_at(root)
     refresh(history)
     return history
 

@@ -16,13 +16,13 @@ import msgspec
 import pytest
 from redis import Redis
 
+from tests.pipeline.rounds import history_at
 from tests.support.patience import limit
 from waystation.bullmq import JobOptions, Queue
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.core.store import embedded
 from waystation.pipeline.ask.engine import Engine
 from waystation.pipeline.ask.selection import Selection, jobs_sql, prepare
-from waystation.pipeline.history import History
 from waystation.pipeline.runner import RunOptions, run
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
@@ -124,17 +124,13 @@ def wait_until(holds: Callable[[], Any], *, watched: Killable | None = None) -> 
         time.sleep(0.02)
 
 
-def no_spark() -> Any:
-    raise AssertionError("this is done without Spark")
-
-
 @pytest.mark.long
 @pytest.mark.timeout(limit(2 * ENDS_WITHIN_S))
 def test_all_jobs_of_an_incident_run_again_once_whoever_is_killed(tmp_path: Path) -> None:
     many = JOBS + -(-JOBS // 10)
     failing = {n for n in range(many) if n % 11}
     root = str(tmp_path / "history")
-    history = History(no_spark, root, spark_from=10**9)
+    history = history_at(root)
     with embedded.ephemeral() as server, Redis.from_url(server.url, protocol=2) as store:
         options = RunOptions(events=EventOptions(url=server.url), write_back=False)
         environment = {

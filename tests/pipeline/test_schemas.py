@@ -2,23 +2,24 @@
 
 import datetime as dt
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from pyspark.sql import SparkSession
 
 from tests.pipeline.events_of_all import told_by_all
-from tests.pipeline.test_engines import rows_of
+from tests.pipeline.rounds import history_at, keep, refresh, rows_of
 from waystation.core.errors import WrongSchema
 from waystation.pipeline import tables
 from waystation.pipeline.ask.engine import Engine
-from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.rebuild import rebuild
 from waystation.pipeline.products import product_tables
 from waystation.pipeline.products.cron_slots import CRON_SLOTS
-from waystation.pipeline.products.waitingroom import VISITS
+from waystation.pipeline.products.file_days import ADDED_FILES, FILE_DAYS
+from waystation.pipeline.products.files import FILES
+from waystation.pipeline.products.waitingroom import FAIRNESS, VISITS
 from waystation.pipeline.refresh import gold_tables
 from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.silver.moves import STEPS
@@ -41,10 +42,6 @@ OLD_HOURLY = msgspec.structs.replace(
 )
 
 
-def no_spark() -> SparkSession:
-    raise AssertionError("so few rows need no Spark")
-
-
 def now() -> dict[str, dict[str, str]]:
     """The tables as they are declared."""
     return {
@@ -65,7 +62,7 @@ def test_every_change_of_a_column_is_a_new_version_and_drops_none_in_silence() -
 def test_a_history_of_an_older_version_is_read_refused_with_the_truth_and_built_again(
     root: str,
 ) -> None:
-    history = History(no_spark, root)
+    history = history_at(root)
     events = pa.Table.from_pylist(told_by_all(), schema=schema_of(EVENTS.schema))
     delta.save(events, root, EVENTS, BatchId("bronze-test", 0))
     hour: dict[str, Any] = {"line": "bullmq", "queue": "mail", "wait_sketch": b"old"}
@@ -93,29 +90,33 @@ def test_a_history_of_an_older_version_is_read_refused_with_the_truth_and_built_
     )
 
 
-@pytest.mark.parametrize(
-    ("table", "line", "row"),
-    [
-        (VISITS, "waitingroom", {"queue": "sale", "visitor": "v0"}),
-        (CRON_SLOTS, "routing", {"queue": "nightly", "schedule": "c0", "verdict": "missed"}),
-    ],
-)
-def test_a_table_without_days_of_an_older_version_is_replaced_and_then_brought_up_to_date(
-    root: str, table: Table, line: str, row: dict[str, Any]
-) -> None:
-    columns = tuple(each for each in table.columns if each.name != "date")
-    old = msgspec.structs.replace(table, columns=columns, partitions=())
-    rows = pa.Table.from_pylist([row], schema=schema_of(old.schema))
-    delta.save(rows, root, old, BatchId("gold", 0))
-    history = History(no_spark, root)
+def test_tables_of_older_versions_are_brought_up_to_date_by_the_next_round(root: str) -> None:
+    history = history_at(root)
     told = sorted(told_by_all(), key=lambda each: each["told_at"])
-    mine = [each for each in told if each["line"] == line]
-    for number, part in enumerate((mine[: len(mine) // 2], mine[len(mine) // 2 :])):
-        events = pa.Table.from_pylist(part, schema=schema_of(EVENTS.schema))
-        delta.save(events, root, EVENTS, BatchId("bronze-test", number))
-        fold(history)
-        gold_tables.refresh(history.fresh())
-    found = rows_of(root, table)
-    assert found
+    keep(root, told[: len(told) // 2], 0)
+    # Tables without days, before there was anything in them.
+    for table, row in WITHOUT_DAYS.items():
+        columns = tuple(each for each in table.columns if each.name != "date")
+        old = msgspec.structs.replace(table, columns=columns, partitions=())
+        rows = pa.Table.from_pylist([row], schema=schema_of(old.schema))
+        delta.save(rows, root, old, BatchId("gold", 0))
+    refresh(history)
+    # One that a version before had not, and one that lacked a column.
+    for table in (ADDED_FILES, FILE_DAYS):
+        shutil.rmtree(table.path(root))
+    names = [name for name in FAIRNESS.names if name != "seq_most"]
+    lacking = delta.read_arrow(root, FAIRNESS, names)
+    delta.save(lacking, root, FAIRNESS, BatchId("gold-test", 0), replace=True)
+    keep(root, told[len(told) // 2 :], 1)
+    refresh(history)
+    found = {table.name: rows_of(root, table) for table in COMPARED}
+    assert all(found.values())
     rebuild(history.fresh())
-    assert found == rows_of(root, table)
+    assert found == {table.name: rows_of(root, table) for table in COMPARED}
+
+
+WITHOUT_DAYS: dict[Table, dict[str, Any]] = {
+    VISITS: {"queue": "sale", "visitor": "v0"},
+    CRON_SLOTS: {"queue": "nightly", "schedule": "c0", "verdict": "missed"},
+}
+COMPARED = (VISITS, CRON_SLOTS, ADDED_FILES, FILE_DAYS, FILES, FAIRNESS)

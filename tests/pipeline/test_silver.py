@@ -13,8 +13,8 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.pipeline import oracle, stories
+from tests.pipeline.rounds import no_spark
 from tests.pipeline.stories import StoryEvent
-from tests.pipeline.test_rounds import no_spark
 from waystation.pipeline.history import History
 from waystation.pipeline.refresh import fold
 from waystation.pipeline.silver import attempts as attempts_fold

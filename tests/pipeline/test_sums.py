@@ -11,10 +11,8 @@ from pyspark.sql import SparkSession
 
 from tests.pipeline import stories
 from tests.pipeline.events_of_all import told_of_files
+from tests.pipeline.rounds import in_parts, rows_of, visitors
 from tests.pipeline.routing_stories import some_days
-from tests.pipeline.test_engines import rows_of
-from tests.pipeline.test_room_days import visitors
-from tests.pipeline.test_rounds import in_parts
 from waystation.pipeline.gold import sums
 from waystation.pipeline.gold.capacity import capacity
 from waystation.pipeline.gold.cells import CELLS

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from pyspark.sql import SparkSession
 
 from tests.bullmq.hands import Hands, hands_on
 from tests.pipeline.batches import Batches
 from tests.pipeline.events_of_all import told_by_all
+from tests.pipeline.rounds import history_at
 from waystation.bullmq import FlowNode, JobOptions
 from waystation.bullmq.flows import FlowProducer
 from waystation.bullmq.queue import Queue
@@ -20,7 +20,6 @@ from waystation.cli import root as cli
 from waystation.core.runtime.claim import Claim
 from waystation.pipeline.ask.engine import Engine, literal
 from waystation.pipeline.bullmq_jobs import STATES
-from waystation.pipeline.history import History
 from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
@@ -158,10 +157,6 @@ async def lived(url: str) -> list[Dump]:
     return dumps
 
 
-def no_spark() -> SparkSession:
-    raise AssertionError("so few rows need no Spark")
-
-
 def rebuilt(engine: Engine, at: dt.datetime) -> dict[str, str]:
     found = engine.ask(f"select subject, state from as_of({literal(at)}) where queue = 'mail'")
     return dict(found.rows)
@@ -185,7 +180,7 @@ async def test_the_state_as_of_random_instants_is_what_dumps_showed(
 def test_the_state_as_of_now_is_that_of_the_jobs_and_files(root: str) -> None:
     events = pa.Table.from_pylist(told_by_all(), schema=schema_of(EVENTS.schema))
     delta.save(events, root, EVENTS, BatchId("bronze-test", 0))
-    fold(History(no_spark, root))
+    fold(history_at(root))
     with Engine(root, threads=1) as engine:
         engine.add_tables()
         subject = "line, queue, subject"

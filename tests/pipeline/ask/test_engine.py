@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from redis import Redis
 
 from tests.pipeline import stories
+from tests.pipeline.rounds import history_at
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.ask.engine import Engine
 from waystation.pipeline.ask.live import live_jobs, states_of
@@ -36,7 +37,7 @@ def filled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> His
         events = stories.frame(spark, part)
         delta.save(events, history.root, EVENTS, BatchId("bronze-test", batch))
         fold.fold(history)
-    return History(spark, history.root)
+    return history_at(history.root)
 
 
 @pytest.fixture
@@ -134,7 +135,7 @@ def test_columns_that_a_newer_version_has_added_are_null_in_older_files(
     spark: SparkSession, root: str
 ) -> None:
     rows = stories.rows(stories.told_about(random.Random(2), 5))
-    history = History(spark, root)
+    history = history_at(root)
     delta.save(stories.frame(spark, rows), root, EVENTS, BatchId("test", 0))
     fold.fold(history)
     path = ITEMS.path(root)

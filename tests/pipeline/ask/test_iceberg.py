@@ -16,12 +16,12 @@ from pyiceberg.table import Table as IcebergTable
 from redis import Redis
 
 from tests.pipeline.ask import lakes
+from tests.pipeline.rounds import history_at
 from tests.support.project import ROOT
 from waystation.cli import root as cli
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.ask import iceberg
 from waystation.pipeline.ask.iceberg import write_catalog
-from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.compaction import tables_of
 from waystation.pipeline.products import product_tables
 from waystation.pipeline.runner import RunOptions, run
@@ -44,10 +44,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     lakes.keep(PLACE, JOBS)
     return tmp_path
-
-
-def no_spark() -> Any:
-    raise AssertionError("so few rows need no Spark")
 
 
 def loaded(table: Table, place: str = PLACE) -> IcebergTable:
@@ -93,7 +89,7 @@ def test_every_table_that_a_run_writes_is_there(store: Redis, redis_url: str) ->
     for number in range(10):
         for event in ("added", "active", "failed" if number % 3 else "completed"):
             store.xadd("bull:mail:events", {"event": event, "jobId": str(number), "name": "send"})
-    ran = History(no_spark, "ran")
+    ran = history_at("ran")
     run(ran, RunOptions(events=EventOptions(url=redis_url)))
     names = write_catalog("ran", list(product_tables()))
     tables = tables_of("ran")

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from tests.pipeline.ask import lakes
+from tests.pipeline.rounds import history_at
 from tests.support.patience import limit
 from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.pipeline.ask.engine import Engine
 from waystation.pipeline.ask.selection import Selection, jobs_sql, prepare
-from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.compaction import compact
 from waystation.pipeline.payloads.paths import JsonPath
 from waystation.pipeline.tables import PAYLOADS
@@ -87,7 +87,7 @@ def test_they_have_the_same_answers_when_files_are_compacted(
 ) -> None:
     place = str(tmp_path / "history")
     lakes.keep(place, jobs, batches=5)
-    compact(History(no_spark, place))
+    compact(history_at(place))
     check_questions(place, jobs, QUESTIONS, random.Random(24))
 
 
@@ -100,7 +100,7 @@ def test_a_thousand_random_questions_have_the_answers_of_a_full_search(tmp_path:
     jobs = [_awkward(dice, lakes.job(dice, number)) for number in range(MANY_JOBS)]
     lakes.keep(place, jobs, batches=30)
     check_questions(place, jobs, 500, dice)
-    compact(History(no_spark, place))
+    compact(history_at(place))
     check_questions(place, jobs, 500, dice)
 
 
@@ -119,10 +119,6 @@ def _awkward(dice: random.Random, job: dict[str, Any]) -> dict[str, Any]:
             return {**job, "subject": f"{dice.choice('Üß𝄞')}'{number}"}
         case _:
             return job
-
-
-def no_spark() -> Any:
-    raise AssertionError("so few rows need no Spark")
 
 
 def check_questions(

@@ -4,15 +4,14 @@ import asyncio
 import random
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.pipeline.rounds import history_at
 from tests.support.patience import limit
 from waystation.bullmq import Job, Queue, Worker
 from waystation.pipeline import runner
 from waystation.pipeline.ask.engine import Engine
-from waystation.pipeline.history import History
 from waystation.pipeline.runner import RunOptions
 from waystation.pipeline.simulation.recordings import recorded_attempts
 from waystation.pipeline.simulation.replay import Setup, percentile, replay
@@ -41,15 +40,11 @@ async def really(redis_url: str, root: Path, arrivals: Arrivals, workers: int) -
             await queue.add("sleep", {"run": run})
         while (await queue.counts("completed"))["completed"] < len(arrivals):
             await asyncio.sleep(0.05)
-    history = History(_no_spark, str(root))
+    history = history_at(str(root))
     options = RunOptions(events=EventOptions(url=redis_url))
     await asyncio.to_thread(runner.run, history, options)
     with Engine(history.root, threads=1) as engine:
         return recorded_attempts(engine, "bullmq", name)
-
-
-def _no_spark() -> Any:
-    raise AssertionError("so few rows need no Spark")
 
 
 def rush(dice: random.Random, jobs: int, mean_s: float) -> Arrivals:

@@ -24,7 +24,9 @@ from waystation.pipeline.history import ArrowFrames, History
 from waystation.pipeline.maintenance.compaction import tables_of
 from waystation.pipeline.maintenance.rebuild import refresh_all
 from waystation.pipeline.products import folded_tables
+from waystation.pipeline.products.cron_slots import CRON_SLOTS, SCHEDULES
 from waystation.pipeline.products.routed_jobs import ROUTED_JOBS
+from waystation.pipeline.products.waitingroom import SESSIONS, VISITS
 from waystation.pipeline.refresh.fold import drop_changes, fold
 from waystation.pipeline.silver.moves import OPEN, OPEN_ATTEMPTS, OPEN_FAILURES, OPEN_ITEMS, STEPS
 from waystation.pipeline.silver.steps import SUBJECT, Subject
@@ -61,6 +63,13 @@ Row: TypeAlias = Mapping[str, Any]
 EVERY_QUEUE = "*"
 """Stands for all queues that have an id."""
 
+_NAMED = {
+    VISITS: ("queue", "visitor"),
+    SESSIONS: ("queue", "session"),
+    SCHEDULES: ("queue", "schedule"),
+    CRON_SLOTS: ("queue", "schedule"),
+}
+"""Tables that are computed from others, and the columns with the queue and the id."""
 _WHOSE = ("line", "queue")
 _ENTRY = ("stream", "entry_id")
 
@@ -198,6 +207,10 @@ def _delete_subjects(history: History, subjects: Sequence[Subject]) -> dict[str,
     for predicate in _predicates(SUBJECT, subjects):
         for table in tables:
             gone[table.name] += delta.delete_where(history.root, table, predicate)
+    for table, columns in _NAMED.items():
+        if _exists(history.root, table):
+            for predicate in _predicates(columns, [each[1:] for each in subjects]):
+                delta.delete_where(history.root, table, predicate)
     _remove_lost_ids(history.root, subjects)
     return gone
 

@@ -77,14 +77,20 @@ def _known_days(root: str, folded: FoldedTable, told: Any) -> Iterator[dt.date]:
     Most are recent, so the newest days are looked at first, and then twice as many each time.
     """
     table = folded.table
-    text = f"select distinct subject from {{told}} where {folded.continues}"
-    left = set(to_arrow(query(text, told=told))["subject"].to_pylist())
+    text = f"select distinct queue, subject from {{told}} where {folded.continues}"
+    left = _subjects(to_arrow(query(text, told=told)))
     days, many = sorted(delta.days_of(table.path(root)), reverse=True), 1
     while left and days:
         some, days, many = days[:many], days[many:], 2 * many
-        found = ArrowFrames(root).rows_about(table, sorted(left), ("subject", "date"), days=some)
-        left -= set(found["subject"].to_pylist())
+        ids = sorted({subject for _, subject in left})
+        found = ArrowFrames(root).rows_about(table, ids, ("queue", "subject", "date"), days=some)
+        # The same id may be that of another one in another queue; some events have no queue.
+        left -= {each for queue, id in _subjects(found) for each in ((queue, id), ("", id))}
         yield from pc.unique(found["date"]).to_pylist()
+
+
+def _subjects(rows: Any) -> set[tuple[str, str]]:
+    return set(zip(rows["queue"].to_pylist(), rows["subject"].to_pylist(), strict=True))
 
 
 def _record_settled(root: str, table: Table, accounts: Frame, newest: int) -> None:

@@ -1,0 +1,115 @@
+"""Files and visitors by the day: what a round reads of them, and what is forgotten or not kept."""
+
+import datetime as dt
+import random
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.pipeline.events_of_all import told_by_all, told_of_files
+from tests.pipeline.rounds import history_at, keep, reads, refresh, rows_of
+from tests.pipeline.stories import START
+from waystation.pipeline.maintenance.erasure import forget, retain
+from waystation.pipeline.maintenance.rebuild import rebuild, refresh_all
+from waystation.pipeline.products.file_days import ADDED_FILES, FILE_DAYS
+from waystation.pipeline.products.files import FILES
+from waystation.pipeline.products.waitingroom import FAIRNESS, VISITS
+from waystation.pipeline.storage import delta
+
+TABLES = (ADDED_FILES, FILE_DAYS, FILES, FAIRNESS)
+
+
+def files(dice: random.Random) -> list[dict[str, Any]]:
+    """Events of files, without those that stay open: every round looks at their days."""
+    rows = told_of_files(dice, 120)
+    last = {row["subject"]: row["event"] for row in rows}
+    return [row for row in rows if last[row["subject"]] in ("completed", "dead", "removed")]
+
+
+def visitors() -> list[dict[str, Any]]:
+    """Events of visitors over the same days."""
+    rows = [row for row in told_by_all(4) if row["line"] == "waitingroom"]
+    for row in rows:
+        row["told_at"] = START + (row["told_at"] - START) * 4_000
+        row["at"], row["date"] = row["told_at"], row["told_at"].date()
+    return rows
+
+
+def added_files(root: str) -> int:
+    return sum(delta.read_arrow(root, FILES, ("files",))["files"].to_pylist())
+
+
+def tables_at(root: str) -> dict[str, list[Any]]:
+    return {table.name: rows_of(root, table) for table in TABLES}
+
+
+class Ran(NamedTuple):
+    """What was seen of a history of some days."""
+
+    read: dict[str, set[str]]
+    """Days that the round over the last days has read, by table."""
+    admissions: set[str]
+    """Days of which it has read the order of admissions."""
+    added: set[str]
+    """Days on which the files were added that the last days are about."""
+    days: list[str]
+    """All days."""
+    files: list[int]
+    """Files that are counted: before one was forgotten, then, and after days were deleted."""
+    kept: int
+    """Files of the days that were kept."""
+    forgotten: dict[str, list[Any]]
+    """The tables without the one that was forgotten."""
+    rebuilt: dict[str, list[Any]]
+    """The same after a rebuild."""
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    root = str(tmp_path_factory.mktemp("history"))
+    history, mine = history_at(root), files(random.Random(7))
+    rows = [*mine, *visitors()]
+    days = sorted({row["date"] for row in mine})
+    keep(root, [row for row in rows if row["date"] < days[-1]], 0)
+    refresh(history)
+    keep(root, [row for row in rows if row["date"] >= days[-1]], 1)
+    with reads() as read, reads("call_order") as admissions:
+        refresh(history)
+    added_on = {row["subject"]: row["date"] for row in mine if "path" in dict(row["fields"])}
+    news = {f"date={added_on[row['subject']]}" for row in mine if row["date"] >= days[-1]}
+    counted = [added_files(root)]
+    assert forget(history, "f7")[ADDED_FILES.name] == 1
+    counted.append(added_files(root))
+    forgotten = tables_at(root)
+    rebuild(history)
+    rebuilt = tables_at(root)
+    dates: list[dt.date] = delta.read_arrow(root, ADDED_FILES, ("date",))["date"].to_pylist()
+    middle = sorted(dates)[len(dates) // 2]
+    assert retain(history, middle)[FILE_DAYS.name]
+    refresh_all(history)
+    counted.append(added_files(root))
+    kept = sum(day >= middle for day in dates)
+    named = [f"date={day}" for day in days]
+    return Ran(
+        read, admissions.get(VISITS.name, set()), news, named, counted, kept, forgotten, rebuilt
+    )
+
+
+def test_a_round_reads_the_files_of_the_days_on_which_its_own_were_added(ran: Ran) -> None:
+    assert ran.read.get(ADDED_FILES.name, set()) <= ran.added
+    assert len(ran.added) < len(ran.days)
+
+
+def test_a_round_reads_the_visits_since_the_first_hour_that_has_changed(ran: Ran) -> None:
+    # By the days on which the visitors joined.
+    assert ran.days[0] not in ran.admissions
+
+
+def test_a_file_that_is_forgotten_and_days_that_are_not_retained_are_not_counted(ran: Ran) -> None:
+    before, after, retained = ran.files
+    assert after == before - 1
+    assert retained == ran.kept
+
+
+def test_a_rebuild_counts_the_same_after_one_was_forgotten(ran: Ran) -> None:
+    assert ran.forgotten == ran.rebuilt
