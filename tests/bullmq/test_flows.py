@@ -1,5 +1,5 @@
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.bullmq.hands import Hands
 from tests.bullmq.trees import child, parent, state
 from tests.scripts.weights import weighed
 from waystation.bullmq import Deduplication, FlowNode, FlowProducer, JobOptions, Parent, Queue
-from waystation.bullmq.redis import ends, job_scripts
+from waystation.bullmq.redis import ends, job_scripts, scripts
 from waystation.core.errors import InvalidInput, InvalidOption, NotFound, WrongState
 
 HOUR = 3_600_000
@@ -350,3 +350,27 @@ async def test_no_call_that_removes_a_tree_grows_with_it(
             assert await queue.remove("parent")
         heaviest.append(weights["remove_job"])
     assert heaviest[1] < heaviest[0] * 1.2
+
+
+async def test_a_child_of_a_flow_costs_the_store_hardly_more_than_a_job(
+    hands: Hands, flows: FlowProducer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = 300
+    parts = ["send", "{}", "{}", ""] * many
+    leaves = [FlowNode(name="send", queue="mail") for _ in range(many)]
+    with weighed(monkeypatch) as weights:
+        await scripts.add(hands.store.hot, hands.keys, base=hands.keys.base, now="", jobs=parts)
+        await flows.add(FlowNode(name="all", queue="mail", children=leaves))
+    assert weights["add_flow"] < 1.5 * weights["add"]
+
+
+async def test_children_run_in_the_order_in_which_they_are_given(
+    hands: Hands, flows: FlowProducer
+) -> None:
+    given = {"a": {}, "b": {"job_id": "own"}, "c": {}, "d": {"lifo": True}, "e": {"delay": 60}}
+    given |= {"f": {"priority": 1}, "g": {}}
+    leaves = [FlowNode(name=name, queue="mail", **cast(Any, more)) for name, more in given.items()]
+    added = await flows.add(FlowNode(name="all", queue="mail", children=leaves))
+    assert [each.job.name for each in added.children] == list(given)
+    assert [claim.work.name for claim in await hands.claim(10)] == ["d", "a", "b", "c", "g", "f"]
+    assert (await added.job.dependency_counts()).unprocessed == len(given)

@@ -209,6 +209,8 @@ class AddOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     deduplication: dict[str, Any] | None = None
     has_children: bool = False
     """The job waits for children that come with it."""
+    is_new: bool = False
+    """The id was made for this job."""
 
 
 _NOTHING = AddOptions()
@@ -239,6 +241,7 @@ def add_options(
         parent=parent and codec.encode(_reference(options, parent)).decode(),
         deduplication=options.deduplication and wire_deduplication(options.deduplication),
         has_children=has_children,
+        is_new=id is not None and id != options.job_id and options.deduplication is None,
     )
 
 
