@@ -108,8 +108,26 @@ async def test_a_job_is_added_and_bad_json_is_told_before_it_is_sent(stocked: Sh
     await dialog.get_by_role("button", name="Add").click()
     await page.get_by_text("was added").wait_for()
     async with Queue("mail", stocked.store) as mail:
-        delayed = await mail.get_jobs("delayed")
-    assert {"to": "ada"} in [job.data for job in delayed]
+        [job] = [each for each in await mail.get_jobs("delayed") if each.name == "greet"]
+        assert job.data == {"to": "ada"}
+        await stocked.go(page, f"queues/bullmq/mail/{job.id}")
+        await page.get_by_role("button", name="Edit the data").click()
+        for text, refusal in (
+            ("{", "Data must be JSON"),
+            ('{"n": 12345678901234567890}', "too long for a browser"),
+        ):
+            await dialog.get_by_label("Data").fill(text)
+            await dialog.get_by_role("button", name="Save").click()
+            await dialog.get_by_text(refusal).wait_for()
+        await dialog.get_by_label("Data").fill('{"to": "grace"}')
+        await dialog.get_by_role("button", name="Save").click()
+        await page.get_by_text("The data was changed").wait_for()
+        await job.refresh()
+        assert job.data == {"to": "grace"}
+    # What was asked goes with the view that asked.
+    await page.get_by_role("button", name="Edit the data").click()
+    await page.go_back()
+    await dialog.wait_for(state="detached")
 
 
 async def test_a_scheduler_is_changed(stocked: Shop) -> None:

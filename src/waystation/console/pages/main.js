@@ -134,6 +134,8 @@ async function start(note = '') {
 addEventListener('hashchange', () => {
   if (!document.querySelector('nav')) return;
   scrollTo(0, 0);
+  // What was asked belongs to the view that is left.
+  for (const box of document.querySelectorAll('dialog')) box.close();
   // The link that led here is gone; who uses the keyboard or a screen reader goes on in the view.
   document.getElementById('main').focus({ preventScroll: true });
   show();
