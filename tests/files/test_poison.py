@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.files.hands import Hands
+from tests.laws.any_json import json_of
 from tests.support.patience import LIMIT_S
 from waystation.core.outcome import Done
 from waystation.core.runtime.claim import Settled
@@ -151,10 +152,21 @@ ODD_JOBS = [
     b'{"id":"zero","filepath":"/inbox/\\u0000.pdf"}',
     b'{"id":"deep","filepath":"/inbox/d.pdf","x":' + b"[" * 5000 + b"]" * 5000 + b"}",
 ]
+MEMBERS = {
+    **{"filepath": '"/inbox/f.pdf"', "size": "1", "priority": '"low"', "retries": "0"},
+    **{"creation_time": '""', "trace_id": '""', "origin_queue": '""', "filepath_bytes": "null"},
+}
+
+
+def foreign_jobs() -> Iterator[bytes]:
+    """The JSON of jobs with one odd member each."""
+    for at, text in enumerate(json_of(MEMBERS)):
+        yield text.replace("{", f'{{"id":"f{at}",', 1).encode()
 
 
 async def test_a_worker_survives_every_odd_job_and_runs_the_next(hands: Hands) -> None:
-    await hands.redis.lpush(hands.keys.queues[1], *ODD_JOBS)
+    odd = [*ODD_JOBS, *foreign_jobs()]
+    await hands.redis.lpush(hands.keys.queues[1], *odd)
     await hands.add(id="good")
     ran: list[str] = []
 
@@ -166,11 +178,11 @@ async def test_a_worker_survives_every_odd_job_and_runs_the_next(hands: Hands) -
     queue = Queue(hands.store)
     options = WorkerOptions(max_retries=1, backoff=0, poll=0.05)
     async with asyncio.timeout(LIMIT_S), Worker(fail, hands.store, options=options) as worker:
-        while await queue.dead_letters.count() < len(ODD_JOBS) or "good" not in ran:
+        while await queue.dead_letters.count() < len(odd) or "good" not in ran:
             assert worker.is_running
             await asyncio.sleep(0.01)
 
-    letters = {letter.id: letter.reason for letter in await queue.dead_letters.list()}
+    letters = {letter.id: letter.reason for letter in await queue.dead_letters.list(limit=len(odd))}
     assert letters["unwritable"] == "MALFORMED"
     assert letters["infinite"] == letters["bytes"] == "HANDLER_ERROR"
     assert ran.count("infinite") == ran.count("nothing") == 2

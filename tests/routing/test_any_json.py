@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.laws.any_json import JSON, VALUES
 from tests.routing.hands import Hands, hands_on
 from tests.routing.test_worker import QUICK, ended, until
 from tests.support.patience import LIMIT_S
@@ -20,13 +21,6 @@ from waystation.core.runtime.claim import Settled
 from waystation.routing import BackoffRule, Job, Queue, Retry, Worker
 from waystation.routing.redis.wire import read_job, rewritten
 
-VALUES: list[Any] = [
-    None, True, 0, -1, 2.5, 10**30, -(10**30), "", "null", "nan", "high", "2026-11-17T00:00:00Z",
-    "\ud800", "\u0000", [], [None], [[]], ["x"], {}, {"null": None}, {"": []},
-]  # fmt: skip
-"""What another language may write; its JSON has escapes for what is no whole character."""
-WORDS = ["1e999", "-1e999", "9" * 5_000, "[" * 2_000 + "]" * 2_000]
-"""What only a text can say: numbers and depths beyond those of most readers."""
 INNER = {
     "target": ("server", "stack", "capabilities", "region", "mode", "match", "avoid"),
     "retry": ("attempts", "backoff", "skipOn", "rerouteOn"),
@@ -42,8 +36,7 @@ MEMBERS = (
 
 def foreign_jobs(id: str) -> Iterator[str]:
     """The JSON of jobs with one odd member each."""
-    texts = [json.dumps(value) for value in VALUES] + WORDS
-    for text in texts:
+    for text in JSON:
         for member in MEMBERS:
             yield _with(id, member, text)
         for outer, inner in INNER.items():

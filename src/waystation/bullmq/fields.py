@@ -6,7 +6,7 @@
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, cast
 
 from waystation.bullmq.options import StoredOptions, stored_options
 from waystation.bullmq.payloads.envelope import BEGINNING
@@ -195,7 +195,8 @@ class JobFields(Generic[Data, Result]):
     def stacktrace(self) -> list[str]:
         """The tracebacks of failed attempts, the oldest first."""
         found = self._json(b"stacktrace", [])
-        return [str(each) for each in found] if isinstance(found, list) else []  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        traces = cast("list[Any]", found) if isinstance(found, list) else []
+        return [codec.text_of(each) for each in traces]
 
     @property
     def deferred_failure(self) -> str | None:

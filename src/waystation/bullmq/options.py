@@ -355,7 +355,7 @@ class StoredOptions:
             rule = cast(dict[str, Any], found)
             jitter = rule.get("jitter")
             return Backoff(
-                str(rule.get("type", "fixed")),
+                codec.text_of(rule.get("type", "fixed")),
                 max(0, _number(rule.get("delay"), 0)) / 1000,
                 min(max(float(jitter), 0.0), 1.0) if isinstance(jitter, int | float) else 0.0,
             )

@@ -50,6 +50,14 @@ def encode_as_node(value: object) -> bytes:
         return _written_deep(value)
 
 
+def encode_shown(value: object) -> bytes:
+    """Write what is shown of a job: a number that JSON lacks, which only a text had, is null."""
+    try:
+        return encode_as_node(value)
+    except InvalidInput:
+        return deep_json.write(value, _as_shown).encode("utf-8", "backslashreplace")
+
+
 def encode_data(
     value: object, what: str = "data", *, write: Callable[[object], bytes] = encode_as_node
 ) -> bytes:
@@ -122,7 +130,12 @@ def text_at(raw: bytes | str, path: str) -> str | None:
             found = some[int(step)] if int(step) < len(some) else None
         else:
             return None
-    return found if isinstance(found, str) or found is None else encode_as_node(found).decode()
+    return None if found is None else text_of(found)
+
+
+def text_of(value: Any) -> str:
+    """A value as a text: texts as they are, others as JSON."""
+    return value if isinstance(value, str) else encode_shown(value).decode()
 
 
 def check_size(size: int, limit: int = PAYLOAD_LIMIT, *, what: str = "Job payload") -> None:
@@ -224,6 +237,17 @@ def _written_deep(value: object) -> bytes:
     except ValueError as error:
         raise InvalidInput(str(error)) from None
     return text.encode("utf-8", "backslashreplace")
+
+
+def _as_shown(value: Any) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "null"
+    if not isinstance(value, msgspec.Struct):
+        return encode(value).decode()
+    names = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
+    members = {shown: getattr(value, name) for name, shown in names}
+    members = {name: each for name, each in members.items() if each is not msgspec.UNSET}
+    return deep_json.write(members, _as_shown)
 
 
 def _unwritable(error: Exception) -> InvalidInput:

@@ -225,9 +225,9 @@ def _letter(id: str, meta: bytes | None, raw: bytes) -> DeadLetter:
     at_ms, attempts = known.get("at"), known.get("attempt")
     return DeadLetter(
         id=id,
-        reason=str(known.get("reason", "")),
+        reason=codec.text_of(known.get("reason", "")),
         error=JobError(known.get("error", "")),
-        worker=str(known.get("worker", "")),
+        worker=codec.text_of(known.get("worker", "")),
         failed_at=possible_instant(at_ms) if isinstance(at_ms, int | float) and at_ms > 0 else None,
         payload=raw,
         attempts=attempts if isinstance(attempts, int) else 0,

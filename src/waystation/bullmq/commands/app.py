@@ -120,7 +120,7 @@ def jobs(
 
     listed, complete = on_known(context, queue, ask)
     if as_json:
-        typer.echo(codec.encode_as_node([_listed(*each) for each in listed[:count]]).decode())
+        typer.echo(codec.encode_shown([_listed(*each) for each in listed[:count]]).decode())
         return
     of_all = state == "all"
     rows = [
@@ -197,7 +197,7 @@ def job(
     if not as_json:
         typer.echo(sheet(shown))
         return
-    known = codec.encode_as_node(shown)
+    known = codec.encode_shown(shown)
     # The formatter takes neither any depth nor halves of characters; then it is printed as it is.
     with contextlib.suppress(RecursionError, msgspec.DecodeError):
         known = msgspec.json.format(known, indent=2)

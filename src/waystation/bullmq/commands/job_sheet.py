@@ -20,14 +20,12 @@ def _lines(known: Mapping[str, Any]) -> Iterator[str]:
             continue
         if name == "steps":
             yield f"{name}:"
-            yield from (f"  {step:<{_NAMES - 2}}  {_text(done)}" for step, done in value.items())
+            yield from (
+                f"  {step:<{_NAMES - 2}}  {codec.text_of(done)}" for step, done in value.items()
+            )
         elif name in _BLOCKS:
             yield f"{name}:"
             for text in value:
                 yield from (f"  {line}" for line in str(text).splitlines())
         else:
-            yield f"{name:<{_NAMES}}  {_text(value)}"
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else codec.encode_as_node(value).decode()
+            yield f"{name:<{_NAMES}}  {codec.text_of(value)}"

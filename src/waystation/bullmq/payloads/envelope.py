@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from waystation.core import codec
-from waystation.core.errors import InvalidInput, UnreadableData
+from waystation.core.errors import InvalidInput, UnreadableData, WaystationError
 
 FIELD = "$payload"
 """The one field of an envelope."""
@@ -43,8 +43,10 @@ def is_envelope(stored: Any) -> bool:
     return isinstance(stored, dict) and cast("dict[str, Any]", stored).keys() == {FIELD}
 
 
-def refuse_imitation(raw: bytes) -> None:
-    """Refuse data that a worker would take for an envelope, and could not open."""
+def refuse_imitation(
+    raw: bytes, what: str = "data", refusal: type[WaystationError] = InvalidInput
+) -> None:
+    """Refuse what would be taken for an envelope by its reader, who could not open it."""
     if not raw.startswith(BEGINNING):
         return
     stored = codec.decode(raw)
@@ -53,8 +55,9 @@ def refuse_imitation(raw: bytes) -> None:
     except UnreadableData:
         envelope = Envelope()
     if envelope is not None and envelope.sealed is None and envelope.blob is None:
-        raise InvalidInput(
-            f"data of one field {FIELD!r} would be taken for an encrypted payload: rename the field"
+        raise refusal(
+            f"{what} of one field {FIELD!r} would be taken for an encrypted payload: "
+            "rename the field"
         )
 
 

@@ -11,6 +11,7 @@ from waystation.bullmq.fields import CAUSE, FAILING, FailureCause, known, rememb
 from waystation.bullmq.fields import remember as remember_fields
 from waystation.bullmq.job import Job, has_undo, steps_of
 from waystation.bullmq.options import Backoff, growing, kept
+from waystation.bullmq.payloads.envelope import refuse_imitation
 from waystation.bullmq.payloads.sealing import SealedResult
 from waystation.bullmq.source.options import ClaimOptions
 from waystation.core import codec
@@ -89,6 +90,7 @@ class Records:
 
     def _completed(self, claim: Claim[Job], result: object) -> Record:
         value = codec.encode_result(result, self._options.result_limit)
+        refuse_imitation(value, "a result", InvalidResult)
         keep = claim.work.options.keep_completed
         keep = self._keep_completed if keep is None else keep
         return ("completed", claim.id, claim.token, value, keep)

@@ -64,7 +64,7 @@ class Groups(msgspec.Struct, kw_only=True):
 def group_id(failure: Failure) -> str:
     """What failures with the same error have in common."""
     parts = (failure.name, _error(failure), fingerprints.signature(failure.reason))
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    return hashlib.sha256("\n".join(parts).encode(errors="replace")).hexdigest()[:16]
 
 
 class FailureGroups:

@@ -79,7 +79,7 @@ async def _call(
         asked = msgspec.convert(arguments, tool.takes)
     except msgspec.ValidationError as error:
         raise InvalidInput(f"{name}: {error}") from None
-    text = codec.encode(await tool.step(access, asked)).decode()
+    text = codec.encode_shown(await tool.step(access, asked)).decode()
     if len(text) > MOST_TEXT:
         raise InvalidInput(
             f"the answer has {len(text)} characters, {MOST_TEXT} are allowed; ask for less"

@@ -142,7 +142,7 @@ class Sampler:
         """The last sample as JSON, written once for all who ask."""
         latest = await self.overview()
         if self._written[0] != self.version:
-            self._written = self.version, codec.encode(latest)
+            self._written = self.version, codec.encode_shown(latest)
         return self._written[1]
 
     async def next_after(self, version: int, timeout: float) -> bool:

@@ -66,9 +66,8 @@ class RoutingQueue:
         return Levels(counts=counts, oldest_at=oldest)
 
     async def _oldest(self) -> datetime | None:
-        id = await self._store.ask("LINDEX", self._keys.waiting, 0)
-        job = await self._queue.get_job(id.decode()) if id else None
-        return job.created_at if job else None
+        first = await self._queue.get_jobs("waiting", limit=1)
+        return first[0].created_at if first else None
 
     async def about(self) -> dict[str, Any]:
         """Limits and pauses of the types."""
@@ -179,7 +178,9 @@ class RoutingQueue:
         if not ids:
             return {}
         raws = await self._store.ask("MGET", *(self._keys.of(id).data for id in ids))
-        return {id: _type(raw) for id, raw in zip(ids, raws, strict=True) if raw}
+        return {
+            id: codec.text_at(raw, "type") or "" for id, raw in zip(ids, raws, strict=True) if raw
+        }
 
     async def settled(self, ids: Sequence[str]) -> Mapping[str, str]:
         """Of these jobs, those that have ended."""
@@ -271,7 +272,7 @@ def view_of(job: Job, state: str, error: str | None, *, most: int = SHORT) -> Jo
 
 
 def _text(job: Job) -> str:
-    return codec.encode(_data(job)).decode()
+    return codec.encode_shown(_data(job)).decode()
 
 
 def _data(job: Job) -> Any:
@@ -294,11 +295,6 @@ def _options_of(job: Job) -> dict[str, Any]:
 
 def _ended(result: Result | None) -> datetime | None:
     return result.completed_at if result else None
-
-
-def _type(raw: bytes) -> str:
-    found = codec.decode_or_text(raw)
-    return str(cast(dict[str, Any], found).get("type", "")) if isinstance(found, dict) else ""
 
 
 def _reason(raw: bytes) -> str:

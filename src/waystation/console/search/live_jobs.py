@@ -102,7 +102,7 @@ class Search:
                     return
                 detail = await queue.job(id)
                 if detail and (not reach.states or detail.job.state in reach.states(queue)):
-                    detail.job.data = codec.encode(detail.data).decode()
+                    detail.job.data = codec.encode_shown(detail.data).decode()
                     yield queue, detail.job
             if query.get("id"):
                 return

@@ -143,7 +143,7 @@ async def try_out(sender: Sender, hook: Hook) -> str:
 
 async def send(sender: Sender, hook: Hook, news: list[dict[str, Any]]) -> str:
     """Send events to a webhook; an empty text when they were taken."""
-    body = codec.encode({"webhook": hook.id, "events": news})
+    body = codec.encode_shown({"webhook": hook.id, "events": news})
     return await sender.send(hook.url, hook.secret, body, delivery=news[-1]["id"])
 
 

@@ -65,7 +65,7 @@ NO_STORE = (b"cache-control", b"no-store")
 
 def answer(body: Any, status: int = 200, *headers: tuple[bytes, bytes]) -> Answer:
     """A JSON answer that nobody may keep."""
-    return Answer(status, codec.encode(body), headers=[NO_STORE, *headers])
+    return Answer(status, codec.encode_shown(body), headers=[NO_STORE, *headers])
 
 
 class Request:

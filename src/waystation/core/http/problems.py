@@ -46,7 +46,7 @@ class Problem(Exception):
 
     def body(self, request_id: str) -> bytes:
         """The document."""
-        return codec.encode(
+        return codec.encode_shown(
             {
                 "type": f"urn:waystation:problem:{self.code.lower().replace('_', '-')}",
                 "title": self.code.replace("_", " ").capitalize(),

@@ -70,4 +70,4 @@ async def _never_quiet(
             return
         name, body, *ids = found
         marks = b"".join(b"id: %s\n" % each.encode() for each in ids)
-        yield b"event: %s\n%sdata: %s\n\n" % (name.encode(), marks, codec.encode(body))
+        yield b"event: %s\n%sdata: %s\n\n" % (name.encode(), marks, codec.encode_shown(body))
