@@ -51,15 +51,11 @@ def _count(spark: SparkSession) -> None:
 def rounds(root: str, url: str, events: int, spark_from: int) -> None:
     """Build a history, then run a round for each line that is read."""
     options = RunOptions(events=EventOptions(url=url))
-    # In this process, whatever the size: it is the rounds after these that are measured.
-    history, built = History(_session, root, spark_from=10**12), 0
+    history, built = History(_session, root, spark_from=spark_from), 0
     for some in past.write(root, events):
         built += some
         run_once(history, options)
     _say(built)
-    history = History(_session, root, spark_from=spark_from)
-    if not spark_from:
-        history.spark.range(1).count()
     for _ in sys.stdin:
         began = time.perf_counter()
         counts, result = _counted(history, options)

@@ -22,7 +22,8 @@ class Tree:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed at the end)
         self.process = subprocess.Popen(
             command,
-            env={**os.environ, **env},
+            # With compiled modules, as everywhere: Spark starts Python several times.
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "", **env},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

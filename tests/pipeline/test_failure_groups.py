@@ -9,11 +9,6 @@ import pytest
 
 from tests.pipeline.failure_corpora import CAUSED, CORPORA, DURING
 from waystation.core import fingerprints
-from waystation.pipeline.gold.failures import MOST_KINDS, OTHER, failures, kinds
-from waystation.pipeline.silver.failed_items import failing
-from waystation.pipeline.silver.fingerprints import with_fingerprints
-from waystation.pipeline.storage.arrow import pa
-from waystation.pipeline.storage.sql import to_arrow
 
 WANTED = 0.95
 SEEDS = (1815, 1852)
@@ -71,29 +66,3 @@ def test_an_error_that_was_raised_from_another_one_belongs_to_the_group_of_the_o
     assert fingerprints.signature(raised_from) == "KeyError: 'iban'"
     assert fingerprints.error_class(raised_from) == "KeyError"
     assert fingerprints.signature(f"{inner}\n{DURING}\n\n{outer}") == "JobFailed: job <n>"
-
-
-def test_twenty_thousand_different_errors_have_a_hundred_and_one_rows() -> None:
-    """Words that nothing can tell from others: every message is a kind of its own."""
-    dice = random.Random(7)
-    many = 20_000
-    reasons = [f"no such city: {''.join(dice.choices('aeiou', k=12))}" for _ in range(many)]
-    often = ["card was refused"] * 50
-    attempts = pa.table(
-        {
-            "line": ["bullmq"] * (many + 50),
-            "queue": ["mail"] * (many + 50),
-            "subject": [str(number) for number in range(many + 50)],
-            "life": [1] * (many + 50),
-            "attempt": [1] * (many + 50),
-            "reason": [*reasons, *often],
-            "outcome": ["failed"] * (many + 50),
-            "started_at": pa.array([0] * (many + 50), pa.timestamp("us", "UTC")),
-        }
-    )
-    rows = to_arrow(failures(kinds(failing(with_fingerprints(attempts))))).to_pylist()
-    assert len(rows) == MOST_KINDS + 1
-    assert sum(row["attempts"] for row in rows) == many + 50
-    assert max(rows, key=lambda row: row["attempts"])["fingerprint"] == OTHER
-    named = {row["signature"]: row["attempts"] for row in rows if row["fingerprint"] != OTHER}
-    assert named["card was refused"] == 50

@@ -3,63 +3,92 @@
 import datetime as dt
 import math
 import random
+from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from tests.pipeline import oracle, stories
-from tests.pipeline.rounds import history_at
+from tests.pipeline.rounds import history_at, keep, refresh, rows_of
 from tests.pipeline.stories import StoryEvent
 from waystation.core.errors import TablesDisagree
-from waystation.pipeline.gold.capacity import capacity
-from waystation.pipeline.gold.failures import failures, kinds
+from waystation.pipeline.gold.failures import MOST_KINDS, OTHER
 from waystation.pipeline.histograms import added, percentile
-from waystation.pipeline.history import History, utc
+from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.rebuild import backfill
-from waystation.pipeline.refresh import checks, gold_tables, quality
+from waystation.pipeline.refresh import checks, quality
 from waystation.pipeline.refresh.fold import fold
-from waystation.pipeline.silver.failed_items import failing
 from waystation.pipeline.storage import delta
-from waystation.pipeline.storage.delta import BatchId
-from waystation.pipeline.tables import CAPACITY, EVENTS, FAILURES, HOURLY, LEDGER, WORKERS
+from waystation.pipeline.tables import CAPACITY, FAILURES, HOURLY, LEDGER, WORKERS, Table
 
 COUNTS = ("added", "started", "completed", "failed", "retried", "stalled")
 
 
-@pytest.fixture(scope="module")
-def rows() -> list[dict[str, object]]:
-    return stories.rows(stories.told_about(random.Random(23), 250))
+KINDS = 300
+HOUR_MS = 3_600_000 - 40 * 60_000
+"""The first full hour after the start of the stories."""
+
+
+def runs(queue: str, at_ms: int, job: str) -> list[StoryEvent]:
+    """A job that is run at once, for a second."""
+    told = [(0, "added"), (0, "waiting"), (0, "active"), (1_000, "completed")]
+    return [StoryEvent(at_ms + ms, queue, job, event, worker="ada") for ms, event in told]
+
+
+def fails(at_ms: int, job: str, first: str, second: str) -> list[StoryEvent]:
+    """A job that fails with one error, is tried again, and fails with another."""
+    ends = [("retry", first), ("active", ""), ("failed", second)]
+    told = [("added", ""), ("active", ""), *ends]
+    return [
+        StoryEvent(at_ms + ms, "kinds", job, event, fields={"failedReason": why} if why else {})
+        for ms, (event, why) in enumerate(told)
+    ]
+
+
+def unlike(number: int) -> str:
+    """An error that nothing can tell from others: a kind of its own."""
+    return "no such city: " + "".join("aeiou"[number // 5**place % 5] for place in range(12))
 
 
 @pytest.fixture(scope="module")
-def history(
-    spark: SparkSession, rows: list[dict[str, object]], tmp_path_factory: pytest.TempPathFactory
-) -> History:
+def rows() -> list[dict[str, Any]]:
+    """Two hundred jobs in all fates, a hundred all at once and over an hour, and many errors."""
+    told = stories.told_about(random.Random(23), 250)
+    for number in range(100):
+        told += runs("burst", HOUR_MS, str(number))
+        told += runs("even", HOUR_MS + number * 36_000, str(number))
+    for number in range(KINDS):
+        told += fails(number * 1_000, str(number), unlike(2 * number), unlike(2 * number + 1))
+    for number in range(25):
+        told += fails(number * 1_000, f"c{number}", "card was refused", "card was refused")
+    return stories.rows(sorted(told, key=lambda each: (each.at_ms, each.queue)))
+
+
+@pytest.fixture(scope="module")
+def history(rows: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> History:
     """A history that two batches made, answered after each."""
     root = str(tmp_path_factory.mktemp("history"))
     half = len(rows) // 2
     for batch, part in enumerate((rows[:half], rows[half:])):
-        events = stories.frame(spark, part)
-        delta.save(events, root, EVENTS, BatchId("bronze-test", batch))
-        fold(history_at(root))
-        gold_tables.refresh(history_at(root))
+        keep(root, [{**row, "fields": list(row["fields"].items())} for row in part], batch)
+        refresh(history_at(root))
     return history_at(root)
 
 
+def read(history: History, table: Table) -> list[dict[str, Any]]:
+    return delta.read_arrow(history.root, table, table.names).to_pylist()
+
+
 def test_hourly_counts_what_a_loop_over_the_events_counts(
-    history: History, rows: list[dict[str, object]]
+    history: History, rows: list[dict[str, Any]]
 ) -> None:
     found = {
-        (row["queue"], utc(row["hour"])): {name: row[name] for name in COUNTS}
-        for row in history.read(HOURLY).collect()
+        (row["queue"], row["hour"]): {name: row[name] for name in COUNTS}
+        for row in read(history, HOURLY)
     }
     assert found == oracle.hourly(rows)
 
 
-def test_percentiles_are_those_of_the_waits(
-    history: History, rows: list[dict[str, object]]
-) -> None:
+def test_percentiles_are_those_of_the_waits(history: History, rows: list[dict[str, Any]]) -> None:
     waits = sorted(
         (each.started - each.ready) // dt.timedelta(milliseconds=1)
         for each in oracle.attempts(rows)
@@ -78,9 +107,7 @@ def test_a_histogram_without_values_has_no_percentile() -> None:
 
 
 def test_failures_are_kinds_and_say_whether_trying_again_helped(history: History) -> None:
-    found = {
-        row["signature"]: row for row in history.read(FAILURES).collect() if row["queue"] == "q0"
-    }
+    found = {row["signature"]: row for row in read(history, FAILURES) if row["queue"] == "q0"}
     refused, silent = found["card <n> refused"], found["TimeoutError: no answer after <n> ms"]
     assert silent["error_class"] == "TimeoutError"
     assert silent["retry_helps"] == pytest.approx(
@@ -93,39 +120,21 @@ def test_failures_are_kinds_and_say_whether_trying_again_helped(history: History
 
 
 def test_only_the_most_frequent_kinds_have_a_row_and_every_failure_is_counted(
-    spark: SparkSession,
+    history: History,
 ) -> None:
-    at = stories.START
-    seen = {"a": 5, "b": 3, "c": 1, "d": 1}
-    rows = [
-        ("bullmq", "mail", f"{number % 2}", 1, 1, kind, kind, None, "failed", at)
-        for kind, many in seen.items()
-        for number in range(many)
-    ]
-    rows.append(("bullmq", "sms", "9", 1, 1, "c", "c", None, "failed", at))
-    columns = (
-        "line string, queue string, subject string, life long, attempt long, fingerprint string"
-    )
-    tried = spark.createDataFrame(
-        rows,
-        f"{columns}, reason string, error_class string, outcome string, started_at timestamp",
-    )
-    found = {
-        (row["queue"], row["fingerprint"]): (row["attempts"], row["subjects"], row["kinds"])
-        for row in failures(kinds(failing(tried)), most=2).to_pylist()
-    }
-    assert found == {
-        ("mail", "a"): (5, 2, 1),
-        ("mail", "b"): (3, 2, 1),
-        # Both hit the same job, which is counted for each of them.
-        ("mail", "other"): (2, 2, 2),
-        ("sms", "c"): (1, 1, 1),
-    }
+    found = [row for row in read(history, FAILURES) if row["queue"] == "kinds"]
+    assert len(found) == MOST_KINDS + 1
+    assert sum(row["attempts"] for row in found) == 2 * KINDS + 50
+    (other,) = (row for row in found if row["fingerprint"] == OTHER)
+    left = 2 * KINDS - (MOST_KINDS - 1)
+    # Two of them hit the same job, which is counted for each.
+    assert (other["kinds"], other["attempts"], other["subjects"]) == (left, left, left)
+    (often,) = (row for row in found if row["signature"] == "card was refused")
+    assert (often["kinds"], often["attempts"], often["subjects"]) == (1, 50, 25)
 
 
 def test_a_ledger_without_a_look_does_not_pretend_to_know(history: History) -> None:
-    row = history.read(LEDGER).agg(F.count("lost").alias("lost"), F.count("clean").alias("clean"))
-    assert row.collect()[0].asDict() == {"lost": 0, "clean": 0}
+    assert {(row["lost"], row["clean"]) for row in read(history, LEDGER)} == {(None, None)}
 
 
 def test_every_table_passes_its_count(history: History) -> None:
@@ -134,12 +143,9 @@ def test_every_table_passes_its_count(history: History) -> None:
     assert [check for check in found if not check.passed] == []
 
 
-def test_a_count_that_is_off_is_named(
-    history: History, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    root = str(tmp_path_factory.mktemp("off"))
+def test_a_count_that_is_off_is_named(root: str) -> None:
     told = stories.rows([StoryEvent(0, "mail", "1", "added"), StoryEvent(1, "mail", "1", "active")])
-    delta.save(stories.frame(spark, told), root, EVENTS, BatchId("bronze-test", 0))
+    keep(root, [{**row, "fields": []} for row in told], 0)
     folded = fold(history_at(root))
     assert folded is not None
     rows = checks.quality(history_at(root), root, folded.hours).to_pylist()
@@ -152,38 +158,24 @@ def test_a_count_that_is_off_is_named(
         quality.require_consistent([str(check) for check in found.values() if not check.passed])
 
 
-def test_workers_and_capacity_have_a_row_for_each_hour_worked(history: History) -> None:
-    attempts = history.attempts().where(F.col("worker").isNotNull())
-    assert history.read(WORKERS).agg(F.sum("attempts")).collect()[0][0] == attempts.count()
-    assert history.read(CAPACITY).where(F.col("workers_needed") >= 1).count() > 0
-
-
-def test_a_burst_asks_for_more_workers_than_the_same_jobs_over_an_hour(
-    spark: SparkSession,
+def test_workers_and_capacity_have_a_row_for_each_hour_worked(
+    history: History, rows: list[dict[str, Any]]
 ) -> None:
+    tried = [each for each in oracle.attempts(rows) if each.worker is not None]
+    assert sum(row["attempts"] for row in read(history, WORKERS)) == len(tried)
+    assert any((row["workers_needed"] or 0) >= 1 for row in read(history, CAPACITY))
+
+
+def test_a_burst_asks_for_more_workers_than_the_same_jobs_over_an_hour(history: History) -> None:
     """A hundred jobs of a second each, all at once in one queue and over an hour in the other."""
-    hour = stories.START.replace(minute=0)
-    second = dt.timedelta(seconds=1)
-    ready = [("bullmq", "burst", "waiting", hour)] * 100
-    ready += [("bullmq", "even", "waiting", hour + n * 36 * second) for n in range(100)]
-    steps = spark.createDataFrame(ready, "line string, queue string, event string, at timestamp")
-    ran = [(line, queue, at, 1_000, "ada") for line, queue, _, at in ready]
-    attempts = spark.createDataFrame(
-        ran, "line string, queue string, started_at timestamp, run_ms bigint, worker string"
-    )
-    hourly = spark.createDataFrame(
-        [], "line string, queue string, hour timestamp, run_p95_ms double"
-    )
-    rows = capacity(steps, attempts, hourly, target_ms=1_000).to_pylist()
-    found = {row["queue"]: row for row in rows}
+    found = {row["queue"]: row for row in read(history, CAPACITY) if row["arrivals_per_s"]}
     assert found["burst"]["busiest_per_s"] == pytest.approx(100 / 60)
     assert found["burst"]["workers_needed"] >= 48
     assert found["even"]["workers_needed"] <= 2
 
 
 def test_answers_made_again_are_the_same(history: History) -> None:
-    before = history.read(HOURLY).orderBy("queue", "hour").collect()
+    before = rows_of(history.root, HOURLY)
     day = stories.START.date()
     backfill(history, day, day + dt.timedelta(days=1))
-    fresh = History(history.spark, history.root).read(HOURLY)
-    assert fresh.orderBy("queue", "hour").collect() == before
+    assert rows_of(history.root, HOURLY) == before

@@ -4,8 +4,6 @@ import datetime as dt
 import random
 import shutil
 from collections import Counter
-from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import pytest
@@ -13,50 +11,41 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.pipeline import oracle, stories
-from tests.pipeline.rounds import no_spark
+from tests.pipeline.rounds import history_at, keep
 from tests.pipeline.stories import StoryEvent
 from waystation.pipeline.history import History
 from waystation.pipeline.refresh import fold
-from waystation.pipeline.silver import attempts as attempts_fold
-from waystation.pipeline.silver import items as items_fold
-from waystation.pipeline.silver.failed_items import failing
 from waystation.pipeline.silver.lives import FOLDED
-from waystation.pipeline.silver.moves import OPEN
-from waystation.pipeline.silver.steps import steps, with_lives
+from waystation.pipeline.silver.moves import OPEN, OPEN_ATTEMPTS, OPEN_ITEMS
 from waystation.pipeline.storage import delta
-from waystation.pipeline.storage.arrow import pa
-from waystation.pipeline.storage.delta import BatchId
-from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.tables import ATTEMPTS, EVENTS, ITEMS, Table
 
-
-def keep(history: History, rows: list[dict[str, Any]], batch: int) -> None:
-    events = stories.frame(history.spark, rows)
-    delta.save(events, history.root, EVENTS, BatchId("bronze-test", batch))
+Rows = list[dict[str, Any]]
 
 
-def at_once(history: History) -> tuple[DataFrame, DataFrame]:
-    """Attempts and items, folded from all of bronze."""
-    all_steps = with_lives(steps(history.read(EVENTS)))
-    tried = attempts_fold.attempts(all_steps)
-    return attempts_fold.rows(tried), items_fold.rows(items_fold.items(all_steps, tried))
+def told(*events: StoryEvent) -> Rows:
+    return as_stored(stories.rows(list(events)))
+
+
+def as_stored(rows: Rows) -> Rows:
+    return [{**row, "fields": list(row["fields"].items())} for row in rows]
+
+
+def rows_at(root: str, *tables: Table) -> list[str]:
+    return [str(row) for table in tables for row in read(root, table)]
+
+
+def read(root: str, table: Table) -> Rows:
+    return delta.read_arrow(root, table, table.names).to_pylist()
 
 
 def assert_same(history: History) -> None:
     """What was carried from batch to batch is what all at once gives."""
-    fresh = History(history.spark, history.root)
-    tried, items = at_once(fresh)
-    assert collected(fresh.attempts()) == collected(tried)
-    assert collected(fresh.items()) == collected(items)
-    lives = attempts_fold.attempts(with_lives(steps(fresh.read(EVENTS))))
-    columns = ("line", "queue", "subject", "fingerprint", "reason", "first_at", "last_at")
-    columns = (*columns, "failed", "retried", "recovered")
-    wanted = failing(lives).select(*columns)
-    assert collected(fresh.failed_items(columns)) == collected(wanted)
-
-
-def collected(rows: DataFrame) -> list[str]:
-    return sorted(map(str, rows.collect()))
+    root, at_once = history.root, f"{history.root}-at-once"
+    shutil.copytree(f"{root}/bronze", f"{at_once}/bronze")
+    fold.fold(History(history._spark, at_once, spark_from=history.spark_from))  # pyright: ignore[reportPrivateUsage]
+    for pair in zip(FOLDED, OPEN, strict=False):
+        assert sorted(rows_at(root, *pair)) == sorted(rows_at(at_once, *pair)), pair[0].name
 
 
 def test_batches_cut_anywhere_fold_into_what_all_events_at_once_give(
@@ -68,15 +57,14 @@ def test_batches_cut_anywhere_fold_into_what_all_events_at_once_give(
     cuts = sorted(dice.sample(range(1, len(rows)), 3))
     signed = {table.name: Counter[str]() for table in FOLDED}
     for batch, (first, last) in enumerate(zip([0, *cuts], [*cuts, len(rows)], strict=True)):
-        keep(history, rows[first:last], batch)
+        keep(root, as_stored(rows[first:last]), batch)
         fold.fold(history)
         count_changes(root, signed)
     assert_same(history)
-    assert len(oracle.attempts(rows)) == History(spark, root).attempts().count()
+    assert len(oracle.attempts(rows)) == len(rows_at(root, ATTEMPTS, OPEN_ATTEMPTS))
     # What each batch has added and taken back is in the end what there is.
     for table, unfinished in zip(FOLDED, OPEN, strict=False):
-        kept = [*rows_at(root, table), *rows_at(root, unfinished)]
-        assert +signed[table.name] == Counter(kept), table.name
+        assert +signed[table.name] == Counter(rows_at(root, table, unfinished)), table.name
         assert not -signed[table.name]
 
 
@@ -88,111 +76,101 @@ def count_changes(root: str, signed: dict[str, Counter[str]]) -> None:
         signed[table.name].subtract(map(str, gone))
 
 
-def rows_at(root: str, table: Table) -> list[str]:
-    return list(map(str, delta.read_arrow(root, table, table.names).to_pylist()))
-
-
-@pytest.mark.parametrize(
-    "points",
-    [
-        pytest.param((1, 6), id="some"),
-        pytest.param(range(100), id="all", marks=[pytest.mark.long, pytest.mark.timeout(3600)]),
+CASES: dict[str, list[tuple[Any, ...]]] = {
+    "tried twice": [
+        (0, "1", "added"),
+        (0, "1", "waiting"),
+        (40, "1", "active", {"worker": "ada"}),
+        (100, "1", "delayed"),
+        (100, "1", "retry", {"fields": {"failedReason": "TimeoutError: 7 s"}}),
+        (500, "1", "waiting", {"fields": {"prev": "delayed"}}),
+        (530, "1", "active", {"worker": "ben"}),
+        (700, "1", "completed"),
     ],
-)
-def test_a_fold_cut_short_at_any_commit_is_finished_by_the_next(
-    spark: SparkSession, root: str, monkeypatch: pytest.MonkeyPatch, points: Sequence[int]
-) -> None:
-    history = History(spark, root, spark_from=0)
-    rows = stories.rows(stories.told_about(random.Random(5), 60))
-    third = len(rows) // 3
-    keep(history, rows[:third], 0)
-    fold.fold(history)
-    keep(history, rows[third : 2 * third], 1)
-    writes: dict[str, Any] = {"commit": delta.commit, "delete_rows": delta.delete_rows}
-    cuts = 0
-    for allowed in points:
-        left = allowed
-
-        def cut_short(name: str, *given: Any, **more: Any) -> Any:
-            nonlocal left
-            if left == 0:
-                raise KeyboardInterrupt
-            left -= 1
-            return writes[name](*given, **more)
-
-        with monkeypatch.context() as patch:
-            for name in writes:
-                patch.setattr(delta, name, partial(cut_short, name))
-            try:
-                fold.fold(history)
-            except KeyboardInterrupt:
-                cuts += 1
-                continue
-        break
-    # Three tables are told what is begun, lose rows and get rows; four are replaced.
-    assert cuts == (len(points) if len(points) < 100 else 13)
-    # More has come before anybody tries again.
-    keep(history, rows[2 * third :], 2)
-    fold.fold(history)
-    assert fold.fold(history) is None
-    assert_same(history)
+    "claimed again": [
+        (0, "1", "added"),
+        (1, "1", "active", {"worker": "ada"}),
+        (2, "1", "active", {"worker": "ben"}),
+        (3, "1", "added"),
+        (4, "1", "active", {"worker": "eve"}),
+        (5, "1", "failed", {"fields": {"failedReason": "gone"}}),
+    ],
+    "used again": [
+        (0, "daily", "added"),
+        (1, "daily", "active"),
+        (2, "daily", "completed"),
+        (900, "daily", "added"),
+        (901, "daily", "active"),
+    ],
+    "completed twice": [
+        (0, "1", "added"),
+        (1, "1", "active"),
+        (2, "1", "completed"),
+        (3, "1", "completed"),
+        (0, "2", "added"),
+        (1, "2", "active"),
+        (2, "2", "completed"),
+        (5, "2", "waiting", {"fields": {"prev": "completed"}}),
+        (6, "2", "active"),
+        (7, "2", "completed"),
+    ],
+    "clocks": [
+        (0, "1", "added"),
+        (10, "1", "active", {"worker": "ada"}),
+        (20, "1", "completed"),
+    ],
+    "odd": [(0, "1", "added"), (1, "1", "astonished"), (2, "", "active")],
+}
+"""What the stream of a queue tells: when, of which job, what, and more."""
 
 
-def told(*events: StoryEvent) -> list[dict[str, Any]]:
-    return stories.rows(list(events))
-
-
-def attempts_of(spark: SparkSession, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    tried = attempts_fold.attempts(with_lives(steps(stories.frame(spark, rows))))
-    return [row.asDict() for row in attempts_fold.rows(tried).orderBy("started_at").collect()]
-
-
-def items_of(spark: SparkSession, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    all_steps = with_lives(steps(stories.frame(spark, rows)))
-    items = items_fold.items(all_steps, attempts_fold.attempts(all_steps))
-    return [row.asDict() for row in items_fold.rows(items).orderBy("added_at").collect()]
-
-
-def test_an_attempt_knows_its_wait_its_run_and_how_it_ended(spark: SparkSession) -> None:
-    first, second = attempts_of(
-        spark,
-        told(
-            StoryEvent(0, "mail", "1", "added"),
-            StoryEvent(0, "mail", "1", "waiting"),
-            StoryEvent(40, "mail", "1", "active", worker="ada"),
-            StoryEvent(100, "mail", "1", "delayed"),
-            StoryEvent(100, "mail", "1", "retry", fields={"failedReason": "TimeoutError: 7 s"}),
-            StoryEvent(500, "mail", "1", "waiting", fields={"prev": "delayed"}),
-            StoryEvent(530, "mail", "1", "active", worker="ben"),
-            StoryEvent(700, "mail", "1", "completed"),
-        ),
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> tuple[Rows, Rows]:
+    """The attempts and the items of all cases, folded at once, in the order of time."""
+    root = str(tmp_path_factory.mktemp("history"))
+    rows = [
+        row
+        for queue, steps in CASES.items()
+        for row in told(
+            *(
+                StoryEvent(at_ms, queue, job, event, **(more[0] if more else {}))
+                for at_ms, job, event, *more in steps
+            )
+        )
+    ]
+    for row in rows:
+        if (row["queue"], row["event"]) == ("clocks", "active"):
+            row["at"] -= dt.timedelta(seconds=3)
+        if row["queue"] == "odd":
+            row["subject"] = row["subject"] or None
+    odd = next(row for row in rows if row["queue"] == "odd")
+    rows.append({**odd, "seq": 9, "event": "", "_corrupt": "no event"})
+    keep(root, rows, 0)
+    fold.fold(history_at(root))
+    tried = [*read(root, ATTEMPTS), *read(root, OPEN_ATTEMPTS)]
+    items = [*read(root, ITEMS), *read(root, OPEN_ITEMS)]
+    return (
+        sorted(tried, key=lambda row: row["started_at"]),
+        sorted(items, key=lambda row: (row["added_at"], row["subject"])),
     )
+
+
+def of(rows: Rows, queue: str) -> Rows:
+    return [row for row in rows if row["queue"] == queue]
+
+
+def test_an_attempt_knows_its_wait_its_run_and_how_it_ended(cases: tuple[Rows, Rows]) -> None:
+    first, second = of(cases[0], "tried twice")
     assert (first["wait_ms"], first["run_ms"], first["outcome"]) == (40, 60, "retried")
     assert (first["worker"], first["error_class"]) == ("ada", "TimeoutError")
     assert (second["wait_ms"], second["run_ms"], second["outcome"]) == (30, 170, "completed")
     assert (second["attempt"], second["reason"], second["fingerprint"]) == (2, None, None)
 
 
-def test_attempts_are_found_with_one_shuffle_and_one_sort(
-    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+def test_an_attempt_ends_where_another_begins_or_its_id_is_used_again(
+    cases: tuple[Rows, Rows],
 ) -> None:
-    attempts_fold.attempts(with_lives(steps(stories.frame(spark, [])))).explain()
-    plan = capsys.readouterr().out
-    assert (plan.count("Exchange "), plan.count("- Sort "), plan.count("Aggregate")) == (1, 1, 0)
-
-
-def test_an_attempt_ends_where_another_begins_or_its_id_is_used_again(spark: SparkSession) -> None:
-    tried = attempts_of(
-        spark,
-        told(
-            StoryEvent(0, "mail", "1", "added"),
-            StoryEvent(1, "mail", "1", "active", worker="ada"),
-            StoryEvent(2, "mail", "1", "active", worker="ben"),
-            StoryEvent(3, "mail", "1", "added"),
-            StoryEvent(4, "mail", "1", "active", worker="eve"),
-            StoryEvent(5, "mail", "1", "failed", fields={"failedReason": "gone"}),
-        ),
-    )
+    tried = of(cases[0], "claimed again")
     assert [(row["worker"], row["attempt"], row["outcome"]) for row in tried] == [
         ("ada", 1, "open"),
         ("ben", 2, "open"),
@@ -206,73 +184,41 @@ def test_an_attempt_ends_where_another_begins_or_its_id_is_used_again(spark: Spa
     ]
 
 
-def test_an_id_that_is_used_again_is_another_item(spark: SparkSession) -> None:
-    first, second = items_of(
-        spark,
-        told(
-            StoryEvent(0, "mail", "daily", "added"),
-            StoryEvent(1, "mail", "daily", "active"),
-            StoryEvent(2, "mail", "daily", "completed"),
-            StoryEvent(900, "mail", "daily", "added"),
-            StoryEvent(901, "mail", "daily", "active"),
-        ),
-    )
+def test_an_id_that_is_used_again_is_another_item(cases: tuple[Rows, Rows]) -> None:
+    first, second = of(cases[1], "used again")
     assert (first["state"], first["attempts"], first["duplicates"]) == ("completed", 1, 0)
     assert (second["state"], second["attempts"]) == ("active", 1)
 
 
-def test_a_job_completed_twice_is_counted_unless_it_was_put_back(spark: SparkSession) -> None:
-    twice = [StoryEvent(0, "mail", "1", "added"), StoryEvent(1, "mail", "1", "active")]
-    twice += [StoryEvent(2, "mail", "1", "completed"), StoryEvent(3, "mail", "1", "completed")]
-    back = [StoryEvent(0, "mail", "2", "added"), StoryEvent(1, "mail", "2", "active")]
-    back += [StoryEvent(2, "mail", "2", "completed")]
-    back += [StoryEvent(5, "mail", "2", "waiting", fields={"prev": "completed"})]
-    back += [StoryEvent(6, "mail", "2", "active"), StoryEvent(7, "mail", "2", "completed")]
-    items = {row["subject"]: row for row in items_of(spark, told(*twice, *back))}
-    assert (items["1"]["duplicates"], items["2"]["duplicates"]) == (1, 0)
+def test_a_job_completed_twice_is_counted_unless_it_was_put_back(cases: tuple[Rows, Rows]) -> None:
+    assert [row["duplicates"] for row in of(cases[1], "completed twice")] == [1, 0]
 
 
-def test_clocks_that_go_back_are_marked_and_make_no_negative_time(spark: SparkSession) -> None:
-    rows = told(
-        StoryEvent(0, "mail", "1", "added"),
-        StoryEvent(10, "mail", "1", "active", worker="ada"),
-        StoryEvent(20, "mail", "1", "completed"),
-    )
-    rows[1]["at"] -= dt.timedelta(seconds=3)
-    (attempt,) = attempts_of(spark, rows)
+def test_clocks_that_go_back_are_marked_and_make_no_negative_time(
+    cases: tuple[Rows, Rows],
+) -> None:
+    (attempt,) = of(cases[0], "clocks")
     assert attempt["wait_ms"] is None
     assert attempt["_corrupt"] == "it was started before it was ready"
 
 
 def test_events_nobody_knows_and_events_without_a_subject_change_nothing(
-    spark: SparkSession,
+    cases: tuple[Rows, Rows],
 ) -> None:
-    rows = told(
-        StoryEvent(0, "mail", "1", "added"),
-        StoryEvent(1, "mail", "1", "astonished"),
-        StoryEvent(2, "mail", "", "active"),
-    )
-    rows[2]["subject"] = None
-    rows.append({**rows[0], "seq": 9, "event": "", "_corrupt": "no event"})
-    (item,) = items_of(spark, rows)
+    (item,) = of(cases[1], "odd")
     assert (item["state"], item["attempts"], item["_corrupt"]) == ("waiting", 0, None)
 
 
-def test_ended_rows_are_kept_once_and_open_ones_are_carried(spark: SparkSession, root: str) -> None:
-    history = History(spark, root, spark_from=0)
-    keep(
-        history,
-        told(StoryEvent(0, "mail", "1", "added"), StoryEvent(5, "mail", "1", "active")),
-        0,
-    )
+def test_ended_rows_are_kept_once_and_open_ones_are_carried(root: str) -> None:
+    history = history_at(root)
+    keep(root, told(StoryEvent(0, "mail", "1", "added"), StoryEvent(5, "mail", "1", "active")), 0)
     fold.fold(history)
-    assert history.read(ITEMS).count() == 0
-    assert [row["state"] for row in History(spark, root).items().collect()] == ["active"]
-    ended = stories.rows([StoryEvent(9, "mail", "1", "completed")])
-    keep(history, ended, 1)
+    assert read(root, ITEMS) == []
+    assert [row["state"] for row in read(root, OPEN_ITEMS)] == ["active"]
+    keep(root, told(StoryEvent(9, "mail", "1", "completed")), 1)
     fold.fold(history)
-    assert [row["state"] for row in history.read(ITEMS).collect()] == ["completed"]
-    assert history.read(ATTEMPTS).count() == 1
+    assert [row["state"] for row in read(root, ITEMS)] == ["completed"]
+    assert (len(read(root, ATTEMPTS)), read(root, OPEN_ITEMS)) == (1, [])
 
 
 def test_a_job_that_returns_is_looked_for_in_few_days_and_by_its_id(
@@ -281,7 +227,7 @@ def test_a_job_that_returns_is_looked_for_in_few_days_and_by_its_id(
     day_ms, days = 86_400_000, 12
     history = History(spark, root, spark_from=0)
     keep(
-        history,
+        root,
         told(
             *(
                 StoryEvent(day * day_ms + step, "mail", str(day), event)
@@ -292,7 +238,7 @@ def test_a_job_that_returns_is_looked_for_in_few_days_and_by_its_id(
         0,
     )
     fold.fold(history)
-    keep(history, told(StoryEvent(days * day_ms, "mail", str(days - 1), "waiting")), 1)
+    keep(root, told(StoryEvent(days * day_ms, "mail", str(days - 1), "waiting")), 1)
     looked_at: dict[str, list[int]] = {EVENTS.name: [], ITEMS.name: []}
     read = delta.read
 
@@ -317,9 +263,9 @@ def test_events_that_were_only_rewritten_leave_open_work_as_it_is(
     spark: SparkSession, root: str
 ) -> None:
     history = History(spark, root, spark_from=0)
-    rows = stories.rows(stories.told_about(random.Random(8), 20))
+    rows = as_stored(stories.rows(stories.told_about(random.Random(8), 20)))
     for batch, some in enumerate((rows[:40], rows[40:80])):
-        keep(history, some, batch)
+        keep(root, some, batch)
     fold.fold(history)
     before = {table.name: rows_at(root, table) for table in OPEN}
     assert all(before.values())
@@ -329,11 +275,9 @@ def test_events_that_were_only_rewritten_leave_open_work_as_it_is(
 
 
 def test_open_work_that_an_older_version_has_not_stored_is_stored(root: str) -> None:
-    history = History(no_spark, root)
-    rows = stories.rows(stories.told_about(random.Random(8), 20))
-    told_rows = [{**row, "fields": list(row["fields"].items())} for row in rows[:80]]
-    events = pa.Table.from_pylist(told_rows, schema=schema_of(EVENTS.schema))
-    delta.save(events, root, EVENTS, BatchId("bronze-test", 0))
+    history = history_at(root)
+    rows = as_stored(stories.rows(stories.told_about(random.Random(8), 20)))
+    keep(root, rows[:80], 0)
     fold.fold(history)
     before = {table.name: sorted(rows_at(root, table)) for table in OPEN}
     for table in OPEN[:-1]:
