@@ -118,7 +118,9 @@ class History:
         self, table: Table, column: str, since: dt.datetime, columns: Sequence[str]
     ) -> DataFrame:
         """Some columns of a table as it is stored: the rows with an instant since another one."""
-        return self.read(table, columns=columns).where(F.col(column) >= F.lit(since))
+        within = (column, since, None)
+        rows = delta.read(self.spark, self.root, table, columns=columns, within=within)
+        return rows.where(F.col(column) >= F.lit(since))
 
     def events_about(self, subjects: Sequence[str], since: dt.date) -> DataFrame:
         """The events since a day: at least those about these ids."""

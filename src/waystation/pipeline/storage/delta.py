@@ -249,18 +249,25 @@ def read(
     *,
     days: Sequence[dt.date] | None = None,
     columns: Sequence[str] | None = None,
+    within: "Within | None" = None,
 ) -> DataFrame:
     """A table of the history at `root`; empty when it does not exist yet.
 
-    With `days`, only files of these partitions are read.
+    With `days`, only files of these partitions are read, with `within`, only those with such rows.
     """
-    names = file_names(root, table, days=days)
+    names = file_names(root, table, days=days, within=within)
     return read_with_spark(spark, table.path(root), table, names, columns=columns)
 
 
-def file_names(root: str, table: Table, *, days: Sequence[dt.date] | None = None) -> list[str]:
+def file_names(
+    root: str,
+    table: Table,
+    *,
+    days: Sequence[dt.date] | None = None,
+    within: "Within | None" = None,
+) -> list[str]:
     """Names of a table's files, within its place; with `days`, of those of these partitions."""
-    found = _described(table.path(root), days, None)
+    found = _described(table.path(root), days, within)
     return [] if found is None else found["path"].to_pylist()
 
 
