@@ -24,7 +24,6 @@ from waystation.pipeline.sources.columns import ROWS as EVENT_ROWS
 from waystation.pipeline.sources.jobs import ReadOptions, WriteOptions
 from waystation.pipeline.sources.jobs_reader import SCHEMA as JOB_ROWS
 from waystation.pipeline.sources.streams import AnyStreamOptions, EventOptions
-from waystation.pipeline.storage.delta_sink import SinkOptions
 from waystation.waitingroom.http import reference as http
 from waystation.waitingroom.metrics import RoomMetrics
 
@@ -147,9 +146,6 @@ def data_sources() -> str:
         _table(
             ("column", "type"), [(f"`{f.name}`", f.dataType.simpleString()) for f in ENTRY_ROWS]
         ),
-        "## waystation.delta",
-        "Writes rows to a Delta table on a disk, once for each application and batch.",
-        _options(SinkOptions),
     )
 
 

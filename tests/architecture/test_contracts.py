@@ -33,7 +33,7 @@ MUTATIONS = [
     (CIRCLES, "pipeline/products/facts.py", "waystation.pipeline.ask.engine"),
     (QUESTIONS, "pipeline/redrive/driver.py", "pyspark"),
     (CIRCLES, "pipeline/silver/steps.py", "waystation.pipeline.history"),
-    (CIRCLES, "pipeline/storage/delta_sink.py", "waystation.pipeline.sources.streams"),
+    (CIRCLES, "pipeline/storage/delta.py", "waystation.pipeline.sources.streams"),
     (CIRCLES, "pipeline/history.py", "waystation.pipeline.refresh.fold"),
     (CIRCLES, "pipeline/runner.py", "waystation.pipeline.health"),
     (DECLARATIONS, "pipeline/products/bullmq.py", "waystation.bullmq.worker"),

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from redis import Redis
 
 from waystation.pipeline.history import SPARK_FROM
-from waystation.pipeline.spark.session import SessionOptions, build_session
+from waystation.pipeline.spark.session import SessionOptions, build_session, register
 
 ROWS = os.environ.get("WAYSTATION_TEST_SPARK_FROM", str(SPARK_FROM))
 """Rows from which on a step is left to Spark, in the tests and in the programs that they start."""
@@ -49,7 +49,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def session() -> SparkSession:
     """The session that all tests share, started when it is first needed."""
     logging.getLogger("py4j").setLevel(logging.ERROR)
-    return build_session(SMALL)
+    started = build_session(SMALL)
+    register(started)
+    return started
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,6 @@ from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.storage import delta, notes
 from waystation.pipeline.storage.arrow import pa, pq
 from waystation.pipeline.storage.delta import BatchId
-from waystation.pipeline.storage.delta_sink import DeltaWriter, SinkOptions, WrittenParts
 from waystation.pipeline.storage.parts import Part, PartWriter
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.tables import (
@@ -144,14 +143,10 @@ def test_a_commit_that_lost_a_race_leaves_no_files(
     assert not {part.path for part in mine} & {named(root, file) for file in files(root)}
 
 
-def test_the_files_of_a_write_that_was_given_up_are_deleted_unless_they_were_committed(
-    root: str,
-) -> None:
-    options = SinkOptions(path=SIGHTINGS.path(root), application="counting", partitions="date")
-    writer = DeltaWriter(options, SIGHTINGS.schema, False)
+def test_files_that_are_given_up_are_deleted_unless_they_were_committed(root: str) -> None:
     kept, lost = written(root, "owl"), written(root, "wren")
-    writer.commit([WrittenParts(kept)])
-    writer.abort([WrittenParts(kept), None, WrittenParts(lost)])
+    committed(root, kept, 0)
+    delta.discard(SIGHTINGS.path(root), [*kept, *lost])
 
     assert birds(root) == ["owl"]
     assert {named(root, file) for file in files(root)} == {part.path for part in kept}

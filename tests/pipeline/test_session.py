@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from pyspark.sql import SparkSession
@@ -17,6 +18,8 @@ from waystation.core.errors import InvalidOption
 from waystation.pipeline.bronze import ingest
 from waystation.pipeline.history import History, checked_root
 from waystation.pipeline.sources.store import URL_VARIABLE, url_option
+from waystation.pipeline.spark import class_archive
+from waystation.pipeline.spark.java import Java
 from waystation.pipeline.spark.session import (
     SessionOptions,
     machine_defaults,
@@ -184,8 +187,67 @@ def test_a_session_that_another_program_started_in_another_thread_will_do(
     def read_and_rewrite() -> int:
         ingest.start(history.spark, root, url=redis_url).finish()
         rows = history.read(EVENTS)
-        delta.save_by_tasks(rows, root, EVENTS, BatchId("again", 1), "overwrite")
+        delta.save_by_tasks(rows, root, EVENTS, BatchId("again", 1), replace=True)
         return history.read(EVENTS).where("date = to_date(told_at)").count()
 
     with ThreadPoolExecutor(1) as another:
         assert another.submit(read_and_rewrite).result() == len(told)
+
+
+def test_java_starts_sooner_on_this_machine_unless_its_options_are_given() -> None:
+    options = "spark.driver.extraJavaOptions"
+    ours = settings_of(SessionOptions(), {})[options]
+    assert "Tier4" in ours
+    assert "-XX:+UseSerialGC" in ours
+    # A large heap is collected by many threads.
+    assert "SerialGC" not in settings_of(SessionOptions(driver_memory="8g"), {})[options]
+    assert settings_of(SessionOptions(master="spark://host:7077"), {})[options] == "-Xss4m"
+    assert settings_of(SessionOptions(conf={options: "-Xint"}), {})[options] == "-Xint"
+    assert options not in settings_of(SessionOptions(), {options: "-Xint"})
+
+
+START = """
+from waystation.pipeline.spark.session import build_session
+spark = build_session()
+print(spark.range(7).count())
+"""
+
+
+@pytest.mark.long
+def test_an_archive_of_classes_is_made_once_and_used_from_then_on(tmp_path: Path) -> None:
+    def started(cache: Path) -> None:
+        done = subprocess.run(
+            [sys.executable, "-c", START],
+            env={**os.environ, "WAYSTATION_CACHE": str(cache)},
+            capture_output=True,
+            text=True,
+        )
+        assert (done.returncode, done.stdout) == (0, "7\n"), done.stderr[-3000:]
+
+    started(tmp_path)
+    (archive,) = tmp_path.rglob("*.jsa")
+    assert archive.stat().st_size > 10_000_000
+    made = archive.stat().st_mtime_ns
+    started(tmp_path)
+    assert archive.stat().st_mtime_ns == made
+    # A damaged one, and a place where none can be, only cost time.
+    archive.chmod(0o600)
+    archive.write_bytes(b"no archive")
+    started(tmp_path)
+    blocked = tmp_path / "file"
+    blocked.touch()
+    started(blocked / "cache")
+
+
+def test_an_archive_that_is_not_made_is_tried_for_three_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAYSTATION_CACHE", str(tmp_path))
+    monkeypatch.setattr("atexit.register", Mock())
+    old, java = Java(tmp_path, "17.0.1", 17), Java(tmp_path, "17.0.2", 17)
+    class_archive.java_options(old)
+    made = [class_archive.java_options(java) for _ in range(4)]
+    assert [each.partition("=")[0] for each in made] == ["-XX:ArchiveClassesAtExit"] * 3 + [""]
+    # What another version of the same Java has left is gone.
+    assert len(list((tmp_path / "classes").iterdir())) == 3
+    assert class_archive.java_options(None) == ""

@@ -14,7 +14,6 @@ from waystation.pipeline.products.facts import HistoryFrames
 from waystation.pipeline.silver.moves import OPEN_ATTEMPTS, OPEN_FAILURES, OPEN_ITEMS
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, pc
-from waystation.pipeline.storage.delta_sink import DeltaSink
 from waystation.pipeline.storage.places import checked_root, credentials, is_remote
 from waystation.pipeline.storage.sessions import is_connected, prepared, share
 from waystation.pipeline.storage.sql import Frame
@@ -49,7 +48,7 @@ class History:
         """The Spark session, started when it is first needed, ready for the thread that asks."""
         if is_remote(self.root) and not is_connected(self._started):
             share(self._started, credentials())
-        return prepared(self._started, DeltaSink)
+        return prepared(self._started)
 
     @cached_property
     def _started(self) -> SparkSession:

@@ -32,7 +32,7 @@ from waystation.pipeline.storage import delta, notes
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import Part
 from waystation.pipeline.storage.places import is_remote
-from waystation.pipeline.storage.sessions import prepared, register
+from waystation.pipeline.storage.sessions import prepared, share
 from waystation.pipeline.tables import EVENTS
 
 _log = get_logger(__name__)
@@ -171,13 +171,8 @@ def start(
 
     `options` are those of `waystation.events`.
     """
-    environment = prepared(spark).sparkContext.environment
-    environment.pop(PAYLOADS_VARIABLE, None)
-    if payloads is not None:
-        environment[PAYLOADS_VARIABLE] = to_text(payloads)
-    # Sources use the environment that they were registered with, and those with the same one share
-    # Python processes.
-    register(spark, Archive)
+    share(spark, {PAYLOADS_VARIABLE: "" if payloads is None else to_text(payloads)})
+    prepared(spark, Archive)
     batches = Batches(root)
     return Ingest(partial(_query, spark, root, every, options, batches), batches)
 

@@ -29,7 +29,7 @@ from waystation.pipeline.progress import NoProgress, Progress
 from waystation.pipeline.sources import jobs
 from waystation.pipeline.sources.batch_writer import Receipt, batch_keys
 from waystation.pipeline.sources.store import Store, url_option
-from waystation.pipeline.storage.sessions import is_connected
+from waystation.pipeline.storage.sessions import is_connected, prepared
 
 QUEUE = "files"
 TASKS_A_CORE = 4
@@ -122,6 +122,7 @@ def _add_files(spark: SparkSession, rules: ScanRules, rows: Any, progress: Progr
     }
     wanted = files.where(F.col("reason").isNull()).drop("reason", "many")
     with _reported(progress, store, prefix, batch):
+        prepared(spark, jobs.Jobs)
         wanted.write.format(jobs.NAME).options(**options).mode("append").save()
     receipt = jobs.receipt(rules.url, QUEUE, batch, line=Line.FILES.value, prefix=prefix)
     return _scanned(seen.get, receipt, time.monotonic() - began)

@@ -24,6 +24,7 @@ from waystation.pipeline.sources.store import Store, url_option
 from waystation.pipeline.sources.stream_ends import end_of
 from waystation.pipeline.sources.streams import EventOptions, Streams
 from waystation.pipeline.storage.arrow import pa, pc
+from waystation.pipeline.storage.sessions import prepared
 
 EVER = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _SEEN = pa.schema([*((name, pa.string()) for name in SUBJECT), ("whole", pa.bool_())])
@@ -195,7 +196,7 @@ def _jobs_of(
         "prefix": prefix,
         "queues": ",".join(sorted(queues)),
     }
-    found = spark.read.format(jobs.NAME).options(**asked).load()
+    found = prepared(spark, jobs.Jobs).read.format(jobs.NAME).options(**asked).load()
     # What every name under this prefix begins with in the tables.
     begins = options.name_of(line, prefix, "")
     return found.withColumn("queue", F.concat(F.lit(begins), "queue")) if begins else found

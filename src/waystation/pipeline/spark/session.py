@@ -13,28 +13,37 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from waystation.core.errors import InvalidOption, SparkNotStarted
-from waystation.pipeline.bronze.archive import Archive
 from waystation.pipeline.sources.any_streams import RedisStreams
 from waystation.pipeline.sources.events import Events
 from waystation.pipeline.sources.jobs import Jobs
 from waystation.pipeline.sources.store import URL_VARIABLE
+from waystation.pipeline.spark import class_archive
 from waystation.pipeline.spark.errors import report_lost_connections_once
-from waystation.pipeline.spark.java import java_home
+from waystation.pipeline.spark.java import examined, java_home
 from waystation.pipeline.storage import sessions
-from waystation.pipeline.storage.delta_sink import DeltaSink
-from waystation.pipeline.storage.sessions import REQUIRED, is_connected, prepared
+from waystation.pipeline.storage.sessions import REQUIRED, is_connected, prepared, share
 
 MASTER = "local[*]"
 CONNECT = "sc://"
 """How the URL of a Spark Connect server begins."""
 _CONNECT_PORT = 15002
 _CONNECT_S = 30.0
-_SOURCES = (Events, Jobs, RedisStreams, Archive, DeltaSink)
+_SOURCES = (Events, Jobs, RedisStreams)
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _DAEMON = "spark.python.daemon.module"
 _STACK = "-Xss4m"
 """Stack of Java's threads, for plans that are deep: Java's own default is 1 MB on x86-64 and 2 MB
 on aarch64, and a task that needs more ends Spark."""
+_SHORT = (
+    # Most programs are short, so Java's second compiler comes in ten times as late.
+    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
+    "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000 "
+    # Remarks on archives of classes would appear among a program's output.
+    "-Xlog:disable -Xlog:all=error:stderr"
+)
+_SMALL_HEAP = "-XX:+UseSerialGC"
+_MEMORY = "spark.driver.memory"
+_JAVA = "spark.driver.extraJavaOptions"
 _SETTING = re.compile(r"^\s*(spark\.[^\s=:]+)\s*[\s=:]\s*(.*?)\s*$")
 
 
@@ -62,8 +71,8 @@ class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 PREFERRED = {
-    "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": _STACK,
+    _MEMORY: "1g",
+    _JAVA: _STACK,
     "spark.executor.extraJavaOptions": _STACK,
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
@@ -85,6 +94,7 @@ PREFERRED = {
 """Defaults that keep the console readable and short runs short; spark-defaults.conf wins."""
 
 _ON_THIS_MACHINE = {
+    _JAVA: f"{_STACK} {_SHORT}",
     # Without them Spark looks up this machine's name, which can take long.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -99,7 +109,7 @@ _ON_THIS_MACHINE = {
 
 
 def build_session(options: SessionOptions | None = None) -> SparkSession:
-    """Start Spark, or use the active session, and register our data sources."""
+    """Start Spark, or use the active session."""
     options = options or SessionOptions()
     if options.master.startswith(CONNECT):
         return _connected(options)
@@ -111,13 +121,16 @@ def build_session(options: SessionOptions | None = None) -> SparkSession:
     else:
         builder = builder.appName(options.name).master(options.master)
         settings = settings_of(options, machine_defaults())
+        if settings.get(_JAVA, "").startswith(_ON_THIS_MACHINE[_JAVA]):
+            java = examined(Path(os.environ["JAVA_HOME"], "bin", "java"))
+            settings[_JAVA] += f" {class_archive.java_options(java)}"
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     if options.shuffle_partitions or not spark.sparkContext.getConf().contains(_PARTITIONS):
         cores = spark.sparkContext.defaultParallelism
         spark.conf.set(_PARTITIONS, str(options.shuffle_partitions or 2 * cores))
-    return prepared(spark, *_SOURCES)
+    return prepared(spark)
 
 
 def _connected(options: SessionOptions) -> SparkSession:
@@ -132,7 +145,7 @@ def _connected(options: SessionOptions) -> SparkSession:
         raise SparkNotStarted(
             f"Spark Connect needs more packages, `pip install 'pyspark[connect]'`: {error}"
         ) from error
-    return prepared(spark, *_SOURCES)
+    return prepared(spark)
 
 
 def _require_answer(remote: str) -> None:
@@ -157,14 +170,16 @@ def settings_of(options: SessionOptions, defaults: Mapping[str, str]) -> dict[st
     """The settings of a session: options first, then the machine's defaults, then ours."""
     local = options.master.startswith("local")
     ours = {**PREFERRED, **(_ON_THIS_MACHINE if local else {})}
-    memory = {"spark.driver.memory": options.driver_memory} if options.driver_memory else {}
+    memory = {_MEMORY: options.driver_memory} if options.driver_memory else {}
+    if local and _MEMORY not in {**defaults, **memory, **options.conf}:
+        ours[_JAVA] += f" {_SMALL_HEAP}"
     unset = {name: value for name, value in ours.items() if name not in defaults}
     return {**unset, **memory, **options.conf, **REQUIRED}
 
 
 def register(spark: SparkSession) -> None:
-    """Register `waystation.events`, `waystation.jobs`, `waystation.streams` and the tables' sinks
-    with a session, which becomes the active one of this thread."""
+    """Register `waystation.events`, `waystation.jobs` and `waystation.streams` with a session,
+    which becomes the active one of this thread."""
     sessions.register(spark, *_SOURCES)
 
 
@@ -174,12 +189,8 @@ def share_url(spark: SparkSession, url: str) -> None:
     A URL may hold a password, and options appear in query plans and logs. A Spark Connect server
     has the environment that it was started with.
     """
-    if is_connected(spark):
-        return
-    if spark.sparkContext.environment.get(URL_VARIABLE) != url:
-        spark.sparkContext.environment[URL_VARIABLE] = url
-        # Sources use the environment they were registered with.
-        register(spark)
+    if not is_connected(spark):
+        share(spark, {URL_VARIABLE: url})
 
 
 def _prepare_environment(*, local: bool) -> None:

@@ -26,10 +26,12 @@ from deltalake import (
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from waystation.core.errors import WrongSchema
 from waystation.pipeline import tables
+from waystation.pipeline.storage import task_files
 from waystation.pipeline.storage.arrow import fs, pa, pc, pq
 from waystation.pipeline.storage.datasets import dataset_of
 from waystation.pipeline.storage.filesystems import filesystem
@@ -512,7 +514,7 @@ def save(rows: Frame, root: str, table: Table, batch: BatchId, *, replace: bool 
         rows = rows.select(*table.names)
         few = to_arrow(rows.limit(FEW + 1))
         if few.num_rows > FEW:
-            save_by_tasks(rows, root, table, batch, "overwrite" if replace else "append")
+            save_by_tasks(rows, root, table, batch, replace=replace)
             return
         rows = few
     path = table.path(root)
@@ -541,18 +543,14 @@ def replace_days(
     )
 
 
-def save_by_tasks(rows: DataFrame, root: str, table: Table, batch: BatchId, mode: str) -> None:
-    """Append rows to a table, or overwrite it with them, by files that tasks write."""
-    (
-        rows.write.format("waystation.delta")
-        .option("path", table.path(root))
-        .option("partitions", ",".join(table.partitions))
-        .option("lookedUp", ",".join(table.layout.looked_up))
-        .option("application", batch.application)
-        .option("batch", str(batch.batch))
-        .mode(mode)
-        .save()
-    )
+def save_by_tasks(
+    rows: DataFrame, root: str, table: Table, batch: BatchId, *, replace: bool = False
+) -> None:
+    """Append rows to a table, or replace it by them, by files that tasks write."""
+    of_one = rows.select(F.array(F.struct(*table.names)).alias("rows"))
+    parts = task_files.write(of_one, root, {"rows": table}).get("rows", ())
+    path = table.path(root)
+    commit(path, table.schema, parts, batch, partitions=table.partitions, replace=replace)
 
 
 def delete_where(root: str, table: Table, predicate: str) -> int:

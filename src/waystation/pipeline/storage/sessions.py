@@ -23,7 +23,7 @@ _FOR_FEW = {
 }
 
 _PREPARED: WeakSet[SparkSession] = WeakSet()
-_REGISTERED: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
+_REGISTERED: WeakKeyDictionary[SparkSession, dict[str, type[DataSource]]] = WeakKeyDictionary()
 
 
 def is_connected(spark: object) -> bool:
@@ -72,7 +72,7 @@ def share(spark: SparkSession, variables: Mapping[str, str]) -> None:
     if any(environment.get(name) != value for name, value in variables.items()):
         environment.update(variables)
         # Sources use the environment that they were registered with.
-        _registered(spark).clear()
+        register(spark, *_registered(spark).values())
 
 
 def register(spark: SparkSession, *sources: type[DataSource]) -> None:
@@ -83,7 +83,7 @@ def register(spark: SparkSession, *sources: type[DataSource]) -> None:
     _activate(spark)
     for source in sources:
         spark.dataSource.register(source)
-        _registered(spark).add(source.name())
+        _registered(spark)[source.name()] = source
 
 
 def _activate(spark: SparkSession) -> None:
@@ -92,5 +92,5 @@ def _activate(spark: SparkSession) -> None:
     spark.createDataFrame([], "nothing int")
 
 
-def _registered(spark: SparkSession) -> set[str]:
-    return _REGISTERED.setdefault(spark, set())
+def _registered(spark: SparkSession) -> dict[str, type[DataSource]]:
+    return _REGISTERED.setdefault(spark, {})
