@@ -41,9 +41,9 @@ class Batches:
     def _batch(self) -> int:
         here = offsets.to_json(commits.offsets_in(self._root))
         there = self._reader.latestOffset(here, ReadAllAvailable())
-        if here == there:
-            return 0
         tasks = self._reader.partitions(here, there)
+        if not tasks:
+            return 0
         files = [batch for task in tasks for batch in self._reader.read(task)]
         rows = [row for batch in files for row in batch.to_pylist()]
         stored = ingest.commit(self._root, rows, BatchId(f"bronze-{uuid.uuid4()}", 0))

@@ -4,21 +4,29 @@ import os
 import threading
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
+from pyspark.sql import SparkSession
 from redis import Redis
 
 from tests.pipeline.batches import Batches
 from tests.pipeline.rounds import history_at
-from tests.support.patience import LIMIT_S
-from waystation.pipeline import runner
 from waystation.pipeline.bronze.archive import ArchiveStream
-from waystation.pipeline.progress import NoProgress
-from waystation.pipeline.refresh.snapshot import take_snapshot
-from waystation.pipeline.runner import STREAM_LIMIT, RunOptions, RunResult, follow
+from waystation.pipeline.history import History
+from waystation.pipeline.runner import (
+    STREAM_LIMIT,
+    Rounds,
+    RunOptions,
+    RunResult,
+    follow,
+    raise_stream_limits,
+    run,
+)
+from waystation.pipeline.sources.offsets import Offset
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
-from waystation.pipeline.tables import EVENTS
+from waystation.pipeline.tables import EVENTS, LEDGER
 
 STREAM = "bull:mail:events"
 
@@ -81,21 +89,14 @@ def test_nothing_is_trimmed_before_all_that_stands_for_it_is_on_the_disk(
     assert done[-1] == "trim"
 
 
-class Idle:
-    """A reading that finds nothing."""
-
-    events = 0
-
-    def is_running(self) -> bool:
-        return True
-
-
 @pytest.mark.parametrize("how", ["deleted", "recreated", "renamed", "flushed"])
 def test_a_stream_that_is_gone_is_not_waited_for(
-    store: Redis, redis_url: str, root: str, how: str
+    store: Redis, redis_url: str, root: str, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(Rounds, "refresh", Mock())
     tell(store, "1000-0", "2000-0")
-    snapshot = take_snapshot(EventOptions(url=redis_url))
+    rounds = Rounds(history_at(root), RunOptions(events=EventOptions(url=redis_url)))
+    assert not rounds.after(0)
     match how:
         case "flushed":
             store.flushdb()
@@ -105,15 +106,16 @@ def test_a_stream_that_is_gone_is_not_waited_for(
             store.delete(STREAM)
     if how == "recreated":
         tell(store, "5-0")
-    stop = threading.Event()
-    given: Any = (snapshot, history_at(root), Idle(), stop, NoProgress())
-    waiting = threading.Thread(target=runner._wait_for, args=given)  # pyright: ignore[reportPrivateUsage]
-    waiting.start()
-    waiting.join(LIMIT_S)
-    is_waiting = waiting.is_alive()
-    stop.set()
-    waiting.join()
-    assert not is_waiting
+    assert rounds.after(0)
+
+
+def test_a_stream_has_room_for_what_comes_while_a_round_lasts(store: Redis, redis_url: str) -> None:
+    tell(store, "1000-0")
+    events, before = EventOptions(url=redis_url), {STREAM: Offset("1-0", 10)}
+    for grown, wanted in ((10, STREAM_LIMIT), (50_000, 200_000), (10**9, 10 * STREAM_LIMIT)):
+        reached = {STREAM: Offset("1000-0", 10 + grown)}
+        raise_stream_limits(events, before=before, reached=reached)
+        assert int(cast(Any, store.hget("bull:mail:meta", "opts.maxLenEvents"))) == wanted
 
 
 def test_marks_and_limits_are_renewed_by_the_clock(store: Redis, redis_url: str, root: str) -> None:
@@ -130,11 +132,38 @@ def test_marks_and_limits_are_renewed_by_the_clock(store: Redis, redis_url: str,
         elif len(rounds) == 3:
             stop.set()
 
-    options = RunOptions(
-        events=EventOptions(url=redis_url), batch_every=0.05, refresh_every=0, write_back=False
-    )
+    options = RunOptions(events=EventOptions(url=redis_url), every=0, write_back=False)
     follow(history_at(root), options, stop, on_round=look)
     reached, until = rounds[-1].split(b":")
     assert int(reached) == 1000
     assert int(until) > 10**12
     assert int(cast(Any, store.hget("bull:late:meta", "opts.maxLenEvents"))) == STREAM_LIMIT
+
+
+def test_a_round_follows_each_batch_of_the_query_and_the_clock(
+    spark: SparkSession, store: Redis, redis_url: str, root: str
+) -> None:
+    history = History(spark, root, spark_from=0)
+    tell(store, "1000-0", "2000-0")
+    store.hset("bull:mail:1", mapping={"data": "{}"})
+    store.lpush("bull:mail:wait", "1")
+    rounds, stop = list[tuple[int, int, int]](), threading.Event()
+
+    def look(result: RunResult) -> None:
+        (row,) = delta.read_arrow(root, LEDGER, LEDGER.names).to_pylist()
+        rounds.append((result.events, row["visible"], row["removed"]))
+        if len(rounds) == 1:
+            # Without an event.
+            store.delete("bull:mail:1", "bull:mail:wait")
+        if rounds[-1][-1]:
+            stop.set()
+
+    options = RunOptions(events=EventOptions(url=redis_url), every=0, write_back=False)
+    follow(history, options, stop, on_round=look)
+    assert rounds[0] == (2, 1, 0)
+    assert {events for events, _, _ in rounds[1:]} == {0}
+    assert rounds[-1] == (0, 0, 1)
+    versions = delta.open_table(EVENTS.path(root), EVENTS.schema).version()
+    assert run(history, options).events == 0
+    # A batch without events leaves no trace in the tables of events.
+    assert delta.open_table(EVENTS.path(root), EVENTS.schema).version() == versions

@@ -57,7 +57,7 @@ class History:
 
     def fresh(self) -> "History":
         """The same history, with nothing computed yet."""
-        return History(self._spark, self.root, spark_from=self.spark_from)
+        return History(lambda: self._started, self.root, spark_from=self.spark_from)
 
     def read(
         self,

@@ -2,9 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, suppress
-from functools import partial
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -16,7 +14,7 @@ from waystation.core.store import faults
 from waystation.files.options import Layout
 from waystation.pipeline.bronze import commits, ingest
 from waystation.pipeline.bronze.ingest import Ingest
-from waystation.pipeline.bronze.intake import Intake, IntakeLoop
+from waystation.pipeline.bronze.intake import Intake
 from waystation.pipeline.feedback.recommendations import write_recommendations
 from waystation.pipeline.feedback.wait_models import write_models
 from waystation.pipeline.gold.capacity import DEFAULT_TARGET_MS
@@ -33,7 +31,7 @@ from waystation.pipeline.refresh import gold_sums, gold_tables
 from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.refresh.quality import last_checks
 from waystation.pipeline.refresh.snapshot import Snapshot, take_snapshot
-from waystation.pipeline.sources.offsets import Offset
+from waystation.pipeline.sources.offsets import Offset, StreamRange
 from waystation.pipeline.sources.store import Store, url_of, url_option
 from waystation.pipeline.sources.stream_ends import end_of
 from waystation.pipeline.sources.streams import EventOptions, Streams
@@ -45,6 +43,9 @@ from waystation.pipeline.tables import EVENTS
 NOTHING_READ: Mapping[str, Offset] = MappingProxyType({})
 STREAM_LIMIT = 100_000
 """Most entries of a stream while it is followed: about 9 MB."""
+ROOM = 4
+"""A stream may hold so many times what it got between two rounds, if that is more."""
+MOST_ROOM = 10 * STREAM_LIMIT
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,15 +61,12 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the keys of files; None means the default ones."""
     write_back: bool = True
     """Whether recommendations are written to the queues."""
-    batch_every: Duration = 5.0
-    """Time between two batches of events, for `follow`."""
-    refresh_every: Duration = 30.0
-    """Time between two refreshes of silver and gold, for `follow`."""
+    every: Duration = 30.0
+    """Time between two rounds, for `follow`."""
 
     def __post_init__(self) -> None:
         seconds(self.target_wait, "target_wait", above=0)
-        seconds(self.batch_every, "batch_every", above=0)
-        seconds(self.refresh_every, "refresh_every")
+        seconds(self.every, "every")
 
 
 class RunResult(msgspec.Struct, frozen=True):
@@ -86,16 +84,12 @@ class RunResult(msgspec.Struct, frozen=True):
 @translated()
 def run(history: History, options: RunOptions, progress: Progress | None = None) -> RunResult:
     """Store all events that the streams hold now, and refresh silver and gold."""
-    progress = progress or NoProgress()
-    began = time.monotonic()
-    with kept_open():
-        raise_stream_limits(options.events, keeps_payloads=options.payloads.keep)
-        snapshot = _snapshot(history, options, progress)
-        progress.begin("reading events")
-        intake = Intake(history.root, options.events, options.payloads)
-        stored = _store(history, options, intake, progress)
-        recommendations = _refresh(history, options, snapshot, progress)
-        return _result(history, stored, recommendations, began)
+    rounds = Rounds(history, options, progress)
+    if _is_small(history, options):
+        rounds.after(Intake(history.root, options.events, options.payloads).store())
+    else:
+        rounds.start(rounds.after).finish()
+    return rounds.last or rounds.refresh()
 
 
 @translated()
@@ -106,77 +100,120 @@ def follow(
     progress: Progress | None = None,
     on_round: Callable[[RunResult], None] = lambda _: None,
 ) -> None:
-    """Store events and refresh tables until `stop` is set; then fold what was read, and return.
-
-    Reading does not wait for refreshes, because entries that are read late may be trimmed by then.
-    """
-    progress = progress or NoProgress()
-    counted = 0
-    with _following(history, options) as reading:
-        while not stop.is_set() and reading.is_running():
-            began = time.monotonic()
-            # By the clock: a queue may be quiet for days, or have been created since.
-            raise_stream_limits(
-                options.events,
-                keeps_payloads=options.payloads.keep,
-                reached=commits.offsets_in(history.root),
-            )
-            snapshot = _snapshot(history, options, progress)
-            _wait_for(snapshot, history, reading, stop, progress)
-            if stop.is_set():
-                break
-            with kept_open():
-                recommendations = _refresh(history, options, snapshot, progress)
-                result = _result(history, reading.events - counted, recommendations, began)
-            on_round(result)
-            counted = reading.events
-            stop.wait(max(0.0, seconds(options.refresh_every) - (time.monotonic() - began)))
-        progress.begin("finishing the present batch")
-    fold(history)
-
-
-def _store(history: History, options: RunOptions, intake: Intake, progress: Progress) -> int:
-    """Store what the streams hold now: in this process, or with Spark; returns how many events."""
-    ranges = intake.ranges()
-    few = sum(span.size for span in ranges) < history.spark_from
-    if few or not ranges or not is_left_to_spark(history):
-        return intake.store()
-    reading = _with_spark(history, options)
-    with _stopped(reading):
-        while reading.is_running():
-            progress.reach(reading.events)
-            reading.wait(1)
-    intake.mark(ranges)
-    return reading.events
-
-
-@contextmanager
-def _following(history: History, options: RunOptions) -> Generator[Ingest | IntakeLoop]:
-    """Store events batch after batch, until the block ends."""
-    raise_stream_limits(options.events, keeps_payloads=options.payloads.keep)
-    reading = _reading(history, options)
-    with _stopped(reading):
-        yield reading
-
-
-def _reading(history: History, options: RunOptions) -> Ingest | IntakeLoop:
-    """Start to store events batch after batch."""
-    every = seconds(options.batch_every)
+    """Store events and refresh tables, round after round until `stop` is set."""
+    rounds, every = Rounds(history, options, progress, on_round), seconds(options.every)
     if history.spark_from or not is_left_to_spark(history):
         intake = Intake(history.root, options.events, options.payloads)
-        round_of = partial(_store, history, options, progress=NoProgress())
-        return IntakeLoop(intake, every=every, round_of=round_of)
-    return _with_spark(history, options, every=f"{every} seconds")
+        while not stop.is_set():
+            began = time.monotonic()
+            rounds.go_on(intake.store())
+            stop.wait(max(0.0, every - (time.monotonic() - began)))
+        return
+    reading = rounds.start(rounds.go_on, every=f"{every} seconds")
+    try:
+        while not stop.is_set() and reading.is_running():
+            stop.wait(0.5)
+    finally:
+        reading.stop()
 
 
-def _with_spark(history: History, options: RunOptions, *, every: str | None = None) -> Ingest:
-    return ingest.start(
-        history.spark,
-        history.root,
-        payloads=options.payloads,
-        every=every,
-        **_source_options(history, options.events),
-    )
+def _is_small(history: History, options: RunOptions) -> bool:
+    """Whether the events that are new are stored by this process."""
+    if not history.spark_from:
+        return not is_left_to_spark(history)
+    pending = Intake(history.root, options.events, options.payloads).pending()
+    return pending < history.spark_from or not is_left_to_spark(history)
+
+
+class Rounds:
+    """Rounds: what follows each batch of events that was stored.
+
+    A snapshot is taken before the ends of the streams are looked at, and used once bronze holds all
+    that they had by then: so what is open by the events and not in the snapshot is missing.
+    """
+
+    def __init__(
+        self,
+        history: History,
+        options: RunOptions,
+        progress: Progress | None = None,
+        on_round: Callable[[RunResult], None] = lambda _: None,
+    ) -> None:
+        self._history = history
+        self._options = options
+        self._progress = progress or NoProgress()
+        self._on_round = on_round
+        self._reached: Mapping[str, Offset] | None = None
+        self._began = time.monotonic()
+        self._events = 0
+        self.last: RunResult | None = None
+        self._mark()
+        self._look()
+
+    def start(self, after: Callable[[int], object], *, every: str | None = None) -> Ingest:
+        """Start the query that stores events, with this after each batch."""
+        self._progress.begin("reading events")
+        return ingest.start(
+            self._history.spark,
+            self._history.root,
+            payloads=self._options.payloads,
+            every=every,
+            after=after,
+            **_source_options(self._history, self._options.events),
+        )
+
+    def after(self, stored: int) -> bool:
+        """Refresh silver and gold after a batch; False while bronze is behind the snapshot."""
+        self._events += stored
+        self._mark()
+        if self._is_behind():
+            return False
+        self._on_round(self.refresh())
+        return True
+
+    def refresh(self) -> RunResult:
+        """Refresh silver and gold from what is stored."""
+        with kept_open():
+            written = _refresh(self._history, self._options, self._snapshot, self._progress)
+            failed = [str(each) for each in last_checks(self._history.root) if not each.passed]
+        spent = time.monotonic() - self._began
+        self.last = RunResult(self._events, written, spent, tuple(failed))
+        self._events = 0
+        return self.last
+
+    def go_on(self, stored: int) -> None:
+        """The same, and prepare for another round."""
+        if self.after(stored):
+            self._began = time.monotonic()
+            self._look()
+
+    def _mark(self) -> None:
+        # By the clock: a queue may be quiet for days, or have been created since.
+        reached = commits.offsets_in(self._history.root)
+        raise_stream_limits(
+            self._options.events,
+            keeps_payloads=self._options.payloads.keep,
+            reached=reached,
+            before=self._reached or reached,
+        )
+        self._reached = reached
+
+    def _look(self) -> None:
+        self._progress.begin("taking a snapshot of the queues")
+        is_first = changes.version(EVENTS.path(self._history.root)) is None
+        open_ids: dict[str, OpenIds] = {}
+        if (layout := self._options.files_layout) is not None:
+            open_ids[Line.FILES.value] = lambda client, _, __: open_files(client, layout)
+        self._snapshot = take_snapshot(self._options.events, is_first=is_first, open_ids=open_ids)
+
+    def _is_behind(self) -> bool:
+        """Whether streams still have events that they had at the snapshot, and bronze has not."""
+        here = self._reached or NOTHING_READ
+        return any(
+            _may_come(self._snapshot, stream, end)
+            for stream, end in self._snapshot.ends.items()
+            if stream not in here or here[stream].order < end.order
+        )
 
 
 def raise_stream_limits(
@@ -185,44 +222,37 @@ def raise_stream_limits(
     *,
     keeps_payloads: bool = True,
     reached: Mapping[str, Offset] = NOTHING_READ,
+    before: Mapping[str, Offset] = NOTHING_READ,
 ) -> int:
     """Let the streams grow longer before they are trimmed; returns how many were too short.
 
-    A driver that restarts takes half a minute, and the events of that time must still be there.
-    Where payloads are kept, the queues are marked as followed, up to the offsets reached.
+    A driver that restarts takes half a minute, and the events of that time must still be there, as
+    must those that come while a round lasts: each stream has room for several times as many as it
+    got since the offsets before. Where payloads are kept, the queues are marked as followed, up to
+    the offsets reached.
     """
+    streams, short = Streams(events), 0
     with faults.translated():
-        return _raise_limits(Streams(events), events, limit, reached if keeps_payloads else None)
-
-
-def _raise_limits(
-    streams: Streams, events: EventOptions, limit: int, marked: Mapping[str, Offset] | None
-) -> int:
-    short = 0
-    for stream in streams.now():
-        facts, place = product_named(stream.line), events.place_of(stream.line, stream.queue)
-        if marked is not None and stream.line == Line.BULLMQ.value:
-            read_to = marked.get(stream.key)
-            reached_ms = None if read_to is None else read_to.order[0]
-            mark_followed(streams.store.at(stream.key), *place, reached_ms=reached_ms)
-        if facts.stream_limit is None:
-            continue
-        key, field = facts.stream_limit(*place)
-        client: Any = streams.store.at(key)
-        present = client.hget(key, field) if field else client.get(key)
-        if int(present or 0) < limit:
-            _ = client.hset(key, field, limit) if field else client.set(key, limit)
-            short += 1
+        for stream in streams.now():
+            facts, place = product_named(stream.line), events.place_of(stream.line, stream.queue)
+            here = reached.get(stream.key)
+            if keeps_payloads and stream.line == Line.BULLMQ.value:
+                reached_ms = None if here is None else here.order[0]
+                mark_followed(streams.store.at(stream.key), *place, reached_ms=reached_ms)
+            if facts.stream_limit is not None:
+                grown = here and StreamRange(stream, before.get(stream.key, here), here).size
+                wanted = max(limit, min(ROOM * (grown or 0), MOST_ROOM))
+                short += _raise_limit(streams.store, *facts.stream_limit(*place), wanted)
     return short
 
 
-def _snapshot(history: History, options: RunOptions, progress: Progress) -> Snapshot:
-    progress.begin("taking a snapshot of the queues")
-    is_first = changes.version(EVENTS.path(history.root)) is None
-    open_ids: dict[str, OpenIds] = {}
-    if (layout := options.files_layout) is not None:
-        open_ids[Line.FILES.value] = lambda client, _, __: open_files(client, layout)
-    return take_snapshot(options.events, is_first=is_first, open_ids=open_ids)
+def _raise_limit(store: Store, key: str, field: str | None, limit: int) -> bool:
+    client: Any = store.at(key)
+    present = client.hget(key, field) if field else client.get(key)
+    if int(present or 0) >= limit:
+        return False
+    _ = client.hset(key, field, limit) if field else client.set(key, limit)
+    return True
 
 
 def _refresh(history: History, options: RunOptions, snapshot: Snapshot, progress: Progress) -> int:
@@ -243,45 +273,6 @@ def _refresh(history: History, options: RunOptions, snapshot: Snapshot, progress
     store = Store(url_of(options.events.url, options.events.url_env))
     written = write_recommendations(fresh, store, snapshot.at, options.events)
     return written + write_models(fresh, store, snapshot.at)
-
-
-def _result(history: History, events: int, recommendations: int, began: float) -> RunResult:
-    failed = tuple(str(check) for check in last_checks(history.root) if not check.passed)
-    return RunResult(events, recommendations, time.monotonic() - began, failed)
-
-
-@contextmanager
-def _stopped(reading: Ingest | IntakeLoop) -> Generator[None]:
-    """Stop the reading after the block; an error of the block comes first."""
-    try:
-        yield
-    except BaseException:
-        with suppress(Exception):
-            reading.stop()
-        raise
-    reading.stop()
-
-
-def _wait_for(
-    snapshot: Snapshot,
-    history: History,
-    reading: Ingest | IntakeLoop,
-    stop: threading.Event,
-    progress: Progress,
-) -> None:
-    """Wait until bronze holds all events that the streams had at the snapshot, and still have."""
-    progress.begin("reading events")
-    while reading.is_running() and not stop.is_set():
-        here = commits.offsets_in(history.root)
-        behind = {
-            stream: end
-            for stream, end in snapshot.ends.items()
-            if stream not in here or here[stream].order < end.order
-        }
-        if not any(_may_come(snapshot, stream, end) for stream, end in behind.items()):
-            return
-        progress.reach(reading.events)
-        stop.wait(0.5)
 
 
 def _may_come(snapshot: Snapshot, stream: str, end: Offset) -> bool:

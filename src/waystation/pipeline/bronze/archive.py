@@ -7,11 +7,13 @@ The files are invisible until the driver commits them.
 # ruff: noqa: N802 (Spark calls the methods so)
 
 import os
+import time
 from collections.abc import Iterator
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StringType, StructField, StructType
 
 from waystation.core.settings.secrets import Secret
@@ -80,6 +82,19 @@ class ArchiveStream(EventsStream):
         self._events = options
         self._root = options.root
         self._payloads = payloads
+        self._look: float | None = None
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Fix how far this run goes."""
+        super().prepareForTriggerAvailableNow()
+        self._look = time.time()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """The end of the next batch; there is one each time, also when nothing is new.
+
+        What the queues hold may have changed without an event.
+        """
+        return {**super().latestOffset(start, limit), "look": self._look or time.time()}
 
     def read(self, partition: InputPartition) -> Iterator[Batch]:
         """Write the ranges of one task to files; the rows are the files and the reports."""

@@ -50,18 +50,14 @@ def check(folder: str, *, archived: int | None, reached: Mapping[str, Offset]) -
         raise _damaged(folder, f"batch {committed} is committed, but its offsets are missing")
     if held > last:
         raise _damaged(folder, f"it ends at batch {last}, but the tables hold {held}")
-    # A batch begins when the one before is in the tables, and is committed when it is there itself.
-    if held < max(last - 1, committed):
-        raise _damaged(
-            folder,
-            f"it has reached batch {last}, but of its batches the tables hold "
-            f"{'none' if held < 0 else f'those up to {held}'}: it belongs to other tables",
-        )
     if last > max(committed, 0) and last - 1 not in offsets:
         raise _damaged(folder, f"the offsets of batch {last - 1} are missing")
     for batch in sorted(offsets)[-2:]:
         ends = _offsets(folder, batch)
-        if batch == held and any(reached.get(name) != end for name, end in ends.items()):
+        # Those without events are in no table.
+        if batch == max(held, committed) and any(
+            reached.get(name) != end for name, end in ends.items()
+        ):
             raise _damaged(folder, f"batch {batch} ends at other offsets than the tables")
     if committed >= 0 and not _is_whole(Path(folder) / "commits" / str(committed), lines=1):
         raise _damaged(folder, f"the commit of batch {committed} cannot be read")

@@ -7,6 +7,7 @@ the tables know where to continue, and the checkpoint may be deleted.
 
 import shutil
 import tempfile
+import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -32,7 +33,7 @@ from waystation.pipeline.storage import delta, notes
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import Part
 from waystation.pipeline.storage.places import is_remote
-from waystation.pipeline.storage.sessions import prepared, share
+from waystation.pipeline.storage.sessions import prepared, share, sized
 from waystation.pipeline.tables import EVENTS
 
 _log = get_logger(__name__)
@@ -42,29 +43,51 @@ OVERTAKEN = 20
 """Times that another driver may store the same entries first."""
 OVERTAKING = (CheckpointDamaged, CommitFailedError)
 """What a commit is refused with when another driver was faster."""
+After = Callable[[int], object]
+"""What follows each batch, told how many events were stored."""
 # Spark waits ten seconds for the process that plans a stream; no setting makes that longer.
 _TOO_SLOW = "Python worker failed to connect back"
 
 
-class Batches:
-    """What is done with each micro-batch: its files are committed, unless they were before."""
+class Stopped(Exception):
+    """A batch that must not begin."""
 
-    def __init__(self, root: str) -> None:
+
+class Batches:
+    """What is done with each micro-batch.
+
+    Its files are committed, unless they were before; then comes what else is to be done after it.
+    """
+
+    def __init__(self, root: str, after: After = lambda _: None) -> None:
         self._root = root
+        self._after = after
+        self._at_work = threading.Lock()
+        self._is_stopped = False
         self.events = 0
         """Events stored so far."""
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         """The error that has ended the query; Spark knows only its text."""
 
     def store(self, application: str, files: DataFrame, batch: int) -> None:
         """Let the tasks write the files of a micro-batch, and commit them."""
-        self.error = None
-        try:
-            rows: list[dict[str, Any]] = cast(Any, files).toArrow().to_pylist()
-            self.events += commit(self._root, rows, BatchId(application, batch))
-        except Exception as error:
-            self.error = error
-            raise
+        with self._at_work:
+            self.error = None
+            try:
+                if self._is_stopped:
+                    raise Stopped
+                rows: list[dict[str, Any]] = cast(Any, files).toArrow().to_pylist()
+                stored = commit(self._root, rows, BatchId(application, batch)) if rows else 0
+                self.events += stored
+                self._after(stored)
+            except BaseException as error:
+                self.error = error
+                raise
+
+    def stop(self) -> None:
+        """Let no other batch begin, once the present one is done."""
+        with self._at_work:
+            self._is_stopped = True
 
     def leave(self) -> None:
         """Let the next query continue where the tables end: another driver was faster."""
@@ -147,11 +170,12 @@ class Ingest:
 
     def stop(self) -> None:
         """Stop it after the present batch; raises the error that ended it before."""
+        self._batches.stop()
         self._query.stop()
         error = self._query.exception()
         # What another driver was faster with is stored.
-        was_overtaken = isinstance(self._batches.error, OVERTAKING)
-        if error is not None and not was_overtaken and not _was_too_slow(error):
+        is_well = isinstance(self._batches.error, (*OVERTAKING, Stopped))
+        if error is not None and not is_well and not _was_too_slow(error):
             raise self._batches.error or error
 
 
@@ -165,15 +189,16 @@ def start(
     *,
     payloads: PayloadSettings | None = None,
     every: str | None = None,
+    after: After = lambda _: None,
     **options: str,
 ) -> Ingest:
     """Store what the streams hold now, or with `every`, batch after batch at this interval.
 
-    `options` are those of `waystation.events`.
+    There is a batch also when no event is new. `options` are those of `waystation.events`.
     """
     share(spark, {PAYLOADS_VARIABLE: "" if payloads is None else to_text(payloads)})
     prepared(spark, Archive)
-    batches = Batches(root)
+    batches = Batches(root, after)
     return Ingest(partial(_query, spark, root, every, options, batches), batches)
 
 
@@ -195,9 +220,8 @@ def _query(
         reached=offsets.from_json(noted) if noted else {},
     )
     trigger: dict[str, Any] = {"availableNow": True} if every is None else {"processingTime": every}
-    query = (
-        prepared(spark)
-        .readStream.format(archive.NAME)
+    reading = (
+        spark.readStream.format(archive.NAME)
         .options(**{"starting": _starting(noted), "root": root, **options})
         .option("tasks", _tasks(spark, options))
         .load()
@@ -205,8 +229,10 @@ def _query(
         .option("checkpointLocation", folder)
         .queryName("bronze")
         .trigger(**trigger)
-        .start()
     )
+    # Its rows are files and reports, few however many events they are about.
+    with sized(prepared(spark), 0):
+        query = reading.start()
     if is_remote(root):
         weakref.finalize(query, shutil.rmtree, folder, ignore_errors=True)
     return query

@@ -4,10 +4,6 @@ A round reads from the offsets in the tables to the present ends of the streams,
 at once. A round that another driver has overtaken adds nothing, and begins again.
 """
 
-import threading
-import time
-from collections.abc import Callable
-
 from deltalake.exceptions import CommitFailedError
 
 from waystation.core.errors import CheckpointDamaged
@@ -107,44 +103,3 @@ class Intake:
                 client = self._streams.store.at(span.stream.key)
                 until = offsets.next_id(span.until.id)
                 client.execute_command("XTRIM", span.stream.key, "MINID", "~", until)
-
-
-class IntakeLoop:
-    """An intake, round after round in a thread, until it is stopped or fails."""
-
-    def __init__(self, intake: Intake, *, every: float, round_of: Callable[[Intake], int]) -> None:
-        self._intake = intake
-        self._every = every
-        self._round_of = round_of
-        self._events = 0
-        self._error: BaseException | None = None
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="intake", daemon=True)
-        self._thread.start()
-
-    @property
-    def events(self) -> int:
-        """Events stored so far."""
-        return self._events
-
-    def is_running(self) -> bool:
-        """Whether it still reads; raises the error that ended it."""
-        if self._error is not None:
-            raise self._error
-        return self._thread.is_alive()
-
-    def stop(self) -> None:
-        """Stop it after the present round; raises the error that ended it before."""
-        self._stop.set()
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
-
-    def _run(self) -> None:
-        try:
-            while not self._stop.is_set():
-                began = time.monotonic()
-                self._events += self._round_of(self._intake)
-                self._stop.wait(max(0.0, self._every - (time.monotonic() - began)))
-        except BaseException as error:
-            self._error = error

@@ -57,10 +57,7 @@ def run(
         bool, typer.Option("--trim", help="Trim streams behind stored events.")
     ] = False,
     target: Annotated[int, typer.Option(help="Target wait in ms.", min=1)] = 1_000,
-    every: Annotated[float, typer.Option(help="Seconds between batches of events.", min=0.1)] = 5.0,
-    refresh_every: Annotated[
-        float, typer.Option(help="Seconds between refreshes of the tables.", min=1)
-    ] = 30.0,
+    every: Annotated[float, typer.Option(help="Seconds between rounds.", min=1)] = 30.0,
     master: MASTER = None,
     history: HISTORY = None,
     conf: CONF = None,
@@ -78,8 +75,7 @@ def run(
         options = runner.RunOptions(
             events=events,
             target_wait=target / 1000,
-            batch_every=every,
-            refresh_every=refresh_every,
+            every=every,
             payloads=settings[PipelineSettings].payloads,
             files_layout=layout(settings[FilesSettings]),
         )

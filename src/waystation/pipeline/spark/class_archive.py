@@ -22,7 +22,7 @@ TRIES = 3
 """Programs that try to make it; one that is killed, or a Java that cannot, leaves none."""
 ONE_FILE = 25
 """The first Java that keeps all classes in one file; others add to the file they come with."""
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 
 
 def java_options(java: Java | None) -> str:
@@ -76,6 +76,11 @@ def _keep(fresh: Path, file: Path) -> None:
         return
     if process.stdin is not None:
         process.stdin.close()
-    with suppress(OSError, subprocess.TimeoutExpired):
+    try:
         process.wait(PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        fresh.unlink(missing_ok=True)
+    with suppress(OSError):
         fresh.replace(file)

@@ -121,7 +121,8 @@ def build_session(options: SessionOptions | None = None) -> SparkSession:
     else:
         builder = builder.appName(options.name).master(options.master)
         settings = settings_of(options, machine_defaults())
-        if settings.get(_JAVA, "").startswith(_ON_THIS_MACHINE[_JAVA]):
+        is_ours = settings.get(_JAVA, "").startswith(_ON_THIS_MACHINE[_JAVA])
+        if is_ours and SparkSession.getActiveSession() is None:
             java = examined(Path(os.environ["JAVA_HOME"], "bin", "java"))
             settings[_JAVA] += f" {class_archive.java_options(java)}"
     for name, value in settings.items():
