@@ -1,13 +1,7 @@
 """A batch of rows on its way into a queue."""
 
 from waystation.core.store.connection import connect
-from waystation.pipeline.sources.scripts import (
-    BatchKeys,
-    StreamKey,
-    add_once,
-    append,
-    close_batch,
-)
+from waystation.pipeline.sources.scripts import BatchKeys, add_once, close_batch
 
 
 async def walk(url: str) -> None:
@@ -16,10 +10,7 @@ async def walk(url: str) -> None:
     The queue's own script, which does the adding, is played with its queue.
     """
     keys = BatchKeys("mail", prefix="bull", batch="june")
-    entries = ['["page","/home"]', '["page","/about","who","7"]']
     async with await connect(url) as store:
-        for most in (0, 100):
-            await append(store.redis, StreamKey("clicks"), most=most, entries=entries)
         for more in (["a", "1", "b", "2"], ["b", "2", "c", "3"], ["a", "1"]):
             await add_once(store.redis, keys, keep_ms=60_000, width=1, lead=0, more=more)
         for _ in range(2):
