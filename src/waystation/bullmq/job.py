@@ -40,10 +40,9 @@ from waystation.bullmq.redis.children import (
     DependencyCounts,
     DependencyPage,
 )
-from waystation.bullmq.redis.commands import Logs, ask, block_for, hash_at, read_logs
+from waystation.bullmq.redis.commands import Logs, ask, block_for, hash_at, read_logs, refusal
 from waystation.bullmq.redis.ends import cancel_job, remove_job, retry_finished
 from waystation.bullmq.redis.keys import JobKeys, QueueKeys
-from waystation.bullmq.redis.refusals import refusal
 from waystation.bullmq.states import JobState
 from waystation.bullmq.step_rules import checked_name, duration_of
 from waystation.bullmq.steps import Steps, Undo

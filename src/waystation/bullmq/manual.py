@@ -18,11 +18,10 @@ from waystation.bullmq.payloads.sealing import Sealing
 from waystation.bullmq.redis.client import QueueClient
 from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.scheduling.schedule import RepeatStrategy
-from waystation.bullmq.source.callbacks import Callbacks, Observed
+from waystation.bullmq.source.callbacks import Callbacks, Observed, Presence
 from waystation.bullmq.source.claims import BullSource
 from waystation.bullmq.source.options import BackoffStrategy
 from waystation.bullmq.source.preparing import keep_for_another, prepare
-from waystation.bullmq.source.presence import Presence
 from waystation.bullmq.worker import WorkerKeywords, claim_options, duties, merged_options
 from waystation.core import identity
 from waystation.core.checked import checked

@@ -10,14 +10,13 @@ from typing import Any, ClassVar, Literal, TypeAlias, Unpack, cast
 
 from msgspec import UNSET
 
-from waystation.bullmq.added import Added, all_of, as_stored, refusal
 from waystation.bullmq.dead_letters import DeadLetters
 from waystation.bullmq.events.event import QueueEvent
 from waystation.bullmq.events.stream import NOW, QueueEvents
 from waystation.bullmq.job import Job, QueueRef
 from waystation.bullmq.limits import Limits
 from waystation.bullmq.metrics import Metrics, MetricsKind, as_text, read_metrics
-from waystation.bullmq.options import JobKeywords, JobOptions, instant_ms
+from waystation.bullmq.options import JobKeywords, JobOptions, instant_ms, stored_options
 from waystation.bullmq.parts import Part, read_parts
 from waystation.bullmq.payloads import sweeping
 from waystation.bullmq.payloads.options import PayloadOptions
@@ -29,6 +28,7 @@ from waystation.bullmq.redis.commands import Logs, ask, page_of, read_logs, serv
 from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.redis.packing import JobLike, NewJob, Packed, Packer
 from waystation.bullmq.redis.prefixes import unless_default
+from waystation.bullmq.redis.scripts import Existing
 from waystation.bullmq.schedulers import Schedulers
 from waystation.bullmq.scheduling.schedule import RepeatStrategy
 from waystation.bullmq.states import STATES, JobState, State, known_states
@@ -38,6 +38,8 @@ from waystation.core.checked import checked
 from waystation.core.durations import Duration, milliseconds
 from waystation.core.errors import (
     InvalidOption,
+    NotAdded,
+    NotFound,
     StoreError,
     WaystationError,
     WrongState,
@@ -56,6 +58,8 @@ _MOVED_AT_ONCE = 7000
 _EVER = "+inf"
 WEEK_S = 7 * 86_400
 
+_Added: TypeAlias = Job | WaystationError
+"""The job that was added, or the reason why it was refused."""
 Cleanable: TypeAlias = Literal[
     "waiting", "wait", "active", "prioritized", "delayed", "completed", "failed"
 ]
@@ -140,13 +144,13 @@ class Queue(QueueClient):
         """
         packed = await self._packed(jobs)
         store = await self._connected()
-        sent: list[Added] = []
+        sent: list[_Added] = []
         try:
             await self._send_batches(store, packing.chunks(packed), sent)
         except StoreError as error:
             error.add_note(f"at least {len(sent)} of {len(packed)} jobs had been added")
             raise
-        return all_of(sent)
+        return _all_of(sent)
 
     # Looking up
 
@@ -451,7 +455,7 @@ class Queue(QueueClient):
         return self._packer.pack(await self._sealing.jobs(self.name, jobs, self._defaults))
 
     async def _send_batches(
-        self, store: Store, batches: Iterable[list[Packed]], sent: list[Added]
+        self, store: Store, batches: Iterable[list[Packed]], sent: list[_Added]
     ) -> None:
         # Each batch waits for the reply to the last: accepted after one that was refused, it would
         # be ahead of it once that is sent again. Meanwhile the reply before is read, and the next
@@ -488,13 +492,13 @@ class Queue(QueueClient):
             self._is_signed = await sign(store.hot, self._keys)
         return ids
 
-    def _as_added(self, store: Store, packed: list[Packed], ids: Sequence[Any]) -> list[Added]:
+    def _as_added(self, store: Store, packed: list[Packed], ids: Sequence[Any]) -> list[_Added]:
         queue = self._ref(store.hot)
         now = b"%d" % (time.time_ns() // 1_000_000)
         return [
-            refusal(each[0].decode(), id)
+            _refusal(each[0].decode(), id)
             if isinstance(id, int)
-            else as_stored(id, each, queue, now)
+            else _as_stored(id, each, queue, now)
             for id, each in zip(ids, packed, strict=True)
         ]
 
@@ -543,3 +547,37 @@ class Queue(QueueClient):
         if self._events is not None:
             await self._events.close()
         await super()._close()
+
+
+def _all_of(jobs: list[_Added]) -> list[Job]:
+    """All jobs; raises when one was refused."""
+    added = [job for job in jobs if isinstance(job, Job)]
+    if len(added) == len(jobs):
+        return added
+    refused = {n: job for n, job in enumerate(jobs) if isinstance(job, WaystationError)}
+    raise NotAdded(refused, [job if isinstance(job, Job) else None for job in jobs])
+
+
+def _refusal(name: str, code: int) -> WaystationError:
+    """Why a job was refused."""
+    if code == -5:
+        return NotFound(f"the parent of {name!r} does not exist")
+    if code == -7:
+        return WrongState(f"{name!r} already has another parent")
+    return WrongState(f"{name!r} was refused with {code}")
+
+
+def _as_stored(id: str, packed: Packed, queue: QueueRef, now_ms: bytes) -> Job:
+    """The job as it is stored; a new one as it was sent, with our clock instead of the server's."""
+    if isinstance(id, Existing) and id.fields:
+        return Job(str(id), id.fields, queue)
+    name, data, opts, wanted = packed
+    fields = {b"name": name, b"data": data, b"opts": opts, b"timestamp": now_ms}
+    if wanted:
+        asked = stored_options(opts).raw
+        for field in ("timestamp", "delay", "priority"):
+            if field in asked:
+                fields[field.encode()] = b"%d" % asked[field]
+        if deduplication := asked.get("de"):
+            fields[b"deid"] = deduplication["id"].encode()
+    return Job(str(id), fields, queue)

@@ -19,10 +19,9 @@ from waystation.bullmq.fields import FAILING, JobFields, done_steps, emitted, kn
 from waystation.bullmq.options import JobKeywords, JobOptions, Parent
 from waystation.bullmq.payloads.sealing import Sealing
 from waystation.bullmq.redis import children, ends, job_scripts, packing, scripts, step_scripts
-from waystation.bullmq.redis.commands import ask_all, server_ms
+from waystation.bullmq.redis.commands import ask_all, refusal, server_ms
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.packing import NewJob, Packer
-from waystation.bullmq.redis.refusals import refusal
 from waystation.bullmq.redis.step_scripts import Stepped
 from waystation.bullmq.step_rules import (
     UNDOING,

@@ -16,11 +16,10 @@ from waystation.bullmq.redis.client import QueueClient
 from waystation.bullmq.redis.keys import PREFIX, QueueKeys
 from waystation.bullmq.scheduling import schedulers
 from waystation.bullmq.scheduling.schedule import RepeatStrategy
-from waystation.bullmq.source.callbacks import Callbacks, Observed
+from waystation.bullmq.source.callbacks import Callbacks, Observed, Presence
 from waystation.bullmq.source.claims import BullSource
 from waystation.bullmq.source.options import BackoffStrategy, ClaimOptions, RetryPredicate
 from waystation.bullmq.source.preparing import keep_for_another, prepare, undo
-from waystation.bullmq.source.presence import Presence
 from waystation.bullmq.sync_job import SyncJob
 from waystation.bullmq.terms import warn_of_milliseconds, within
 from waystation.core import identity

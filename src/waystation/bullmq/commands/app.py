@@ -1,17 +1,16 @@
 """`waystation bullmq`: administer queues that Node's BullMQ shares, and run workers."""
 
-# What a command needs is imported when it runs: help and completion come at once.
 from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import msgspec
 import typer
 
 from waystation.bullmq.commands import admin, picking
-from waystation.bullmq.commands.job_sheet import sheet
 from waystation.bullmq.commands.matching import (
     Asked,
     change_matching,
@@ -427,3 +426,29 @@ def work(
 
 def _iso(instant: datetime | None) -> str | None:
     return None if instant is None else instant.isoformat(timespec="milliseconds")
+
+
+_BLOCKS = ("stacktrace", "logs")
+_NAMES = 16
+
+
+def sheet(known: Mapping[str, Any]) -> str:
+    """The fields of a job; those without a value are left out."""
+    return "\n".join(_lines(known))
+
+
+def _lines(known: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in known.items():
+        if value is None or value == [] or (name == "steps" and not value):
+            continue
+        if name == "steps":
+            yield f"{name}:"
+            yield from (
+                f"  {step:<{_NAMES - 2}}  {codec.text_of(done)}" for step, done in value.items()
+            )
+        elif name in _BLOCKS:
+            yield f"{name}:"
+            for text in value:
+                yield from (f"  {line}" for line in str(text).splitlines())
+        else:
+            yield f"{name:<{_NAMES}}  {codec.text_of(value)}"

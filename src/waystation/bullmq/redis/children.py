@@ -3,9 +3,8 @@
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from waystation.bullmq.redis import job_scripts
-from waystation.bullmq.redis.commands import ask, ask_all, fields_of, hash_at
+from waystation.bullmq.redis.commands import ask, ask_all, fields_of, hash_at, refusal
 from waystation.bullmq.redis.keys import JobKeys, QueueKeys
-from waystation.bullmq.redis.refusals import refusal
 from waystation.core import codec
 from waystation.core.errors import Malformed
 from waystation.core.store.script import Client

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, cast
 
 from waystation.bullmq.redis.keys import JobKeys, QueueKeys
 from waystation.core.durations import Duration, milliseconds
-from waystation.core.errors import StoreError
+from waystation.core.errors import LeaseLost, NotFound, StoreError, WaystationError, WrongState
 from waystation.core.options import at_least
 from waystation.core.store import faults
 from waystation.core.store.script import Client
@@ -88,3 +88,28 @@ def page_of(offset: int, limit: int | None) -> tuple[int, int]:
     if limit is None:
         return offset, -1
     return offset, offset + at_least("limit", limit, 1) - 1
+
+
+def refusal(code: int, job_id: str, *, wanted: str = "active") -> WaystationError:
+    """The error that a code stands for; `wanted` is the state that the step asks for."""
+    match code:
+        case -1:
+            return NotFound(f"there is no job {job_id}")
+        case -2:
+            return LeaseLost(f"the lock of job {job_id} has run out")
+        case -4:
+            return WrongState(f"job {job_id} has children that are not finished")
+        case -5:
+            return NotFound(f"the parent of job {job_id} is gone")
+        case -6:
+            return LeaseLost(f"job {job_id} is held by somebody else")
+        case -7:
+            return WrongState(f"job {job_id} has another parent already")
+        case -9:
+            # In Node's words, because that is what dashboards and alerts look for.
+            return WrongState(
+                f"Cannot complete job {job_id} because it has at least one failed child. "
+                "moveToWaitingChildren"
+            )
+        case _:
+            return WrongState(f"job {job_id} is not {wanted}")

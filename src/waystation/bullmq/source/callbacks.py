@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias, get_args, overload
 
 from waystation.bullmq.job import Job
+from waystation.bullmq.source.claims import BullSource
 from waystation.core.errors import StoreError
 from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Claim, Refused, Settled
@@ -145,3 +146,25 @@ class Observed:
     def off(self, event: WorkerEvent, callback: Callable[..., Any]) -> bool:
         """Stop calling `callback`; False when it was not registered."""
         return self._callbacks.off(event, callback)
+
+
+class Presence:
+    """The worker's entry among the queue's workers, with its events `ready` and `closed`."""
+
+    def __init__(self, source: BullSource, callbacks: Callbacks) -> None:
+        self._source = source
+        self._callbacks = callbacks
+        self._is_open = False
+
+    async def open(self) -> None:
+        """Show up."""
+        await self._source.open()
+        self._is_open = True
+        self._callbacks.emit("ready")
+
+    async def close(self) -> None:
+        """Leave, and wait for what listeners have begun."""
+        await self._source.close()
+        if self._is_open:
+            self._callbacks.emit("closed")
+        await self._callbacks.calls.finish()

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import aclosing
 from typing import Any
 
 from waystation.bullmq.fields import COUNTED
@@ -12,11 +13,11 @@ from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.client import client_name
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.scripts import Settlement
-from waystation.bullmq.source.doubts import Accepted, Sent, filed_before
 from waystation.bullmq.source.options import ClaimOptions
 from waystation.bullmq.source.records import HELD_UP, Record, Records, held_up, remember
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import LeaseLost, StoreError
+from waystation.core.line.event_trail import newest_first
 from waystation.core.line.lost_answers import LostAnswers
 from waystation.core.line.server_time import script_time
 from waystation.core.line.wake_up import WakeUp
@@ -25,6 +26,12 @@ from waystation.core.runtime.claim import Claim, Extend, Refused, Reply, Settled
 from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
 
+_Sent = tuple[Settled[Job], Record]
+"""An outcome as it will be stored, and what was sent for it."""
+_Accepted = tuple[Settled[Job], Record, bytes]
+"""An outcome that was stored, what was sent for it, and when it was stored."""
+_NOT_FILED, _GONE = b"0", b""
+_ENDS = (b"completed", b"failed")
 _LEAVE_WITHIN_S = 1.0
 """A store that does not answer keeps nobody from leaving."""
 LONGEST_LIMIT_S = 30.0
@@ -93,10 +100,10 @@ class BullSource:
 
     async def _to_send(
         self, settled: Sequence[Settled[Job]]
-    ) -> tuple[list[Sent], list[Settled[Job]]]:
+    ) -> tuple[list[_Sent], list[Settled[Job]]]:
         """What is sent for each outcome, and the outcomes for which nothing is."""
         records, in_doubt = self._records, self._lost.in_doubt
-        sent: list[Sent] = []
+        sent: list[_Sent] = []
         moved: list[Settled[Job]] = []
         for each in settled:
             before = in_doubt.get(each.claim) if in_doubt else None
@@ -108,13 +115,13 @@ class BullSource:
         return sent, moved
 
     async def _sorted(
-        self, sent: Sequence[Sent], settlement: Settlement
-    ) -> tuple[list[Accepted], list[Refused[Job]]]:
+        self, sent: Sequence[_Sent], settlement: Settlement
+    ) -> tuple[list[_Accepted], list[Refused[Job]]]:
         """What was accepted, and what was not."""
-        accepted: list[Accepted] = []
+        accepted: list[_Accepted] = []
         refused: list[Refused[Job]] = []
         waiting: list[Settled[Job]] = []
-        doubtful: list[Sent] = []
+        doubtful: list[_Sent] = []
         now = b"%d" % settlement.now
         for (each, record), code in zip(sent, settlement.codes, strict=True):
             if not code:
@@ -128,7 +135,7 @@ class BullSource:
                 refused.append(Refused(each.claim, refusal_of(each.claim.work, code)))
         if doubtful:
             worker = self._options.worker
-            found = await filed_before(self._client, self._keys, doubtful, worker=worker)
+            found = await _filed_before(self._client, self._keys, doubtful, worker=worker)
             for (each, record), at in zip(doubtful, found, strict=True):
                 if at is None:
                     lost = LeaseLost(f"job {each.claim.id} was taken back from this worker")
@@ -239,5 +246,61 @@ class BullSource:
             yield extend
 
 
-def _flat(sent: Sequence[Sent]) -> list[str | bytes | int]:
+def _flat(sent: Sequence[_Sent]) -> list[str | bytes | int]:
     return [part for _, record in sent for part in record]
+
+
+async def _filed_before(
+    client: Client, keys: QueueKeys, sent: Sequence[_Sent], *, worker: str
+) -> list[bytes | None]:
+    """When each job finished, if its outcome was filed by an earlier call, and else None.
+
+    The answer to that call was lost. The job shows what came of it: nobody else can have ended it
+    while it has not stalled. A job that was not kept is looked for in the queue's events.
+    """
+    found = await scripts.filed_before(
+        client, keys, base=keys.base, outcomes=[part for each in sent for part in _known(each)]
+    )
+    gone = {
+        each.claim.id.encode(): str(record[0]).encode()
+        for (each, record), answer in zip(sent, found, strict=True)
+        if answer == _GONE and record[0] in ("completed", "failed")
+    }
+    ended = await _ended_by(client, keys, gone, worker.encode()) if gone else {}
+    return [
+        None if answer == _NOT_FILED else answer or ended.get(each.claim.id.encode())
+        for (each, _), answer in zip(sent, found, strict=True)
+    ]
+
+
+def _known(sent: _Sent) -> tuple[str | int, ...]:
+    settled, record = sent
+    job = settled.claim.work
+    kind = str(record[0])
+    return (kind, job.id, job.attempts_made, job.attempts_started, job.stalled_count)
+
+
+async def _ended_by(
+    client: Client, keys: QueueKeys, ids: dict[bytes, bytes], worker: bytes
+) -> dict[bytes, bytes]:
+    """When those jobs ended, as their workers say they did, whose last pickup was this worker's."""
+    ended: dict[bytes, bytes] = {}
+    ours: dict[bytes, bytes] = {}
+    async with aclosing(newest_first(client, keys.events)) as events:
+        async for place, event in events:
+            id, name = event.get(b"jobId", b""), event.get(b"event")
+            if id not in ids:
+                continue
+            if name in _ENDS:
+                # One that was cancelled has failed, whatever its worker has sent.
+                if name != ids[id]:
+                    del ids[id]
+                    continue
+                ended[id] = place.partition(b"-")[0]
+            elif name == b"active":
+                del ids[id]
+                if id in ended and event.get(b"workerId") == worker:
+                    ours[id] = ended[id]
+                if not ids:
+                    break
+    return ours
