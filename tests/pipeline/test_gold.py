@@ -131,6 +131,7 @@ def test_only_the_most_frequent_kinds_have_a_row_and_every_failure_is_counted(
     assert (other["kinds"], other["attempts"], other["subjects"]) == (left, left, left)
     (often,) = (row for row in found if row["signature"] == "card was refused")
     assert (often["kinds"], often["attempts"], often["subjects"]) == (1, 50, 25)
+    assert often["examples"] == sorted(f"c{number}" for number in range(25))[:5]
 
 
 def test_a_ledger_without_a_look_does_not_pretend_to_know(history: History) -> None:

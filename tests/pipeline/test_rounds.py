@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from redis import Redis
 
+from tests.pipeline import stories
 from tests.pipeline.events_of_all import told_of_files
 from tests.pipeline.rounds import (
     COMPARED,
@@ -27,6 +28,7 @@ from tests.pipeline.rounds import (
     visitors,
 )
 from tests.pipeline.routing_stories import some_days
+from tests.pipeline.stories import StoryEvent
 from waystation.pipeline.maintenance.rebuild import rebuild, refresh_all
 from waystation.pipeline.products.file_days import ADDED_FILES, FILE_DAYS
 from waystation.pipeline.products.files import FILES
@@ -40,6 +42,7 @@ from waystation.pipeline.tables import (
     EVENTS,
     FAILED_ITEMS,
     FAILURES,
+    HOURLY,
     ITEMS,
     LEDGER,
     SLOTS,
@@ -47,6 +50,18 @@ from waystation.pipeline.tables import (
 
 Rows = list[dict[str, Any]]
 Tables = dict[str, list[Any]]
+
+
+def dead_letters(dice: random.Random) -> Rows:
+    """Jobs that fail and become dead letters in one instant, which are two events."""
+    life = [(0, "added"), (0, "waiting"), (5, "active"), (9, "failed"), (9, "dead")]
+    births = sorted(dice.randrange(3_600_000) for _ in range(4))
+    told = [
+        StoryEvent(at + ms, "dead", str(number), event)
+        for number, at in enumerate(births)
+        for ms, event in life
+    ]
+    return [{**row, "fields": [("failedReason", "broken")]} for row in stories.rows(told)]
 
 
 def other_files(dice: random.Random) -> Rows:
@@ -79,7 +94,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """Rounds over the events of every product; the last has only visitors."""
     dice, root = random.Random(3), str(tmp_path_factory.mktemp("history"))
     history, failed = history_at(root), list[str]()
-    mine = [*told(dice, 100), *told_by_products(dice), *some_days(dice, jobs=40)]
+    jobs = [*told(dice, 100), *dead_letters(dice)]
+    mine = [*jobs, *told_by_products(dice), *some_days(dice, jobs=40)]
     files = [row for row in mine if row["line"] == "files"] + other_files(dice)
     rooms = [row for row in mine if row["line"] == "waitingroom"] + visitors(dice, "fair")
     others = [row for row in mine if row["line"] not in ("files", "waitingroom")]
@@ -125,6 +141,11 @@ def test_all_of_gold_computed_again_is_what_the_rounds_gave(ran: Ran) -> None:
 
 def test_every_round_passes_its_checks(ran: Ran) -> None:
     assert ran.failed == []
+
+
+def test_what_fails_and_is_given_up_in_one_instant_has_failed_once(ran: Ran) -> None:
+    rows = delta.read_arrow(ran.root, HOURLY, ("queue", "failed")).to_pylist()
+    assert sum(row["failed"] for row in rows if row["queue"] == "dead") == 4
 
 
 def test_a_round_without_news_writes_nothing(ran: Ran) -> None:
