@@ -18,13 +18,14 @@ from waystation.pipeline.gold.capacity import capacity
 from waystation.pipeline.gold.cells import CELLS
 from waystation.pipeline.gold.changed import Changed
 from waystation.pipeline.gold.failures import failures, kinds
-from waystation.pipeline.gold.forecast import slots
+from waystation.pipeline.gold.forecast import LAST_DAY, slots
 from waystation.pipeline.gold.hourly import hourly
 from waystation.pipeline.products import file_days, files, room_places, routed_jobs, waitingroom
 from waystation.pipeline.silver import attempts as attempts_fold
 from waystation.pipeline.silver import failed_items as failed_fold
 from waystation.pipeline.silver import items as items_fold
-from waystation.pipeline.silver.steps import steps, with_context, with_lives
+from waystation.pipeline.silver.moves import STEPS
+from waystation.pipeline.silver.steps import IN_ORDER, MARKED, context, steps, with_lives
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.storage.delta import BatchId
@@ -59,6 +60,11 @@ from {added} as added join {items} as items
 where items.line = 'files'
 """
 
+_IN_CONTEXT = f"""
+select {", ".join(f"`{name}`" for name in STEPS.names)}, {", ".join(context(IN_ORDER))}
+from (select *, {", ".join(MARKED)} from {{steps}})
+"""
+
 
 def plain(dice: random.Random) -> list[dict[str, Any]]:
     rows = stories.rows(stories.told_about(dice, 40))
@@ -77,7 +83,7 @@ def silver_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
     places = conform(room_places.places(events), room_places.PLACES.schema)
     added = file_days.merged(file_days.told(events))
     return {
-        "steps": with_context(told_steps),
+        "steps": query(_IN_CONTEXT, steps=told_steps),
         "attempts": conform(tried, ATTEMPTS.schema),
         "items": conform(found, ITEMS.schema),
         "failed_items": conform(failed_fold.failed_items(tried, found), FAILED_ITEMS.schema),
@@ -177,7 +183,7 @@ def _rows_of(root: str, table: Table) -> list[Any]:
     # Slots are counted for the last day.
     hour = table.names.index("hour")
     last = max(row[hour] for row in rows)
-    return [row for row in rows if row[hour] >= last - sums.LAST_DAY]
+    return [row for row in rows if row[hour] >= last - LAST_DAY]
 
 
 def _least_ids(failed: Any, wanted: Mapping[str, Any]) -> list[str]:

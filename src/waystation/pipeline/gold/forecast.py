@@ -8,6 +8,7 @@ In the first backlog of a queue no guess has come to its end; then guesses are c
 that is done by now.
 """
 
+import datetime as dt
 import math
 from collections.abc import Sequence
 from itertools import accumulate
@@ -29,6 +30,14 @@ LEAST_SLOTS = 10
 
 SLOT_S = 10
 """Seconds of a slot."""
+LAST_DAY = dt.timedelta(hours=26)
+"""A day, and the hours that it begins and ends in: forecasts look at no older slots."""
+
+
+def first_slot(newest: dt.datetime) -> dt.datetime:
+    """The first hour whose slots are counted, from the newest hour: clocks may be wrong."""
+    now = dt.datetime.now(dt.UTC).replace(minute=0, second=0, microsecond=0)
+    return min(newest, now) - LAST_DAY
 
 
 class Slot(NamedTuple):

@@ -48,6 +48,7 @@ from waystation.pipeline.gold.files import (
     span_of,
     written,
 )
+from waystation.pipeline.gold.forecast import LAST_DAY, first_slot
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import Batch, pa, pc
 from waystation.pipeline.storage.delta import BatchId
@@ -62,8 +63,6 @@ WRITTEN = StructType([StructField("table", StringType()), *PART])
 """What a task says about each file that it has written."""
 WORTH_JOINING = 5
 """Files of a day that is over from which on they are made one."""
-LAST_DAY = dt.timedelta(hours=26)
-"""A day, and the hours that it begins and ends in."""
 _TABLES: Mapping[str, Table] = {
     CELLS.name: CELLS,
     **{each.table.name: each.table for each in derived.DERIVED},
@@ -87,11 +86,7 @@ def add(
         since = _first_slot(root, touched)
         replaced = _Replaced.of(root, touched, since)
         stored = delta.read_with_spark(spark, CELLS.path(root), CELLS, replaced.names(CELLS))
-        known = Known(
-            target_ms=target_ms,
-            today=_today(touched),
-            last_routed=_last_routed(root, touched),
-        )
+        known = _known(root, touched, target_ms)
         new = _recent(fresh, since)
         parts = [new, stored]
         # The kinds that are missing there never lose an extreme.
@@ -110,11 +105,7 @@ def count_all(spark: SparkSession, root: str, everything: Changed, *, target_ms:
     fresh = added_up(cells(everything)).persist()
     try:
         touched = _touched(fresh)
-        known = Known(
-            target_ms=target_ms,
-            today=_today(touched),
-            last_routed=_last_routed(root, touched),
-        )
+        known = _known(root, touched, target_ms)
         total = together(_recent(fresh, _first_slot(root, touched)))
         new = _written_by_tasks(root, total, known)
     finally:
@@ -141,9 +132,7 @@ def _first_slot(root: str, touched: Sequence[Row]) -> dt.datetime:
     known = delta.summary(SLOTS.path(root), counted="hour", spanned="hour")
     if known.rows:
         hours.append(known.most)
-    # Clocks may be wrong.
-    now = dt.datetime.now(dt.UTC).replace(minute=0, second=0, microsecond=0)
-    return min(max(hours, default=now), now) - LAST_DAY
+    return first_slot(max(hours, default=dt.datetime.now(dt.UTC)))
 
 
 def _recent(fresh: DataFrame, since: dt.datetime) -> DataFrame:
@@ -196,10 +185,13 @@ def _recounted(
     return [new, without_extremes(stored, keys), extremes_of(again)]
 
 
-def _today(touched: Sequence[Row]) -> dt.date:
-    """The last day that a batch has touched."""
+def _known(root: str, touched: Sequence[Row], target_ms: int) -> Known:
     days = (row["at"].astimezone(dt.UTC).date() for row in touched if row["at"] is not None)
-    return max(days, default=dt.date.min)
+    return Known(
+        target_ms=target_ms,
+        today=max(days, default=dt.date.min),
+        last_routed=_last_routed(root, touched),
+    )
 
 
 def _last_routed(root: str, touched: Sequence[Row]) -> dt.datetime | None:

@@ -215,17 +215,6 @@ def _append(root: str, table: Table, written: Files, batch: BatchId) -> None:
         delta.commit(path, table.schema, parts, batch, partitions=table.partitions)
 
 
-def changed(root: str, column: str) -> Any:
-    """Rows that the last fold has added to silver or taken back, as an Arrow table.
-
-    The columns are `added_attempts`, `removed_items` and so on; rows about open work are among
-    them.
-    """
-    noted: Any = notes.last_note(STEPS.path(root), CHANGES_NOTE) or {"files": {}}
-    names = [part["path"] for part in noted["files"].get(column, ())]
-    return delta.read_files(APART[column].path(root), APART[column], names)
-
-
 def drop_changes(root: str) -> None:
     """Delete the files with what the last fold has changed: gold is counted anew."""
     files, found = _files_of_changes(root)

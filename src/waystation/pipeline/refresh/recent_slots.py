@@ -4,13 +4,11 @@ import datetime as dt
 
 from deltalake import DeltaTable
 
+from waystation.pipeline.gold.forecast import LAST_DAY, first_slot
 from waystation.pipeline.hours import Hours
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.delta import Summary
 from waystation.pipeline.tables import SLOTS
-
-_DAY = dt.timedelta(hours=26)
-"""A day, and the hours that it begins and ends in."""
 
 
 def stale(root: str, hours: Hours) -> Hours:
@@ -18,11 +16,11 @@ def stale(root: str, hours: Hours) -> Hours:
     if not hours:
         return hours
     known = _known(root)
-    newest = _not_future(max(max(hours.starts), known.most or hours.starts[0]))
+    first = first_slot(max(max(hours.starts), known.most or hours.starts[0]))
     if known.rows or DeltaTable.is_deltatable(SLOTS.path(root)):
-        return Hours(tuple(each for each in hours.starts if each >= newest - _DAY))
-    many = _DAY // dt.timedelta(hours=1)
-    return Hours(tuple(newest - dt.timedelta(hours=n) for n in reversed(range(many))))
+        return Hours(tuple(each for each in hours.starts if each >= first))
+    many = LAST_DAY // dt.timedelta(hours=1)
+    return Hours(tuple(first + dt.timedelta(hours=n + 1) for n in range(many)))
 
 
 def drop_old(root: str) -> None:
@@ -30,15 +28,10 @@ def drop_old(root: str) -> None:
     known = _known(root)
     if not known.rows:
         return
-    first = _not_future(known.most) - _DAY
-    if known.least < first - _DAY:
+    first = first_slot(known.most)
+    if known.least < first - LAST_DAY:
         delta.delete_where(root, SLOTS, f"hour < '{first.isoformat()}'")
 
 
 def _known(root: str) -> Summary:
     return delta.summary(SLOTS.path(root), counted="hour", spanned="hour")
-
-
-def _not_future(hour: dt.datetime) -> dt.datetime:
-    """The hour, or the present one if its clock was wrong."""
-    return min(hour, dt.datetime.now(dt.UTC).replace(minute=0, second=0, microsecond=0))

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from waystation.core import fingerprints as core
 from waystation.pipeline.silver import fingerprints
 from waystation.pipeline.silver.moves import ENDED, ENDS, OUTCOMES, READY, STATES, STEPS
-from waystation.pipeline.silver.steps import IS_CLAIM, SUBJECT
+from waystation.pipeline.silver.steps import IS_CLAIM, MARKED, SUBJECT, context
 from waystation.pipeline.storage.sql import chosen, quoted, texts
 from waystation.pipeline.tables import (
     ATTEMPTS,
@@ -88,7 +88,7 @@ _SIGNED = (
     "explode(case when touched and not is_new then array(1, -1) else array(1) end) as sign",
     "can_return and is_unknown and not is_born as returned",
     f"{IS_CLAIM} as is_claim",
-    "date_trunc('hour', `at`) as `hour`",
+    *MARKED,
 )
 _NUMBERED = (
     f"cast(sum(cast(birth as int)) over ({_SO_FAR}) as bigint) as life",
@@ -99,7 +99,6 @@ _NUMBERED = (
     f"{_mark('event', f'event in {texts(OUTCOMES)}', until=_ANOTHER)} as ending_mark",
     f"{_mark(_SAID, 'reason is not null', until=_ANOTHER)} as said_mark",
     f"{_mark('_corrupt', '_corrupt is not null', until=_ANOTHER)} as odd_mark",
-    "case when event in ('failed', 'dead') then struct(told_at, `hour`) end as failing",
 )
 
 
@@ -119,8 +118,7 @@ _NEIGHBOURS = (
     f"case when reason is not null then {_SAID} end as said_here",
     f"{_neighbour('lead', 'said_mark')} as said_next",
     f"coalesce(_corrupt, {_neighbour('lead', 'odd_mark')}) as odd_here",
-    f"case when lag(`hour`) over ({_TURN}) = `hour` then lag(event) over ({_TURN}) end as earlier",
-    f"coalesce(failing = lag(failing) ignore nulls over ({_TURN}), false) as repeated",
+    *context(_TURN),
 )
 # BullMQ of Node names no worker and writes no event for a failed attempt, only a new wait.
 _TIMED = (

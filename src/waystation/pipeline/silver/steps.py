@@ -4,11 +4,14 @@ A life is everything from the birth of a subject to its end. An id that is used 
 was removed begins another life, so that two jobs never look like one.
 """
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from waystation.core.events import Line
 from waystation.pipeline.silver.moves import MOVES, STEPS
 from waystation.pipeline.storage.sql import Frame, is_spark, query, quoted, texts
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 SUBJECT = ("line", "queue", "subject")
 """Columns that identify the subject of a step: a job or file."""
@@ -54,20 +57,26 @@ from {{steps}}
 window so_far as ({UP_TO_HERE})
 """
 
-# A dead letter that failed in the same instant has two events, and counts once.
-_CONTEXT = f"""
-with marked as (
-    select *, date_trunc('hour', `at`) as of_hour,
-           case when event in ('failed', 'dead') then struct(told_at, date_trunc('hour', `at`)) end
-               as failing
-    from {{steps}}
+MARKED = (
+    "date_trunc('hour', `at`) as `hour`",
+    "case when event in ('failed', 'dead') then struct(told_at, date_trunc('hour', `at`)) end"
+    " as failing",
 )
-select {", ".join(f"`{name}`" for name in STEPS.names)},
-       case when lag(of_hour) over turn = of_hour then lag(event) over turn end as earlier,
-       coalesce(failing = lag(failing) ignore nulls over turn, false) as repeated
-from marked
-window turn as ({IN_ORDER})
-"""
+"""Columns that the context of a step is found by."""
+
+
+def context(turn: str) -> tuple[str, str]:
+    """What marked steps are told by those before them, in a window of one subject's steps.
+
+    These are the event before, if it was in the same hour (`earlier`), and whether a failure is
+    told again (`repeated`): a dead letter that failed in the same instant has two events, and
+    counts once.
+    """
+    return (
+        f"case when lag(`hour`) over ({turn}) = `hour` then lag(event) over ({turn}) end"
+        " as earlier",
+        f"coalesce(failing = lag(failing) ignore nulls over ({turn}), false) as repeated",
+    )
 
 
 def steps(events: Frame) -> Frame:
@@ -85,9 +94,7 @@ def with_lives(steps: Frame) -> Frame:
     return query(_LIVES, steps=steps)
 
 
-def with_context(steps: Frame) -> Frame:
-    """Steps with the event before, if it was in the same hour, and whether they say it again.
-
-    With these (`earlier` and `repeated`) each step can be counted on its own.
-    """
-    return query(_CONTEXT, steps=steps)
+def with_context(steps: "DataFrame") -> "DataFrame":
+    """Steps with their context, so that each can be counted on its own."""
+    marked = steps.selectExpr("*", *MARKED)
+    return marked.selectExpr(*(f"`{name}`" for name in STEPS.names), *context(IN_ORDER))

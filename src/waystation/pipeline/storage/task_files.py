@@ -5,17 +5,15 @@ all of them. The files are invisible until they are committed.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
-from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType, StructField, StructType
-from pyspark.sql.udf import UserDefinedFunction
-from pyspark.util import PythonEvalType
 
 from waystation.pipeline.storage.arrow import Batch, pa
+from waystation.pipeline.storage.mapped import map_in_arrow
 from waystation.pipeline.storage.parts import PART, Part, PartWriter
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.tables import Table
@@ -25,10 +23,10 @@ _ROWS = StructType([StructField("column", StringType()), StructField("part", PAR
 
 def write(rows: DataFrame, root: str, tables: Mapping[str, Table]) -> dict[str, list[Part]]:
     """Write the arrays in each column to files of a table; returns the files by column."""
-    written = _map_in_arrow(rows.select(*tables), partial(_written, root, dict(tables))).collect()
+    writing = partial(_written, root, dict(tables))
     parts: dict[str, list[Part]] = defaultdict(list)
-    for column, part in written:
-        parts[column].append(Part.of(part))
+    for row in map_in_arrow(rows.select(*tables), writing, _ROWS).collect():
+        parts[row["column"]].append(Part.of(row["part"]))
     return parts
 
 
@@ -50,12 +48,3 @@ def _written(root: str, tables: Mapping[str, Table], batches: Iterable[Batch]) -
     ]
     if files:
         yield pa.RecordBatch.from_pylist(files, schema=schema_of(_ROWS))
-
-
-def _map_in_arrow(rows: DataFrame, function: Callable[[Iterable[Batch]], Iterator[Batch]]) -> Any:
-    """`DataFrame.mapInArrow`, which asks for pandas and does not use it."""
-    kind = PythonEvalType.SQL_MAP_ARROW_ITER_UDF
-    udf: Any = UserDefinedFunction(function, returnType=_ROWS, evalType=kind)
-    columns: Any = udf(*(rows[name] for name in rows.columns))
-    java: Any = rows._jdf  # pyright: ignore[reportPrivateUsage]
-    return DataFrame(java.mapInArrow(columns._jc, False, None), rows.sparkSession)
