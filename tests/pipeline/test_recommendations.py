@@ -12,7 +12,7 @@ from waystation.core.line.forecasts import DesiredWorkers, key_of, read
 from waystation.pipeline.feedback.recommendations import backlogs, write_recommendations
 from waystation.pipeline.gold.forecast import SLOT_S, backlog, forecast
 from waystation.pipeline.history import History
-from waystation.pipeline.silver.moves import STEPS
+from waystation.pipeline.silver.moves import OPEN_ITEMS
 from waystation.pipeline.sources.store import Store
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.tables import ATTEMPTS, CAPACITY, HOURLY, SLOTS
@@ -85,7 +85,7 @@ def test_workers_are_advised_for_what_came_lately_and_for_what_waits_now(
     )
 
     def advised(batch: int, *waiting: dict[str, Any]) -> int:
-        lakes.store(root, STEPS, list(waiting), batch)
+        lakes.store(root, OPEN_ITEMS, list(waiting), batch)
         write_recommendations(
             History(_no_spark, root), Store(redis_url), now, EventOptions(url=redis_url)
         )
@@ -96,9 +96,8 @@ def test_workers_are_advised_for_what_came_lately_and_for_what_waits_now(
 
     # One job every fifteen seconds, of ten seconds each.
     assert advised(0) == 1
-    delayed = [step(f"d{n}", event, n) for n in range(200) for event in ("delayed", "retry")]
-    assert advised(1, *delayed) == 1
-    busy = advised(2, *(step(f"w{n}", "waiting", n) for n in range(200)))
+    assert advised(1, *(item(f"d{n}", "delayed") for n in range(200))) == 1
+    busy = advised(2, *(item(f"w{n}", "waiting") for n in range(200)))
     assert 20 <= busy <= 250
 
 
@@ -108,9 +107,9 @@ def test_a_forecast_is_of_what_is_open_whatever_has_come_and_gone(root: str, hou
     now = HOUR + dt.timedelta(minutes=30)
     dice, history = random.Random(hours), History(_no_spark, root)
     at = now - dt.timedelta(hours=hours)
-    open_now = [{**step(f"w{n}", "waiting", n), "at": at, "told_at": at} for n in range(20)]
-    running = [{**step(f"a{n}", "active", n), "seq": 10**6 + n} for n in range(3)]
-    lakes.store(root, STEPS, [*open_now, *running, step("d", "delayed", 0)], 0)
+    open_now = [{**item(f"w{n}", "waiting"), "last_told_at": at} for n in range(20)]
+    running = [item(f"a{n}", "active") for n in range(3)]
+    lakes.store(root, OPEN_ITEMS, [*open_now, *running, item("d", "delayed")], 0)
     last = int(now.timestamp()) // SLOT_S
     rows = [
         {
@@ -152,8 +151,8 @@ def attempt(ready: dt.datetime) -> dict[str, Any]:
     }
 
 
-def step(subject: str, event: str, seq: int) -> dict[str, Any]:
-    """A step of half a minute before the end of the hour; a retry follows on its delay."""
+def item(subject: str, state: str) -> dict[str, Any]:
+    """A job that is open, of which the last was told half a minute before the end of the hour."""
     at = HOUR + dt.timedelta(minutes=58, seconds=30)
-    names = {"line": "bullmq", "queue": "mail", "subject": subject, "event": event}
-    return {**names, "told_at": at, "seq": 2 * seq + (event == "retry"), "at": at, "birth": False}
+    names = {"line": "bullmq", "queue": "mail", "subject": subject, "state": state}
+    return {**names, "last_told_at": at, "date": at.date()}

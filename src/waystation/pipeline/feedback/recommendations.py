@@ -7,8 +7,6 @@ import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from deltalake import DeltaTable
-
 from waystation.bullmq.redis.prefixes import unless_default
 from waystation.core.events import Line
 from waystation.core.line.forecasts import (
@@ -26,18 +24,16 @@ from waystation.core.line.forecasts import (
 from waystation.core.store import faults
 from waystation.pipeline.feedback.recent_work import RecentWork, open_work, recent_work
 from waystation.pipeline.gold.failures import label
-from waystation.pipeline.gold.forecast import SLOT_S, Slot, forecast, slots
+from waystation.pipeline.gold.forecast import SLOT_S, Slot, forecast
 from waystation.pipeline.histograms import added, percentile
-from waystation.pipeline.history import History, frames_of
+from waystation.pipeline.history import History
 from waystation.pipeline.hours import Hours
-from waystation.pipeline.silver.steps import steps
 from waystation.pipeline.simulation.advice import workers_wanted
 from waystation.pipeline.sources.store import Store
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, pc
-from waystation.pipeline.storage.sql import to_arrow
-from waystation.pipeline.tables import CAPACITY, EVENTS, FAILURES, HOURLY, SLOTS, Table
+from waystation.pipeline.tables import CAPACITY, FAILURES, HOURLY, SLOTS, Table
 
 HOURS = 24
 """Hours of history that recommendations are computed from."""
@@ -143,20 +139,13 @@ def backlogs(history: History, now: dt.datetime) -> Mapping[QueueKey, list[Slot]
 
     What was open before counts as come in the first slot, so that a series ends with what is open.
     """
-    there = open_work(history)
+    there = open_work(history.root)
     if not there:
         return {}
     first = (now - dt.timedelta(hours=HOURS)).replace(minute=0, second=0, microsecond=0)
     hours = Hours(tuple(first + dt.timedelta(hours=n) for n in range(HOURS + 2)))
-    if DeltaTable.is_deltatable(SLOTS.path(history.root)):
-        within = ("hour", *hours.bounds)
-        counted = delta.read_arrow(history.root, SLOTS, SLOTS.names, within=within)
-        counted = counted.filter(hours.arrow_filter(pc.field("hour")))
-    else:
-        path = EVENTS.path(history.root)
-        many = delta.count(path, days=hours.days, within=("at", *hours.bounds))
-        frames = frames_of(history, rows=many)
-        counted = to_arrow(slots(steps(frames.events(hours))))
+    counted = delta.read_arrow(history.root, SLOTS, SLOTS.names, within=("hour", *hours.bounds))
+    counted = counted.filter(hours.arrow_filter(pc.field("hour")))
     found: dict[QueueKey, dict[int, Slot]] = {}
     for row in counted.to_pylist():
         # Most queues have no backlog, and need no forecast.
@@ -204,7 +193,7 @@ def _workers(history: History, now: dt.datetime) -> Iterator[tuple[QueueKey, Rec
         (row["line"], row["queue"], row["hour"]): row["wait_p95_ms"]
         for row in _since(hours, "hour", since, by="hour")
     }
-    lately = recent_work(history, now) if busiest else {}
+    lately = recent_work(history.root, now) if busiest else {}
     for place, row in busiest.items():
         work = lately.get(place, RecentWork())
         wanted = workers_wanted(

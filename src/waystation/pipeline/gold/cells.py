@@ -80,9 +80,14 @@ class Kind(msgspec.Struct, frozen=True):
 
     def cell(self, **given: str) -> dict[str, str]:
         """A cell of this kind: its columns as SQL, counts by their names, `when` a condition."""
-        columns = dict(zip(self.counts, COUNTS, strict=False))
-        named = {columns.get(name, name): text for name, text in given.items()}
+        named = {
+            self.column(name) if name in self.counts else name: text for name, text in given.items()
+        }
         return {"kind": f"'{self.name}'", COUNTS[0]: "1", **named}
+
+    def column(self, name: str) -> str:
+        """The column that a count is in."""
+        return COUNTS[self.counts.index(name)]
 
 
 HOUR = Kind(
@@ -290,6 +295,7 @@ _OF_STEP = [
         part="'ready'",
         bucket=f"floor((unix_millis(`at`) - unix_millis({_hour('`at`')})) / {QUARTER_MS})",
     ),
+    HOUR.cell(**_AT, when="doubled", part="'doubled'"),
     SLOT.cell(
         **_AT,
         bucket=f"floor(unix_seconds(`at`) / {SLOT_S})",

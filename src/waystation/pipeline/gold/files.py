@@ -79,6 +79,14 @@ def files_by(table: Table, root: str, column: str | None, kind: str | None = Non
     return [File(row["path"], _span(row, column)) for row in files.to_pylist()]
 
 
+def names_in(
+    table: Table, root: str, column: str, spans: Iterable[Span], kind: str | None = None
+) -> list[str]:
+    """The files of a table, or of a kind, with an instant in one of these spans."""
+    wanted, files = list(spans), files_by(table, root, column, kind)
+    return [each.path for each in files if any(each.span.meets(span) for span in wanted)]
+
+
 def _span(file: Mapping[str, Any], column: str) -> Span:
     """The instants in a file, by its partition or its statistics; all time without them."""
     if (day := file.get(f"partition.{column}")) is not None:

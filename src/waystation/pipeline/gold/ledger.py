@@ -101,23 +101,6 @@ join named on counted.line = named.line and counted.queue = named.queue
 """
 
 
-# An hour is settled when nothing that arrived in it is open or lost, and its gaps are counted.
-_UNSETTLED = f"""
-with gone as ({_GONE})
-select `hour` from {{ledger}} where visible is null or visible <> 0 or lost <> 0
-union
-select gone.`hour`
-from gone left join {{ledger}} as ledger on gone.line = ledger.line and gone.queue = ledger.queue
-                                            and gone.`hour` = ledger.`hour`
-where ledger.gaps is null or ledger.gaps <> gone.gaps
-"""
-
-
-def unsettled(ledger: Frame, gaps: Frame) -> Frame:
-    """The hours whose rows may have to change although nothing new happened in them."""
-    return query(_UNSETTLED, ledger=ledger, gaps=gaps)
-
-
 def ledger(items: Frame, gaps: Frame, missing: Frame | None) -> Frame:
     """One row for each queue and hour of arrival; `missing` is None without a snapshot."""
     accounts = query(_ACCOUNTS, items=items, gaps=gaps)

@@ -3,6 +3,8 @@
 Its hours are given as data, so that no other hour is touched, however many there are.
 """
 
+import datetime as dt
+from collections import Counter
 from functools import reduce
 from typing import Any
 
@@ -11,7 +13,7 @@ from pyspark.sql import functions as F
 
 from waystation.pipeline.bronze.reconciled_events import add_removals
 from waystation.pipeline.gold.cells import ARRIVED, CELLS, COUNTS
-from waystation.pipeline.gold.files import files_by, meeting, span_of, write_days
+from waystation.pipeline.gold.files import files_by, meeting, names_in, span_of, write_days
 from waystation.pipeline.gold.ledger import ARRIVAL, EXAMPLES, LOST
 from waystation.pipeline.history import History
 from waystation.pipeline.hours import Hours
@@ -21,6 +23,7 @@ from waystation.pipeline.refresh.snapshot import Snapshot
 from waystation.pipeline.silver.moves import OPEN_ITEMS
 from waystation.pipeline.silver.steps import SUBJECT
 from waystation.pipeline.storage import changes, delta
+from waystation.pipeline.storage.arrow import pc
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.sessions import sized
 from waystation.pipeline.stream_names import ALL_QUEUES
@@ -28,6 +31,8 @@ from waystation.pipeline.tables import GAPS, LEDGER, LONG
 
 APPLICATION = "ledger"
 _OF = ("line", "queue", "hour")
+_AT_LEAST = 1
+"""Entries that are lost in a gap where the server does not count them."""
 _COUNTED = (*ARRIVED.counts, "gaps", LOST)
 
 
@@ -47,6 +52,25 @@ def refresh_ledger(history: History, snapshot: Snapshot | None, hours: Hours) ->
         parts = write_days(kept.unionByName(rows.select(*LEDGER.names)), root, LEDGER)
     batch = BatchId(APPLICATION, (changes.version(LEDGER.path(root)) or 0) + 1)
     delta.commit(LEDGER.path(root), LEDGER.schema, parts, batch, gone=there)
+
+
+def unsettled(root: str) -> set[dt.datetime]:
+    """The hours whose rows may have to change although nothing new happened in them.
+
+    An hour is settled when nothing that arrived in it is open or lost, and its gaps are counted.
+    """
+    rows = delta.read_arrow(root, LEDGER, (*_OF, "visible", LOST, "gaps"))
+    is_open = pc.fill_null(pc.not_equal(rows["visible"], 0), True)
+    is_lost = pc.fill_null(pc.not_equal(rows[LOST], 0), False)
+    found = set(rows.filter(pc.or_(is_open, is_lost))["hour"].to_pylist())
+    gaps: Counter[tuple[Any, ...]] = Counter()
+    for row in delta.read_arrow(root, GAPS, ("line", "queue", "before_at", "lost")).to_pylist():
+        hour = row["before_at"].replace(minute=0, second=0, microsecond=0)
+        gaps[row["line"], row["queue"], hour] += _AT_LEAST if row["lost"] is None else row["lost"]
+    if gaps:
+        counted = {tuple(row[name] for name in _OF): row["gaps"] for row in rows.to_pylist()}
+        found |= {key[-1] for key, many in gaps.items() if counted.get(key) != many}
+    return found
 
 
 def _rows(history: History, snapshot: Snapshot | None, hours: Hours) -> DataFrame:
@@ -86,8 +110,7 @@ def _shaped(rows: DataFrame) -> DataFrame:
 def _arrivals(history: History, hours: Hours) -> DataFrame:
     """What became of the jobs that were added in these hours."""
     root, spans = history.root, [span_of(each, "hour") for each in hours.starts]
-    files = {CELLS.name: files_by(CELLS, root, "at", ARRIVED.name)}
-    names = meeting(spans, files)[CELLS.name]
+    names = names_in(CELLS, root, "at", spans, ARRIVED.name)
     cells = delta.read_with_spark(history.spark, CELLS.path(root), CELLS, names)
     counts = zip(COUNTS, ARRIVED.counts, strict=False)
     return cells.selectExpr(
@@ -108,9 +131,9 @@ def _places(places: DataFrame) -> DataFrame:
 
 
 def _gaps(history: History) -> DataFrame:
-    # Where the server does not count entries, at least one is lost.
     hour = "date_trunc('hour', before_at) as hour"
-    return history.read(GAPS).selectExpr("line", "queue", hour, "coalesce(lost, 1) as gaps")
+    lost = f"coalesce(lost, {_AT_LEAST}) as gaps"
+    return history.read(GAPS).selectExpr("line", "queue", hour, lost)
 
 
 def _missing(history: History, places: DataFrame, snapshot: Snapshot) -> DataFrame:

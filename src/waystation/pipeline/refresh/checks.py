@@ -1,18 +1,31 @@
 """Consistency checks: counts in each table against counts computed from other tables."""
 
 import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from waystation.core.events import Line
+from waystation.pipeline.gold.cells import (
+    ARRIVED,
+    CELLS,
+    COUNTS,
+    FAILURE,
+    FAILURE_DAY,
+    HOUR,
+    Kind,
+)
+from waystation.pipeline.gold.files import files_by, names_in, span_of
 from waystation.pipeline.gold.ledger import ARRIVAL
+from waystation.pipeline.history import History
 from waystation.pipeline.hours import Hours
 from waystation.pipeline.products.facts import HistoryFrames
 from waystation.pipeline.refresh.quality import Check
 from waystation.pipeline.silver.items import HAS_ENDED
+from waystation.pipeline.silver.moves import OPEN_ATTEMPTS, OPEN_FAILURES, OPEN_ITEMS, STEPS
 from waystation.pipeline.silver.steps import IS_CLAIM, steps
-from waystation.pipeline.storage import delta
+from waystation.pipeline.storage import changes, delta, task_files
 from waystation.pipeline.storage.arrow import pa, pc
+from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.storage.sql import query, to_arrow
 from waystation.pipeline.tables import (
@@ -33,10 +46,105 @@ from waystation.pipeline.tables import (
 
 def quality(frames: HistoryFrames, root: str, hours: Hours) -> Any:
     """One row for each check of what happened in some hours, as an Arrow table."""
+    return _rows(_checks(_expected(frames, hours), _found(root, hours)))
+
+
+def refresh_quality(history: History, hours: Hours) -> None:
+    """Check what happened on the days of some hours against the sums, without reading silver."""
+    root, dates = history.root, hours.dates
+    before = changes.version(STEPS.path(root))
+    rows = _rows(_checks(_summed(root, dates), _found_on(root, dates)))
+    if before != changes.version(STEPS.path(root)):
+        # Another driver has folded meanwhile, and checks it.
+        return
+    batch = BatchId("quality", (changes.version(QUALITY.path(root)) or 0) + 1)
+    task_files.save(history.spark.createDataFrame(rows), root, QUALITY, batch)
+
+
+def _rows(checks: Iterator[Check]) -> Any:
     now = dt.datetime.now(dt.UTC)
-    checks = _checks(_expected(frames, hours), _found(root, hours))
     rows = [{**check._asdict(), "well": check.passed, "checked_at": now} for check in checks]
     return pa.Table.from_pylist(rows, schema=schema_of(QUALITY.schema))
+
+
+def _summed(root: str, dates: Sequence[dt.date]) -> dict[str, int]:
+    """Counts by the cells and by the logs of silver, of these days."""
+    hour = _on(root, CELLS, "at", dates, ("line", "queue", "part", *COUNTS[:3]), HOUR)
+    own = hour.filter(pc.field("part").is_null())
+    by_part = {name: hour.filter(pc.field("part") == name) for name in ("worker", "doubled")}
+    claims, births = (_total(own, HOUR, name) for name in ("started", "added"))
+    work = hour.filter((pc.field("part") == "ready") | (pc.field(HOUR.column("started")) > 0))
+    arrived = _on(root, CELLS, "at", dates, ("line", *COUNTS[:2]), ARRIVED)
+    arrived = arrived.filter(pc.field("line") != Line.WAITINGROOM.value)
+    by_day = _on(root, CELLS, "at", dates, COUNTS[:2], FAILURE_DAY)
+    names = [each.path for each in files_by(CELLS, root, None, FAILURE.name)]
+    ever = delta.read_files(CELLS.path(root), CELLS, names, columns=COUNTS[:2])
+    events = delta.count(EVENTS.path(root), days=dates)
+    return {
+        "events": events,
+        "entries": events - _total(by_part["doubled"], HOUR, "rows"),
+        "taken": claims,
+        "attempts": _kept(root, ATTEMPTS, OPEN_ATTEMPTS, dates, "started_at"),
+        "births": births,
+        "born": _kept(root, ITEMS, OPEN_ITEMS, dates, "added_at"),
+        "by_worker": _total(by_part["worker"], HOUR, "rows"),
+        "had_failed": _total(ever, FAILURE, "subjects"),
+        "known_failed": sum(delta.count(each.path(root)) for each in (FAILED_ITEMS, OPEN_FAILURES)),
+        "failed": _total(by_day, FAILURE_DAY, "attempts"),
+        "failing": _total(ever, FAILURE, "attempts"),
+        "items": _total(arrived, ARRIVED, "acknowledged"),
+        "ended": _total(arrived, ARRIVED, "terminal"),
+        "busy": work.group_by(["line", "queue", "at"]).aggregate([]).num_rows,
+    }
+
+
+def _found_on(root: str, dates: Sequence[dt.date]) -> dict[str, int]:
+    """The same counts in the tables of gold."""
+
+    def total(table: Table, column: str, by: str = "hour") -> int:
+        return pc.sum(_on(root, table, by, dates, (column,))[column]).as_py() or 0
+
+    accounts = _on(root, LEDGER, "hour", dates, ("line", "acknowledged", "terminal"))
+    accounts = accounts.filter(pc.field("line") != Line.WAITINGROOM.value)
+    known = delta.read_arrow(root, FAILURES, ("attempts",))
+    return {
+        "by_worker": total(WORKERS, "attempts"),
+        "started": total(HOURLY, "started"),
+        "failed": pc.sum(known["attempts"]).as_py() or 0,
+        # They are in the sums of all time.
+        "failed_ever": 0,
+        "failed_by_day": total(FAILURE_DAYS, "attempts", "day"),
+        "acknowledged": pc.sum(accounts["acknowledged"]).as_py() or 0,
+        "terminal": pc.sum(accounts["terminal"]).as_py() or 0,
+        "busy": _on(root, CAPACITY, "hour", dates, ("line",)).num_rows,
+    }
+
+
+def _on(
+    root: str,
+    table: Table,
+    by: str,
+    dates: Sequence[dt.date],
+    columns: Sequence[str],
+    kind: Kind | None = None,
+) -> Any:
+    """Some columns of the rows of these days."""
+    spans = [span_of(dt.datetime.combine(day, dt.time(), dt.UTC), "day") for day in dates]
+    names = names_in(table, root, by, spans, None if kind is None else kind.name)
+    rows = delta.read_files(table.path(root), table, names, columns=(*columns, by))
+    return rows.filter(pc.is_in(rows[by].cast(pa.date32()), pa.array(dates, pa.date32())))
+
+
+def _total(cells: Any, kind: Kind, name: str) -> int:
+    return pc.sum(cells[kind.column(name)]).as_py() or 0
+
+
+def _kept(root: str, table: Table, unfinished: Table, dates: Sequence[dt.date], column: str) -> int:
+    """Rows of a table and of its open work with a value in a column, of these days."""
+    known = delta.count(table.path(root), days=dates, of=column)
+    where = pc.field("date").isin(pa.array(dates, pa.date32()))
+    rows = delta.read_arrow(root, unfinished, (column,), where, by=("date",))
+    return known + rows.num_rows - rows[column].null_count
 
 
 def _checks(counted: Mapping[str, int], answered: Mapping[str, int]) -> Iterator[Check]:

@@ -18,7 +18,7 @@ from waystation.pipeline.gold.capacity import DEFAULT_TARGET_MS, capacity
 from waystation.pipeline.gold.failures import failures
 from waystation.pipeline.gold.forecast import slots
 from waystation.pipeline.gold.hourly import hourly
-from waystation.pipeline.gold.ledger import ARRIVAL, OF, ledger, unsettled
+from waystation.pipeline.gold.ledger import ARRIVAL, OF, ledger
 from waystation.pipeline.history import History, frames_of
 from waystation.pipeline.hours import Hours
 from waystation.pipeline.products import day_tables, tables_by_product
@@ -26,8 +26,8 @@ from waystation.pipeline.products.facts import HistoryFrames, ProductTable
 from waystation.pipeline.products.room_places import PLACES, accounts
 from waystation.pipeline.progress import NoProgress, Progress
 from waystation.pipeline.refresh import failure_days, gold_sums, recent_slots, stale_hours
-from waystation.pipeline.refresh.accounts import refresh_ledger
-from waystation.pipeline.refresh.checks import quality
+from waystation.pipeline.refresh.accounts import refresh_ledger, unsettled
+from waystation.pipeline.refresh.checks import quality, refresh_quality
 from waystation.pipeline.refresh.cron_days import refresh_slots
 from waystation.pipeline.refresh.day_tables import refresh_days
 from waystation.pipeline.refresh.gold_sums import SUMMED
@@ -197,6 +197,9 @@ def refresh(
         if by_sums and each.table is LEDGER:
             refresh_ledger(history, snapshot, context.unsettled)
             continue
+        if by_sums and each.table is QUALITY:
+            refresh_quality(history, hours)
+            continue
         rows = _nothing(each.table) if is_silent else each.computed(context)
         if each.table is LEDGER and snapshot is not None:
             # First: an hour that the ledger has settled is not looked at again.
@@ -304,9 +307,7 @@ def _is_there(history: History, table: Table) -> bool:
 
 def _unsettled(history: History, hours: Hours) -> Hours:
     """The hours that changed, and those that are not settled."""
-    rows = delta.read_arrow(history.root, LEDGER, (*OF, "visible", "lost", "gaps"))
-    gaps = delta.read_arrow(history.root, GAPS, GAPS.names)
-    more = unsettled(rows, gaps)["hour"].to_pylist()
+    more = unsettled(history.root)
     # An item whose addition was not seen counts at the start of its day.
     days = {start.replace(hour=0) for start in hours.starts}
     return Hours(tuple(sorted({*hours.starts, *days, *more})))

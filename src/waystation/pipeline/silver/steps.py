@@ -65,17 +65,19 @@ MARKED = (
 """Columns that the context of a step is found by."""
 
 
-def context(turn: str) -> tuple[str, str]:
+def context(turn: str) -> tuple[str, ...]:
     """What marked steps are told by those before them, in a window of one subject's steps.
 
     These are the event before, if it was in the same hour (`earlier`), and whether a failure is
     told again (`repeated`): a dead letter that failed in the same instant has two events, and
-    counts once.
+    counts once. A step of the same entry as the one before was stored twice (`doubled`).
     """
+    entry = "struct(told_at, seq, event)"
     return (
         f"case when lag(`hour`) over ({turn}) = `hour` then lag(event) over ({turn}) end"
         " as earlier",
         f"coalesce(failing = lag(failing) ignore nulls over ({turn}), false) as repeated",
+        f"coalesce({entry} = lag({entry}) over ({turn}), false) as doubled",
     )
 
 

@@ -375,10 +375,15 @@ def count(
     *,
     days: Sequence[dt.date] | None = None,
     within: Within | None = None,
+    of: str = "",
 ) -> int:
-    """The most rows that a read can find, from the statistics in the log."""
+    """The most rows that a read can find, or values of a column, from the statistics in the log."""
     found = _described(path, days, within)
-    return 0 if found is None else pc.sum(found["num_records"]).as_py() or 0
+    if found is None:
+        return 0
+    rows = pc.sum(found["num_records"]).as_py() or 0
+    nulls = f"null_count.{of}"
+    return rows - (pc.sum(found[nulls]).as_py() or 0) if nulls in found.column_names else rows
 
 
 class Summary(NamedTuple):

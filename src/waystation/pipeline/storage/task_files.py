@@ -10,9 +10,12 @@ from contextlib import ExitStack
 from functools import partial
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
+from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import Batch, pa
+from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.mapped import map_in_arrow
 from waystation.pipeline.storage.parts import PART, Part, PartWriter
 from waystation.pipeline.storage.schemas import schema_of
@@ -28,6 +31,12 @@ def write(rows: DataFrame, root: str, tables: Mapping[str, Table]) -> dict[str, 
     for row in map_in_arrow(rows.select(*tables), writing, _ROWS).collect():
         parts[row["column"]].append(Part.of(row["part"]))
     return parts
+
+
+def save(rows: DataFrame, root: str, table: Table, batch: BatchId) -> None:
+    """Replace a table by rows that tasks write."""
+    parts = write(rows.select(F.array(F.struct(*table.names)).alias("rows")), root, {"rows": table})
+    delta.commit(table.path(root), table.schema, parts.get("rows", ()), batch, replace=True)
 
 
 def _written(root: str, tables: Mapping[str, Table], batches: Iterable[Batch]) -> Iterator[Batch]:
