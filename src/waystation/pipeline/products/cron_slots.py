@@ -8,7 +8,7 @@ from waystation.core.errors import InvalidOption
 from waystation.core.events import Line
 from waystation.pipeline.products.routed_jobs import instant
 from waystation.pipeline.storage.arrow import pa
-from waystation.pipeline.storage.sql import Frame, query
+from waystation.pipeline.storage.sql import Frame, grouped, query, select
 from waystation.pipeline.tables import DAY, FLAG, INSTANT, INT, LONG, TEXT, Column, Layer, Table
 from waystation.routing.schedules import next_slot
 
@@ -80,30 +80,24 @@ CRON_SLOTS = Table(
 )
 
 # One row for each event.
-_TOLD = f"""
-with named as (
-    select line, queue, subject, event, `at`, fields['schedule'] as schedule,
-           fields['reason'] as reason, {instant("slot")} as slot
-    from {{events}}
-    where line = '{Line.ROUTING.value}' and event in ('fired', 'skipped')
+_NAMED = (
+    *("line", "queue", "subject", "event", "`at`", "fields['schedule'] as schedule"),
+    "fields['reason'] as reason",
+    f"{instant('slot')} as slot",
 )
-select line, queue, schedule, slot, subject,
-       case when event = 'fired' then 1 else 0 end as fired,
-       case when event = 'fired' then `at` end as fired_at,
-       case when event = 'skipped' then reason end as skipped
-from named
-where schedule is not null and slot is not null
-"""
-
-_MERGED = """
-select line, queue, schedule, slot, subject,
-       cast(sum(fired) as int) as fired,
-       min(fired_at) as fired_at,
-       max(skipped) as skipped,
-       to_date(slot) as `date`
-from {rows}
-group by line, queue, schedule, slot, subject
-"""
+_IS_OURS = f"line = '{Line.ROUTING.value}' and event in ('fired', 'skipped')"
+_TOLD = (
+    *("line", "queue", "schedule", "slot", "subject"),
+    "case when event = 'fired' then 1 else 0 end as fired",
+    "case when event = 'fired' then `at` end as fired_at",
+    "case when event = 'skipped' then reason end as skipped",
+)
+_ADDED_UP = (
+    "cast(sum(fired) as int) as fired",
+    "min(fired_at) as fired_at",
+    "max(skipped) as skipped",
+    "to_date(min(slot)) as `date`",
+)
 
 _SCHEDULES = """
 select queue, subject as schedule, cron, timezone, first_told_at as added_at, first_slot, ended_at
@@ -148,12 +142,13 @@ from known
 
 def told(events: Frame) -> Frame:
     """Events as rows of `fired_slots`, one for each event."""
-    return query(_TOLD, events=events)
+    named = select(events, *_NAMED, where=_IS_OURS)
+    return select(named, *_TOLD, where="schedule is not null and slot is not null")
 
 
 def merged(rows: Frame) -> Frame:
     """Rows of `fired_slots` as one for each slot and job."""
-    return query(_MERGED, rows=rows)
+    return grouped(rows, FIRED_SLOTS.key, *_ADDED_UP)
 
 
 def schedules(jobs: Frame) -> Frame:

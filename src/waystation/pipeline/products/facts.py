@@ -142,6 +142,29 @@ class FoldedTable(msgspec.Struct, frozen=True):
     """Its rows as the ledger counts them; None: it counts these subjects as items."""
     continues: str = "true"
     """Condition: the subject of a new row may have one of an earlier day that goes on in it."""
+    who: tuple[str, ...] = ("line", "queue", "subject")
+    """Columns that identify a subject."""
+    beside: tuple["Projection", ...] = ()
+    """Tables with at most one row for each row of this one, written with it."""
+    heard: "Heard | None" = None
+
+
+class Projection(msgspec.Struct, frozen=True):
+    """A table whose rows are made of those of another, each of one."""
+
+    table: Table
+    columns: tuple[str, ...]
+    where: str
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """New events of subjects, as rows that are counted."""
+
+    table: Table
+    told: Callable[[Frame], Frame]
+    """Events as rows with the columns that identify a subject, and a struct `heard`."""
+    finished: str
+    """SQL: the rows, from all those of a subject (`heard`) and its own (`after`)."""
 
 
 class DayTable(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from waystation.core.events import EventName, Line
 from waystation.pipeline.histograms import bucket
-from waystation.pipeline.storage.sql import Frame, query
+from waystation.pipeline.storage.sql import Frame, grouped, query, select
 from waystation.pipeline.tables import DAY, INSTANT, LONG, TEXT, Column, Layer, Table
 
 SIZE_CLASSES = ((0, "empty"), (2**10, "up to 1 KB"), (2**20, "up to 1 MB"), (2**30, "up to 1 GB"))
@@ -71,32 +71,20 @@ READ_OF_ITEMS = ("line", "queue", "subject", "state", "run_ms", "added_at", "end
 
 _SPACES = " \t\n\r\f\v"
 
-# The folder is all before the last slash; the type is what follows the last dot of the name.
-_TOLD = f"""
-with added as (
-    select *, fields['path'] as path
-    from {{events}}
-    where line = '{Line.FILES.value}' and event = '{EventName.WAITING.value}'
-          and fields['path'] is not null and subject <> ''
-), split as (
-    select *,
-           lower(regexp_extract(path, '(?s)[^/]([.][^./{_SPACES}]+)$', 1)) as suffix
-    from added
+_IS_ADDED = (
+    f"line = '{Line.FILES.value}' and event = '{EventName.WAITING.value}' "
+    "and fields['path'] is not null and subject <> ''"
 )
-select line, queue, subject,
-       regexp_replace(path, '(?s)/[^/]*$', '') as directory,
-       case when length(suffix) <= {LONGEST_TYPE + 1} then suffix else '' end as type,
-       coalesce(try_cast(fields['size'] as bigint), 0) as size,
-       to_date(`at`) as `date`
-from split
-"""
-
-_MERGED = """
-select line, queue, subject, min(directory) as directory, min(type) as type, min(size) as size,
-       `date`
-from {rows}
-group by line, queue, subject, `date`
-"""
+# The folder is all before the last slash; the type is what follows the last dot of the name.
+_SUFFIX = f"lower(regexp_extract(fields['path'], '(?s)[^/]([.][^./{_SPACES}]+)$', 1)) as suffix"
+_TOLD = (
+    *("line", "queue", "subject"),
+    "regexp_replace(fields['path'], '(?s)/[^/]*$', '') as directory",
+    f"case when length(suffix) <= {LONGEST_TYPE + 1} then suffix else '' end as type",
+    "coalesce(try_cast(fields['size'] as bigint), 0) as size",
+    "to_date(`at`) as `date`",
+)
+_ADDED_UP = ("min(directory) as directory", "min(type) as type", "min(size) as size")
 
 
 def size_class(size: str) -> str:
@@ -131,12 +119,12 @@ group by queue, directory, type, size_class, run_from_ms, `date`
 
 def told(events: Frame) -> Frame:
     """Events that added a file as rows of `added_files`, one for each event."""
-    return query(_TOLD, events=events)
+    return select(select(events, "*", _SUFFIX, where=_IS_ADDED), *_TOLD)
 
 
 def merged(rows: Frame) -> Frame:
     """Rows of `added_files` as one for each file and day."""
-    return query(_MERGED, rows=rows)
+    return grouped(rows, ADDED_FILES.key, *_ADDED_UP)
 
 
 def file_days(added: Frame, items: Frame) -> Frame:

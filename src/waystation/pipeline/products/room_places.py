@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from waystation.core.events import Line
-from waystation.pipeline.storage.sql import Frame, query, texts
+from waystation.pipeline.storage.sql import Frame, grouped, query, select, texts
 from waystation.pipeline.tables import (
     DAY,
     INSTANT,
@@ -63,81 +63,99 @@ PLACES = Table(
     ),
 )
 
+ROOM_EVENTS = Table(
+    name="room",
+    layer=Layer.SILVER,
+    meaning="new events of visitors",
+    key=("queue", "event", "at", "lane"),
+    columns=(
+        Column("queue", TEXT, "the room"),
+        Column("event", TEXT, "what has happened"),
+        Column("at", INSTANT, "when"),
+        Column("reason", TEXT, "why"),
+        Column("lane", INT, "lane of the visit"),
+    ),
+)
+"""New events of visitors, as they are counted by the minute."""
+
 JOINS = "event in ('waiting', 'delayed')"
 IS_SILENT = "(event = 'expired' and fields['reason'] = 'silent')"
 _ENDS_A_SESSION = """(event in ('completed', 'cancelled')
         or (event = 'expired' and fields['reason'] = 'session'))"""
 _TAKES_BACK = "(event = 'recovered' and coalesce(fields['reason'], '') = 'left')"
 
+_WHO = ("line", "queue", "subject")
 # One row for each event.
-_TOLD = f"""
-select line, queue, subject,
-       case when {JOINS} then try_cast(fields['lane'] as int) end as lane,
-       case when {JOINS} then fields['network'] end as network,
-       case when {JOINS} then `at` end as joined_at,
-       case when {JOINS} then try_cast(fields['seq'] as bigint) end as seq_joined,
-       case when {JOINS} then try_cast(fields['ahead'] as bigint) end as ahead,
-       case when {JOINS} then try_cast(fields['rate'] as double) end as rate,
-       case when {JOINS} then fields['model'] end as model,
-       case when event = 'admitted' then `at` end as called_at,
-       case when event = 'admitted' then try_cast(fields['seq'] as bigint) end as seq_called,
-       case when event = 'claimed' then `at` end as claimed_at,
-       case when event = 'left' then `at` end as left_at,
-       case when event = '{REMOVED}' then `at` end as removed_at,
-       case when {IS_SILENT} then `at` end as silent_at,
-       case when {_ENDS_A_SESSION} then `at` end as ended_at,
-       case when event = 'recovered' and not {_TAKES_BACK} then 1 else 0 end as recovered,
-       case when event = 'left' then 1 when {_TAKES_BACK} then -1 else 0 end as times_left,
-       case when event = 'missed' then 1 else 0 end as times_missed,
-       case when event = 'claimed' then try_cast(fields['lane'] as int) end as session_lane,
-       try_cast(fields['views'] as bigint) as views,
-       case when {_ENDS_A_SESSION} then event end as ending,
-       case when event <> 'refused' then event end as last_event,
-       case when event <> 'refused' then told_at end as last_told_at,
-       case when event <> 'refused' then seq end as last_seq,
-       `at` as first_at
-from {{events}}
-where line = '{Line.WAITINGROOM.value}' and subject is not null
-"""
+_TOLD = (
+    "line",
+    "queue",
+    "subject",
+    f"case when {JOINS} then try_cast(fields['lane'] as int) end as lane",
+    f"case when {JOINS} then fields['network'] end as network",
+    f"case when {JOINS} then `at` end as joined_at",
+    f"case when {JOINS} then try_cast(fields['seq'] as bigint) end as seq_joined",
+    f"case when {JOINS} then try_cast(fields['ahead'] as bigint) end as ahead",
+    f"case when {JOINS} then try_cast(fields['rate'] as double) end as rate",
+    f"case when {JOINS} then fields['model'] end as model",
+    "case when event = 'admitted' then `at` end as called_at",
+    "case when event = 'admitted' then try_cast(fields['seq'] as bigint) end as seq_called",
+    "case when event = 'claimed' then `at` end as claimed_at",
+    "case when event = 'left' then `at` end as left_at",
+    f"case when event = '{REMOVED}' then `at` end as removed_at",
+    f"case when {IS_SILENT} then `at` end as silent_at",
+    f"case when {_ENDS_A_SESSION} then `at` end as ended_at",
+    f"case when event = 'recovered' and not {_TAKES_BACK} then 1 else 0 end as recovered",
+    f"case when event = 'left' then 1 when {_TAKES_BACK} then -1 else 0 end as times_left",
+    "case when event = 'missed' then 1 else 0 end as times_missed",
+    "case when event = 'claimed' then try_cast(fields['lane'] as int) end as session_lane",
+    "try_cast(fields['views'] as bigint) as views",
+    f"case when {_ENDS_A_SESSION} then event end as ending",
+    "case when event <> 'refused' then event end as last_event",
+    "case when event <> 'refused' then told_at end as last_told_at",
+    "case when event <> 'refused' then seq end as last_seq",
+    "`at` as first_at",
+)
+_IS_OURS = f"line = '{Line.WAITINGROOM.value}' and subject is not null"
 
 # A lottery may have changed the order between joining and admission, so the first admission counts.
-_MERGED = """
-with ordered as (
-    select *,
-           case when last_told_at is not null then struct(last_told_at, last_seq) end as turn
-    from {rows}
-), added_up as (
-    select line, queue, subject,
-           max(lane) as lane,
-           max(network) as network,
-           min(joined_at) as joined_at,
-           max(seq_joined) as seq_joined,
-           max(ahead) as ahead,
-           max(rate) as rate,
-           max(model) as model,
-           min(called_at) as called_at,
-           min_by(struct(cast(seq_called as bigint)), called_at) as first_call,
-           min(claimed_at) as claimed_at,
-           max(left_at) as left_at,
-           max(removed_at) as removed_at,
-           min(silent_at) as silent_at,
-           min(ended_at) as ended_at,
-           cast(sum(recovered) as bigint) as recovered,
-           cast(sum(times_left) as bigint) as times_left,
-           cast(sum(times_missed) as bigint) as times_missed,
-           max(session_lane) as session_lane,
-           max(views) as views,
-           max(ending) as ending,
-           max_by(last_event, turn) as last_event,
-           max(last_told_at) as last_told_at,
-           max_by(last_seq, turn) as last_seq,
-           min(first_at) as first_at
-    from ordered
-    group by line, queue, subject
+_TURN = "case when last_told_at is not null then struct(last_told_at, last_seq) end as turn"
+_ADDED_UP = (
+    "max(lane) as lane",
+    "max(network) as network",
+    "min(joined_at) as joined_at",
+    "max(seq_joined) as seq_joined",
+    "max(ahead) as ahead",
+    "max(rate) as rate",
+    "max(model) as model",
+    "min(called_at) as called_at",
+    "min_by(struct(cast(seq_called as bigint)), called_at) as first_call",
+    "min(claimed_at) as claimed_at",
+    "max(left_at) as left_at",
+    "max(removed_at) as removed_at",
+    "min(silent_at) as silent_at",
+    "min(ended_at) as ended_at",
+    "cast(sum(recovered) as bigint) as recovered",
+    "cast(sum(times_left) as bigint) as times_left",
+    "cast(sum(times_missed) as bigint) as times_missed",
+    "max(session_lane) as session_lane",
+    "max(views) as views",
+    "max(ending) as ending",
+    "max_by(last_event, turn) as last_event",
+    "max(last_told_at) as last_told_at",
+    "max_by(last_seq, turn) as last_seq",
+    "min(first_at) as first_at",
 )
-select *, first_call.col1 as seq_called, to_date(coalesce(joined_at, first_at)) as `date`
-from added_up
-"""
+_MERGED = (
+    "*",
+    "first_call.col1 as seq_called",
+    "to_date(coalesce(joined_at, first_at)) as `date`",
+)
+
+_HEARD = """struct(queue, event, `at`, fields['reason'] as reason,
+    try_cast(fields['lane'] as int) as lane) as heard"""
+IN_LANES = """transform(heard, each -> struct(each.queue, each.event, each.`at`, each.reason,
+    coalesce(after[0].lane, each.lane, 0) as lane))"""
+"""SQL: the events of a visitor, with the lane that was joined."""
 
 STATE = f"""case when last_event in {texts(ENDS)} then 'completed'
             when last_event = '{REMOVED}' then 'removed'
@@ -155,12 +173,18 @@ where last_event is not null
 
 def told(events: Frame) -> Frame:
     """Events of visitors as rows of `places`, one for each event."""
-    return query(_TOLD, events=events)
+    return select(events, *_TOLD, where=_IS_OURS)
+
+
+def heard(events: Frame) -> Frame:
+    """Events of visitors, as `ROOM_EVENTS` but for the lanes of their visits."""
+    return select(events, *_WHO, _HEARD, where=_IS_OURS)
 
 
 def merged(rows: Frame) -> Frame:
     """Rows of `places` as one for each place."""
-    return query(_MERGED, rows=rows)
+    added_up = grouped(select(rows, "*", _TURN), _WHO, *_ADDED_UP)
+    return select(added_up, *_MERGED)
 
 
 def places(events: Frame) -> Frame:

@@ -1,7 +1,7 @@
 """Routed jobs: what the events of each job add up to, and how targets are served."""
 
 from waystation.core.events import Line
-from waystation.pipeline.storage.sql import Frame, query, texts
+from waystation.pipeline.storage.sql import Frame, grouped, query, select, texts
 from waystation.pipeline.tables import (
     DAY,
     FLAG,
@@ -101,49 +101,50 @@ def instant(name: str) -> str:
 
 
 # One row for each event.
-_TOLD = f"""
-select line, stream, queue, subject,
-       case when event in ('added', 'fired') then event end as origin,
-       case when event = 'added' then fields['target'] end as target,
-       case when event = 'waiting' then `at` end as ready_at,
-       case when event = 'active' then `at` end as started_at,
-       case when event in {texts(_ENDS)} then `at` end as ended_at,
-       case when event = 'active' and worker is not null then array_repeat(worker, 1) end
-           as workers,
-       case when {IS_SCHEDULE} then fields['cron'] end as cron,
-       case when {IS_SCHEDULE} then fields['timezone'] end as timezone,
-       case when {IS_SCHEDULE} then {instant("due")} end as first_slot,
-       told_at as first_told_at, seq as first_seq, told_at as last_told_at
-from {{events}}
-where line = '{Line.ROUTING.value}' and subject is not null and event not in {texts(_OF_NO_JOB)}
-"""
+_TOLD = (
+    "line",
+    "stream",
+    "queue",
+    "subject",
+    "case when event in ('added', 'fired') then event end as origin",
+    "case when event = 'added' then fields['target'] end as target",
+    "case when event = 'waiting' then `at` end as ready_at",
+    "case when event = 'active' then `at` end as started_at",
+    f"case when event in {texts(_ENDS)} then `at` end as ended_at",
+    "case when event = 'active' and worker is not null then array_repeat(worker, 1) end as workers",
+    f"case when {IS_SCHEDULE} then fields['cron'] end as cron",
+    f"case when {IS_SCHEDULE} then fields['timezone'] end as timezone",
+    f"case when {IS_SCHEDULE} then {instant('due')} end as first_slot",
+    "told_at as first_told_at",
+    "seq as first_seq",
+    "told_at as last_told_at",
+)
+_IS_OURS = (
+    f"line = '{Line.ROUTING.value}' and subject is not null and event not in {texts(_OF_NO_JOB)}"
+)
 
 # An event belongs to the last addition before it. The queue of some is empty.
-_MERGED = """
-with lives as (
-    select *,
-           sum(case when origin is null then 0 else 1 end)
-               over (partition by line, stream, subject order by first_told_at, first_seq
-                     rows between unbounded preceding and current row) as life
-    from {rows}
+WHO = ("line", "stream", "subject")
+"""Columns that identify a job, whose queue some events lack."""
+_LIFE = f"""sum(case when origin is null then 0 else 1 end)
+    over (partition by {", ".join(WHO)} order by first_told_at, first_seq
+          rows between unbounded preceding and current row) as life"""
+_ADDED_UP = (
+    "max(queue) as queue",
+    "max(origin) as origin",
+    "max(target) as target",
+    "min(ready_at) as ready_at",
+    "min(started_at) as started_at",
+    "max(ended_at) as ended_at",
+    "array_sort(array_distinct(flatten(collect_list(workers)))) as workers",
+    "max(cron) as cron",
+    "max(timezone) as timezone",
+    "min(first_slot) as first_slot",
+    "min(first_told_at) as first_told_at",
+    "min_by(first_seq, struct(first_told_at, first_seq)) as first_seq",
+    "max(last_told_at) as last_told_at",
+    "to_date(min(first_told_at)) as `date`",
 )
-select line, stream, max(queue) as queue, subject,
-       max(origin) as origin,
-       max(target) as target,
-       min(ready_at) as ready_at,
-       min(started_at) as started_at,
-       max(ended_at) as ended_at,
-       array_sort(array_distinct(flatten(collect_list(workers)))) as workers,
-       max(cron) as cron,
-       max(timezone) as timezone,
-       min(first_slot) as first_slot,
-       min(first_told_at) as first_told_at,
-       min_by(first_seq, struct(first_told_at, first_seq)) as first_seq,
-       max(last_told_at) as last_told_at,
-       to_date(min(first_told_at)) as `date`
-from lives
-group by line, stream, subject, life
-"""
 
 _ROUTE_DAYS = """
 with added as (
@@ -187,12 +188,12 @@ from counted cross join last_event
 
 def told(events: Frame) -> Frame:
     """Events of jobs as rows of `routed_jobs`, one for each event."""
-    return query(_TOLD, events=events)
+    return select(events, *_TOLD, where=_IS_OURS)
 
 
 def merged(rows: Frame) -> Frame:
     """Rows of `routed_jobs` as one for each time that a job was added."""
-    return query(_MERGED, rows=rows)
+    return grouped(select(rows, "*", _LIFE), (*WHO, "life"), *_ADDED_UP)
 
 
 def routed_jobs(events: Frame) -> Frame:

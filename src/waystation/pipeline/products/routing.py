@@ -107,6 +107,7 @@ FACTS = ProductFacts(
             routed_jobs.told,
             routed_jobs.merged,
             continues="origin is null",
+            who=routed_jobs.WHO,
         ),
         # The day of a slot is in its event.
         FoldedTable(

@@ -9,14 +9,23 @@ from waystation.pipeline.products import room_places
 from waystation.pipeline.products.facts import (
     DayTable,
     FoldedTable,
+    Heard,
     HistoryFrames,
     ProductFacts,
     ProductTable,
+    Projection,
     State,
 )
-from waystation.pipeline.products.room_places import IS_SILENT, JOINS, PLACES, REMOVED, open_ids
+from waystation.pipeline.products.room_places import (
+    IS_SILENT,
+    JOINS,
+    PLACES,
+    REMOVED,
+    ROOM_EVENTS,
+    open_ids,
+)
 from waystation.pipeline.storage.arrow import pc
-from waystation.pipeline.storage.sql import Frame, query, to_arrow
+from waystation.pipeline.storage.sql import Frame, query, select, to_arrow
 from waystation.pipeline.stream_names import streams_of
 from waystation.pipeline.tables import (
     DAY,
@@ -172,38 +181,38 @@ FAIRNESS = Table(
 )
 
 
-_VISITS = f"""
-with visited as (
-    select *,
-           coalesce(removed_at, case when times_left > 0 then left_at else silent_at end) as gone_at
-    from {{places}}
-    where joined_at is not null
+_GONE_AT = "coalesce(removed_at, case when times_left > 0 then left_at else silent_at end)"
+_VISIT = Projection(
+    VISITS,
+    (
+        *("queue", "subject as visitor", "lane", "network", "joined_at"),
+        "coalesce(seq_called, seq_joined) as seq",
+        *("ahead", "rate", "model", "called_at", "unix_micros(called_at) as call_order"),
+        *("claimed_at", f"{_GONE_AT} as gone_at", "ended_at", "recovered"),
+        f"(unix_millis(coalesce(called_at, {_GONE_AT})) - unix_millis(joined_at)) / 1000e0"
+        " as waited_s",
+        f"""case when ended_at is not null then 'completed'
+                 when claimed_at is not null then 'inside'
+                 when removed_at is not null then '{REMOVED}'
+                 when times_left > 0 then 'left'
+                 when {_GONE_AT} is not null then 'expired'
+                 when times_missed > 0 then 'missed'
+                 when called_at is not null then 'called'
+                 else 'waiting' end as outcome""",
+        "`date`",
+    ),
+    "joined_at is not null",
 )
-select queue, subject as visitor, lane, network, joined_at,
-       coalesce(seq_called, seq_joined) as seq,
-       ahead, rate, model, called_at,
-       unix_micros(called_at) as call_order,
-       claimed_at, gone_at, ended_at, recovered,
-       (unix_millis(coalesce(called_at, gone_at)) - unix_millis(joined_at)) / 1000e0 as waited_s,
-       case when ended_at is not null then 'completed'
-            when claimed_at is not null then 'inside'
-            when removed_at is not null then '{REMOVED}'
-            when times_left > 0 then 'left'
-            when gone_at is not null then 'expired'
-            when times_missed > 0 then 'missed'
-            when called_at is not null then 'called'
-            else 'waiting' end as outcome,
-       `date`
-from visited
-"""
-
-_SESSIONS = """
-select queue, subject as session, session_lane as lane, claimed_at as started_at, ended_at,
-       (unix_millis(ended_at) - unix_millis(claimed_at)) / 1000e0 as held_s,
-       views, ending, `date`
-from {places}
-where claimed_at is not null
-"""
+_SESSION = Projection(
+    SESSIONS,
+    (
+        *("queue", "subject as session", "session_lane as lane", "claimed_at as started_at"),
+        "ended_at",
+        "(unix_millis(ended_at) - unix_millis(claimed_at)) / 1000e0 as held_s",
+        *("views", "ending", "`date`"),
+    ),
+    "claimed_at is not null",
+)
 
 _FUNNEL = f"""
 with ours as (
@@ -248,7 +257,7 @@ def power_of(value: str, base: int) -> str:
 
 
 VISITED = (
-    "coalesce(removed_at, case when times_left > 0 then left_at else silent_at end) as gone_at",
+    f"{_GONE_AT} as gone_at",
     "unix_millis(coalesce(called_at, gone_at)) - unix_millis(joined_at) as waited_ms",
     f"coalesce(ended_at, claimed_at) is null and removed_at is not null as was_{REMOVED}",
 )
@@ -361,12 +370,12 @@ from {before}
 
 def visits(places: Frame) -> Frame:
     """One row for each visit."""
-    return query(_VISITS, places=places)
+    return select(places, *_VISIT.columns, where=_VISIT.where)
 
 
 def sessions(places: Frame) -> Frame:
     """One row for each session."""
-    return query(_SESSIONS, places=places)
+    return select(places, *_SESSION.columns, where=_SESSION.where)
 
 
 def funnel(events: Frame, visits: Frame) -> Frame:
@@ -437,7 +446,13 @@ FACTS = ProductFacts(
     stream_limit=lambda _, queue: (RoomKeys(queue).meta, "events_cap"),
     folded=(
         FoldedTable(
-            PLACES, Line.WAITINGROOM, room_places.told, room_places.merged, room_places.accounts
+            PLACES,
+            Line.WAITINGROOM,
+            room_places.told,
+            room_places.merged,
+            room_places.accounts,
+            beside=(_VISIT, _SESSION),
+            heard=Heard(ROOM_EVENTS, room_places.heard, room_places.IN_LANES),
         ),
     ),
     by_day=(

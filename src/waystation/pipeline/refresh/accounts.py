@@ -76,8 +76,6 @@ def unsettled(root: str) -> set[dt.datetime]:
 def _rows(history: History, snapshot: Snapshot | None, hours: Hours) -> DataFrame:
     parts = [_arrivals(history, hours), _gaps(history)]
     places = history.read(PLACES, days=hours.dates).where("last_event is not null")
-    if changes.version(PLACES.path(history.root)) is not None:
-        parts.append(_places(places))
     if snapshot is not None:
         parts.append(_missing(history, places, snapshot))
     wanted = [_shaped(each) for each in parts]
@@ -115,18 +113,6 @@ def _arrivals(history: History, hours: Hours) -> DataFrame:
     counts = zip(COUNTS, ARRIVED.counts, strict=False)
     return cells.selectExpr(
         "line", "queue", "at as hour", *(f"{n} as {name}" for n, name in counts)
-    )
-
-
-def _places(places: DataFrame) -> DataFrame:
-    """The same of places in waiting rooms."""
-    return places.selectExpr(
-        "line",
-        "queue",
-        f"{ARRIVAL.replace('added_at', 'joined_at')} as hour",
-        "1L as acknowledged",
-        f"cast({STATE} = 'completed' as bigint) as terminal",
-        f"cast({STATE} = 'removed' as bigint) as removed",
     )
 
 

@@ -6,26 +6,33 @@ compared with what they are folded into now.
 """
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from waystation.core.events import Line
 from waystation.pipeline.bronze import commits
-from waystation.pipeline.history import History, frames_of
+from waystation.pipeline.history import History, frames_of, is_left_to_spark
 from waystation.pipeline.hours import Hours
 from waystation.pipeline.products import folded_tables
-from waystation.pipeline.refresh import fold_here, stale_hours
+from waystation.pipeline.refresh import fold_here, stale_hours, subjects_here
+from waystation.pipeline.refresh.changed_rows import (
+    CHANGES_NOTE,
+    FOLDER,
+    Files,
+    apart,
+    arrival_hours,
+    noted,
+)
 from waystation.pipeline.refresh.subjects import fold_subjects
 from waystation.pipeline.silver import lives
 from waystation.pipeline.silver.lives import FOLDED, RETURNED, TOLD_STEPS
 from waystation.pipeline.silver.moves import OPEN, STEPS
 from waystation.pipeline.silver.steps import SUBJECT, steps
 from waystation.pipeline.storage import changes, delta, filesystems, notes, task_files
-from waystation.pipeline.storage.arrow import fs, pa, pc
+from waystation.pipeline.storage.arrow import fs, pc
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import Part
 from waystation.pipeline.storage.sessions import sized
@@ -34,9 +41,6 @@ from waystation.pipeline.tables import EVENTS, ITEMS, Layer, Table
 APPLICATION = fold_here.APPLICATION
 BEGUN = "silver-begun"
 """The application whose batches are begun: rows may be deleted already."""
-CHANGES_NOTE = "changes"
-"""The note with the files that hold the changes of a batch, in the commit that makes it count."""
-_FOLDER = "_changes"
 MOST_PUSHED = 100
 """Ids that are looked for in the filters of files; of more, every filter lets some pass."""
 OLD = dt.timedelta(hours=1)
@@ -45,22 +49,15 @@ FIRST_DAYS = 2
 """Days in which subjects that have returned are looked for first."""
 
 
-def _kept_apart(name: str, table: Table) -> Table:
-    """Files next to a table's, of rows that are about to change it."""
-    return msgspec.structs.replace(table, name=f"{_FOLDER}/{name}", partitions=())
-
-
 _GONE = {f"gone_{table.name}": table for table in FOLDED}
 _CHANGED = {f"{kind}_{table.name}": table for kind in ("added", "removed") for table in FOLDED} | {
     "added_steps": TOLD_STEPS
 }
 APART = {
-    name: _kept_apart(name, table)
-    for name, table in {**_GONE, **_CHANGED, "returned": RETURNED}.items()
+    name: apart(name, table) for name, table in {**_GONE, **_CHANGED, "returned": RETURNED}.items()
 }
 _WRITTEN = {table.name: table for table in (*FOLDED, *OPEN)} | APART
 
-Files = Mapping[str, Sequence[Part]]
 Folded = fold_here.Folded
 folded_version = fold_here.folded_version
 
@@ -72,10 +69,12 @@ def fold(history: History) -> Folded | None:
         return None
     # Gaps and payloads that go with these events.
     commits.complete(history.root)
-    folded = _fold_jobs(history, newest)
+    is_by_tasks = not history.spark_from and is_left_to_spark(history)
+    fold_each = fold_subjects if is_by_tasks else subjects_here.fold_subjects
+    # First: the commit of `open`, after which gold is counted, stands for all of them.
     for each in folded_tables():
-        fold_subjects(history, each, newest)
-    return folded
+        fold_each(history, each, newest)
+    return _fold_jobs(history, newest)
 
 
 def _fold_jobs(history: History, newest: int) -> Folded | None:
@@ -110,7 +109,7 @@ def _fold_up_to(history: History, before: int | None, newest: int) -> Folded:
     names = [each.path for each in files]
     if not names:
         # Old rows were rewritten, and no more: what is open stays as it is.
-        unchanged = {CHANGES_NOTE: _named({}, batch, before)}
+        unchanged = noted({}, list(_CHANGED), newest, before)
         delta.commit(STEPS.path(root), STEPS.schema, [], batch, notes=unchanged)
         return Folded(newest, Hours())
     with sized(history.spark, rows):
@@ -192,14 +191,8 @@ def _commit(root: str, written: Files, batch: BatchId, before: int | None) -> No
     for table in OPEN:
         parts = written.get(table.name, ())
         # The last one makes the batch count as folded.
-        more = {CHANGES_NOTE: _named(written, batch, before)} if table is STEPS else None
+        more = noted(written, list(_CHANGED), batch.batch, before) if table is STEPS else None
         delta.commit(table.path(root), table.schema, parts, batch, notes=more, replace=True)
-
-
-def _named(written: Files, batch: BatchId, before: int | None) -> dict[str, Any]:
-    """The changes of a batch: the version that it goes on from, and the files."""
-    files = {name: [part.row for part in written.get(name, ())] for name in _CHANGED}
-    return {"batch": batch.batch, "after": before, "files": files}
 
 
 def _append(root: str, table: Table, written: Files, batch: BatchId) -> None:
@@ -224,8 +217,10 @@ def drop_changes(root: str) -> None:
 
 def _tidy(root: str) -> None:
     """Delete old files of changes that the last fold does not name."""
-    noted: Any = notes.last_note(STEPS.path(root), CHANGES_NOTE) or {"files": {}}
-    named = {part["path"] for parts in noted["files"].values() for part in parts}
+    named: set[str] = set()
+    for table in (STEPS, *(each.table for each in folded_tables())):
+        last: Any = notes.last_note(table.path(root), CHANGES_NOTE) or {"files": {}}
+        named |= {part["path"] for parts in last["files"].values() for part in parts}
     # Those of another driver that folds at this moment are young.
     oldest = dt.datetime.now(dt.UTC) - OLD
     files, found = _files_of_changes(root)
@@ -235,7 +230,7 @@ def _tidy(root: str) -> None:
 
 
 def _files_of_changes(root: str) -> tuple[Any, list[Any]]:
-    files, folder = filesystems.filesystem(f"{root.rstrip('/')}/{Layer.SILVER}/{_FOLDER}")
+    files, folder = filesystems.filesystem(f"{root.rstrip('/')}/{Layer.SILVER}/{FOLDER}")
     selector = fs.FileSelector(folder, allow_not_found=True, recursive=True)
     return files, [each for each in files.get_file_info(selector) if each.is_file]
 
@@ -254,8 +249,7 @@ def _touched(root: str, names: Sequence[str], written: Files) -> Hours:
         # The ledger has counted them as ended in the hours in which they were added.
         place = APART["gone_items"]
         rows = delta.read_files(place.path(root), place, gone, columns=["added_at", "date"])
-        day = rows["date"].cast(pa.timestamp("us")).cast(pa.timestamp("us", tz="UTC"))
-        found.append(pc.coalesce(rows["added_at"], day))
+        found.append(arrival_hours(rows, "added_at"))
     found += _of_visitors(root, names)
     starts = {
         each

@@ -6,17 +6,28 @@ added any more: then all rows of silver are counted once, by the same rules.
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
+import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from waystation.core.events import Line
 from waystation.pipeline.gold import sums
-from waystation.pipeline.gold.cells import CELLS
+from waystation.pipeline.gold.cells import CELLS, FILE, LEFT, MINUTE, ROUTE
 from waystation.pipeline.gold.changed import Changed
+from waystation.pipeline.gold.files import files_by
 from waystation.pipeline.history import History, is_left_to_spark
+from waystation.pipeline.products import folded_tables
+from waystation.pipeline.products.file_days import ADDED_FILES, FILE_DAYS
+from waystation.pipeline.products.files import FILES
+from waystation.pipeline.products.room_places import IN_LANES, PLACES, ROOM_EVENTS, heard
+from waystation.pipeline.products.routed_jobs import ROUTE_DAYS, ROUTED_JOBS, ROUTES
+from waystation.pipeline.products.waitingroom import ABANDONMENT, ABANDONMENT_DAYS, FUNNEL
 from waystation.pipeline.refresh import fold
-from waystation.pipeline.silver.moves import OPEN_ATTEMPTS, OPEN_FAILURES, OPEN_ITEMS
+from waystation.pipeline.refresh.changed_rows import CHANGES_NOTE, added, removed
+from waystation.pipeline.refresh.subjects import changed_tables
+from waystation.pipeline.silver.moves import OPEN_ATTEMPTS, OPEN_FAILURES, OPEN_ITEMS, STEPS
 from waystation.pipeline.silver.steps import steps, with_context
 from waystation.pipeline.storage import changes, delta, notes
 from waystation.pipeline.storage.delta import BatchId
@@ -32,15 +43,30 @@ from waystation.pipeline.tables import (
     ITEMS,
     SLOTS,
     WORKERS,
+    Table,
 )
 
-SUMMED = (HOURLY, CAPACITY, WORKERS, SLOTS, FAILURE_DAYS, FAILURES)
+SHARED = (HOURLY, CAPACITY, WORKERS, SLOTS, FAILURE_DAYS, FAILURES)
+"""The tables by sums that every history has."""
+SUMMED = (
+    *SHARED,
+    *(FUNNEL, ABANDONMENT_DAYS, ABANDONMENT),
+    *(ROUTE_DAYS, ROUTES),
+    *(FILE_DAYS, FILES),
+)
 """The tables that are kept by sums where every step is left to Spark."""
 _OF = {
     "attempts": (ATTEMPTS, OPEN_ATTEMPTS),
     "items": (ITEMS, OPEN_ITEMS),
     "failed_items": (FAILED_ITEMS, OPEN_FAILURES),
 }
+_COUNTED = {PLACES: (MINUTE, LEFT), ROUTED_JOBS: (ROUTE,), ADDED_FILES: (FILE,)}
+"""Tables of single products, and kinds of cells that are counted from them."""
+_ADDED = ("queue", "subject", "date", "directory", "type", "size")
+
+
+Files: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
+"""The files with changes, by what they hold."""
 
 
 def is_used(history: History) -> bool:
@@ -60,16 +86,22 @@ def catch_up(history: History, *, target_ms: int, everything: bool = False) -> N
     batch = BatchId(sums.APPLICATION, folded)
 
     def silver(name: str, days: Sequence[dt.date] | None) -> DataFrame:
-        return _rows(history, name, days)
+        found = _rows(history, name, days)
+        assert found is not None  # noqa: S101 (rows of it have changed)
+        return found
 
-    noted = None if everything else _next(root, batch, done)
-    rows = delta.count(EVENTS.path(root)) if noted is None else _size(noted)
+    files = None if everything else _next(root, batch, done)
+    rows = delta.count(EVENTS.path(root)) if files is None else _size(files)
     with sized(history.spark, rows) as spark:
-        if noted is None:
+        if files is None:
             sums.count_all(spark, root, _everything(history, batch), target_ms=target_ms)
         else:
-            changed = _changed(history, batch, noted["files"])
+            changed = _changed(history, batch, files)
             sums.add(spark, root, changed, silver, target_ms=target_ms)
+    for table in SHARED:
+        if changes.version(table.path(root)) is None:
+            # Nothing has happened that it counts.
+            delta.open_table(table.path(root), table.schema, table.partitions)
 
 
 def _added(root: str) -> int | None:
@@ -79,29 +111,90 @@ def _added(root: str) -> int | None:
 
 
 def _next(root: str, batch: BatchId, done: int | None) -> Any:
-    """The note on the changes of a batch; None when it is not the one after the last added."""
-    noted: Any = notes.last_note(fold.STEPS.path(root), fold.CHANGES_NOTE)
-    is_next = noted and noted["batch"] == batch.batch and noted.get("after") == done
-    return noted if is_next else None
+    """The files with the changes of a batch; None when it is not the one after the last added."""
+    found: dict[str, Any] = {}
+    for table in (STEPS, *(table for table in _COUNTED if _exists(root, table))):
+        noted: Any = notes.last_note(table.path(root), CHANGES_NOTE)
+        if not noted or noted["batch"] != batch.batch:
+            return None
+        after = noted.get("after")
+        if after != done and (after is not None or _is_counted(root, table)):
+            return None
+        found |= noted["files"]
+    # What is known of a file has changed, and with it what its items have added.
+    return None if found.get(removed(ADDED_FILES.name)) else found
 
 
-def _size(noted: Any) -> int:
-    return sum(part["rows"] for parts in noted["files"].values() for part in parts)
+def _is_counted(root: str, table: Table) -> bool:
+    """Whether cells were counted from a table: else all of its rows are new."""
+    kinds = _COUNTED.get(table)
+    return kinds is None or any(files_by(CELLS, root, None, kind.name) for kind in kinds)
 
 
-def _changed(history: History, batch: BatchId, files: Mapping[str, Any]) -> Changed:
+def _exists(root: str, table: Table) -> bool:
+    return changes.version(table.path(root)) is not None
+
+
+def _size(files: Files) -> int:
+    return sum(part["rows"] for parts in files.values() for part in parts)
+
+
+def _changed(history: History, batch: BatchId, files: Files) -> Changed:
     """The changes of a batch, from the files that its fold has left."""
+    apart = {**fold.APART, **_of_products()}
 
     def read(column: str, sign: int) -> DataFrame:
-        table = fold.APART[column]
+        table = apart[column]
         names = [row["path"] for row in files.get(column, ())]
         rows = delta.read_with_spark(history.spark, table.path(history.root), table, names)
         return rows.withColumn("sign", F.lit(sign))
 
-    frames: dict[str, Any] = {
-        name: read(f"added_{name}", 1).unionByName(read(f"removed_{name}", -1)) for name in _OF
-    }
-    return Changed(batch=batch, steps=read("added_steps", 1), **frames)
+    def both(name: str) -> DataFrame | None:
+        if not (files.get(added(name)) or files.get(removed(name))):
+            return None
+        return read(added(name), 1).unionByName(read(removed(name), -1))
+
+    items = both("items")
+    return Changed(
+        batch=batch,
+        steps=read(added("steps"), 1) if files.get(added("steps")) else None,
+        attempts=both("attempts"),
+        items=items,
+        failed_items=both("failed_items"),
+        places=both(PLACES.name),
+        room=read(added(ROOM_EVENTS.name), 1) if files.get(added(ROOM_EVENTS.name)) else None,
+        routed=both(ROUTED_JOBS.name),
+        files=None if items is None else _files(history, items, _days_of_items(files)),
+    )
+
+
+def _of_products() -> dict[str, Table]:
+    found: dict[str, Table] = {}
+    for each in folded_tables():
+        found |= changed_tables(each)
+    return found
+
+
+def _days_of_items(files: Files) -> list[dt.date]:
+    """The days between the first and the last on which changed items were added."""
+    found = [
+        stats[f"{end}Values"]["date"]
+        for name in (added("items"), removed("items"))
+        for part in files.get(name, ())
+        for stats in [msgspec.json.decode(part["stats"])]
+        for end in ("min", "max")
+    ]
+    first, last = (dt.date.fromisoformat(pick(found)) for pick in (min, max))
+    return [first + dt.timedelta(days=n) for n in range((last - first).days + 1)]
+
+
+def _files(history: History, items: DataFrame, days: Sequence[dt.date] | None) -> DataFrame | None:
+    """Items that are files, with what is known of each."""
+    if not _exists(history.root, ADDED_FILES):
+        return None
+    theirs = items.where(F.col("line") == Line.FILES.value)
+    known = history.read(ADDED_FILES, days=days, columns=_ADDED)
+    return theirs.join(known, ["queue", "subject", "date"])
 
 
 def _everything(history: History, batch: BatchId) -> Changed:
@@ -109,16 +202,38 @@ def _everything(history: History, batch: BatchId) -> Changed:
     place = EVENTS.path(history.root)
     # Those that came after the fold are in its next changes.
     names = [each.path for each in changes.new_files(place, after=None, until=batch.batch)]
-    told = with_context(steps(delta.read_with_spark(history.spark, place, EVENTS, names)))
-    frames: dict[str, Any] = {name: _rows(history, name, None) for name in _OF}
-    frames["steps"] = told
-    return Changed(
-        batch=batch, **{name: rows.withColumn("sign", F.lit(1)) for name, rows in frames.items()}
-    )
+    events = delta.read_with_spark(history.spark, place, EVENTS, names)
+    frames = {name: _rows(history, name, None) for name in (*_OF, *_FURTHER)}
+    frames["steps"] = with_context(steps(events))
+    if frames["places"] is not None:
+        frames["room"] = _room(events, frames["places"])
+    signed: dict[str, Any] = {
+        name: rows.withColumn("sign", F.lit(1)) for name, rows in frames.items() if rows is not None
+    }
+    return Changed(batch=batch, **signed)
 
 
-def _rows(history: History, name: str, days: Sequence[dt.date] | None) -> DataFrame:
-    """The rows of a table, or those of some days, and those of open work."""
+def _room(events: DataFrame, places: DataFrame) -> DataFrame:
+    lanes = places.selectExpr("line", "queue", "subject", "array(struct(lane)) as after")
+    told = heard(events).withColumn("heard", F.array("heard"))
+    both = told.join(lanes, ["line", "queue", "subject"], "left")
+    return both.selectExpr(f"inline({IN_LANES})")
+
+
+_FURTHER = {"places": PLACES, "routed": ROUTED_JOBS, "files": ADDED_FILES}
+
+
+def _rows(history: History, name: str, days: Sequence[dt.date] | None) -> DataFrame | None:
+    """The rows of a table, or those of some days, and those of open work; None: no table."""
+    if name == "files":
+        return _files(history, _kept(history, "items", days), days)
+    if name in _OF:
+        return _kept(history, name, days)
+    table = _FURTHER[name]
+    return history.read(table, days=days) if _exists(history.root, table) else None
+
+
+def _kept(history: History, name: str, days: Sequence[dt.date] | None) -> DataFrame:
     kept, unfinished = _OF[name]
     found = history.read(kept, days=days).unionByName(history.read(unfinished))
     # Those of open work are not kept by the day.

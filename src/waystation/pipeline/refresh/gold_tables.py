@@ -21,7 +21,7 @@ from waystation.pipeline.gold.hourly import hourly
 from waystation.pipeline.gold.ledger import ARRIVAL, OF, ledger
 from waystation.pipeline.history import History, frames_of
 from waystation.pipeline.hours import Hours
-from waystation.pipeline.products import day_tables, tables_by_product
+from waystation.pipeline.products import day_tables, folded_tables, tables_by_product
 from waystation.pipeline.products.facts import HistoryFrames, ProductTable
 from waystation.pipeline.products.room_places import PLACES, accounts
 from waystation.pipeline.progress import NoProgress, Progress
@@ -182,7 +182,10 @@ def refresh(
         snapshot=snapshot,
         target_ms=target_ms,
     )
+    written = by_sums and {*by_sums, *(more.table for of in folded_tables() for more in of.beside)}
     for each in day_tables():
+        if each.table in written:
+            continue
         refresh_days(history, each, everything=everything)
     refresh_slots(history, everything=everything)
     for done, each in enumerate(tables):

@@ -1,29 +1,40 @@
 """Incremental fold of a product's events into one row for each of its subjects.
 
 A row is what the events of a subject add up to, so that new events are merged with it, and older
-ones are not read again. The commit that replaces rows also notes how far bronze was read.
+ones are not read again. The days of these rows are written anew by the tasks of one job, and what
+has changed in them next to it. The commit that replaces rows also notes how far bronze was read.
 """
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
-from waystation.pipeline.gold.ledger import ARRIVAL
-from waystation.pipeline.history import ArrowFrames, History, frames_of
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from waystation.pipeline.history import History
 from waystation.pipeline.hours import Hours
 from waystation.pipeline.products.facts import FoldedTable
 from waystation.pipeline.refresh import stale_hours
-from waystation.pipeline.silver.items import HAS_ENDED
-from waystation.pipeline.storage import changes, delta
-from waystation.pipeline.storage.arrow import pa, pc
+from waystation.pipeline.refresh.changed_rows import (
+    Files,
+    added,
+    apart,
+    arrival_hours,
+    noted,
+    removed,
+)
+from waystation.pipeline.storage import changes, delta, task_files
+from waystation.pipeline.storage.arrow import pc
 from waystation.pipeline.storage.delta import BatchId
-from waystation.pipeline.storage.sql import Frame, conform, query, to_arrow
+from waystation.pipeline.storage.parts import Part
+from waystation.pipeline.storage.sessions import sized
 from waystation.pipeline.tables import EVENTS, Table
 
 APPLICATION = "subjects"
-
-# The ledger does not look at hours again in which everything has ended.
-_SETTLED = f"select distinct unix_seconds({ARRIVAL}) as start from {{rows}} where {HAS_ENDED}"
+FIRST_DAYS = 2
+"""Days in which the rows that new ones continue are looked for first."""
 
 
 def fold_subjects(history: History, folded: FoldedTable, newest: int) -> None:
@@ -32,71 +43,154 @@ def fold_subjects(history: History, folded: FoldedTable, newest: int) -> None:
     before = delta.last_batch(table.path(root), APPLICATION)
     if before is not None and before >= newest:
         return
-    told = _told(history, folded, before, newest)
-    if told is not None and told.num_rows:
-        rows, days = _merged(history, folded, told, newest)
-        delta.replace_days(root, table, rows, days, batch)
-    elif told is not None or before is not None:
-        delta.commit(table.path(root), table.schema, [], batch, partitions=table.partitions)
-
-
-def _told(history: History, folded: FoldedTable, before: int | None, newest: int) -> Any:
-    """The new events as one row for each subject; None when there is no file to look into."""
-    place = EVENTS.path(history.root)
+    place = EVENTS.path(root)
     others = delta.names_without(place, "line", folded.line.value)
     new = changes.new_files(place, after=before, until=newest)
     files = [each for each in new if each.path not in others]
     if not files:
-        return None
-    names = [each.path for each in files]
-    if isinstance(frames_of(history, rows=sum(each.rows for each in files)), History):
-        events: Frame = delta.read_with_spark(history.spark, place, EVENTS, names)
-    else:
-        events = delta.read_files(place, EVENTS, names)
-    return conform(folded.merged(folded.told(events)), folded.table.schema)
-
-
-def _merged(
-    history: History, folded: FoldedTable, told: Any, newest: int
-) -> tuple[Frame, list[dt.date]]:
-    """All rows of the days of these subjects, and the days."""
-    root, table = history.root, folded.table
-    days = sorted({*_known_days(root, folded, told), *told["date"].to_pylist()})
-    there = ArrowFrames(root).read(table, days=days)
-    is_touched = pc.is_in(there["subject"], pc.unique(told["subject"]))
-    touched = there.filter(is_touched)
+        if before is not None:
+            _commit(root, folded, {}, [], batch, before)
+        return
+    with sized(history.spark, sum(each.rows for each in files)) as spark:
+        events = delta.read_with_spark(spark, place, EVENTS, [each.path for each in files])
+        told = _as(folded.merged(folded.told(events)), table).persist()
+        try:
+            days = _days(history, folded, told)
+            written = _written(history, folded, events, told, days)
+        finally:
+            told.unpersist()
     if folded.accounts is not None:
-        _record_settled(root, table, folded.accounts(touched), newest)
-    fresh = conform(folded.merged(pa.concat_tables([touched, told])), table.schema)
-    return pa.concat_tables([there.filter(pc.invert(is_touched)), fresh]), days
+        _record_settled(root, folded, written, newest)
+    _commit(root, folded, written, days, batch, before)
 
 
-def _known_days(root: str, folded: FoldedTable, told: Any) -> Iterator[dt.date]:
-    """The days of the rows that new ones continue.
+def _as(rows: DataFrame, table: Table) -> DataFrame:
+    """Rows with exactly the columns of a table."""
+    columns = {each.name: F.col(each.name).cast(each.dataType) for each in table.schema}
+    return rows.select(*(column.alias(name) for name, column in columns.items()))
 
-    Most are recent, so the newest days are looked at first, and then twice as many each time.
+
+def _days(history: History, folded: FoldedTable, told: DataFrame) -> list[dt.date]:
+    """The days of new rows, and of those that they continue.
+
+    Most are recent, so the newest days are looked at first, and then four times as many.
     """
+    continues = F.expr(folded.continues)
+    found = told.groupBy("date").agg(F.max(continues).alias("continues")).collect()
+    days: set[dt.date] = {row["date"] for row in found}
+    left = sorted(delta.days_of(folded.table.path(history.root)), reverse=True)
+    if not left or not any(row["continues"] for row in found):
+        return sorted(days)
+    asked = told.where(continues).select(*folded.who).distinct()
+    wanted, many = asked.count() if len(left) > FIRST_DAYS else 0, FIRST_DAYS
+    while left:
+        some, left, many = left[:many], left[many:], 4 * many
+        rows = history.read(folded.table, days=some, columns=(*folded.who, "date"))
+        theirs = rows.join(F.broadcast(asked), list(folded.who))
+        row: Any = theirs.agg(F.collect_set("date"), F.count_distinct(*folded.who)).first()
+        days.update(row[0])
+        wanted -= row[1]
+        if wanted <= 0:
+            break
+    return sorted(days)
+
+
+def _written(
+    history: History,
+    folded: FoldedTable,
+    events: DataFrame,
+    told: DataFrame,
+    days: Sequence[dt.date],
+) -> dict[str, list[Part]]:
+    """The files that tasks have written: all rows of these days, and those that have changed."""
     table = folded.table
-    text = f"select distinct queue, subject from {{told}} where {folded.continues}"
-    left = _subjects(to_arrow(query(text, told=told)))
-    days, many = sorted(delta.days_of(table.path(root)), reverse=True), 1
-    while left and days:
-        some, days, many = days[:many], days[many:], 2 * many
-        ids = sorted({subject for _, subject in left})
-        found = ArrowFrames(root).rows_about(table, ids, ("queue", "subject", "date"), days=some)
-        # The same id may be that of another one in another queue; some events have no queue.
-        left -= {each for queue, id in _subjects(found) for each in ((queue, id), ("", id))}
-        yield from pc.unique(found["date"]).to_pylist()
+    there = history.read(table, days=days)
+    after = _as(folded.merged(there.unionByName(told)), table)
+    old = there.select(*folded.who, _struct(table).alias("before"))
+    new = after.select(*folded.who, _struct(table).alias("after"), *_beside(folded))
+    parts = [old, new]
+    names = ["before", "after", *(each.table.name for each in folded.beside)]
+    if folded.heard is not None:
+        parts.append(folded.heard.told(events).select(*folded.who, "heard"))
+        names.append("heard")
+    subjects = (
+        reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
+        .groupBy(*folded.who)
+        .agg(*(F.collect_list(name).alias(name) for name in names))
+    )
+    columns = [
+        F.col("after").alias(table.name),
+        F.array_except("after", "before").alias(added(table.name)),
+        F.array_except("before", "after").alias(removed(table.name)),
+        *(F.col(each.table.name) for each in folded.beside),
+    ]
+    if folded.heard is not None:
+        columns.append(F.expr(folded.heard.finished).alias(added(folded.heard.table.name)))
+    return task_files.write(subjects.select(*columns), history.root, _tables(folded))
 
 
-def _subjects(rows: Any) -> set[tuple[str, str]]:
-    return set(zip(rows["queue"].to_pylist(), rows["subject"].to_pylist(), strict=True))
+def _struct(table: Table) -> Column:
+    return F.struct(*table.names)
 
 
-def _record_settled(root: str, table: Table, accounts: Frame, newest: int) -> None:
-    """Record the hours that the ledger must look at again."""
-    starts = to_arrow(query(_SETTLED, rows=accounts))["start"].to_pylist()
+def _beside(folded: FoldedTable) -> list[Column]:
+    """The rows of tables that are written beside, each made of a row of this one."""
+    return [
+        F.expr(f"case when {each.where} then struct({', '.join(each.columns)}) end").alias(
+            each.table.name
+        )
+        for each in folded.beside
+    ]
+
+
+def _tables(folded: FoldedTable) -> dict[str, Table]:
+    """The tables that are written, by the column of their rows."""
+    table = folded.table
+    tables = {each.name: each for each in (table, *(each.table for each in folded.beside))}
+    return tables | changed_tables(folded)
+
+
+def changed_tables(folded: FoldedTable) -> dict[str, Table]:
+    """Files with what has changed in a table, by the column of their rows."""
+    table = folded.table
+    tables = {added(table.name): table, removed(table.name): table}
+    if folded.heard is not None:
+        tables[added(folded.heard.table.name)] = folded.heard.table
+    return {name: apart(name, each) for name, each in tables.items()}
+
+
+def _record_settled(root: str, folded: FoldedTable, written: Files, newest: int) -> None:
+    """Record the hours that the ledger must look at again: it may have settled them."""
+    column = removed(folded.table.name)
+    names = [part.path for part in written.get(column, ())]
+    place = apart(column, folded.table)
+    rows = delta.read_files(place.path(root), place, names, columns=["joined_at", "date"])
+    starts = pc.unique(arrival_hours(rows, "joined_at")).to_pylist()
     if starts:
         # Recorded first, as every fold does.
-        hours = Hours(tuple(dt.datetime.fromtimestamp(each, dt.UTC) for each in sorted(starts)))
-        stale_hours.record(root, newest, hours, of=f"-{table.name}")
+        stale_hours.record(root, newest, Hours(tuple(sorted(starts))), of=f"-{folded.table.name}")
+
+
+def _commit(
+    root: str,
+    folded: FoldedTable,
+    written: Files,
+    days: Sequence[dt.date],
+    batch: BatchId,
+    before: int | None,
+) -> None:
+    """Commit all tables, the folded one last: with it the batch counts."""
+    note = noted(written, list(changed_tables(folded)), batch.batch, before)
+    for table in (*(each.table for each in folded.beside), folded.table):
+        is_last = table is folded.table
+        if not (days or is_last):
+            continue
+        delta.commit(
+            table.path(root),
+            table.schema,
+            written.get(table.name, ()),
+            batch,
+            partitions=table.partitions,
+            gone=delta.file_names(root, table, days=days) if days else (),
+            notes=note if is_last else None,
+        )

@@ -72,7 +72,7 @@ def context(turn: str) -> tuple[str, ...]:
     told again (`repeated`): a dead letter that failed in the same instant has two events, and
     counts once. A step of the same entry as the one before was stored twice (`doubled`).
     """
-    entry = "struct(told_at, seq, event)"
+    entry = "struct(struct(told_at, seq), event)"
     return (
         f"case when lag(`hour`) over ({turn}) = `hour` then lag(event) over ({turn}) end"
         " as earlier",

@@ -18,6 +18,8 @@ from waystation.pipeline.tables import PLAIN, Layout, Table
 
 GROUP_BYTES = 64 * 2**20
 """Bytes of a row group, which a task buffers before it writes them."""
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+"""What the folder of a partition is named after that has no value."""
 MOST_OPEN = 16
 """Files that a task has open at once, one per partition."""
 
@@ -129,7 +131,7 @@ class PartWriter:
 
 def _partition_folder(value: str | None) -> str:
     if value is None:
-        return "__HIVE_DEFAULT_PARTITION__"
+        return NO_VALUE
     if not re.fullmatch(r"[\w.-]+", value, re.ASCII):
         # Readers disagree about how other characters are escaped in a path.
         raise InvalidInput(f"a partition must be a plain word, number or date, got {value!r}")

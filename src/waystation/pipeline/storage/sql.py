@@ -8,7 +8,7 @@ import re
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast
 
 import duckdb
@@ -57,6 +57,24 @@ def query(text: str, **frames: Frame) -> Frame:
         return _in_this_process(text, frames)
     known: dict[str, Any] = {name: to_spark(spark, frame) for name, frame in frames.items()}
     return spark.sql(text, **known)
+
+
+def select(rows: Frame, *columns: str, where: str = "true") -> Frame:
+    """Columns of rows, as SQL."""
+    if is_spark(rows):
+        return rows.where(where).selectExpr(*columns)
+    return query(f"select {', '.join(columns)} from {{rows}} where {where}", rows=rows)
+
+
+def grouped(rows: Frame, by: Sequence[str], *columns: str) -> Frame:
+    """Aggregates of rows, as SQL, beside the columns that they are grouped by."""
+    if is_spark(rows):
+        # Whoever has Spark's rows has imported Spark.
+        from pyspark.sql import functions as F
+
+        return rows.groupBy(*by).agg(*map(F.expr, columns))
+    keys = ", ".join(f"`{name}`" for name in by)
+    return query(f"select {keys}, {', '.join(columns)} from {{rows}} group by {keys}", rows=rows)
 
 
 def is_spark(frame: Frame) -> "TypeGuard[DataFrame]":
