@@ -96,10 +96,11 @@ def slots_of(events: DataFrame) -> list[Row]:
     """The slots of all events at once."""
     last: Any = events.agg(F.max("told_at")).collect()[0][0]
     until = last.astimezone(dt.UTC)
-    known = to_arrow(schedules(routed_jobs(events))).to_pylist()
+    known = schedules(to_arrow(routed_jobs(events))).to_pylist()
     days = [until.date() + dt.timedelta(days=n) for n in (-1, 0)]
     ((_, expected),) = expected_slots(known, days, until)
-    return cron_slots(expected, merged(told_slots(events))).orderBy("slot").collect()
+    wanted = events.sparkSession.createDataFrame(expected)
+    return cron_slots(wanted, merged(told_slots(events))).orderBy("slot").collect()
 
 
 @pytest.mark.parametrize("zone", ["Europe/Vienna", "America/New_York", "Australia/Lord_Howe"])

@@ -148,6 +148,11 @@ def is_left_to_spark(history: History) -> bool:
     return not is_connected(history.spark)
 
 
+def is_by_tasks(history: History) -> bool:
+    """Whether every step is left to Spark, whatever its size."""
+    return not history.spark_from and is_left_to_spark(history)
+
+
 def frames_of(history: History, *, rows: int) -> HistoryFrames:
     """The tables of a history for a step with so many rows: in this process, or with Spark.
 

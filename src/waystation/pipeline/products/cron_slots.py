@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from waystation.core.errors import InvalidOption
 from waystation.core.events import Line
 from waystation.pipeline.products.routed_jobs import instant
-from waystation.pipeline.storage.arrow import pa
-from waystation.pipeline.storage.sql import Frame, grouped, query, select
+from waystation.pipeline.storage.arrow import pa, pc
+from waystation.pipeline.storage.sql import Frame, grouped, select, stacked
 from waystation.pipeline.tables import DAY, FLAG, INSTANT, INT, LONG, TEXT, Column, Layer, Table
 from waystation.routing.schedules import next_slot
 
@@ -99,45 +99,26 @@ _ADDED_UP = (
     "to_date(min(slot)) as `date`",
 )
 
-_SCHEDULES = """
-select queue, subject as schedule, cron, timezone, first_told_at as added_at, first_slot, ended_at
-from {jobs}
-where cron is not null and first_slot is not null
-"""
-
-_CRON_SLOTS = f"""
-with fired as (
-    select queue, schedule, slot,
-           cast(sum(fired) as int) as fired,
-           min(fired_at) as fired_at,
-           max(skipped) as skipped
-    from {{slots}}
-    group by queue, schedule, slot
-), expected as (
-    select distinct queue, schedule, slot from {{wanted}}
-), known as (
-    select coalesce(expected.queue, fired.queue) as queue,
-           coalesce(expected.schedule, fired.schedule) as schedule,
-           coalesce(expected.slot, fired.slot) as slot,
-           expected.slot is not null as expected,
-           coalesce(fired, 0) as fired,
-           fired_at,
-           unix_millis(fired_at) - unix_millis(fired.slot) as late_ms,
-           skipped
-    from expected full outer join fired on expected.queue = fired.queue
-                                           and expected.schedule = fired.schedule
-                                           and expected.slot = fired.slot
+SLOT = ("queue", "schedule", "slot")
+_EXPECTED = (
+    *SLOT,
+    *("true as expected", "0 as fired", "nullif(slot, slot) as fired_at"),
+    f"cast(null as {TEXT}) as skipped",
 )
-select queue, schedule, slot, expected, fired, fired_at, late_ms, skipped,
-       case when fired > 1 then 'doubled'
-            when fired = 1 and not expected then 'unexpected'
-            when fired = 1 and late_ms > {LATE_MS} then 'late'
-            when fired = 1 then 'on time'
-            when skipped is not null then 'skipped'
-            else 'missed' end as verdict,
-       to_date(slot) as `date`
-from known
-"""
+_FIRED = (*SLOT, "false as expected", "fired", "fired_at", "skipped")
+_KNOWN = (
+    "max(expected) as expected",
+    "cast(sum(fired) as int) as fired",
+    "min(fired_at) as fired_at",
+    "max(skipped) as skipped",
+)
+_LATE = "unix_millis(fired_at) - unix_millis(slot) as late_ms"
+_VERDICT = f"""case when fired > 1 then 'doubled'
+    when fired = 1 and not expected then 'unexpected'
+    when fired = 1 and late_ms > {LATE_MS} then 'late'
+    when fired = 1 then 'on time'
+    when skipped is not null then 'skipped'
+    else 'missed' end as verdict"""
 
 
 def told(events: Frame) -> Frame:
@@ -151,14 +132,19 @@ def merged(rows: Frame) -> Frame:
     return grouped(rows, FIRED_SLOTS.key, *_ADDED_UP)
 
 
-def schedules(jobs: Frame) -> Frame:
-    """The rows of `routed_jobs` that are schedules."""
-    return query(_SCHEDULES, jobs=jobs)
+def schedules(jobs: Any) -> Any:
+    """The rows of `routed_jobs` that are schedules, as rows of `schedules`; Arrow tables."""
+    rows = jobs.filter(pc.field("cron").is_valid() & pc.field("first_slot").is_valid())
+    names = {"subject": "schedule", "first_told_at": "added_at"}
+    renamed = rows.rename_columns([names.get(name, name) for name in rows.column_names])
+    return renamed.select(SCHEDULES.names)
 
 
 def cron_slots(expected: Frame, fired: Frame) -> Frame:
     """One row for each slot that a schedule should have fired or has fired."""
-    return query(_CRON_SLOTS, wanted=expected, slots=fired)
+    both = stacked(select(expected, *_EXPECTED), select(fired, *_FIRED))
+    known = select(grouped(both, SLOT, *_KNOWN), "*", _LATE)
+    return select(known, "*", _VERDICT, "to_date(slot) as `date`")
 
 
 def begins_at(schedule: Mapping[str, Any]) -> dt.datetime:

@@ -25,7 +25,6 @@ from waystation.pipeline.silver.moves import OPEN_ATTEMPTS, OPEN_FAILURES, OPEN_
 from waystation.pipeline.silver.steps import IS_CLAIM, steps
 from waystation.pipeline.storage import changes, delta, task_files
 from waystation.pipeline.storage.arrow import pa, pc
-from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.storage.sql import query, to_arrow
 from waystation.pipeline.tables import (
@@ -57,8 +56,7 @@ def refresh_quality(history: History, hours: Hours) -> None:
     if before != changes.version(STEPS.path(root)):
         # Another driver has folded meanwhile, and checks it.
         return
-    batch = BatchId("quality", (changes.version(QUALITY.path(root)) or 0) + 1)
-    task_files.save(history.spark.createDataFrame(rows), root, QUALITY, batch)
+    task_files.replace(history.spark.createDataFrame(rows), root, QUALITY)
 
 
 def _rows(checks: Iterator[Check]) -> Any:
@@ -69,16 +67,16 @@ def _rows(checks: Iterator[Check]) -> Any:
 
 def _summed(root: str, dates: Sequence[dt.date]) -> dict[str, int]:
     """Counts by the cells and by the logs of silver, of these days."""
-    hour = _on(root, CELLS, "at", dates, ("line", "queue", "part", *COUNTS[:3]), HOUR)
+    hour = _on(root, CELLS, "at", dates, ("line", "queue", "part", *COUNTS), HOUR)
     own = hour.filter(pc.field("part").is_null())
     by_part = {name: hour.filter(pc.field("part") == name) for name in ("worker", "doubled")}
     claims, births = (_total(own, HOUR, name) for name in ("started", "added"))
     work = hour.filter((pc.field("part") == "ready") | (pc.field(HOUR.column("started")) > 0))
-    arrived = _on(root, CELLS, "at", dates, ("line", *COUNTS[:2]), ARRIVED)
+    arrived = _on(root, CELLS, "at", dates, ("line", *COUNTS), ARRIVED)
     arrived = arrived.filter(pc.field("line") != Line.WAITINGROOM.value)
-    by_day = _on(root, CELLS, "at", dates, COUNTS[:2], FAILURE_DAY)
+    by_day = _on(root, CELLS, "at", dates, COUNTS, FAILURE_DAY)
     names = [each.path for each in files_by(CELLS, root, None, FAILURE.name)]
-    ever = delta.read_files(CELLS.path(root), CELLS, names, columns=COUNTS[:2])
+    ever = delta.read_files(CELLS.path(root), CELLS, names, columns=COUNTS)
     events = delta.count(EVENTS.path(root), days=dates)
     return {
         "events": events,

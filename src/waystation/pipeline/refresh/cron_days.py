@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from waystation.core.durations import instant
 from waystation.core.events import Line
-from waystation.pipeline.history import History
+from waystation.pipeline.history import History, is_by_tasks
 from waystation.pipeline.products.cron_slots import (
     CRON_SLOTS,
     FIRED_SLOTS,
@@ -23,11 +23,11 @@ from waystation.pipeline.products.cron_slots import (
     schedules,
 )
 from waystation.pipeline.products.routed_jobs import ROUTED_JOBS
-from waystation.pipeline.storage import changes, delta
+from waystation.pipeline.storage import changes, delta, task_files
 from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.schemas import schema_of
-from waystation.pipeline.storage.sql import conform
+from waystation.pipeline.storage.sessions import sized
 from waystation.pipeline.tables import EVENTS
 
 UNTIL = "until"
@@ -62,13 +62,31 @@ def refresh_slots(history: History, *, everything: bool = False) -> None:
     present = _present_schedules(root, known, before, now)
     days = sorted(_stale_days(root, known, present, before, now))
     for some, expected in expected_slots(present.values(), days, until):
-        fired = delta.read_arrow(root, FIRED_SLOTS, FIRED_SLOTS.names, days=some)
-        if expected.num_rows or fired.num_rows or _has_slots(root):
-            delta.replace_days(root, CRON_SLOTS, cron_slots(expected, fired), some)
+        if expected.num_rows or delta.count(FIRED_SLOTS.path(root), days=some) or _has_slots(root):
+            _replace_slots(history, expected, some)
     if before.jobs is None:
         _drop_other_days(root, days)
     rows = pa.Table.from_pylist(list(present.values()), schema=schema_of(SCHEDULES.schema))
-    delta.replace_days(root, SCHEDULES, rows, None, *_notes(now))
+    _replace_schedules(history, rows, list(_notes(now)))
+
+
+def _replace_slots(history: History, expected: Any, days: list[dt.date]) -> None:
+    """Write the slots of these days anew."""
+    root = history.root
+    if not is_by_tasks(history):
+        fired = delta.read_arrow(root, FIRED_SLOTS, FIRED_SLOTS.names, days=days)
+        delta.replace_days(root, CRON_SLOTS, cron_slots(expected, fired), days)
+        return
+    with sized(history.spark, expected.num_rows) as spark:
+        rows = cron_slots(spark.createDataFrame(expected), history.read(FIRED_SLOTS, days=days))
+        task_files.replace(rows, root, CRON_SLOTS, days=days)
+
+
+def _replace_schedules(history: History, rows: Any, seen: list[BatchId]) -> None:
+    if not is_by_tasks(history):
+        delta.replace_days(history.root, SCHEDULES, rows, None, *seen)
+        return
+    task_files.replace(history.spark.createDataFrame(rows), history.root, SCHEDULES, batches=seen)
 
 
 def _present(root: str) -> Seen:
@@ -97,7 +115,7 @@ def _present_schedules(root: str, known: Schedules, before: Seen, now: Seen) -> 
     found = delta.read_arrow(
         root, ROUTED_JOBS, _COLUMNS, pc.field("cron").is_valid(), by=("cron",), days=days
     )
-    fresh = _by_key(conform(schedules(found), SCHEDULES.schema))
+    fresh = _by_key(schedules(found))
     if days is None:
         return fresh
     others = {key: row for key, row in known.items() if row["added_at"].date() not in days}

@@ -14,10 +14,10 @@ from pyspark.sql import functions as F
 
 from waystation.core.events import Line
 from waystation.pipeline.bronze import commits
-from waystation.pipeline.history import History, frames_of, is_left_to_spark
+from waystation.pipeline.history import History, frames_of
 from waystation.pipeline.hours import Hours
 from waystation.pipeline.products import folded_tables
-from waystation.pipeline.refresh import fold_here, stale_hours, subjects_here
+from waystation.pipeline.refresh import fold_here, stale_hours
 from waystation.pipeline.refresh.changed_rows import (
     CHANGES_NOTE,
     FOLDER,
@@ -69,11 +69,9 @@ def fold(history: History) -> Folded | None:
         return None
     # Gaps and payloads that go with these events.
     commits.complete(history.root)
-    is_by_tasks = not history.spark_from and is_left_to_spark(history)
-    fold_each = fold_subjects if is_by_tasks else subjects_here.fold_subjects
     # First: the commit of `open`, after which gold is counted, stands for all of them.
     for each in folded_tables():
-        fold_each(history, each, newest)
+        fold_subjects(history, each, newest)
     return _fold_jobs(history, newest)
 
 

@@ -17,7 +17,7 @@ from waystation.pipeline.gold import sums
 from waystation.pipeline.gold.cells import CELLS, FILE, LEFT, MINUTE, ROUTE
 from waystation.pipeline.gold.changed import Changed
 from waystation.pipeline.gold.files import files_by
-from waystation.pipeline.history import History, is_left_to_spark
+from waystation.pipeline.history import History, is_by_tasks
 from waystation.pipeline.products import folded_tables
 from waystation.pipeline.products.file_days import ADDED_FILES, FILE_DAYS
 from waystation.pipeline.products.files import FILES
@@ -71,7 +71,7 @@ Files: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
 
 def is_used(history: History) -> bool:
     """Whether gold is kept by sums: where Spark does every step, and has done the last one."""
-    if history.spark_from or not is_left_to_spark(history):
+    if not is_by_tasks(history):
         return False
     seen = delta.last_batch(OPEN_ITEMS.path(history.root), fold.APPLICATION)
     return seen == fold.folded_version(history)

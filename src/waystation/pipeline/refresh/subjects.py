@@ -13,10 +13,10 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from waystation.pipeline.history import History
+from waystation.pipeline.history import History, is_by_tasks
 from waystation.pipeline.hours import Hours
 from waystation.pipeline.products.facts import FoldedTable
-from waystation.pipeline.refresh import stale_hours
+from waystation.pipeline.refresh import stale_hours, subjects_here
 from waystation.pipeline.refresh.changed_rows import (
     Files,
     added,
@@ -39,6 +39,9 @@ FIRST_DAYS = 2
 
 def fold_subjects(history: History, folded: FoldedTable, newest: int) -> None:
     """Merge the events of bronze up to a version with the rows of a table."""
+    if not is_by_tasks(history):
+        subjects_here.fold_subjects(history, folded, newest)
+        return
     root, table, batch = history.root, folded.table, BatchId(APPLICATION, newest)
     before = delta.last_batch(table.path(root), APPLICATION)
     if before is not None and before >= newest:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, cast
-from urllib.parse import unquote
 
 import msgspec
 from deltalake import (
@@ -38,7 +37,7 @@ from waystation.pipeline.storage.datasets import dataset_of
 from waystation.pipeline.storage.filesystems import filesystem
 from waystation.pipeline.storage.notes import VERSION_NOTE, metadata, noted
 from waystation.pipeline.storage.opened import files_of, opened
-from waystation.pipeline.storage.parts import NO_VALUE, Part, PartWriter, fsync
+from waystation.pipeline.storage.parts import Part, PartWriter, fsync, values_of
 from waystation.pipeline.storage.parts_source import Parts
 from waystation.pipeline.storage.places import is_remote, missing_connector
 from waystation.pipeline.storage.schemas import schema_of
@@ -177,7 +176,7 @@ def _add(
         )
         for part in parts
     ]
-    actions += [RemoveAction(path, True, now, None, _values_of(path)) for path in gone]
+    actions += [RemoveAction(path, True, now, None, values_of(path)) for path in gone]
     table.create_write_transaction(
         actions=cast(Any, actions),
         mode="overwrite" if replace else "append",
@@ -188,12 +187,6 @@ def _add(
             custom_metadata=metadata(notes or {}),
         ),
     )
-
-
-def _values_of(path: str) -> dict[str, str | None]:
-    """The values of a file's partitions, which its folders are named after."""
-    pairs = (folder.partition("=") for folder in path.split("/")[:-1])
-    return {name: None if value == NO_VALUE else unquote(value) for name, _, value in pairs}
 
 
 def _lacking(table: DeltaTable, columns: StructType) -> list[Field]:

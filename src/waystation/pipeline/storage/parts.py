@@ -129,6 +129,12 @@ class PartWriter:
                 yield values, rows.drop_columns(self._by) if self._by else rows
 
 
+def values_of(path: str) -> dict[str, str | None]:
+    """The values of a file's partitions, which its folders are named after."""
+    pairs = (folder.partition("=") for folder in path.split("/")[:-1])
+    return {name: None if value == NO_VALUE else value for name, _, value in pairs}
+
+
 def _partition_folder(value: str | None) -> str:
     if value is None:
         return NO_VALUE

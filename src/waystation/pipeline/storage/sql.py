@@ -77,6 +77,13 @@ def grouped(rows: Frame, by: Sequence[str], *columns: str) -> Frame:
     return query(f"select {keys}, {', '.join(columns)} from {{rows}} group by {keys}", rows=rows)
 
 
+def stacked(one: Frame, other: Frame) -> Frame:
+    """The rows of both frames, which have the same columns."""
+    if is_spark(one):
+        return one.unionByName(other)
+    return pa.concat_tables([one, other], promote_options="permissive")
+
+
 def is_spark(frame: Frame) -> "TypeGuard[DataFrame]":
     """Whether a frame is Spark's, asked without importing Spark: whoever has such a frame has."""
     spark = sys.modules.get("pyspark.sql")
