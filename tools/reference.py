@@ -24,7 +24,7 @@ from waystation.pipeline.sources.columns import ROWS as EVENT_ROWS
 from waystation.pipeline.sources.jobs import ReadOptions, WriteOptions
 from waystation.pipeline.sources.jobs_reader import SCHEMA as JOB_ROWS
 from waystation.pipeline.sources.streams import AnyStreamOptions, EventOptions
-from waystation.waitingroom.http import reference as http
+from waystation.waitingroom.http import app as http
 from waystation.waitingroom.metrics import RoomMetrics
 
 

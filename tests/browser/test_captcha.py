@@ -9,7 +9,7 @@ from tests.support.ports import free_port
 from tests.waitingroom.http.hands import OPTIONS
 from waystation.core.http.exchange import Receive, Scope, Send
 from waystation.core.http.server import serving
-from waystation.waitingroom.http.captcha import CaptchaOptions
+from waystation.waitingroom.http.options import CaptchaOptions
 from waystation.waitingroom.pages.words import languages
 
 _BOX = b"""window.hcaptcha = { render(box, { sitekey, callback }) {

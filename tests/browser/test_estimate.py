@@ -10,7 +10,7 @@ from benchmarks.room.crowds import kept_promise
 from waystation.waitingroom.estimates import estimate
 from waystation.waitingroom.estimates.model import Model, Point
 from waystation.waitingroom.estimates.stays import Stays
-from waystation.waitingroom.http.visitors.snapshots import eta_model_of
+from waystation.waitingroom.http.status import eta_model_of
 from waystation.waitingroom.options import Method, RoomOptions, Status
 from waystation.waitingroom.pages.render import source
 from waystation.waitingroom.state import RoomState

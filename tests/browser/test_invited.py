@@ -6,7 +6,7 @@ import random
 import pytest
 
 from tests.browser.street import Street, complaints, picture, shows
-from waystation.waitingroom.http.theme_store import ThemeStore
+from waystation.waitingroom.http.context import ThemeStore
 from waystation.waitingroom.operating.codes import Codes
 from waystation.waitingroom.pages.theme import Theme
 from waystation.waitingroom.visitor import Lane

@@ -18,7 +18,7 @@ BROKEN = {
     "pages/render.py": "waystation.waitingroom.http.bodies",
     "middleware/gate.py": "waystation.waitingroom.http.bodies",
     "http/options.py": "waystation.waitingroom.http.context",
-    "http/visitors/notify.py": "waystation.waitingroom.http.sites.sessions",
+    "http/status.py": "waystation.waitingroom.http.sites",
 }
 
 

@@ -12,10 +12,9 @@ from waystation.core.runtime.loop import Loop
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.metrics import Metrics
 from waystation.waitingroom.http.app import App
-from waystation.waitingroom.http.captcha import CaptchaOptions
 from waystation.waitingroom.http.context import ServerContext
-from waystation.waitingroom.http.options import ServerOptions
-from waystation.waitingroom.http.webhooks.dispatcher import dispatcher_of
+from waystation.waitingroom.http.options import CaptchaOptions, ServerOptions
+from waystation.waitingroom.http.webhooks import dispatcher_of
 from waystation.waitingroom.metrics import RoomMetrics
 from waystation.waitingroom.rooms import Rooms
 from waystation.waitingroom.running.maintenance import RoomMaintenance

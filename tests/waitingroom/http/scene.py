@@ -14,7 +14,7 @@ from waystation.core.http.problems import Problem
 from waystation.core.operators.roles import Role
 from waystation.waitingroom.http.app import App
 from waystation.waitingroom.http.bodies import rfc3339
-from waystation.waitingroom.http.webhooks.hooks import Webhooks
+from waystation.waitingroom.http.webhooks import Webhooks
 from waystation.waitingroom.operating.codes import Codes
 from waystation.waitingroom.operating.control import Control
 from waystation.waitingroom.operating.lottery import Lottery, commit

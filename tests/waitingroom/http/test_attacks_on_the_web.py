@@ -8,8 +8,8 @@ from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import QUEUE, House
 from waystation.core.errors import InvalidInput
 from waystation.waitingroom.http.bodies import rfc3339
+from waystation.waitingroom.http.context import safe_path
 from waystation.waitingroom.http.options import ServerOptions
-from waystation.waitingroom.http.returns import safe_path
 
 ELSEWHERE = [
     "//e.test",

@@ -15,7 +15,7 @@ from waystation.core.errors import InvalidOption, InvalidSetting
 from waystation.core.http.exchange import Receive, Scope, Send
 from waystation.core.http.server import serving
 from waystation.core.settings.secrets import Secret
-from waystation.waitingroom.http.captcha import AWAY_S, PROVIDERS, CaptchaOptions
+from waystation.waitingroom.http.options import AWAY_S, PROVIDERS, CaptchaOptions
 from waystation.waitingroom.serving import server_options
 from waystation.waitingroom.settings import CaptchaSettings, RoomSettings
 

@@ -8,7 +8,7 @@ from tests.waitingroom.hands import QUEUE, Hands
 from tests.waitingroom.http.hands import House
 from waystation.core.errors import NotFound, StoreError, WrongState
 from waystation.core.store.connection import connect
-from waystation.waitingroom.http.keys import HttpKeys
+from waystation.waitingroom.http.options import HttpKeys
 from waystation.waitingroom.metrics import RoomMetrics
 from waystation.waitingroom.operating.history import History
 from waystation.waitingroom.options import RoomOptions

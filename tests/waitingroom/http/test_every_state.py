@@ -7,7 +7,7 @@ import pytest
 from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import QUEUE, House, Person
 from waystation.core.clock import HandClock
-from waystation.waitingroom.http.visitors.status import OVER, serving_state
+from waystation.waitingroom.http.status import OVER, serving_state
 from waystation.waitingroom.options import Status
 from waystation.waitingroom.pages.words import languages
 from waystation.waitingroom.running.admission import Admission

@@ -8,7 +8,7 @@ import pytest
 from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import QUEUE, House, Person
 from waystation.core.clock import HandClock
-from waystation.waitingroom.http.handover import split_token
+from waystation.waitingroom.http.context import split_token
 from waystation.waitingroom.visitor import Inside
 
 SITE = "shop.example"

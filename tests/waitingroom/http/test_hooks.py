@@ -22,9 +22,8 @@ from waystation.core.http.server import serving
 from waystation.core.webhooks import delivery as outside
 from waystation.core.webhooks import passes
 from waystation.waitingroom.http.app import App
-from waystation.waitingroom.http.keys import HttpKeys
-from waystation.waitingroom.http.options import ServerOptions
-from waystation.waitingroom.http.webhooks.dispatcher import WebhookDispatcher, dispatcher_of
+from waystation.waitingroom.http.options import HttpKeys, ServerOptions
+from waystation.waitingroom.http.webhooks import WebhookDispatcher, dispatcher_of
 from waystation.waitingroom.visitor import JoinRequest
 
 HOOKS = f"/api/v1/admin/queues/{QUEUE}/webhooks"

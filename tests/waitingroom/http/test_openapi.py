@@ -12,7 +12,7 @@ from tests.waitingroom.http import hands, scene
 from tests.waitingroom.http.hands import QUEUE, House
 from waystation.core.http.endpoints import declared
 from waystation.core.http.server import serving
-from waystation.waitingroom.http.reference import PARTS
+from waystation.waitingroom.http.app import PARTS
 
 PROGRAM = Path(sys.executable).with_name("schemathesis")
 EXAMPLES = 10

@@ -10,7 +10,7 @@ from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import QUEUE, House, Person
 from waystation.core.clock import HandClock
 from waystation.core.http.server import serving
-from waystation.waitingroom.http.visitors.snapshots import STALE_S
+from waystation.waitingroom.http.status import STALE_S
 
 
 async def test_a_visitor_joins_waits_is_called_and_comes_in(house: House) -> None:

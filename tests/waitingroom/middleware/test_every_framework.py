@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 from tests.waitingroom.middleware.spellings import spellings, taken_for
 from waystation.core import codec
 from waystation.core.errors import StoreUnreachable
-from waystation.waitingroom.http.handover import onward
-from waystation.waitingroom.http.returns import safe_path, split_target
+from waystation.waitingroom.http.context import onward, safe_path, split_target
 from waystation.waitingroom.middleware import (
     GateOptions,
     Rule,

@@ -19,7 +19,7 @@ from waystation.waitingroom.commands.reach import (
     in_the_store,
     noted_in_the_room,
 )
-from waystation.waitingroom.http.admin.merging import merged
+from waystation.waitingroom.http.admin_bodies import merged
 from waystation.waitingroom.operating import lottery
 from waystation.waitingroom.operating.alarms import AlarmOptions, Alarms, ringing_in
 from waystation.waitingroom.operating.control import Control

@@ -9,7 +9,7 @@ import typer
 
 from waystation.core.app.commands import AsJson
 from waystation.waitingroom.commands.reach import Id, Noted, in_the_room, noted_in_the_room
-from waystation.waitingroom.http.admin.merging import named
+from waystation.waitingroom.http.admin_bodies import named
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.operating.lottery import Lottery
 from waystation.waitingroom.operating.schedule import CURRENT, Schedule, ScheduledEvent

@@ -16,7 +16,7 @@ from waystation.core.errors import InvalidOption
 from waystation.core.operators.operators import Operator, Operators
 from waystation.core.operators.roles import Role
 from waystation.core.store.connection import Store
-from waystation.waitingroom.http.admin.context import what_changed
+from waystation.waitingroom.http.admin_bodies import what_changed
 from waystation.waitingroom.redis.keys import name_of, room_id
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.rooms import is_name

@@ -10,7 +10,7 @@ from waystation.core.app.loading import loaded
 from waystation.core.http.addresses import networks
 from waystation.core.webhooks import delivery as outside
 from waystation.waitingroom.commands.reach import Id, Noted, in_the_room, noted_in_the_room
-from waystation.waitingroom.http.webhooks.hooks import State, Webhook, Webhooks
+from waystation.waitingroom.http.webhooks import State, Webhook, Webhooks
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.settings import RoomSettings
 

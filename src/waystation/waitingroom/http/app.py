@@ -1,52 +1,39 @@
-"""The ASGI application: routes requests and reports every error as a problem document."""
+"""The ASGI application of the waiting room's HTTP API, and its reference page."""
 
 import time
 from collections.abc import Awaitable, Callable
 
 from waystation.core.errors import StoreError
-from waystation.core.http import openapi
+from waystation.core.http import openapi, reference
 from waystation.core.http.addresses import networks
 from waystation.core.http.asgi import is_from_here, lifespan, problem_answer, reported, request_of
 from waystation.core.http.endpoints import Table, endpoint, offered
-from waystation.core.http.exchange import (
-    NO_STORE,
-    Answer,
-    Receive,
-    Request,
-    Scope,
-    Send,
-    answer,
-)
+from waystation.core.http.exchange import NO_STORE, Answer, Receive, Request, Scope, Send, answer
 from waystation.core.http.slow import SlowBodies
 from waystation.core.operators.oidc.provider import Provider
 from waystation.core.operators.operators import Operators
 from waystation.core.operators.routes import OperatorRoutes
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.metrics import CONTENT_TYPE
-from waystation.waitingroom.http.admin.alarms import AlarmAdmin
-from waystation.waitingroom.http.admin.context import AdminContext
-from waystation.waitingroom.http.admin.controls import Controls
-from waystation.waitingroom.http.admin.events import EventAdmin
-from waystation.waitingroom.http.admin.invitations import InvitationAdmin
-from waystation.waitingroom.http.admin.overview import Overview
-from waystation.waitingroom.http.admin.reports import Reports
-from waystation.waitingroom.http.admin.rooms import RoomAdmin
-from waystation.waitingroom.http.admin.signing_keys import SigningKeyAdmin
-from waystation.waitingroom.http.admin.themes import ThemeAdmin
-from waystation.waitingroom.http.admin.webhooks import WebhookAdmin
-from waystation.waitingroom.http.context import ServerContext
-from waystation.waitingroom.http.pages import refused
-from waystation.waitingroom.http.pages.draw import DrawPage
-from waystation.waitingroom.http.pages.operate import OperatorPages
-from waystation.waitingroom.http.pages.routes import Pages
-from waystation.waitingroom.http.pages.sign_in import SignIn
-from waystation.waitingroom.http.sites.entries import Entries
-from waystation.waitingroom.http.sites.origins import Origins
-from waystation.waitingroom.http.sites.proxies import ENVOY, ProxyRoutes
-from waystation.waitingroom.http.sites.sessions import Sessions
-from waystation.waitingroom.http.theme_store import ThemeStore
-from waystation.waitingroom.http.visitors.routes import Visitors
-from waystation.waitingroom.http.webhooks.dispatcher import WebhookDispatcher, dispatcher_of
+from waystation.waitingroom.http import waiting_page as refused
+from waystation.waitingroom.http.admin_access import (
+    AlarmAdmin,
+    InvitationAdmin,
+    Reports,
+    SigningKeyAdmin,
+    ThemeAdmin,
+    WebhookAdmin,
+)
+from waystation.waitingroom.http.admin_bodies import AdminContext
+from waystation.waitingroom.http.admin_rooms import Controls, EventAdmin, Overview, RoomAdmin
+from waystation.waitingroom.http.context import ServerContext, ThemeStore
+from waystation.waitingroom.http.fairness import Challenges, Fairness
+from waystation.waitingroom.http.pages import DrawPage, OperatorPages, Pages, SignIn
+from waystation.waitingroom.http.proxies import ENVOY, Origins, ProxyRoutes
+from waystation.waitingroom.http.sites import Entries, Sessions
+from waystation.waitingroom.http.status import Snapshots, Streams
+from waystation.waitingroom.http.visitors import Notify, Visitors
+from waystation.waitingroom.http.webhooks import WebhookDispatcher, dispatcher_of
 from waystation.waitingroom.running.maintenance import RoomMaintenance
 from waystation.waitingroom.signing.keyfile import KeyFile
 
@@ -200,3 +187,33 @@ class App:
     async def describe(self, request: Request) -> Answer:
         """The OpenAPI document."""
         return Answer(200, self.described, headers=[(b"cache-control", b"public, max-age=60")])
+
+
+PARTS: dict[str, tuple[type, ...]] = {
+    "Visitors": (Visitors, Notify, Challenges, Snapshots, Streams, Fairness),
+    "Sessions": (Sessions,),
+    "Proxies and middleware": (ProxyRoutes, Entries),
+    "Rooms": (RoomAdmin,),
+    "The hand on a running room": (Controls,),
+    "Numbers": (Overview, Reports, AlarmAdmin),
+    "Events": (EventAdmin,),
+    "Invitations and access codes": (InvitationAdmin,),
+    "How the waiting page looks": (ThemeAdmin,),
+    "Webhooks": (WebhookAdmin,),
+    "Operators": (OperatorRoutes,),
+    "Signing keys": (SigningKeyAdmin,),
+    "Operations": (App,),
+    "Pages": (Pages, DrawPage, OperatorPages, SignIn),
+}
+_INTRO = """What the waiting room answers. `/openapi.json` says the same, field by field.
+
+*Needs* is what has to be shown: a `ticket` or a `session` is what a visitor was given, as a cookie
+or as `Authorization: Bearer` or `Wr-Session`; the others are roles of an operator's key, shown as
+`Authorization: Bearer` or by the cookie of somebody who signed in. A key may do what the roles
+before it may: viewer, operator, admin. Every error is answered as `application/problem+json`,
+with one name for it in `code`."""
+
+
+def page() -> str:
+    """The page as Markdown."""
+    return reference.page("HTTP", _INTRO, PARTS)

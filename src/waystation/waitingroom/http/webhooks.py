@@ -1,14 +1,17 @@
-"""Delivery of events to webhooks: in order, signed, and retried with backoff."""
+"""Webhooks of rooms: what is stored, and how events are delivered."""
 
 import random
+import secrets
 import time
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from waystation.core import codec
 from waystation.core.clock import Clock
-from waystation.core.errors import WaystationError
+from waystation.core.errors import InvalidOption, Malformed, NotFound, WaystationError
 from waystation.core.http.addresses import Network, networks
 from waystation.core.identity import worker_name
 from waystation.core.store.connection import Store
@@ -19,12 +22,98 @@ from waystation.core.webhooks.reading import GAP, START, unread
 from waystation.core.webhooks.sending import RETRY, Sender
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.http.context import ServerContext
-from waystation.waitingroom.http.webhooks.hooks import State, Webhook, Webhooks
+from waystation.waitingroom.http.options import HttpKeys
 from waystation.waitingroom.metrics import RoomMetrics
 from waystation.waitingroom.operating.alarms import CLEARED, RAISED, RINGING
 from waystation.waitingroom.redis.keys import name_of
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.rooms import Rooms
+from waystation.waitingroom.visitor import new_id
+
+MOST_HOOKS = 10
+HOOK_EVENTS = (
+    "waiting", "delayed", "admitted", "claimed", "missed", "recovered", "left", "expired",
+    "refused", "completed", "cancelled", "paused", "resumed", "changed", "alarm", "alarm-over",
+)  # fmt: skip
+"""The events of a room that can be asked for."""
+
+
+class Webhook(msgspec.Struct, frozen=True, kw_only=True):
+    """A webhook: where events of a room are sent."""
+
+    id: str
+    url: str
+    events: list[str]
+    secret: str
+    """What deliveries are signed with; shown when the hook is made, and then no more."""
+
+
+class State(msgspec.Struct, kw_only=True):
+    """How far the deliveries of a hook have come, and how they go."""
+
+    cursor: str
+    """The last entry of the room's stream that it knows, or that was not for it."""
+    delivered: int = 0
+    failures: int = 0
+    """In a row; none after one that went well."""
+    next_ms: int = 0
+    """Not to be tried again before."""
+    last_error: str = ""
+
+
+class Webhooks:
+    """The webhooks of one room."""
+
+    def __init__(self, room: Room) -> None:
+        self._store = room.store
+        self._keys = HttpKeys(room.queue_id)
+
+    async def every(self) -> list[Webhook]:
+        """All of them."""
+        raw: Sequence[bytes] = await self._store.ask("HVALS", self._keys.hooks)
+        hooks = list[Webhook]()
+        for each in raw:
+            try:
+                hooks.append(codec.decode(each, Webhook))
+            except Malformed as error:
+                # The others hear of theirs all the same.
+                _log.error("webhook_failed", error, queue=self._keys.name)
+        return sorted(hooks, key=lambda each: each.id)
+
+    async def add(self, url: str, events: Sequence[str]) -> Webhook:
+        """Tell whoever listens there from now on."""
+        if unknown := sorted(set(events) - set(HOOK_EVENTS)):
+            known = ", ".join(HOOK_EVENTS)
+            raise InvalidOption(f"a room sends no {', '.join(unknown)}; it sends {known}")
+        if len(await self.every()) >= MOST_HOOKS:
+            raise InvalidOption(f"a room may have {MOST_HOOKS} webhooks")
+        hook = Webhook(
+            id=new_id(secrets.SystemRandom()),
+            url=url,
+            events=sorted(set(events) or set(HOOK_EVENTS)),
+            secret=f"whs_{secrets.token_urlsafe(32)}",
+        )
+        newest = await self._store.ask("XREVRANGE", self._store.keys.events, "+", "-", "COUNT", 1)
+        await self.write(hook.id, State(cursor=newest[0][0].decode() if newest else START))
+        await self._store.ask("HSET", self._keys.hooks, hook.id, codec.encode(hook))
+        return hook
+
+    async def remove(self, id: str) -> None:
+        """Tell them nothing any more; NotFound when there is no such hook."""
+        gone = await self._store.ask("HDEL", self._keys.hooks, id)
+        await self._store.ask("HDEL", self._keys.hook_states, id)
+        if not gone:
+            raise NotFound("there is no such webhook")
+
+    async def state(self, id: str) -> State:
+        """How far the deliveries of a hook have come."""
+        raw = await self._store.ask("HGET", self._keys.hook_states, id)
+        return codec.decode(raw, State) if raw else State(cursor=START)
+
+    async def write(self, id: str, state: State) -> None:
+        """Remember how far the deliveries of a hook have come."""
+        await self._store.ask("HSET", self._keys.hook_states, id, codec.encode(state))
+
 
 _OWN = ("lane", "seq", "waited", "delay", "ahead", "waiting", "active", "reason", "held", "views")
 """What an event may say besides: nothing that tells visitors apart by where they come from."""

@@ -1,9 +1,13 @@
-"""Routes of visitors: join, status, heartbeat, claim, recover, leave."""
+"""Endpoints of visitors: join, heartbeat, claim, leave, notify."""
 
+import hashlib
 import re
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from waystation.core import codec
+from waystation.core.clock import Clock
 from waystation.core.durations import milliseconds, whole_seconds
 from waystation.core.http.cookies import digest_of, require_own_site
 from waystation.core.http.endpoints import Endpoint, endpoint, offered
@@ -11,29 +15,34 @@ from waystation.core.http.exchange import MOST_BODY, Answer, Request, answer
 from waystation.core.http.pace import Pace
 from waystation.core.http.problems import Code, Problem
 from waystation.waitingroom.http import bodies
-from waystation.waitingroom.http.bodies import PlaceBody, rfc3339
-from waystation.waitingroom.http.captcha import Captcha
-from waystation.waitingroom.http.codes import RoomCode
-from waystation.waitingroom.http.context import ServerContext, own
-from waystation.waitingroom.http.cookies import Header
-from waystation.waitingroom.http.handover import onward
-from waystation.waitingroom.http.returns import Return, return_hosts, safe_path
-from waystation.waitingroom.http.visitors.challenge import Challenges, crowded_bits_of
-from waystation.waitingroom.http.visitors.fairness import Fairness
-from waystation.waitingroom.http.visitors.idempotency import require_same
-from waystation.waitingroom.http.visitors.invitations import INVITED, Invitations, Welcome
-from waystation.waitingroom.http.visitors.notify import Notify
-from waystation.waitingroom.http.visitors.snapshots import Snapshots
-from waystation.waitingroom.http.visitors.status import (
+from waystation.waitingroom.http.bodies import Enqueue, PlaceBody, rfc3339
+from waystation.waitingroom.http.context import (
+    Header,
+    Return,
+    ServerContext,
+    TicketHolders,
+    Tokens,
+    VisitorCookies,
+    onward,
+    own,
+    return_hosts,
+    safe_path,
+)
+from waystation.waitingroom.http.fairness import Challenges, Fairness, crowded_bits_of
+from waystation.waitingroom.http.options import Captcha, HttpKeys, RoomCode
+from waystation.waitingroom.http.status import (
     OVER,
+    Snapshots,
+    Streams,
     is_over,
     require_open,
     status_body,
     word_of,
 )
-from waystation.waitingroom.http.visitors.streams import Streams
+from waystation.waitingroom.operating.codes import Codes
 from waystation.waitingroom.redis.store import STATE_S
 from waystation.waitingroom.room import Room
+from waystation.waitingroom.signing.tokens import EnqueueTicket
 from waystation.waitingroom.state import RoomState
 from waystation.waitingroom.visitor import (
     Begun,
@@ -49,7 +58,127 @@ from waystation.waitingroom.visitor import (
     Prequeued,
     Refused,
     VisitorStatus,
+    network_of,
 )
+
+KEPT_S = 600
+LONGEST = 128
+
+
+async def require_same(request: Request, room: Room, who: str, asked: object) -> None:
+    """Refuse a request that comes under the key of another; without a key everything goes."""
+    key = request.header("idempotency-key")
+    if not key:
+        return
+    if len(key) > LONGEST:
+        raise Problem(400, Code.MALFORMED, f"an Idempotency-Key may have {LONGEST} characters")
+    what = hashlib.sha256(f"{who}|{key}".encode()).hexdigest()[:32]
+    digest = hashlib.sha256(request.path.encode() + b"|" + codec.encode(asked)).hexdigest()[:32]
+    at = HttpKeys(room.queue_id).of(what).idempotent
+    kept = await room.store.ask("SET", at, digest, "EX", KEPT_S, "NX", "GET")
+    if kept is not None and kept.decode() != digest:
+        raise Problem(409, Code.IDEMPOTENCY_CONFLICT, "that key came with another request before")
+
+
+INVITED = "invite|"
+"""What the identity of somebody begins with who shows an invitation."""
+
+
+class Welcome(msgspec.Struct, frozen=True):
+    """What somebody joins as."""
+
+    lane: Lane
+    identity: str
+    """What makes them one visitor."""
+
+
+class Invitations:
+    """Reads what newcomers bring."""
+
+    def __init__(self, tokens: Tokens, clock: Clock, *, guess_s: float) -> None:
+        self._tokens = tokens
+        # Wrong codes are few among people and many among guessers.
+        self._wrong = Pace(every_s=guess_s, burst=10, clock=clock)
+
+    async def welcome(
+        self, request: Request, room: Room, state: RoomState, asked: Enqueue, key: str | None
+    ) -> Welcome:
+        """The lane that they may join; a Problem when they may join none."""
+        if asked.ticket:
+            invited = await self._invited(request, room, asked.ticket, state)
+            return Welcome(invited.lane, f"{INVITED}{invited.key}")
+        if asked.code and key is not None:
+            return Welcome(await self._lane(request, room, asked.code, key), f"cookie|{key}")
+        raise Problem(403, RoomCode.INVITE_REQUIRED, "this line is for those who were invited")
+
+    async def _lane(self, request: Request, room: Room, code: str, key: str) -> Lane:
+        self._wrong.require_left(request.address, "too many wrong codes came from there")
+        lane = await Codes(room).redeem(code[:64], key)
+        if lane is None:
+            self._wrong.count(request.address)
+            # One answer for all: whoever guesses does not learn that a code was there.
+            raise Problem(403, Code.CODE_INVALID, "the code is not valid, or is used up")
+        return lane
+
+    async def _invited(
+        self, request: Request, room: Room, ticket: str, state: RoomState
+    ) -> EnqueueTicket:
+        invited = self._tokens.read_invitation(ticket, room, state)
+        if await room.revoked(invited.jti):
+            raise Problem(401, RoomCode.INVALID_TOKEN, "the invitation was revoked")
+        if invited.ip and invited.ip != network_of(request.address):
+            raise Problem(403, RoomCode.WRONG_NETWORK, "this invitation is for another network")
+        return invited
+
+
+_HANDLE = re.compile(r"[A-Za-z0-9_.:@+-]{1,128}")
+_NOTIFY_FAILS = (400, 401, 403, 404, 410, 413, 415, 503)
+
+
+class Notify:
+    """Remembers whom to tell."""
+
+    def __init__(self, holders: TicketHolders, cookies: VisitorCookies) -> None:
+        self._holders = holders
+        self._cookies = cookies
+
+    @endpoint(
+        "POST /api/v1/queues/{id}/notify",
+        scope="ticket",
+        takes=bodies.Handle,
+        gives={201: bodies.Done},
+        fails=_NOTIFY_FAILS,
+    )
+    async def ask(self, request: Request) -> Answer:
+        """Ask the site to notify me when it is my turn."""
+        require_own_site(request)
+        asked = await request.read(bodies.Handle)
+        if not _HANDLE.fullmatch(asked.handle):
+            raise Problem(400, Code.MALFORMED, "a handle is 1 to 128 of A-Z a-z 0-9 _ . : @ + -")
+        await self._remember(request, asked.secret, asked.handle)
+        return answer(bodies.Done(status="noted"), 201)
+
+    @endpoint(
+        "DELETE /api/v1/queues/{id}/notify",
+        scope="ticket",
+        takes=bodies.Possession,
+        gives={204: None},
+        fails=_NOTIFY_FAILS,
+    )
+    async def forget(self, request: Request) -> Answer:
+        """Stop the notification."""
+        require_own_site(request)
+        asked = await request.read(bodies.Possession)
+        await self._remember(request, asked.secret, "")
+        return Answer(204)
+
+    async def _remember(self, request: Request, secret: str, handle: str) -> None:
+        room, _, place = await self._holders.find(request)
+        shown = self._cookies.possession(request, secret)
+        noted = own(await room.notify(place, shown, handle))
+        if not noted:
+            raise Problem(410, RoomCode.PLACE_LOST, "there is no such place in line any more")
+
 
 MOST_ANSWERED = 16_384
 """Bytes of a request to join where there is a CAPTCHA, whose answer may have thousands."""

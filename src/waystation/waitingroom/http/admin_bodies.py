@@ -1,13 +1,19 @@
-"""The JSON bodies of operator routes."""
+"""What operators send and get, merged into the options of a room."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 
+from waystation.core.clock import Clock
+from waystation.core.errors import InvalidOption
 from waystation.core.http.endpoints import stated
+from waystation.core.http.exchange import Request
+from waystation.core.operators.operators import Operator, Operators
 from waystation.waitingroom.http.bodies import PlaceBody
-from waystation.waitingroom.http.webhooks.hooks import HOOK_EVENTS
+from waystation.waitingroom.http.context import is_host
+from waystation.waitingroom.http.fairness import checked_bits
+from waystation.waitingroom.http.webhooks import HOOK_EVENTS
 from waystation.waitingroom.operating.alarms import AlarmOptions
 from waystation.waitingroom.operating.codes import MOST_AT_ONCE, MOST_USES
 from waystation.waitingroom.operating.control import (
@@ -17,8 +23,51 @@ from waystation.waitingroom.operating.control import (
 )
 from waystation.waitingroom.operating.history import Minute
 from waystation.waitingroom.operating.statistics import Hour
-from waystation.waitingroom.options import MOST_RATE
+from waystation.waitingroom.options import MOST_RATE, RoomOptions
+from waystation.waitingroom.room import Room
+from waystation.waitingroom.rooms import Rooms
 from waystation.waitingroom.running.admission import BATCH
+from waystation.waitingroom.state import RoomState
+
+ROOT = "/api/v1/admin/queues"
+MOST_BODY = 65_536
+FAILS = (400, 401, 403, 404, 409, 412, 413, 415, 422, 429, 503)
+
+
+class AdminContext:
+    """The rooms, the operators and the audit log, for every operator route."""
+
+    def __init__(self, rooms: Rooms, operators: Operators, clock: Clock) -> None:
+        self.rooms = rooms
+        self.clock = clock
+        self.operators = operators
+
+    async def allowed(self, request: Request, scope: str) -> tuple[Room, Operator]:
+        """The room that a request is about and who asks; a Problem unless they may."""
+        who = await self.operators.require(request, scope, request.slots["id"])
+        return await self.rooms.find(request.slots["id"]), who
+
+    async def note(
+        self, who: Operator, action: str, room: Room, *, before: Any, after: Any
+    ) -> None:
+        """Write down who did what to a room."""
+        name = room.name
+        await self.operators.note(who, action, name, before=before, after=after)
+
+    async def note_change(
+        self, who: Operator, action: str, room: Room, before: RoomState, after: RoomState
+    ) -> None:
+        """Write down what somebody changed in a room's settings."""
+        was, now = what_changed(before, after)
+        await self.note(who, action, room, before=was, after=now)
+
+
+def what_changed(before: RoomState, after: RoomState) -> tuple[dict[str, str], dict[str, str]]:
+    """The settings that two looks at a room differ in, as they were and as they are."""
+    was = {k: v for k, v in before.fields.items() if after.fields.get(k) != v}
+    now = {k: v for k, v in after.fields.items() if before.fields.get(k) != v}
+    return was, now
+
 
 LONGEST_MINUTES = 7 * 24 * 60
 MOST_OPEN_MINUTES = LONGEST_FAIL_OPEN_S / 60
@@ -338,3 +387,68 @@ class Sessions(msgspec.Struct, kw_only=True):
     """Those inside."""
 
     sessions: list[ListedSession]
+
+
+_BITS = ("pow_bits", "crowded_pow_bits")
+OWN = (*_BITS, "invite_only", "fail_policy", "page_status", "return_hosts")
+"""Fields of a room's `meta` that the HTTP API keeps besides its options."""
+_SAME = {"total_active_users": "max_active", "max_active_users": "max_active"}
+"""What others call an option of ours."""
+_AMONG = {
+    "fail_policy": ("open", "closed"),
+    "invite_only": ("0", "1"),
+    "page_status": ("200", "202", "429", "503"),
+}
+
+
+def merged(options: RoomOptions, asked: dict[str, Any]) -> tuple[RoomOptions, dict[str, str]]:
+    """Options with what was asked for, and the HTTP API's own fields."""
+    own = {name: asked[name] for name in OWN if name in asked}
+    plain = {name: value for name, value in asked.items() if name not in OWN}
+    if "new_users_per_minute" in plain:
+        plain["admission_rate"] = _number(plain.pop("new_users_per_minute")) / 60
+    plain = {_SAME.get(name, name): value for name, value in plain.items()}
+    for name, among in _AMONG.items():
+        if name in own and _field(own[name]) not in among:
+            raise InvalidOption(f"{name} must be one of {', '.join(among)}, got {own[name]!r}")
+    if "return_hosts" in own:
+        own["return_hosts"] = _hosts(own["return_hosts"])
+    for name in _BITS:
+        if name in own:
+            own[name] = checked_bits(int(_number(own[name])), name)
+    return options.with_settings(plain), {name: _field(value) for name, value in own.items()}
+
+
+def named(options: RoomOptions, asked: dict[str, Any]) -> dict[str, str]:
+    """The fields of `meta` for all settings that were asked for, also those that change nothing."""
+    wanted, own = merged(options, asked)
+    fields = wanted.to_fields()
+    names = ("admission_rate" if each == "new_users_per_minute" else each for each in asked)
+    kept = (_SAME.get(each, each) for each in names)
+    return {**{name: fields[name] for name in kept if name in fields}, **own}
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidOption(f"wanted a number, got {value!r}")
+    return float(value)
+
+
+def _hosts(value: object) -> str:
+    """Hosts as they are kept, from a list of them or a text with commas in between."""
+    wanted = value.split(",") if isinstance(value, str) and value else value or []
+    given = cast("list[object]", wanted) if isinstance(wanted, list) else [wanted]
+    hosts = [each.strip() for each in given if isinstance(each, str)]
+    if len(hosts) < len(given) or not all(is_host(each) for each in hosts):
+        raise InvalidOption(
+            f"return_hosts must be hosts such as shop.example or localhost:8000, got {value!r}"
+        )
+    return ",".join(hosts)
+
+
+def _field(value: object) -> str:
+    if isinstance(value, bool):
+        return str(int(value))
+    if not isinstance(value, str | int | float):
+        raise InvalidOption(f"wanted a plain value, got {type(value).__name__}")
+    return str(value)

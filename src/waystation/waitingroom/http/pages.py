@@ -1,7 +1,8 @@
-"""The waiting page, with and without JavaScript."""
+"""Endpoints of pages: waiting, drawing, signing in, operating."""
 
 import re
 from collections.abc import Iterator, Mapping
+from html import escape
 from urllib.parse import parse_qsl, urlsplit
 
 from waystation.core import codec
@@ -10,39 +11,48 @@ from waystation.core.http.cookies import require_own_site
 from waystation.core.http.endpoints import Endpoint, endpoint, offered
 from waystation.core.http.exchange import NO_STORE, Answer, Request, answer
 from waystation.core.http.problems import Code, Problem
+from waystation.core.operators.oidc.errors import SignInRefused
+from waystation.core.operators.oidc.options import CALLBACK
+from waystation.core.operators.oidc.provider import Provider
+from waystation.core.operators.operators import Operators
+from waystation.core.operators.sign_in import ProviderSignIn
 from waystation.core.telemetry.logs import get_logger
 from waystation.waitingroom.http import bodies
 from waystation.waitingroom.http.bodies import rfc3339
-from waystation.waitingroom.http.codes import RoomCode
-from waystation.waitingroom.http.context import ServerContext, own
-from waystation.waitingroom.http.handover import onward
-from waystation.waitingroom.http.pages.headers import PAGE, page_headers
-from waystation.waitingroom.http.pages.shell import Shells
-from waystation.waitingroom.http.pages.waiting import (
+from waystation.waitingroom.http.context import (
+    ServerContext,
+    ThemeStore,
+    onward,
+    own,
+    return_hosts,
+    split_target,
+)
+from waystation.waitingroom.http.options import RoomCode
+from waystation.waitingroom.http.status import ending, is_over, notice, serving_state, status_body
+from waystation.waitingroom.http.visitors import Visitors
+from waystation.waitingroom.http.waiting_page import (
+    PAGE,
     REFRESH_S,
+    Shells,
     Shown,
     leads_to,
+    logo,
+    page_headers,
     page_status,
     style,
+    title_of,
     values,
     with_return,
 )
-from waystation.waitingroom.http.returns import return_hosts, split_target
-from waystation.waitingroom.http.theme_store import ThemeStore
-from waystation.waitingroom.http.visitors.routes import Visitors
-from waystation.waitingroom.http.visitors.status import (
-    ending,
-    is_over,
-    notice,
-    serving_state,
-    status_body,
-)
+from waystation.waitingroom.operating.lottery import Lottery
+from waystation.waitingroom.operating.schedule import next_draw
 from waystation.waitingroom.options import Method, Status
 from waystation.waitingroom.pages import words as dictionary
-from waystation.waitingroom.pages.render import fill
+from waystation.waitingroom.pages.render import Markup, facts, fill, source
 from waystation.waitingroom.pages.theme import Theme
 from waystation.waitingroom.redis.store import STATE_S
 from waystation.waitingroom.room import Room
+from waystation.waitingroom.rooms import Rooms
 from waystation.waitingroom.state import RoomState
 from waystation.waitingroom.visitor import (
     Begun,
@@ -374,3 +384,165 @@ def _seconds(query: Mapping[str, str]) -> int:
 def go(where: str, *headers: tuple[bytes, bytes], status: int = 303) -> Answer:
     """Send a browser elsewhere."""
     return Answer(status, headers=[(b"location", where.encode("latin-1")), NO_STORE, *headers])
+
+
+_NAMES = {"seed": "seed", "beacon": "beacon", "count": "n", "digest": "digest"}
+"""What a proof calls it, and what the API and the words of the page do."""
+
+
+class DrawPage:
+    """Shows what was published about the draw; the browser does the rest."""
+
+    def __init__(self, rooms: Rooms, themes: ThemeStore) -> None:
+        self._rooms = rooms
+        self._themes = themes
+
+    @endpoint("GET /wait/{id}/draw", gives={200: None}, fails=(404, 503))
+    async def draw(self, request: Request) -> Answer:
+        """The page that draws the lots again, in the visitor's browser."""
+        room, state = await self._rooms.visit(request.slots["id"])
+        lottery = Lottery(room)
+        commitment, witness = await lottery.commitment(), await lottery.witness()
+        over = state.phase == "open" and await lottery.is_held()
+        if commitment is None and (planned := await next_draw(room)):
+            commitment, witness = planned.commitment, planned.witness
+        if commitment is None:
+            raise Problem(404, Code.NOT_FOUND, "there is no draw in this room")
+        published = {"commit": commitment}
+        if witness:
+            published["witness"] = witness
+        if over:
+            proof = await lottery.proof()
+            published |= {shown: str(getattr(proof, name)) for name, shown in _NAMES.items()}
+        looks = await self._themes.looks(room, state)
+        asked, accepted = request.query.get("lang", ""), request.header("accept-language")
+        lang = dictionary.choose(asked, accepted, looks.language or dictionary.FALLBACK)
+        words = dictionary.languages()[lang]
+        css, script = style(looks), source("draw.js")
+        said = {name: words[f"page_draw_{name}"] for name in ("right", "wrong", "place")}
+        said["away"] = words["page_away_text"]
+        title = title_of(state, words["title"])
+        page = fill(
+            "draw.html",
+            {
+                "lang": lang,
+                "dir": words["_dir"],
+                "css": css,
+                "logo": logo(looks, title),
+                "room": title,
+                "headline": words["fairness"],
+                "text": words["page_draw_text"],
+                "none": words["page_draw_wait"],
+                "none_hidden": Markup("hidden" if over else ""),
+                "published": Markup(
+                    "".join(_row(words[f"page_draw_{k}"], value) for k, value in published.items())
+                ),
+                "again": words["page_draw_again"],
+                "back": f"/wait/{room.name}?lang={lang}",
+                "word_go": words["page_go"],
+                "data": f"/api/v1/queues/{room.name}/fairness",
+                "word_data": words["page_draw_data"],
+                "facts": facts({"queue": room.name, "lang": lang, "words": said}),
+                "script": script,
+            },
+        )
+        return Answer(200, page, PAGE, page_headers(style=css, script=script))
+
+
+def _row(name: str, value: str) -> str:
+    return f'<div><dt>{escape(name)}</dt><dd dir="ltr">{escape(value)}</dd></div>'
+
+
+class OperatorPages:
+    """The endpoints that operators open; what they show is asked for with their sign-in."""
+
+    def __init__(self, rooms: Rooms, provider: str) -> None:
+        self._rooms = rooms
+        self._provider = provider
+        """The host of the identity provider; empty without one."""
+
+    @endpoint("GET /operate")
+    async def every(self, request: Request) -> Answer:
+        """All rooms on one page."""
+        return self._page("rooms", way="/sign-in")
+
+    @endpoint("GET /operate/{id}")
+    async def operate(self, request: Request) -> Answer:
+        """The operator's page of one room."""
+        room, state = await self._rooms.visit(request.slots["id"])
+        way = f"/operate/{room.name}/sign-in"
+        title = title_of(state, room.name)
+        return self._page("operator", way=way, room=room.name, title=title)
+
+    def _page(self, name: str, *, way: str, room: str = "", title: str = "") -> Answer:
+        css, script = source("operator.css"), source("operating.js") + source(f"{name}.js")
+        hidden = "" if self._provider else "hidden"
+        sign_in = fill(
+            "sign-in.html", {"way": way, "provider": self._provider, "no_provider": hidden}
+        )
+        page = fill(
+            f"{name}.html",
+            {
+                "room": room,
+                "title": title,
+                "css": css,
+                "script": Markup(script),
+                "facts": facts({"queue": room}),
+                "sign_in": Markup(sign_in.decode()),
+            },
+        )
+        return Answer(200, page, PAGE, page_headers(style=css, script=script, frames="'self'"))
+
+
+class SignIn:
+    """The endpoints that a browser passes on its way."""
+
+    def __init__(
+        self, context: ServerContext, operators: Operators, provider: Provider | None
+    ) -> None:
+        self._rooms = context.rooms
+        store, clock = context.rooms.store, context.clock
+        self._way = ProviderSignIn(store, clock, context.cookies, operators, provider)
+
+    @endpoint("GET /operate/{id}/sign-in")
+    async def set_out(self, request: Request) -> Answer:
+        """Sign in with the identity provider."""
+        self._way.require_provider()
+        room = await self._rooms.find(request.slots["id"])
+        return await self._set_out(request, room.name)
+
+    @endpoint("GET /sign-in")
+    async def set_out_to_all(self, request: Request) -> Answer:
+        """Sign in with the identity provider, from the page of all rooms."""
+        self._way.require_provider()
+        return await self._set_out(request, "")
+
+    async def _set_out(self, request: Request, queue: str) -> Answer:
+        try:
+            where, cookie = await self._way.set_out(request, queue)
+        except SignInRefused as refused:
+            return _trouble(refused, queue)
+        return go(where, cookie)
+
+    @endpoint(f"GET {CALLBACK}")
+    async def come_back(self, request: Request) -> Answer:
+        """Return from the identity provider."""
+        try:
+            queue, cookies = await self._way.come_back(request)
+        except SignInRefused as refused:
+            return _trouble(refused, refused.page)
+        return go(f"/operate/{queue}" if queue else "/operate", *cookies)
+
+
+def _trouble(refused: SignInRefused, queue: str) -> Answer:
+    css = source("operator.css")
+    page = fill(
+        "trouble.html",
+        {
+            "css": css,
+            "trouble": f"{str(refused)[:1].upper()}{str(refused)[1:]}.",
+            "back": f"/operate/{queue}" if queue else "",
+            "hidden": "" if queue else "hidden",
+        },
+    )
+    return Answer(refused.status, page, PAGE, page_headers(style=css))

@@ -1,4 +1,4 @@
-"""Routes for proxies and middleware: verification, public keys and configuration."""
+"""Endpoints of proxies and connectors: verify, redeem, rules."""
 
 import hashlib
 import secrets
@@ -11,27 +11,71 @@ from waystation.core import codec
 from waystation.core.durations import whole_seconds
 from waystation.core.errors import InvalidInput, InvalidToken, NotFound
 from waystation.core.http.endpoints import Endpoint, endpoint, offered
-from waystation.core.http.exchange import (
-    NO_STORE,
-    Answer,
-    Headers,
-    Request,
-    answer,
-)
+from waystation.core.http.exchange import NO_STORE, Answer, Headers, Request, answer
 from waystation.core.http.problems import Code, Problem
 from waystation.core.operators.operators import Operators
-from waystation.waitingroom.http.codes import RoomCode
-from waystation.waitingroom.http.context import ServerContext
-from waystation.waitingroom.http.handover import split_token
-from waystation.waitingroom.http.returns import return_hosts, safe_path
-from waystation.waitingroom.http.sites.entries import RENEW_WITHIN_S, Entered, Entries
-from waystation.waitingroom.http.sites.sessions import Sessions
+from waystation.waitingroom.http.context import ServerContext, return_hosts, safe_path, split_token
+from waystation.waitingroom.http.options import RoomCode
+from waystation.waitingroom.http.sites import RENEW_WITHIN_S, Entered, Entries, Sessions
 from waystation.waitingroom.pages.render import source
 from waystation.waitingroom.redis.store import STATE_S
 from waystation.waitingroom.room import Room
+from waystation.waitingroom.rooms import Rooms
 from waystation.waitingroom.rules import EVERYTHING, stored_rules
 from waystation.waitingroom.state import RoomState
 from waystation.waitingroom.visitor import Inside
+
+_PATHS = ("/v1/enter", "/v1/redeem", "/v1/verify")
+_SESSIONS = "/api/v1/sessions/"
+_SHOWN = b"retry-after, wr-location"
+_VARY = (b"vary", b"origin")
+PREFLIGHT_S = 600
+
+
+class Origins:
+    """Answers browsers that ask whether a page of another host may ask."""
+
+    def __init__(self, rooms: Rooms) -> None:
+        self._rooms = rooms
+
+    def concerns(self, request: Request) -> bool:
+        """Whether a script of another host may be asking for something that it may ask for."""
+        if b"origin" not in request.headers:
+            return False
+        return request.path in _PATHS or request.path.startswith(_SESSIONS)
+
+    async def preflight(self, request: Request) -> Answer | None:
+        """The answer to a browser that asks beforehand; None for everything else."""
+        if request.method != "OPTIONS" or not request.header("access-control-request-method"):
+            return None
+        if not await self._is_known(request):
+            return Answer(403, headers=[_VARY])
+        return Answer(
+            204,
+            headers=[
+                (b"access-control-allow-origin", request.headers[b"origin"]),
+                (b"access-control-allow-methods", b"GET, POST"),
+                (b"access-control-allow-headers", b"content-type, wr-session"),
+                (b"access-control-max-age", b"%d" % PREFLIGHT_S),
+                _VARY,
+            ],
+        )
+
+    async def marked(self, request: Request, given: Answer) -> Answer:
+        """The same answer, which the asking page may read if its host is known."""
+        added: Headers = [_VARY]
+        if await self._is_known(request):
+            added.append((b"access-control-allow-origin", request.headers[b"origin"]))
+            added.append((b"access-control-expose-headers", _SHOWN))
+        return msgspec.structs.replace(given, headers=[*given.headers, *added])
+
+    async def _is_known(self, request: Request) -> bool:
+        origin = urlsplit(request.header("origin"))
+        if origin.scheme not in ("http", "https") or not origin.netloc:
+            return False
+        states = await self._rooms.states(STATE_S)
+        return any(origin.netloc in return_hosts(state) for _, state in states)
+
 
 ENVOY = "/v1/verify/envoy/"
 _UNQUOTED = "/:@!$&'()*+,;=~"

@@ -1,29 +1,72 @@
-"""The values of the waiting page's template, for its shell and for pages without scripts."""
+"""The waiting page, and pages that refuse: their texts, headers and shells."""
 
+import gzip
+import hashlib
+import re
+from base64 import b64encode
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from html import escape
-from typing import Self
+from typing import NamedTuple, Self
 from urllib.parse import quote, urlsplit
 
 import msgspec
 
 from waystation.core.durations import whole_seconds
+from waystation.core.http.exchange import NO_STORE, Answer, Headers, Request
+from waystation.core.http.problems import Problem
 from waystation.waitingroom.http.bodies import PlaceBody, rfc3339
-from waystation.waitingroom.http.returns import return_hosts
-from waystation.waitingroom.http.visitors.status import OVER, ending, notice, serving_state
+from waystation.waitingroom.http.context import return_hosts
+from waystation.waitingroom.http.options import RoomCode
+from waystation.waitingroom.http.status import OVER, ending, notice, serving_state
 from waystation.waitingroom.pages import words as dictionary
-from waystation.waitingroom.pages.render import Markup, facts, source
+from waystation.waitingroom.pages.render import Markup, facts, fill, source
 from waystation.waitingroom.pages.theme import Theme
-from waystation.waitingroom.pages.words import (
-    EXACT_BELOW,
-    Words,
-    rounded,
-    seconds_text,
-    wait_text,
-)
+from waystation.waitingroom.pages.words import EXACT_BELOW, Words, rounded, seconds_text, wait_text
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.state import RoomState
+
+PAGE = b"text/html; charset=utf-8"
+
+
+def page_headers(
+    *,
+    style: str,
+    script: str = "",
+    leads_to: str = "'self'",
+    workers: str = "'none'",
+    embeds: str = "",
+    frames: str = "",
+    kept: tuple[bytes, bytes] = NO_STORE,
+) -> Headers:
+    """The headers of a page with this style sheet and this script, and with no others.
+
+    `embeds` are the addresses of a CAPTCHA, which the page may load if it has to; `frames` what it
+    may show in a frame besides.
+    """
+    runs = _hashed(script) if script else "'none'"
+    theirs = f" {embeds}" if embeds else ""
+    framed = f"frame-src {embeds or frames}; " if embeds or frames else ""
+    policy = (
+        f"default-src 'none'; script-src {runs}{theirs}; style-src {_hashed(style)}; "
+        f"img-src data:; font-src data:; connect-src 'self'{theirs}; {framed}worker-src {workers}; "
+        f"form-action {leads_to}; base-uri 'none'; frame-ancestors 'none'"
+    )
+    return [
+        kept,
+        (b"content-security-policy", policy.encode()),
+        (b"x-frame-options", b"DENY"),
+        (b"x-content-type-options", b"nosniff"),
+        (b"referrer-policy", b"same-origin"),
+        (b"x-robots-tag", b"noindex"),
+    ]
+
+
+@lru_cache(maxsize=256)
+def _hashed(text: str) -> str:
+    """How a policy names an element with this text."""
+    return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
 
 JOINS = ("new", "gone", "done", "invite", "crowded", "cookies")
 """Where somebody may ask for a place by a press."""
@@ -304,3 +347,182 @@ def _languages(name: str, shown: Shown) -> Markup:
         where = f"/wait/{name}?lang={tag}{escape(more)}"
         links.append(f'<a href="{where}" lang="{tag}" hreflang="{tag}"{here}>{words["_name"]}</a>')
     return Markup("".join(links))
+
+
+CACHED = (b"cache-control", b"public, max-age=10, stale-while-revalidate=60")
+"""An operator's change is seen within seconds; nobody waits for the page meanwhile."""
+VARIES = (b"vary", b"accept-encoding, accept-language")
+MOST_KEPT = 1000
+"""Shells that are kept, of all rooms and languages together."""
+
+
+class Shells:
+    """Makes the shells of all rooms, and keeps them until something in them changes."""
+
+    def __init__(self, embeds: str = "") -> None:
+        self._embeds = embeds
+        self._kept: dict[tuple[str, str], _Kept] = {}
+
+    def answer(
+        self, request: Request, room: Room, state: RoomState, looks: Theme, lang: str
+    ) -> Answer:
+        """The shell, compressed for whoever can read that, or the word that it is the same."""
+        kept = self._kept.get((room.name, lang))
+        if kept is None or kept.state is not state or kept.looks is not looks:
+            kept = self._renewed(kept, room, state, looks, lang)
+        packed = b"gzip" in request.headers.get(b"accept-encoding", b"")
+        found = kept.packed if packed else kept.whole
+        asked = request.headers.get(b"if-none-match")
+        if asked is not None and found.tag and found.tag in asked:
+            return found.same
+        return found.answer
+
+    def _renewed(
+        self, kept: "_Kept | None", room: Room, state: RoomState, looks: Theme, lang: str
+    ) -> "_Kept":
+        said = _said(state, looks)
+        if kept is None or kept.said != said:
+            kept = _made(Shown.nobody(room, state, looks, lang), said, self._embeds)
+        else:
+            kept = kept._replace(state=state, looks=looks)
+        if len(self._kept) >= MOST_KEPT:
+            self._kept.clear()
+        self._kept[room.name, lang] = kept
+        return kept
+
+
+class _Form(NamedTuple):
+    """One form in which a shell is sent."""
+
+    answer: Answer
+    tag: bytes
+    same: Answer
+
+
+class _Kept(NamedTuple):
+    state: RoomState
+    looks: Theme
+    said: tuple[object, ...]
+    """All that the shell says about its room."""
+    whole: _Form
+    packed: _Form
+
+
+def _said(state: RoomState, looks: Theme) -> tuple[object, ...]:
+    fields = state.fields
+    commitment = bool(fields.get("commitment"))
+    return looks, title_of(state, ""), leads_to(state), page_status(state), commitment
+
+
+def _made(shown: Shown, said: tuple[object, ...], embeds: str) -> _Kept:
+    page = fill("waiting.html", values(shown))
+    status = page_status(shown.state)
+    headers = page_headers(
+        style=style(shown.looks),
+        script=script(),
+        leads_to=leads_to(shown.state),
+        workers="blob:",
+        embeds=embeds,
+        kept=CACHED,
+    )
+    if status != 200:
+        # What is answered like an error is kept by nobody.
+        headers[0] = (b"cache-control", b"no-store")
+    if status in (429, 503):
+        headers.append((b"retry-after", str(REFRESH_S).encode()))
+
+    digest = hashlib.sha256(page).hexdigest()[:16]
+
+    def form(body: bytes, suffix: str, *more: tuple[bytes, bytes]) -> _Form:
+        tag = f'"{digest}{suffix}"'.encode() if status == 200 else b""
+        tagged = [*headers, VARIES, (b"etag", tag)] if tag else [*headers, VARIES]
+        return _Form(Answer(status, body, PAGE, [*tagged, *more]), tag, Answer(304, headers=tagged))
+
+    packed = gzip.compress(page, 9, mtime=0)
+    return _Kept(
+        state=shown.state,
+        looks=shown.looks,
+        said=said,
+        whole=form(page, ""),
+        packed=form(packed, "-gzip", (b"content-encoding", b"gzip")),
+    )
+
+
+_ROOM = re.compile(r"(/wait/[A-Za-z0-9_.-]+)(/[a-z]+)?")
+_LINKS: dict[str, str] = {
+    RoomCode.LINK_INVALID: "page_link_text",
+    RoomCode.TARGET_NOT_ALLOWED: "page_target_text",
+}
+
+
+def is_shown(request: Request) -> bool:
+    """Whether a browser asks, for a page."""
+    ours = request.path.startswith(("/wait/", "/operate")) or _is_sent_nowhere(request)
+    return request.wants_page and ours
+
+
+def _is_sent_nowhere(request: Request) -> bool:
+    """Whether somebody came in from a room without a `target_url`, and found no site here."""
+    inside = any("wr_s_" in name for name in request.cookies)
+    return inside and request.path == "/"
+
+
+def page(problem: Problem, request: Request, request_id: str, headers: Headers) -> Answer:
+    """The page that says it, in the visitor's language."""
+    lang = dictionary.choose(request.query.get("lang", ""), request.header("accept-language"))
+    words = dictionary.languages()[lang]
+    headline, text = _in_words(problem, words)
+    if _is_sent_nowhere(request):
+        headline, text = words["head_active"], words["text_active"]
+    back = _back(problem, request)
+    css = source("waiting.css")
+    body = fill(
+        "refused.html",
+        {
+            "lang": lang,
+            "dir": words["_dir"],
+            "css": css,
+            "refresh": _look_again(problem, request, back),
+            "headline": headline,
+            "text": text,
+            "back": back,
+            "back_hidden": Markup("" if back else "hidden"),
+            "word_go": words["page_go"],
+            "code": problem.code,
+            "request_id": request_id,
+        },
+    )
+    return Answer(problem.status, body, PAGE, [*page_headers(style=css), *headers])
+
+
+def _in_words(problem: Problem, words: Words) -> tuple[str, str]:
+    if problem.code in _LINKS:
+        return words["page_link_head"], words[_LINKS[problem.code]]
+    if problem.status == 404:
+        return words["page_unknown_head"], words["page_unknown_text"]
+    if problem.status == 503:
+        return words["head_trouble"], words["page_away_text"]
+    if problem.status == 429:
+        after = problem.headers.get("retry-after", "60")
+        return words["head_trouble"], seconds_text(words, "page_busy_text", int(after))
+    return words["page_other_head"], words["page_other_text"]
+
+
+def _back(problem: Problem, request: Request) -> str:
+    """The waiting page that somebody came from, or the one that they asked for without its link."""
+    found = _ROOM.fullmatch(request.path)
+    if found is None or problem.status == 404:
+        return ""
+    came = urlsplit(request.header("referer"))
+    if found[2] and came.netloc == request.host and came.path == found[1]:
+        return f"{came.path}?{came.query}" if came.query else came.path
+    return found[1]
+
+
+def _look_again(problem: Problem, request: Request, back: str) -> Markup:
+    if problem.status != 503:
+        return Markup("")
+    # What was sent by form is not sent again.
+    where = f"; url={escape(back)}" if request.method == "POST" and back else ""
+    after = escape(problem.headers.get("retry-after", "5"))
+    return Markup(f'<meta http-equiv="refresh" content="{after}{where}">')

@@ -1,1 +1,0 @@
-"""The pages that browsers open, as HTTP routes."""

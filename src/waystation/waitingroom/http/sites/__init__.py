@@ -1,1 +1,0 @@
-"""Routes for sites and the proxies in front of them."""

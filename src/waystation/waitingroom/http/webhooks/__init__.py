@@ -1,1 +1,0 @@
-"""Webhooks: events of a room, sent to a site."""
