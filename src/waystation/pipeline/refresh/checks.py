@@ -23,8 +23,9 @@ from waystation.pipeline.refresh.quality import Check
 from waystation.pipeline.silver.items import HAS_ENDED
 from waystation.pipeline.silver.moves import OPEN_ATTEMPTS, OPEN_FAILURES, OPEN_ITEMS, STEPS
 from waystation.pipeline.silver.steps import IS_CLAIM, steps
-from waystation.pipeline.storage import changes, delta, task_files
+from waystation.pipeline.storage import changes, delta
 from waystation.pipeline.storage.arrow import pa, pc
+from waystation.pipeline.storage.replaced import replace
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.storage.sql import query, to_arrow
 from waystation.pipeline.tables import (
@@ -56,7 +57,7 @@ def refresh_quality(history: History, hours: Hours) -> None:
     if before != changes.version(STEPS.path(root)):
         # Another driver has folded meanwhile, and checks it.
         return
-    task_files.replace(history.spark.createDataFrame(rows), root, QUALITY)
+    replace(history.spark.createDataFrame(rows), root, QUALITY)
 
 
 def _rows(checks: Iterator[Check]) -> Any:

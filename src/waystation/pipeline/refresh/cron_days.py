@@ -23,9 +23,10 @@ from waystation.pipeline.products.cron_slots import (
     schedules,
 )
 from waystation.pipeline.products.routed_jobs import ROUTED_JOBS
-from waystation.pipeline.storage import changes, delta, task_files
+from waystation.pipeline.storage import changes, delta
 from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.storage.delta import BatchId
+from waystation.pipeline.storage.replaced import replace
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.storage.sessions import sized
 from waystation.pipeline.tables import EVENTS
@@ -79,14 +80,14 @@ def _replace_slots(history: History, expected: Any, days: list[dt.date]) -> None
         return
     with sized(history.spark, expected.num_rows) as spark:
         rows = cron_slots(spark.createDataFrame(expected), history.read(FIRED_SLOTS, days=days))
-        task_files.replace(rows, root, CRON_SLOTS, days=days)
+        replace(rows, root, CRON_SLOTS, days=days)
 
 
 def _replace_schedules(history: History, rows: Any, seen: list[BatchId]) -> None:
     if not is_by_tasks(history):
         delta.replace_days(history.root, SCHEDULES, rows, None, *seen)
         return
-    task_files.replace(history.spark.createDataFrame(rows), history.root, SCHEDULES, batches=seen)
+    replace(history.spark.createDataFrame(rows), history.root, SCHEDULES, batches=seen)
 
 
 def _present(root: str) -> Seen:

@@ -4,19 +4,15 @@ The rows of each table are an array in a column, so that one plan, and one pass 
 all of them. The files are invisible until they are committed.
 """
 
-import datetime as dt
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from waystation.pipeline.storage import changes, delta
 from waystation.pipeline.storage.arrow import Batch, pa
-from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.mapped import map_in_arrow
 from waystation.pipeline.storage.parts import PART, Part, PartWriter
 from waystation.pipeline.storage.schemas import schema_of
@@ -32,31 +28,6 @@ def write(rows: DataFrame, root: str, tables: Mapping[str, Table]) -> dict[str, 
     for row in map_in_arrow(rows.select(*tables), writing, _ROWS).collect():
         parts[row["column"]].append(Part.of(row["part"]))
     return parts
-
-
-def replace(
-    rows: DataFrame,
-    root: str,
-    table: Table,
-    *,
-    days: Sequence[dt.date] | None = None,
-    batches: Sequence[BatchId] = (),
-) -> None:
-    """Replace a table, or some days of it, by rows that tasks write; notes other batches."""
-    wanted = (F.col(each.name).cast(each.dataType).alias(each.name) for each in table.schema)
-    parts = write(rows.select(F.array(F.struct(*wanted)).alias("rows")), root, {"rows": table})
-    path = table.path(root)
-    delta.commit(
-        path,
-        table.schema,
-        parts.get("rows", ()),
-        # It is computed from what is there, so that whoever repeats it commits it again.
-        BatchId("replaced", (changes.version(path) or 0) + 1),
-        partitions=table.partitions,
-        gone=delta.file_names(root, table, days=days),
-        check=lambda _: batches,
-        again=True,
-    )
 
 
 def _written(root: str, tables: Mapping[str, Table], batches: Iterable[Batch]) -> Iterator[Batch]:
