@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
@@ -10,9 +11,17 @@ from redis import Redis
 
 from tests.bullmq.hands import Hands
 from tests.support.patience import LIMIT_S
-from waystation.bullmq import Job, ManualWorker, Queue, SyncJob, Worker
+from waystation.bullmq import Job, ManualWorker, Parent, Queue, SyncJob, Worker
 from waystation.core.runtime.handlers.time_limit import _limits  # pyright: ignore[reportPrivateUsage]
-from waystation.errors import InvalidInput, JobDelayed, JobFailed, Unrecoverable, WrongState
+from waystation.errors import (
+    InvalidInput,
+    JobDelayed,
+    JobFailed,
+    JobWaiting,
+    JobWaitingForChildren,
+    Unrecoverable,
+    WrongState,
+)
 from waystation.testing.sandboxes import _turn  # pyright: ignore[reportPrivateUsage]
 
 EFFECTS = "effects"
@@ -310,6 +319,43 @@ async def test_what_was_registered_without_any_step_is_called_and_nothing_else_i
         with pytest.raises(JobFailed, match="stalled" if ends == "stalled" else "cancelled"):
             await queue.wait(job.id, timeout=LIMIT_S)
     assert ran == ["tell"]
+
+
+async def leave(job: Job, place: str) -> None:
+    match place:
+        case "delayed":
+            await job.move_to_delayed(datetime.now(UTC))
+            raise JobDelayed
+        case "wait":
+            await job.move_to_wait()
+            raise JobWaiting
+        case _:
+            await job.move_to_waiting_children()
+            raise JobWaitingForChildren
+
+
+@pytest.mark.parametrize("place", ["delayed", "wait", "waiting-children"])
+async def test_a_job_that_is_undone_does_not_leave_its_worker(
+    place: str, hands: Hands, queue: Queue
+) -> None:
+    ran: list[str] = []
+
+    async def handle(job: Job) -> None:
+        await job.step("charge", ran.append, "charge")
+        job.on_failure("refund", ran.append, "refund")
+        await leave(job, place)
+
+    job = await queue.add("order", attempts=1)
+    claim = await hands.claim_one()
+    await claim.work.step("charge", ran.append, "charge")
+    parent = Parent(job.id, hands.keys.qualified)
+    await queue.add("part", delay=3600, parent=parent)
+    assert await queue.cancel(job.id)
+    await cast(Job, await queue.get_job(job.id)).promote()
+    async with working(hands, handlers=handle):
+        with pytest.raises(JobFailed, match="cancelled"):
+            await queue.wait(job.id, timeout=LIMIT_S)
+    assert ran == ["charge", "refund"]
 
 
 @pytest.mark.parametrize("own", [None, 30.0])

@@ -125,7 +125,10 @@ class Job(JobFields[Data, Result]):
 
     async def update_progress(self, progress: Any, message: str | None = None) -> None:
         """Report the job's progress, which is any JSON value."""
-        reported = _progress(progress, message)
+        reported: Any = progress
+        if message is not None:
+            parts: Any = progress if isinstance(progress, dict) else {"progress": progress}
+            reported = {**parts, "message": message}
         raw = codec.encode_as_node(reported)
         codec.check_size(len(raw), what="Progress")
         client, keys, progressed, _ = self._ref
@@ -233,18 +236,15 @@ class Job(JobFields[Data, Result]):
 
     async def move_to_delayed(self, until: datetime, token: str | None = None) -> None:
         """Delay the job until this instant; the handler then raises `JobDelayed`."""
-        client, keys, *_ = self._ref
-        due = instant_ms("until", until)
-        code = await job_scripts.move_to_delayed(
-            client, keys, base=keys.base, id=self.id, token=self._lock(token), due=due
-        )
-        self._accept(code, wanted="active")
+        self._steps.must_go_on()
+        await delay_until(self, instant_ms("until", until), self._lock(token))
 
     async def move_to_wait(self, token: str | None = None) -> timedelta:
         """Put the job back at the head of its queue; the handler then raises `JobWaiting`.
 
         Returns how long the rate limit still holds the queue back.
         """
+        self._steps.must_go_on()
         client, keys, *_ = self._ref
         code = await job_scripts.move_to_wait(
             client, keys, base=keys.base, id=self.id, token=self._lock(token)
@@ -259,6 +259,7 @@ class Job(JobFields[Data, Result]):
         """
         if self.token is None:
             raise LeaseLost(f"job {self.id} is not held by a worker here")
+        self._steps.must_go_on()
         client, keys, *_ = self._ref
         deadline = self.options.terms.deadline_ms(self.created_ms)
         return await children.wait_for_children(
@@ -564,6 +565,17 @@ def steps_of(job: Job) -> Steps:
     return job._steps
 
 
+async def delay_until(job: Job, due_ms: int, token: str | None = None) -> None:
+    """Delay a job that this worker holds, also one that is to be undone. Internal."""
+    client, keys, *_ = job._ref
+    held = job._lock(token)
+    job._accept(
+        await job_scripts.move_to_delayed(
+            client, keys, base=keys.base, id=job.id, token=held, due=due_ms
+        )
+    )
+
+
 def read_results_with(job: Job, read: Callable[[ChildResult], Any]) -> None:
     """Let the results of a job's children be what `read` makes of them. Internal."""
     job._reading = read
@@ -586,11 +598,3 @@ def refusal_of(job: Job, code: int) -> WaystationError:
 def queue_of(job: Job) -> QueueRef:
     """The queue of a job, and the client to reach it with. Internal."""
     return job._ref
-
-
-def _progress(progress: Any, message: str | None) -> Any:
-    if message is None:
-        return progress
-    if isinstance(progress, dict):
-        return {**cast(dict[str, Any], progress), "message": message}
-    return {"progress": progress, "message": message}

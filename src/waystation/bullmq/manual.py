@@ -6,7 +6,6 @@ loop of its own, a person who decides. The locks of claimed jobs are renewed unt
 
 import asyncio
 import contextlib
-from datetime import UTC, datetime, timedelta
 from typing import Any, TypedDict, Unpack
 
 from waystation.bullmq.fields import FAILING, known
@@ -21,7 +20,7 @@ from waystation.bullmq.scheduling.schedule import RepeatStrategy
 from waystation.bullmq.source.callbacks import Callbacks, Observed, Presence
 from waystation.bullmq.source.claims import BullSource
 from waystation.bullmq.source.options import BackoffStrategy
-from waystation.bullmq.source.preparing import keep_for_another, prepare
+from waystation.bullmq.source.preparing import keep_for_another, leave_to_another, prepare
 from waystation.bullmq.worker import WorkerKeywords, claim_options, duties, merged_options
 from waystation.core import identity
 from waystation.core.checked import checked
@@ -33,7 +32,6 @@ from waystation.core.runtime.lease_keeper import LeaseKeeper
 from waystation.core.runtime.tasks import end
 from waystation.core.store.connection import Store
 
-_LATER = timedelta(seconds=5)
 _CANNOT_UNDO = (
     "on_failure needs a worker with a handler, which is run again to undo; whoever claims jobs one "
     "by one undoes what was done before calling fail"
@@ -137,8 +135,7 @@ class ManualWorker(Observed, QueueClient):
     async def _leave_to_undo(self, job: Job) -> None:
         """Leave a job to a worker with a handler, if that has something to undo."""
         if any(known(job, field) not in (None, b"0") for field in (b"undos", b"given")):
-            await job.move_to_delayed(datetime.now(UTC) + _LATER)
-            raise JobDelayed(f"job {job.id} is undone by a worker that has its handler")
+            await leave_to_another(job, f"job {job.id} is undone by a worker that has its handler")
 
     async def _end(self, job: Job, outcome: Outcome) -> None:
         source = await self._connected_source()

@@ -107,7 +107,7 @@ class Steps:
     def _done_before(self, step: str, function: str) -> bytes | None:
         done = known(self._job, b"step:" + step.encode())
         if done is None:
-            self._must_go_on()
+            self.must_go_on()
             if self._left:
                 raise self.refusal(0)
             return None
@@ -377,7 +377,7 @@ class Steps:
             self._noting = asyncio.ensure_future(self._note_once())
         elif 0 < self._to_undo() <= len(self.undo) and not self._steps_to_come():
             # Whatever stopped the handler then comes after this.
-            self._must_go_on()
+            self.must_go_on()
 
     async def note_undos(self) -> None:
         """Remember how much there is to undo, which a later attempt may not come to."""
@@ -479,7 +479,7 @@ class Steps:
             )
         while busy := [*self._under_way, *([self._leaving] if self._leaving else [])]:
             await asyncio.wait(busy)
-        self._must_go_on()
+        self.must_go_on()
         if self._left:
             raise self.refusal(0)
         self._leaving = asyncio.get_running_loop().create_future()
@@ -499,7 +499,8 @@ class Steps:
     def _deadline_ms(self) -> int | None:
         return self._job.options.terms.deadline_ms(self._job.created_ms)
 
-    def _must_go_on(self) -> None:
+    def must_go_on(self) -> None:
+        """Stop a handler that has come to where it was, and runs for it to be undone."""
         if (reason := known(self._job, FAILING)) is not None:
             raise Unrecoverable(reason.decode("utf-8", "replace"))
 

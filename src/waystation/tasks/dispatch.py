@@ -3,14 +3,14 @@
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from importlib import import_module
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
-from waystation.bullmq import Job, JobDelayed, Store, SyncJob
+from waystation.bullmq import Job, Store, SyncJob
 from waystation.bullmq.job import read_results_with
+from waystation.bullmq.source.preparing import leave_to_another
 from waystation.core.errors import InvalidOption, NoHandler, TimedOut, UnreadableData
 from waystation.core.runtime.handlers import Handler, handler_of
 from waystation.core.runtime.handlers.time_limit import TimeLimit
@@ -20,9 +20,6 @@ from waystation.tasks.task import Data, Task, payload_of, tasks_of
 
 if TYPE_CHECKING:
     from waystation.tasks.tasks import Middleware, Tasks
-
-_TRY_AGAIN = timedelta(seconds=5)
-"""How long a job waits that is too new for this worker, until another one may have started."""
 
 _call: ContextVar[Callable[[SyncJob], Any]] = ContextVar("call")
 """The call that a thread has to make."""
@@ -82,8 +79,9 @@ class Dispatcher(Handler[Job]):
     async def _attempt(self, task: Task[..., Any], job: Job, data: Data) -> Any:
         if (version := _version(data)) > task.version:
             # During a deployment old workers meet new jobs; those are for the new workers.
-            await job.move_to_delayed(datetime.now(UTC) + _TRY_AGAIN)
-            raise JobDelayed(f"the data has version {version}, this worker knows {task.version}")
+            await leave_to_another(
+                job, f"the data has version {version}, this worker knows {task.version}"
+            )
         # A job that was added by its task has the limit itself; one of another producer has not.
         limit = TimeLimit(task.timeout if job.options.terms.timeout is None else None)
         try:

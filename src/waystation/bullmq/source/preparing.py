@@ -1,12 +1,12 @@
 """Preparing a claimed job before its handler runs: its schedule and its terms. Internal."""
 
 import asyncio
+import time
 from collections.abc import Awaitable
-from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
 from waystation.bullmq.fields import FAILING, known, remember
-from waystation.bullmq.job import Job, queue_of, steps_of
+from waystation.bullmq.job import Job, delay_until, queue_of, steps_of
 from waystation.bullmq.redis.commands import server_ms
 from waystation.bullmq.scheduling import schedulers
 from waystation.bullmq.source.options import ClaimOptions
@@ -19,8 +19,8 @@ from waystation.core.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-_TRY_AGAIN = timedelta(seconds=5)
-"""How long a job waits that this worker has no key for, until another one may have started."""
+_TRY_AGAIN_S = 5.0
+"""How long a job waits that this worker cannot run, until another one may have started."""
 _UNDO_S = 60.0
 """How long a handler may take to come to where it was, if nobody has set a time limit."""
 
@@ -52,12 +52,21 @@ async def prepare(job: Job, options: ClaimOptions) -> Limit | None:
         return fail(job, error)
 
 
+class LeftToAnother(JobDelayed):
+    """The job was delayed for another worker, which can run it."""
+
+
 async def keep_for_another(job: Job, error: KeyMissing) -> NoReturn:
     """Leave a job to a worker that has its key, as there are while keys are changed."""
     queue = queue_of(job)
     _log.warning("job_returned", job_id=job.id, queue=queue.keys.name, error=str(error))
-    await job.move_to_delayed(datetime.now(UTC) + _TRY_AGAIN)
-    raise JobDelayed(str(error)) from error
+    await leave_to_another(job, str(error))
+
+
+async def leave_to_another(job: Job, reason: str) -> NoReturn:
+    """Delay a job that this worker cannot run, for one that can."""
+    await delay_until(job, round((time.time() + _TRY_AGAIN_S) * 1000))
+    raise LeftToAnother(reason)
 
 
 async def undo(
@@ -88,7 +97,7 @@ async def _replayed(attempt: Awaitable[Any], limit_s: float) -> None:
             await attempt
     except asyncio.CancelledError:
         leave_if_cancelled()
-    except GeneratorExit:
+    except (GeneratorExit, LeftToAnother):
         raise
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) and is_from_a_signal(error):
