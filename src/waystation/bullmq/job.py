@@ -127,8 +127,8 @@ class Job(JobFields[Data, Result]):
         """Report the job's progress, which is any JSON value."""
         reported: Any = progress
         if message is not None:
-            parts: Any = progress if isinstance(progress, dict) else {"progress": progress}
-            reported = {**parts, "message": message}
+            reported = progress if isinstance(progress, dict) else {"progress": progress}
+            reported = {**cast("dict[str, Any]", reported), "message": message}
         raw = codec.encode_as_node(reported)
         codec.check_size(len(raw), what="Progress")
         client, keys, progressed, _ = self._ref
