@@ -187,7 +187,7 @@ def test_a_session_that_another_program_started_in_another_thread_will_do(
     def read_and_rewrite() -> int:
         ingest.start(history.spark, root, url=redis_url).finish()
         rows = history.read(EVENTS)
-        delta.save_by_tasks(rows, root, EVENTS, BatchId("again", 1), replace=True)
+        delta.save(rows, root, EVENTS, BatchId("again", 1), replace=True)
         return history.read(EVENTS).where("date = to_date(told_at)").count()
 
     with ThreadPoolExecutor(1) as another:

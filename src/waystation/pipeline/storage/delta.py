@@ -26,12 +26,10 @@ from deltalake import (
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from waystation.core.errors import WrongSchema
 from waystation.pipeline import tables
-from waystation.pipeline.storage import task_files
 from waystation.pipeline.storage.arrow import fs, pa, pc, pq
 from waystation.pipeline.storage.datasets import dataset_of
 from waystation.pipeline.storage.filesystems import filesystem
@@ -42,11 +40,9 @@ from waystation.pipeline.storage.parts_source import Parts
 from waystation.pipeline.storage.places import is_remote, missing_connector
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.storage.sessions import prepared
-from waystation.pipeline.storage.sql import Frame, conform, to_arrow
+from waystation.pipeline.storage.sql import Frame, conform
 from waystation.pipeline.tables import Layer, Table
 
-FEW = 100_000
-"""Rows that this process writes sooner than tasks, which have to be started first."""
 _NEVER_NULL = ("line", "queue", "subject", "date")
 _write: Callable[..., None] = write_deltalake
 COMMITS_TO_REPLAY = 20
@@ -511,17 +507,7 @@ def names_without(path: str, column: str, value: Any) -> set[str]:
 
 
 def save(rows: Frame, root: str, table: Table, batch: BatchId, *, replace: bool = False) -> None:
-    """Append rows to a table of the history, or replace it by them, once for each batch.
-
-    Few rows are written by this process, many by Spark's tasks.
-    """
-    if isinstance(rows, DataFrame):
-        rows = rows.select(*table.names)
-        few = to_arrow(rows.limit(FEW + 1))
-        if few.num_rows > FEW:
-            save_by_tasks(rows, root, table, batch, replace=replace)
-            return
-        rows = few
+    """Append rows to a table of the history, or replace it by them, once for each batch."""
     path = table.path(root)
     with PartWriter.of(root, table) as writer:
         for each in conform(rows, table.schema).to_batches():
@@ -546,16 +532,6 @@ def replace_days(
             custom_metadata=metadata({}),
         ),
     )
-
-
-def save_by_tasks(
-    rows: DataFrame, root: str, table: Table, batch: BatchId, *, replace: bool = False
-) -> None:
-    """Append rows to a table, or replace it by them, by files that tasks write."""
-    of_one = rows.select(F.array(F.struct(*table.names)).alias("rows"))
-    parts = task_files.write(of_one, root, {"rows": table}).get("rows", ())
-    path = table.path(root)
-    commit(path, table.schema, parts, batch, partitions=table.partitions, replace=replace)
 
 
 def delete_where(root: str, table: Table, predicate: str) -> int:
