@@ -53,14 +53,15 @@ def test_fresh_advice_is_told_in_sentences(
     put(store, Drain(**drain, **life(60)))
     put(store, DesiredWorkers(workers=12, target_wait_ms=1000, **life(60)))
     label = FailureLabel("f", "TimeoutError: no answer", 7, 0.8)
-    put(store, FailureLabels(labels=(label,), **life(60)))
+    put(store, FailureLabels(labels=(label,) * 7, **life(60)))
 
     assert called("mail") == 0
     assert capsys.readouterr().out.splitlines() == [
         "in 24 h: half waited 3 ms, 19 of 20 waited 40 ms and ran 1.5 min; 2.1% failed",
         "the 1,200 that wait will be done in 40 s to 3 min; 90% of such forecasts held",
         "with 12 in hand at a time, 19 of 20 wait less than 1 s when work comes as it did lately",
-        "7 failed with TimeoutError: no answer; trying again helped 80%",
+        *["7 failed with TimeoutError: no answer; trying again helped 80%"] * 5,
+        "and 2 more kinds of failure",
     ]
     assert called("mail", "--json") == 0
     assert json.loads(capsys.readouterr().out)["workers"]["workers"] == 12

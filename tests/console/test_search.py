@@ -13,7 +13,7 @@ from tests.console.hands import Desk
 from tests.pipeline.ask import lakes
 from waystation import routing
 from waystation.bullmq import NewJob, Queue
-from waystation.console.search.live_jobs import Reach, Search
+from waystation.console.search.live_jobs import LONGEST_DATA, Reach, Search
 from waystation.console.search.query import parse
 from waystation.core.errors import InvalidInput
 
@@ -55,6 +55,13 @@ async def test_a_search_finds_exactly_what_fits(
     found = await crowded.get("search", params={"q": asked})
     assert sorted(hit["job"]["name"] for hit in found["hits"]) == names
     assert found["complete"]
+
+
+async def test_a_search_that_sees_only_the_beginning_of_some_data_says_so(crowded: Desk) -> None:
+    async with Queue("mail", crowded.store) as mail:
+        await mail.add("send", {"text": "x" * LONGEST_DATA, "end": "unseen"})
+    found = await crowded.get("search", params={"q": "data.end:unseen"})
+    assert (found["hits"], found["complete"]) == ([], False)
 
 
 async def test_a_search_counts_what_it_does_not_show(crowded: Desk) -> None:

@@ -69,10 +69,13 @@ def sentences_of(forecast: Forecast) -> Iterator[str]:
             f"with {workers.workers:,} in hand at a time, 19 of 20 wait less than "
             f"{_ms(workers.target_wait_ms)} when work comes as it did lately{_evidence(workers)}"
         )
-    for label in forecast.failures.labels[:5] if forecast.failures else ():
+    labels = forecast.failures.labels if forecast.failures else ()
+    for label in labels[:5]:
         helps = label.retry_helps
         again = "" if helps is None else f"; trying again helped {helps:.0%}"
         yield f"{label.attempts:,} failed with {label.label}{again}"
+    if len(labels) > 5:
+        yield f"and {len(labels) - 5:,} more kinds of failure"
 
 
 def _evidence(workers: DesiredWorkers) -> str:

@@ -27,7 +27,7 @@ def reason_text(error: BaseException) -> str:
     return f"{name}: {text}" if _is_a_value(error, text) else text
 
 
-def message_of(error: BaseException) -> str:
+def message_of(error: BaseException, longest: int = LONGEST_MESSAGE) -> str:
     """What an error says, in characters that can be stored; empty if it cannot say anything.
 
     Of a message that nobody would read to the end, the beginning is enough.
@@ -38,8 +38,8 @@ def message_of(error: BaseException) -> str:
         raise
     except BaseException:
         return ""
-    left_out = len(text) - LONGEST_MESSAGE
-    return _storable(text if left_out <= 0 else f"{text[:LONGEST_MESSAGE]}{_note(left_out)}")
+    left_out = len(text) - longest
+    return _storable(text if left_out <= 0 else f"{text[:longest]}{_note(left_out)}")
 
 
 def trace_text(error: BaseException, *, limit: int | None = None) -> str:

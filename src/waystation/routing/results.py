@@ -127,7 +127,7 @@ def dead_letter_meta(error: BaseException, attempts: int, now_ms: int, worker: s
     return codec.encode(
         {
             "reason": reason,
-            "error": {"name": _name(error), "message": message_of(error)[:1000]},
+            "error": {"name": _name(error), "message": message_of(error, 1000)},
             "attempts": attempts,
             "at": now_ms,
             "worker": worker,

@@ -34,6 +34,14 @@ async def test_it_is_read_as_people_say_it(house: House) -> None:
     assert [each["position_id"] for each in answer.json()["positions"]] == [id]
 
 
+async def test_more_than_can_be_shown_are_refused(house: House) -> None:
+    viewer = await house.operator("viewer")
+    alike = [part for number in range(11) for part in (number, f"{number}ABCDEF")]
+    await house.room.store.ask("ZADD", house.room.store.keys.positions, *alike)
+    answer = await viewer.get(f"{ROOT}/positions", params={"ticket": "ABCDEF"})
+    assert "more than 10 visitors fit: give more of the ticket" in answer.json()["detail"]
+
+
 async def test_whoever_has_left_is_not_found(house: House) -> None:
     viewer = await house.operator("viewer")
     visitor = house.visitor()

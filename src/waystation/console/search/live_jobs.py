@@ -129,6 +129,8 @@ async def _some(
         )
         for job in page:
             yield job
+            if len(job.data) >= LONGEST_DATA:
+                yield None
     if count > most:
         yield None
 

@@ -45,9 +45,11 @@ def deploy_mark(
     if not name:
         if note or at:
             raise InvalidInput("wanted the name of a deploy, got none")
-        newest = reversed(deploys(root)[-most:])
-        rows = [msgspec.structs.astuple(each) for each in newest]
+        known = deploys(root)
+        rows = [msgspec.structs.astuple(each) for each in reversed(known[-most:])]
         print_answer(Answer(list(Deploy.__struct_fields__), rows), as_json=as_json)
+        if len(known) > most:
+            typer.echo(f"{most:,} of {len(known):,} are shown: --most", err=True)
         return
     deployed_at = instant(at, now) or now
     if deployed_at > now:

@@ -72,6 +72,8 @@ def _failures(report: Report) -> RenderableType:
             number(row["subjects"]),
             part(row["retry_helps"]),
         )
+    if len(report.failures) > 8:
+        table.add_row(Text(f"and {len(report.failures) - 8} more"))
     return table
 
 

@@ -30,9 +30,11 @@ async def ids_by_ticket(room: Room, ticket: str) -> list[str]:
         while True:
             cursor, page = await _page(room, key, cursor, wanted)
             found |= dict.fromkeys(page)
-            if cursor == b"0" or len(found) >= MOST_FOUND:
+            if len(found) > MOST_FOUND:
+                raise InvalidInput(f"more than {MOST_FOUND} visitors fit: give more of the ticket")
+            if cursor == b"0":
                 break
-    return list(found)[:MOST_FOUND]
+    return list(found)
 
 
 async def _page(room: Room, key: str, cursor: bytes, wanted: str) -> tuple[bytes, list[str]]:
