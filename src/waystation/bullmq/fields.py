@@ -330,3 +330,9 @@ def awaited_signal(job: JobFields, due_ms: int) -> str | None:
 def emitted(job: JobFields) -> int:
     """How many parts of its output the job has emitted."""
     return job._number(b"parts") or 0
+
+
+def progress_with(progress: Any, message: str) -> dict[str, Any]:
+    """Progress as it is reported with a message."""
+    known = cast("dict[str, Any]", progress) if isinstance(progress, dict) else None
+    return {**({"progress": progress} if known is None else known), "message": message}

@@ -28,6 +28,7 @@ from waystation.bullmq.fields import (
     JobFields,
     Result,
     known,
+    progress_with,
     remember,
     remember_all,
 )
@@ -125,10 +126,7 @@ class Job(JobFields[Data, Result]):
 
     async def update_progress(self, progress: Any, message: str | None = None) -> None:
         """Report the job's progress, which is any JSON value."""
-        reported: Any = progress
-        if message is not None:
-            reported = progress if isinstance(progress, dict) else {"progress": progress}
-            reported = {**cast("dict[str, Any]", reported), "message": message}
+        reported = progress if message is None else progress_with(progress, message)
         raw = codec.encode_as_node(reported)
         codec.check_size(len(raw), what="Progress")
         client, keys, progressed, _ = self._ref

@@ -7,7 +7,7 @@ import msgspec
 
 from waystation.bullmq.options import JobKeywords, JobOptions
 from waystation.bullmq.redis.client import Connect
-from waystation.bullmq.redis.commands import sign
+from waystation.bullmq.redis.commands import server_ms, sign
 from waystation.bullmq.redis.packing import merged
 from waystation.bullmq.scheduling import schedulers
 from waystation.bullmq.scheduling.schedule import RepeatStrategy, Schedule, Scheduler
@@ -67,7 +67,7 @@ class Schedulers:
             name=name,
             data=data,
             options=merged(options, given, self._defaults),
-            now=await schedulers.time_of(client),
+            now=await server_ms(client),
             strategy=self._strategy,
         )
         await sign(client, keys)

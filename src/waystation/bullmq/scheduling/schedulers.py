@@ -15,7 +15,7 @@ from waystation.bullmq.job import Job, QueueRef
 from waystation.bullmq.options import JobOptions, instant_ms, options_as_stored
 from waystation.bullmq.payloads.envelope import refuse_imitation
 from waystation.bullmq.redis import queue_scripts
-from waystation.bullmq.redis.commands import ask, hash_at, page_of
+from waystation.bullmq.redis.commands import ask, hash_at, page_of, server_ms
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.packing import wire_name
 from waystation.bullmq.scheduling import cron, repeatables
@@ -76,7 +76,7 @@ async def upsert(
     payload = codec.encode_data({} if data is None else data)
     codec.check_size(len(payload))
     refuse_imitation(payload)
-    now = await time_of(client) if now is None else now
+    now = await server_ms(client) if now is None else now
     times = in_ms(schedule)
     end = times.end
     if end is not None and end <= now:
@@ -179,7 +179,7 @@ async def resume(
         raise WrongState(f"scheduler {scheduler_id} has made all its jobs")
     repeat = {**_repeat_in(fields), "count": mark.made + 1}
     iteration = _iteration(scheduler_id, scheduler.options, repeat)
-    now = await time_of(client) if now is None else now
+    now = await server_ms(client) if now is None else now
     slot: int | None = None
     for _ in range(_SLOTS_TRIED):
         if scheduler.pattern is not None:
@@ -244,7 +244,7 @@ async def advance_overdue(
 
     A schedule ends by its limit, its end or a person; returns the ids of the jobs.
     """
-    until = await time_of(client) - _OVERDUE_MS
+    until = await server_ms(client) - _OVERDUE_MS
     found: list[bytes] = await ask(client, "ZRANGEBYSCORE", keys.repeat, "-inf", until)
     made: list[str | None] = []
     for first in range(0, len(found), _READ_AT_ONCE):
@@ -284,12 +284,12 @@ async def _advance(
     fields = await _record(client, keys, scheduler_id)
     if b"ic" not in fields:
         # Only a scheduler counts its jobs; without the count it is a repeatable job of BullMQ 5.
-        now = await time_of(client) if now is None else now
+        now = await server_ms(client) if now is None else now
         return await repeatables.advance(client, keys, job, now=now)
     scheduler = read_scheduler(scheduler_id, fields, None)
     repeat = _repeat_of(job)
     count = whole(repeat.get("count")) or 1
-    now = await time_of(client) if now is None else now
+    now = await server_ms(client) if now is None else now
     if scheduler.limit is not None and count >= scheduler.limit:
         return None
     if scheduler.end_ms is not None and now > scheduler.end_ms:
@@ -442,12 +442,6 @@ def _repeat_in(fields: Mapping[bytes, bytes]) -> dict[str, Any]:
     if "every" not in found:
         found.pop("offset", None)
     return found
-
-
-async def time_of(client: Client) -> int:
-    """The server's clock, by which delayed jobs are due."""
-    seconds, micros = await ask(client, "TIME")
-    return int(seconds) * 1000 + int(micros) // 1000
 
 
 def _repeat_of(job: Job) -> dict[str, Any]:
