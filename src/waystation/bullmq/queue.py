@@ -22,11 +22,10 @@ from waystation.bullmq.payloads import sweeping
 from waystation.bullmq.payloads.options import PayloadOptions
 from waystation.bullmq.payloads.sealing import Sealing
 from waystation.bullmq.redis import ends, packing, queue_scripts, scanning, scripts
-from waystation.bullmq.redis.adding import Adding
 from waystation.bullmq.redis.client import QueueClient, client_name
 from waystation.bullmq.redis.commands import Logs, ask, page_of, read_logs, server_ms, sign
 from waystation.bullmq.redis.keys import PREFIX
-from waystation.bullmq.redis.packing import JobLike, NewJob, Packed, Packer
+from waystation.bullmq.redis.packing import Adding, JobLike, NewJob, Packed, Packer
 from waystation.bullmq.redis.prefixes import unless_default
 from waystation.bullmq.redis.scripts import Existing
 from waystation.bullmq.schedulers import Schedulers

@@ -322,12 +322,6 @@ class Scheduler(StoreClient):
         self._keys = RoutingKeys(prefix)
         self.name = name or identity.worker_name()
         self._options = options or SchedulerOptions()
-        self._is_leader = False
-
-    @property
-    def is_leader(self) -> bool:
-        """Whether this one does the duties now."""
-        return self._is_leader
 
     async def run(self) -> None:
         """Stand for election until cancelled, and do the duties whenever elected."""
@@ -361,14 +355,10 @@ class Scheduler(StoreClient):
             Loop(upkeep.reindex, every_s=seconds(options.mend)),
             Loop(upkeep.tidy, every_s=seconds(options.mend)),
         )
-        self._is_leader = True
-        try:
-            with contextlib.suppress(NotLeader):
-                async with election.holding(term), asyncio.TaskGroup() as group:
-                    for each in rounds:
-                        group.create_task(each.run(), name=each.name)
-        finally:
-            self._is_leader = False
+        with contextlib.suppress(NotLeader):
+            async with election.holding(term), asyncio.TaskGroup() as group:
+                for each in rounds:
+                    group.create_task(each.run(), name=each.name)
 
 
 async def share_scheduler(store: Store, namespace: str, options: SchedulerOptions) -> None:

@@ -26,9 +26,8 @@ from waystation.bullmq import (
 from waystation.bullmq.events.stream import NOW
 from waystation.bullmq.parts import BLOCK_S, Reading
 from waystation.bullmq.queue import WEEK_S
-from waystation.bullmq.redis.adding import Adding
 from waystation.bullmq.redis.keys import PREFIX, QueueKeys
-from waystation.bullmq.redis.packing import JobLike, Packed
+from waystation.bullmq.redis.packing import Adding, JobLike, Packed
 from waystation.core import codec
 from waystation.core.checked import checked
 from waystation.core.durations import Duration
