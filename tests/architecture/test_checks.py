@@ -13,7 +13,7 @@ TOOLS = Path(sys.executable).parent
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)  # pyright takes two minutes, and ten times that beside others
 @pytest.mark.parametrize(
     "command",
     ["ruff check --quiet", "ruff format --check --quiet", "lint-imports", "pyright"],

@@ -3,10 +3,12 @@
 import asyncio
 import getpass
 import os
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from tests.support.patience import limit
 from tests.support.ports import free_port
 from tests.support.programs import require_program
 
@@ -36,6 +38,8 @@ async def nginx(folder: Path, *, room: int, origin: int) -> AsyncGenerator[int]:
     port = free_port()
     recipe = RECIPE.read_text().replace("$listen_port", str(port))
     recipe = recipe.replace("$site_name", "shop.test")
+    # Under load a room that is there may take longer than what the recipe waits for it.
+    recipe = re.sub(r"_timeout \d+ms;", f"_timeout {limit(10):.0f}s;", recipe)
     (folder / "strip.conf").write_text(STRIP.read_text())
     (folder / "nginx.conf").write_text(
         _MAIN.format(user=_USER, room=room, origin=origin, recipe=recipe)
