@@ -12,7 +12,7 @@ import msgspec
 import waystation
 from tools import commands, python, routing_scripts, settings_page
 from waystation.cli import exporter
-from waystation.console import reference as console
+from waystation.console import app as console
 from waystation.core.errors import WaystationError
 from waystation.core.store.keyspace import Keyspace
 from waystation.core.telemetry import metrics

@@ -23,7 +23,7 @@ from waystation.waitingroom.http.bodies import Enqueue
 from waystation.waitingroom.http.context import ServerContext
 from waystation.waitingroom.http.options import ServerOptions
 from waystation.waitingroom.rooms import Rooms
-from waystation.waitingroom.signing.tokens import Keyring
+from waystation.waitingroom.signing import Keyring
 
 PEOPLE = 2000
 

@@ -17,7 +17,7 @@ from waystation.waitingroom import RoomOptions
 from waystation.waitingroom import serving as room
 from waystation.waitingroom.middleware import GateOptions, Rule, WaitingRoomMiddleware
 from waystation.waitingroom.settings import RoomSettings
-from waystation.waitingroom.signing.tokens import Keyring
+from waystation.waitingroom.signing import Keyring
 
 ROOM, SHOP = 8080, 8000
 

@@ -19,7 +19,7 @@ from waystation.core.store.connection import Store, connect
 from waystation.waitingroom import RoomOptions
 from waystation.waitingroom import serving as room
 from waystation.waitingroom.settings import RoomSettings
-from waystation.waitingroom.signing.tokens import Keyring
+from waystation.waitingroom.signing import Keyring
 
 ROOM, CONSOLE = 8080, 8090
 SALE = "sale"

@@ -16,7 +16,7 @@ from tests.waitingroom.http import hands
 from waystation.core.http.server import serving
 from waystation.core.operators.oidc.options import OidcOptions
 from waystation.waitingroom.http.options import ServerOptions
-from waystation.waitingroom.running.maintenance import RoomMaintenance
+from waystation.waitingroom.running import RoomMaintenance
 
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 expect.set_options(timeout=LIMIT_S * 1000)

@@ -13,7 +13,7 @@ from tests.support.patience import limit
 from tests.support.ports import free_port
 from waystation.bullmq import Queue, Schedule
 from waystation.console.actions import matching
-from waystation.console.webhooks.hooks import FailedDelivery, Hooks, State
+from waystation.console.webhooks import FailedDelivery, Hooks, State
 from waystation.core.operators.roles import Role
 
 WIDE, NARROW = {"width": 1440, "height": 900}, {"width": 390, "height": 844}

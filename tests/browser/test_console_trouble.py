@@ -18,7 +18,7 @@ from waystation.bullmq import Job, JobFailed, Queue, Schedule, Worker
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.console.serving import running
 from waystation.console.settings import ConsoleSettings
-from waystation.console.webhooks.hooks import FailedDelivery, Hooks, State
+from waystation.console.webhooks import FailedDelivery, Hooks, State
 from waystation.core.operators.roles import Role
 from waystation.core.store.connection import connect
 from waystation.core.store.embedded import Ephemeral

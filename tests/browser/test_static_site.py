@@ -16,7 +16,7 @@ from tests.support.ports import free_port
 from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import QUEUE, House
 from waystation.core.http.server import serving
-from waystation.waitingroom.running.maintenance import RoomMaintenance
+from waystation.waitingroom.running import RoomMaintenance
 
 HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "static-sites.md"
 

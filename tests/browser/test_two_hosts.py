@@ -22,7 +22,7 @@ from tests.waitingroom.http.hands import QUEUE, House
 from waystation.core.http.server import serving
 from waystation.waitingroom.middleware import GateOptions, Rule, WaitingRoomMiddleware
 from waystation.waitingroom.pages.words import languages
-from waystation.waitingroom.running.maintenance import RoomMaintenance
+from waystation.waitingroom.running import RoomMaintenance
 
 PREFERENCES = {"profile": {"cookie_controls_mode": 1, "block_third_party_cookies": True}}
 NO_COOKIES = {"profile": {"default_content_setting_values": {"cookies": 2}}}

@@ -11,7 +11,7 @@ from typing import NamedTuple, cast
 import pytest
 
 from waystation.cli.root import run
-from waystation.console.webhooks.hooks import Hooks, State
+from waystation.console.webhooks import Hooks, State
 from waystation.core.clock import SystemClock
 from waystation.core.operators.operators import Operators
 from waystation.core.store.connection import connect

@@ -1,7 +1,7 @@
 """The OpenAPI document and the reference say what the console answers."""
 
 from tests.console.hands import Desk
-from waystation.console.reference import PARTS
+from waystation.console.app import PARTS
 from waystation.core.http.endpoints import declared
 
 

@@ -5,7 +5,8 @@ import pytest
 from tests.console.hands import Desk
 from waystation.bullmq import Queue
 from waystation.bullmq.redis import scripts
-from waystation.console.measures import script_names, store_facts
+from waystation.console.measures import store_facts
+from waystation.console.measures import store_facts as script_names
 
 
 async def test_the_store_says_what_it_keeps_on_disk(desk: Desk) -> None:

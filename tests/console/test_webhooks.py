@@ -14,9 +14,8 @@ from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
 from tests.support.processes import running
 from waystation.bullmq import JobFailed, NewJob, Queue, Worker
-from waystation.console.webhooks import dispatcher
-from waystation.console.webhooks.dispatcher import DEAD_AFTER, DispatcherKeys, JobDispatcher
-from waystation.console.webhooks.hooks import KEPT_FAILURES
+from waystation.console import webhooks as dispatcher
+from waystation.console.webhooks import DEAD_AFTER, KEPT_FAILURES, DispatcherKeys, JobDispatcher
 from waystation.core.clock import HandClock
 from waystation.core.http.addresses import networks
 from waystation.core.http.server import serving

@@ -38,7 +38,7 @@ from waystation.files.settings_file import load_files
 from waystation.waitingroom.metrics import RoomMetrics
 from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.redis.keys import RoomsKeys
-from waystation.waitingroom.running.maintenance import RoomMaintenance
+from waystation.waitingroom.running import RoomMaintenance
 from waystation.waitingroom.visitor import JoinRequest
 
 SLOTS = 16384

@@ -15,8 +15,7 @@ from waystation.waitingroom.operating.lottery import Lottery
 from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.redis.keys import RoomKeys
 from waystation.waitingroom.room import Room
-from waystation.waitingroom.running.admission import Admission
-from waystation.waitingroom.running.upkeep import Upkeep
+from waystation.waitingroom.running import Admission, Upkeep
 from waystation.waitingroom.visitor import (
     Begun,
     Joined,

@@ -19,7 +19,7 @@ from waystation.waitingroom.operating import following
 from waystation.waitingroom.operating.following import Reading, look, next_rate
 from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.rooms import Rooms
-from waystation.waitingroom.running.maintenance import RoomMaintenance
+from waystation.waitingroom.running import RoomMaintenance
 
 
 class Site:

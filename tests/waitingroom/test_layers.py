@@ -14,7 +14,7 @@ LINT = Path(sys.executable).parent / "lint-imports"
 BROKEN = {
     "room.py": "waystation.waitingroom.http.bodies",
     "operating/lottery.py": "waystation.waitingroom.pages.words",
-    "operating/control.py": "waystation.waitingroom.running.admission",
+    "operating/control.py": "waystation.waitingroom.running",
     "pages/render.py": "waystation.waitingroom.http.bodies",
     "middleware/gate.py": "waystation.waitingroom.http.bodies",
     "http/options.py": "waystation.waitingroom.http.context",

@@ -10,7 +10,7 @@ from tests.waitingroom.http import hands
 from waystation.core.errors import InvalidOption
 from waystation.core.http.server import serving
 from waystation.waitingroom.options import RoomOptions
-from waystation.waitingroom.running.maintenance import RoomMaintenance
+from waystation.waitingroom.running import RoomMaintenance
 from waystation.waitingroom.simulator import Crowd, Mood
 
 SMALL = Crowd(

@@ -12,7 +12,7 @@ from joserfc import jws
 from joserfc.jwk import OctKey, OKPKey
 
 from waystation.core.errors import InvalidInput, InvalidToken
-from waystation.waitingroom.signing.tokens import (
+from waystation.waitingroom.signing import (
     EnqueueTicket,
     Keyring,
     Kind,

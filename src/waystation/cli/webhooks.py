@@ -10,7 +10,7 @@ import typer
 from waystation.core.app.commands import AsJson, list_rows, on_store
 
 if TYPE_CHECKING:
-    from waystation.console.webhooks.hooks import Hook, Hooks, State
+    from waystation.console.webhooks import Hook, Hooks, State
     from waystation.core.store.connection import Store
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ def show(context: typer.Context, as_json: AsJson = False) -> None:
     if as_json:
         import msgspec
 
-        from waystation.console.webhooks.views import view_of
+        from waystation.console.webhooks import view_of
 
         typer.echo(msgspec.json.encode([view_of(*each) for each in found]).decode())
         return
@@ -107,7 +107,7 @@ def remove(context: typer.Context, id: OfHook) -> None:
 @app.command()
 def test(context: typer.Context, id: OfHook) -> None:
     """Send a test event from this machine; ends with 1 when it is not taken."""
-    from waystation.console.webhooks.dispatcher import try_out
+    from waystation.console.webhooks import try_out
     from waystation.core.webhooks.sending import Sender
 
     sender = Sender(_networks(context))
@@ -162,7 +162,7 @@ async def _note(store: Store, action: str, after: dict[str, Any]) -> None:
 
 def _on(context: typer.Context, step: Callable[[Store, Hooks], Coroutine[Any, Any, T]]) -> T:
     # These take long to load, and help needs none of them.
-    from waystation.console.webhooks.hooks import Hooks
+    from waystation.console.webhooks import Hooks
     from waystation.core.app.loading import loaded
 
     return on_store(loaded(context), lambda store: step(store, Hooks(store)))

@@ -1,7 +1,8 @@
-"""The ASGI application of the console."""
+"""The ASGI application of the console, and its reference page."""
 
 from urllib.parse import quote, unquote
 
+from waystation.console.actions.kinds import ACTIONS
 from waystation.console.context import Console
 from waystation.console.options import ConsoleOptions
 from waystation.console.routes.failures import Failures
@@ -15,7 +16,7 @@ from waystation.console.routes.queues import Queues
 from waystation.console.routes.rooms import RoomRoutes
 from waystation.console.routes.searching import Searching
 from waystation.console.routes.webhooks import HookRoutes
-from waystation.core.http import openapi
+from waystation.core.http import openapi, reference
 from waystation.core.http.addresses import networks
 from waystation.core.http.asgi import lifespan, problem_answer, reported, request_of
 from waystation.core.http.endpoints import Table, endpoint, offered
@@ -96,3 +97,39 @@ def _raw_path(scope: Scope) -> str:
     if not raw:
         return quote(scope["path"])
     return raw.partition(b"?")[0].decode("latin-1")
+
+
+PARTS: dict[str, tuple[type, ...]] = {
+    "Queues": (Queues,),
+    "Jobs": (Jobs, Searching),
+    "Failures": (Failures,),
+    "The history": (HistoryRoutes,),
+    "Live changes": (Live, Output),
+    "Waiting rooms": (RoomRoutes,),
+    "Webhooks": (HookRoutes,),
+    "The store and the console": (Operations, App),
+    "Operators": (OperatorRoutes,),
+    "Pages": (Pages,),
+}
+_INTRO = """What the console answers. `/openapi.json` says the same, field by field.
+
+*Needs* is the role of whoever asks: viewer, operator or admin; each may do what those before it
+may. With `console.sign_in` a program shows its key as `Authorization: Bearer`, a browser the cookie
+of its sign-in. Without it, only this machine is answered, in the role of `console.local_role`.
+Every error is answered as `application/problem+json`, with one name for it in `code`.
+
+`product` is bullmq, routing or files; names and ids in a path are percent-encoded, slashes
+included."""
+
+
+def page() -> str:
+    """The page as Markdown."""
+    rows = [
+        f"| `{name}` | {each.scope} | {each.summary}{_CONFIRMED if each.confirmed else ''} |"
+        for name, each in ACTIONS.items()
+    ]
+    actions = ["## Actions", "", "| action | needs | what it does |", "|---|---|---|", *rows]
+    return reference.page("HTTP of the console", _INTRO, PARTS) + "\n" + "\n".join(actions) + "\n"
+
+
+_CONFIRMED = " `confirm` must be the name of the queue."

@@ -12,7 +12,7 @@ from waystation.console.options import ConsoleOptions
 from waystation.console.past.history import History
 from waystation.console.products.queue import ConsoleQueue
 from waystation.console.search.live_jobs import Search
-from waystation.console.webhooks.dispatcher import JobDispatcher
+from waystation.console.webhooks import JobDispatcher
 from waystation.core.clock import SystemClock
 from waystation.core.http.addresses import networks
 from waystation.core.http.asgi import is_from_here

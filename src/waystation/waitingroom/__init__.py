@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from waystation.waitingroom.options import Method, RoomOptions, Status, WaitingPage
     from waystation.waitingroom.redis.scripts import Round
     from waystation.waitingroom.room import Room
-    from waystation.waitingroom.running.admission import Admission
-    from waystation.waitingroom.running.upkeep import Upkeep
+    from waystation.waitingroom.running import Admission, Upkeep
     from waystation.waitingroom.state import RoomState
     from waystation.waitingroom.visitor import (
         Begun,

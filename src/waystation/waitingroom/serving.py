@@ -17,10 +17,9 @@ from waystation.waitingroom.http.options import CaptchaOptions, ServerOptions
 from waystation.waitingroom.http.webhooks import dispatcher_of
 from waystation.waitingroom.metrics import RoomMetrics
 from waystation.waitingroom.rooms import Rooms
-from waystation.waitingroom.running.maintenance import RoomMaintenance
+from waystation.waitingroom.running import RoomMaintenance
 from waystation.waitingroom.settings import CaptchaSettings, RoomSettings
-from waystation.waitingroom.signing.keyfile import KeyFile
-from waystation.waitingroom.signing.tokens import Keyring
+from waystation.waitingroom.signing import KeyFile, Keyring
 
 KEYS_EVERY_S = 5.0
 """How often a process checks whether another has changed the signing keys."""

@@ -11,7 +11,7 @@ from waystation.core.operators.operators import Operator, Operators
 from waystation.core.operators.roles import Role
 from waystation.waitingroom import Joined, JoinRequest, Lane, Place, Room, RoomOptions
 from waystation.waitingroom.operating.control import Control
-from waystation.waitingroom.running.admission import Admission
+from waystation.waitingroom.running import Admission
 
 __all__ = ["SITUATIONS"]
 

@@ -20,8 +20,8 @@ from waystation.waitingroom.operating.control import Control
 from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.rooms import Rooms
-from waystation.waitingroom.running.admission import Admission
-from waystation.waitingroom.signing.tokens import EnqueueTicket, Keyring
+from waystation.waitingroom.running import Admission
+from waystation.waitingroom.signing import EnqueueTicket, Keyring
 from waystation.waitingroom.visitor import Lane
 
 HOST = "shop.test"

@@ -18,7 +18,7 @@ from waystation.waitingroom.http.webhooks import Webhooks
 from waystation.waitingroom.operating.codes import Codes
 from waystation.waitingroom.operating.control import Control
 from waystation.waitingroom.operating.lottery import Lottery, commit
-from waystation.waitingroom.signing.keyfile import KeyFile
+from waystation.waitingroom.signing import KeyFile
 
 OPTIONS = hands.ServerOptions(poll_floor_ms=0, change_floor_ms=0, guess_floor_ms=0)
 DAY_MS = 86_400_000

@@ -14,7 +14,7 @@ from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import QUEUE, House, Person
 from waystation.core.clock import HandClock
 from waystation.waitingroom.options import RoomOptions
-from waystation.waitingroom.signing.tokens import Kind
+from waystation.waitingroom.signing import Kind
 
 
 async def _verify(person: Person, token: str, queue: str = QUEUE) -> int:

@@ -15,7 +15,7 @@ from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.redis.keys import RoomKeys, RoomsKeys, is_of_room
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.rooms import Rooms
-from waystation.waitingroom.running.maintenance import RoomMaintenance
+from waystation.waitingroom.running import RoomMaintenance
 from waystation.waitingroom.visitor import JoinRequest, Refused
 
 ADMIN = "/api/v1/admin/queues"

@@ -9,7 +9,7 @@ from tests.waitingroom.http.hands import QUEUE, House
 from waystation.core import codec
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.operating.schedule import Schedule
-from waystation.waitingroom.running.maintenance import RoomMaintenance
+from waystation.waitingroom.running import RoomMaintenance
 
 ROOT = f"/api/v1/admin/queues/{QUEUE}"
 

@@ -10,8 +10,7 @@ from waystation.core.clock import HandClock
 from waystation.waitingroom.http.status import OVER, serving_state
 from waystation.waitingroom.options import Status
 from waystation.waitingroom.pages.words import languages
-from waystation.waitingroom.running.admission import Admission
-from waystation.waitingroom.running.upkeep import Upkeep
+from waystation.waitingroom.running import Admission, Upkeep
 
 HOUR_MS = 3_600_000
 ROOMS = [*Status, "prequeue", "fail_open"]

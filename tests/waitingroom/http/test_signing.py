@@ -16,8 +16,15 @@ from tests.waitingroom.http.hands import QUEUE, House
 from waystation.core.clock import HandClock
 from waystation.core.errors import WrongState
 from waystation.waitingroom.http.app import App
-from waystation.waitingroom.signing.keyfile import ANNOUNCED_S, LIFE_S, KeyFile
-from waystation.waitingroom.signing.tokens import KINDS, LEEWAY_S, Keyring, Kind
+from waystation.waitingroom.signing import (
+    ANNOUNCED_S,
+    KINDS,
+    LEEWAY_S,
+    LIFE_S,
+    KeyFile,
+    Keyring,
+    Kind,
+)
 
 KEYS = "/api/v1/admin/keys"
 

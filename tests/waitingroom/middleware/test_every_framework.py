@@ -29,7 +29,7 @@ from waystation.waitingroom.middleware import (
 )
 from waystation.waitingroom.middleware.gate import Gate, Redeem
 from waystation.waitingroom.middleware.link import Fetch
-from waystation.waitingroom.signing.tokens import Keyring
+from waystation.waitingroom.signing import Keyring
 from waystation.waitingroom.visitor import Place
 
 SITE = "https://shop.test"

@@ -1,16 +1,41 @@
-"""Facts about the store: memory, load, slow commands, and the memory of each queue."""
+"""Facts about the store: memory, load, slow commands by the names of our scripts."""
 
 import asyncio
 import time
+from collections.abc import Sequence
+from functools import cache
 from typing import Any, cast
 
 import msgspec
 
-from waystation.console.measures import script_names
 from waystation.console.products.queue import ConsoleQueue
 from waystation.core.errors import WaystationError
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
+from waystation.core.store.script.declaration import LuaScript
+
+_LONGEST = 40
+
+
+def command(words: Sequence[bytes]) -> str:
+    """A command without what it was about, which may be anybody's; a script of ours by its name."""
+    if not words:
+        return ""
+    name = words[0].decode("utf-8", "replace").upper()[:_LONGEST]
+    if name not in ("EVALSHA", "EVALSHA_RO") or len(words) < 2:
+        return name
+    known = _names().get(words[1].decode("ascii", "replace").lower())
+    return f"{name} {known}" if known else f"{name} of another library"
+
+
+@cache
+def _names() -> dict[str, str]:
+    # A console has loaded every product, and with it all its scripts.
+    return {
+        each.sha: f"{each.__wrapped__.__module__.split('.')[1]} {each.name}"
+        for each in LuaScript.every
+    }
+
 
 SLOW = 20
 FRESH_S = 20.0
@@ -97,7 +122,7 @@ class StoreView:
             SlowCommand(
                 at=int(each[1]),
                 took_ms=round(int(each[2]) / 1000, 2),
-                command=script_names.command(each[3]),
+                command=command(each[3]),
             )
             for each in found
         ]

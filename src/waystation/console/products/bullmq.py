@@ -6,15 +6,25 @@ from typing import Any, ClassVar, cast
 
 import msgspec
 
-from waystation.bullmq import FlowJob, FlowProducer, Job, JobOptions, Part, Queue, Scheduler
+from waystation.bullmq import (
+    FlowJob,
+    FlowProducer,
+    Job,
+    JobOptions,
+    Keep,
+    Part,
+    Queue,
+    Schedule,
+    Scheduler,
+)
 from waystation.bullmq.changing import STATES_OF, Change, change
 from waystation.bullmq.job import queue_of
+from waystation.bullmq.options import StoredOptions
 from waystation.bullmq.payloads.notes import note_on, note_on_data
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.prefixes import Prefixes
 from waystation.bullmq.states import STATES, State
 from waystation.console.actions.kinds import LONGEST_ID, Act
-from waystation.console.products import scheduling
 from waystation.console.products.bullmq_workers import Connections, workers_of
 from waystation.console.products.memory import measured
 from waystation.console.products.queue import SHORT, Plan, actions_for, short
@@ -35,6 +45,75 @@ from waystation.core import codec
 from waystation.core.durations import instant
 from waystation.core.errors import InvalidInput, InvalidOption, Malformed, NotFound, WrongState
 from waystation.core.store.connection import Store
+
+_READ = {
+    "attempts", "backoff", "priority", "lifo", "removeOnComplete", "removeOnFail",
+    "stackTraceLimit", "kl",
+}  # fmt: skip
+"""Options of a scheduler's jobs that are kept when it is changed."""
+
+
+def wanted_schedule(asked: Act, known: Scheduler | None) -> Schedule:
+    """The schedule that is asked for; limits of the one that is changed stay."""
+    if bool(asked.pattern) == bool(asked.every_s):
+        raise InvalidOption("a scheduler has either a pattern or every_s")
+    kept = known or Scheduler(id=asked.scheduler, name=asked.scheduler, next_ms=None)
+    return Schedule(
+        pattern=asked.pattern or None,
+        every=asked.every_s or None,
+        tz=asked.tz or None,
+        limit=kept.limit,
+        start_date=kept.start_date,
+        end_date=kept.end_date,
+        # It was made for the old interval, and may be longer than the new one.
+        offset=kept.offset if asked.every_s * 1000 == kept.every_ms else None,
+    )
+
+
+async def save_scheduler(queue: Queue, asked: Act, known: Scheduler | None) -> None:
+    """Make a scheduler, or change the one of this id; what is not asked for stays."""
+    schedule = wanted_schedule(asked, known)
+    data = known.data if asked.data is msgspec.UNSET and known else asked.data
+    await queue.schedulers.upsert(
+        asked.scheduler,
+        schedule,
+        name=asked.name or (known.name if known else asked.scheduler),
+        data=None if data is msgspec.UNSET else data,
+        options=options_of(known.options) if known else JobOptions(),
+    )
+
+
+async def run_scheduler(queue: Queue, known: Scheduler) -> None:
+    """Add a job of a scheduler now."""
+    await queue.add(known.name, known.data, options_of(known.options))
+
+
+def options_of(stored: Mapping[str, Any]) -> JobOptions:
+    """The options of a scheduler's jobs; those that cannot be kept are an error."""
+    if unknown := sorted(set(stored) - _READ):
+        raise InvalidInput(
+            f"its jobs have the options {', '.join(unknown)}, which the console cannot keep; "
+            "change it with the library that made it"
+        )
+    read = StoredOptions(dict(stored))
+    return JobOptions(
+        attempts=read.attempts,
+        backoff=read.backoff,
+        priority=int(stored.get("priority") or 0),
+        lifo=bool(stored.get("lifo")),
+        remove_on_complete=_retention(stored.get("removeOnComplete")),
+        remove_on_fail=_retention(stored.get("removeOnFail")),
+        stack_trace_limit=stored.get("stackTraceLimit"),
+        keep_logs=stored.get("kl"),
+    )
+
+
+def _retention(stored: Any) -> bool | int | Keep | None:
+    if not isinstance(stored, Mapping):
+        return stored
+    rule: Mapping[str, Any] = stored  # pyright: ignore[reportUnknownVariableType]
+    return Keep(age=rule.get("age"), count=rule.get("count"), limit=rule.get("limit"))
+
 
 LOG_LINES = 500
 LONGEST_NOTE = 500
@@ -284,14 +363,14 @@ class BullmqQueue:
                 return Plan(1, rate or limits.remove_rate_limit)
             case "run-scheduler":
                 scheduler = await self._known_scheduler(asked.scheduler)
-                scheduling.options_of(scheduler.options)
-                return Plan(1, lambda: scheduling.run(queue, scheduler))
+                options_of(scheduler.options)
+                return Plan(1, lambda: run_scheduler(queue, scheduler))
             case "set-scheduler":
                 known = await queue.schedulers.get(_id_of_scheduler(asked))
-                scheduling.wanted(asked, known)
+                wanted_schedule(asked, known)
                 if known:
-                    scheduling.options_of(known.options)
-                return Plan(1, lambda: scheduling.save(queue, asked, known))
+                    options_of(known.options)
+                return Plan(1, lambda: save_scheduler(queue, asked, known))
             case "pause-scheduler":
                 await self._known_scheduler(asked.scheduler)
                 return Plan(1, lambda: queue.schedulers.pause(asked.scheduler, by=by))

@@ -6,9 +6,7 @@ import msgspec
 
 from waystation.console.context import FAILS, Console
 from waystation.console.routes.queues import ROOT
-from waystation.console.webhooks.dispatcher import try_out
-from waystation.console.webhooks.hooks import ENDED, MOST_QUEUES, SENT, Hooks
-from waystation.console.webhooks.views import HookView, view_of
+from waystation.console.webhooks import ENDED, MOST_QUEUES, SENT, Hooks, HookView, try_out, view_of
 from waystation.core.http.endpoints import endpoint, stated
 from waystation.core.http.exchange import Answer, Request, answer
 from waystation.core.webhooks import delivery

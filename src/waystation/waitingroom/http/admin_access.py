@@ -31,8 +31,7 @@ from waystation.waitingroom.pages import words as dictionary
 from waystation.waitingroom.pages.render import fill
 from waystation.waitingroom.pages.theme import Theme
 from waystation.waitingroom.room import Room
-from waystation.waitingroom.signing.keyfile import KeyFile
-from waystation.waitingroom.signing.tokens import LEEWAY_S, EnqueueTicket, Keyring, Kind
+from waystation.waitingroom.signing import LEEWAY_S, EnqueueTicket, KeyFile, Keyring, Kind
 from waystation.waitingroom.state import RoomState
 from waystation.waitingroom.visitor import Lane, network_of, new_id
 

@@ -26,7 +26,7 @@ from waystation.waitingroom.operating.statistics import Hour
 from waystation.waitingroom.options import MOST_RATE, RoomOptions
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.rooms import Rooms
-from waystation.waitingroom.running.admission import BATCH
+from waystation.waitingroom.running import BATCH
 from waystation.waitingroom.state import RoomState
 
 ROOT = "/api/v1/admin/queues"

@@ -43,7 +43,7 @@ from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.rooms import is_name
 from waystation.waitingroom.rules import WrittenRule, rule_of, stored_rules
-from waystation.waitingroom.running.admission import Admission
+from waystation.waitingroom.running import Admission
 from waystation.waitingroom.state import RoomState
 from waystation.waitingroom.visitor import Lane, Waiting, new_id
 

@@ -34,8 +34,8 @@ from waystation.waitingroom.http.sites import Entries, Sessions
 from waystation.waitingroom.http.status import Snapshots, Streams
 from waystation.waitingroom.http.visitors import Notify, Visitors
 from waystation.waitingroom.http.webhooks import WebhookDispatcher, dispatcher_of
-from waystation.waitingroom.running.maintenance import RoomMaintenance
-from waystation.waitingroom.signing.keyfile import KeyFile
+from waystation.waitingroom.running import RoomMaintenance
+from waystation.waitingroom.signing import KeyFile
 
 ADMIT_LAG_S = 3.0
 """A room that nobody was called into for so long is not ready."""

@@ -1,4 +1,8 @@
-"""What the endpoints share: the way back, tokens, cookies, themes, and the room itself."""
+"""What the endpoints share: the way back, tokens, cookies, themes, and the room itself.
+
+Cookies belong to one host, so the way from the page to the site carries a token in its address: it
+counts once, for a minute, and on that host alone.
+"""
 
 import hashlib
 import hmac
@@ -27,7 +31,7 @@ from waystation.waitingroom.metrics import RoomMetrics
 from waystation.waitingroom.pages.theme import Theme
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.rooms import Rooms, is_name
-from waystation.waitingroom.signing.tokens import (
+from waystation.waitingroom.signing import (
     LEEWAY_S,
     EnqueueTicket,
     Keyring,

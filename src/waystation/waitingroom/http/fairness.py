@@ -1,4 +1,11 @@
-"""Fairness: limits for networks, and work that a place costs."""
+"""Fairness: limits for networks, and work that a place costs.
+
+A room may ask it of everybody, and asks it of whoever comes from a crowded network, unless the
+server has a CAPTCHA for these.
+
+The challenge is signed and kept nowhere: it names the room, the visitor and the minute. Checking a
+solution costs one digest, and each solution counts once.
+"""
 
 import hashlib
 import math

@@ -1,4 +1,8 @@
-"""Options of the HTTP API, its codes and keys, and CAPTCHAs."""
+"""Options of the HTTP API, its codes and keys, and CAPTCHAs.
+
+Turnstile, hCaptcha and reCAPTCHA work alike: a script of theirs puts a box on the page, which
+yields a text, and whether that counts is asked with `POST secret, response`.
+"""
 
 import hashlib
 import re

@@ -1,4 +1,8 @@
-"""Endpoints of proxies and connectors: verify, redeem, rules."""
+"""Endpoints of proxies and connectors: verify, redeem, rules.
+
+A script on a site may ask what a site's server may, and only on the hosts that an operator has
+named in `return_hosts`. Cookies are never part of it, so no page can act in a visitor's name.
+"""
 
 import hashlib
 import secrets

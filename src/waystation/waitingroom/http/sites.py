@@ -27,7 +27,7 @@ from waystation.waitingroom.http.options import RoomCode
 from waystation.waitingroom.options import WaitingPage
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.rooms import Rooms
-from waystation.waitingroom.signing.tokens import SessionToken
+from waystation.waitingroom.signing import SessionToken
 from waystation.waitingroom.state import RoomState
 from waystation.waitingroom.visitor import Inside, JoinRequest, Place
 

@@ -1,4 +1,8 @@
-"""Endpoints of visitors: join, heartbeat, claim, leave, notify."""
+"""Endpoints of visitors: join, heartbeat, claim, leave, notify.
+
+The room sends no mail: it remembers a handle that means something to the site alone, and the site's
+webhook hears it with the visitor's `admitted`.
+"""
 
 import hashlib
 import re
@@ -42,7 +46,7 @@ from waystation.waitingroom.http.status import (
 from waystation.waitingroom.operating.codes import Codes
 from waystation.waitingroom.redis.store import STATE_S
 from waystation.waitingroom.room import Room
-from waystation.waitingroom.signing.tokens import EnqueueTicket
+from waystation.waitingroom.signing import EnqueueTicket
 from waystation.waitingroom.state import RoomState
 from waystation.waitingroom.visitor import (
     Begun,

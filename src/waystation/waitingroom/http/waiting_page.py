@@ -1,4 +1,8 @@
-"""The waiting page, and pages that refuse: their texts, headers and shells."""
+"""The waiting page, and pages that refuse: their texts, headers and shells.
+
+Who looks, and where they want to go, the page asks for itself (`GET /wait/{id}/facts`), so the
+shell is made and compressed once, and browsers and caches in front of the room may keep it.
+"""
 
 import gzip
 import hashlib

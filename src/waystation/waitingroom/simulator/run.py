@@ -14,8 +14,7 @@ from waystation.waitingroom.estimates.model import Model, Sample, fit
 from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.redis.keys import RoomKeys
 from waystation.waitingroom.room import Room
-from waystation.waitingroom.running.admission import Admission
-from waystation.waitingroom.running.upkeep import Upkeep
+from waystation.waitingroom.running import Admission, Upkeep
 from waystation.waitingroom.simulator import measures
 from waystation.waitingroom.simulator.measures import Verdict
 from waystation.waitingroom.simulator.people import (

@@ -1,11 +1,11 @@
-"""Background maintenance of all rooms: admission, expiry, schedules, draws and metrics."""
+"""What a process does for its rooms: admit, clear up, open and close on time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
-from waystation.core.clock import SystemClock
-from waystation.core.errors import StoreUnreachable, WrongState
+from waystation.core.clock import Clock, SystemClock
+from waystation.core.errors import InvalidOption, StoreUnreachable, WrongState
 from waystation.core.runtime.loop import Loop
 from waystation.waitingroom.metrics import RoomMetrics
 from waystation.waitingroom.operating.alarms import EVERY_S as ALARMS_EVERY_S
@@ -14,11 +14,98 @@ from waystation.waitingroom.operating.following import EVERY_S, Following
 from waystation.waitingroom.operating.history import History
 from waystation.waitingroom.operating.lottery import Lottery
 from waystation.waitingroom.operating.schedule import Schedule
+from waystation.waitingroom.redis import scripts
+from waystation.waitingroom.redis.scripts import Round
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.rooms import Rooms
-from waystation.waitingroom.running.admission import Admission
-from waystation.waitingroom.running.upkeep import Upkeep
 from waystation.waitingroom.visitor import Lane
+
+BATCH = 1000
+"""Visitors admitted by one script call, so that no call blocks the others for long."""
+
+
+class Admission:
+    """Admits visitors; several processes may run it at once, and nobody is admitted twice."""
+
+    def __init__(self, room: Room, *, batch: int = BATCH) -> None:
+        if not 1 <= batch <= BATCH:
+            raise InvalidOption(f"batch must be 1 to {BATCH}, got {batch}")
+        self._room = room
+        self._batch = batch
+
+    async def admit(self) -> Round:
+        """Admit everybody there is a turn and a seat for."""
+        called: list[str] = []
+        no_shows = ended = 0
+        while True:
+            step = await self._step(0, None)
+            called += step.called
+            no_shows += step.no_shows
+            ended += step.ended
+            if len(step.called) < self._batch:
+                return Round(called, no_shows, ended, step.waiting)
+
+    async def admit_now(self, count: int, *, lane: Lane | None = None) -> Round:
+        """Admit that many at once regardless of the rate, as long as there are seats."""
+        if not 1 <= count <= BATCH:
+            raise InvalidOption(f"count must be 1 to {BATCH}, got {count}")
+        return await self._step(count, lane)
+
+    async def _step(self, extra: int, lane: Lane | None) -> Round:
+        return await scripts.admit(
+            await self._room.store.client(),
+            self._room.store.keys_now(),
+            queue=self._room.queue_id,
+            now=self._room.store.now(),
+            most=extra or self._batch,
+            extra=extra,
+            only="" if lane is None else int(lane),
+        )
+
+
+SWEPT = 500
+BUDGET_S = 0.02
+LONGEST_LIST = 20_000
+"""A longer list is left alone: rebuilding it in one call would block everybody."""
+
+
+class Upkeep:
+    """Expiry and compaction of a room, one bounded pass each."""
+
+    def __init__(
+        self, room: Room, *, budget_s: float = BUDGET_S, clock: Clock | None = None
+    ) -> None:
+        self._room = room
+        self._budget_s = budget_s
+        self._clock = clock or SystemClock()
+
+    async def expire_silent(self) -> list[str]:
+        """Expire silent visitors, as many as the time budget allows; return their ids."""
+        began = self._clock.monotonic()
+        silent: list[str] = []
+        while True:
+            swept = await scripts.expire(
+                await self._room.store.client(),
+                self._room.store.keys_now(),
+                queue=self._room.queue_id,
+                batch=SWEPT,
+                now=self._room.store.now(),
+            )
+            silent += swept.silent
+            done = len(swept.silent) < SWEPT and swept.lost < SWEPT
+            if done or self._clock.monotonic() - began > self._budget_s:
+                return silent
+
+    async def compact(self) -> int:
+        """Remove stale entries where they are most of a lane's list; return how many."""
+        client = await self._room.store.client()
+        gone = 0
+        for lane in Lane:
+            gone += await scripts.compact(
+                client, self._room.store.keys, lane=int(lane), most=LONGEST_LIST
+            )
+        return gone
+
 
 ADMIT_EVERY_S = 0.2
 SWEEP_EVERY_S = 5.0

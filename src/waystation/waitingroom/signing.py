@@ -1,23 +1,152 @@
-"""Signed tokens: invitations, tickets of places, and sessions.
+"""Signing: keys, the file that holds them, and the tokens that they sign.
+
+A signature of a pair costs as much as a whole request and checking it three times that; a place in
+line is signed for everybody who joins, shown at every look, and read by nobody but the room itself.
 
 Each kind has keys of its own and a type of its own, so that none passes for another. A token names
 its key, never its algorithm: what the header says about that only has to agree with the key.
+
+A key is announced for as long as connectors may keep what they know before it signs anything, and
+counts after it was replaced for as long as a token that it signed may live.
 """
 
+import fcntl
+import hmac
 import json
+import os
+import random
 import re
+import tempfile
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Generator, Mapping
+from contextlib import contextmanager
 from enum import StrEnum
-from typing import Any, NoReturn, Self, TypeVar, cast
+from pathlib import Path
+from typing import Any, NoReturn, Protocol, Self, TypeVar, cast
 
 import msgspec
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from joserfc.errors import JoseError
+from joserfc.jwk import OctKey, OKPKey
 
-from waystation.core.errors import InvalidInput, InvalidToken
+from waystation.core.errors import InvalidInput, InvalidToken, WrongState
 from waystation.core.identity import Bits
-from waystation.waitingroom.signing.keys import Pair, Secret, SigningKey
-from waystation.waitingroom.visitor import Lane
+from waystation.waitingroom.visitor import Lane, new_id
+
+SECRET_BYTES = 32
+
+
+class SigningKey(Protocol):
+    """One key; it alone decides about the algorithm."""
+
+    id: str
+    algorithms: tuple[str, ...]
+    """What a header may call the algorithm, the name that we write first."""
+
+    @classmethod
+    def generate(cls, bits: Bits) -> Self:
+        """Make a new one."""
+        ...
+
+    @classmethod
+    def read(cls, kept: Mapping[str, Any]) -> Self:
+        """Read what `written` gave."""
+        ...
+
+    def written(self, *, private: bool) -> dict[str, Any]:
+        """The key as a JWK."""
+        ...
+
+    def sign(self, content: bytes) -> bytes:
+        """Sign something."""
+        ...
+
+    def signed(self, content: bytes, signature: bytes) -> bool:
+        """Whether this key signed that."""
+        ...
+
+
+class Pair:
+    """An Ed25519 pair: whoever has the public half can check, and nothing else."""
+
+    # The name of today and the one that most libraries still write; with our keys both are one.
+    algorithms: tuple[str, ...] = ("Ed25519", "EdDSA")
+
+    def __init__(self, key: OKPKey) -> None:
+        self.id = str(key.as_dict()["kid"])
+        self._key = key
+        self._private = cast(Ed25519PrivateKey, key.private_key)
+        self._public = self._private.public_key()
+
+    @classmethod
+    def generate(cls, bits: Bits) -> Self:
+        """Make a new one."""
+        return cls(OKPKey.generate_key("Ed25519", {"kid": new_id(bits)}, private=True))
+
+    @classmethod
+    def read(cls, kept: Mapping[str, Any]) -> Self:
+        """Read what `written` gave."""
+        return cls(OKPKey.import_key(dict(kept)))
+
+    def written(self, *, private: bool) -> dict[str, Any]:
+        """The key as a JWK, the half that signs only where asked for."""
+        return cast("dict[str, Any]", self._key.as_dict(private=private))
+
+    def sign(self, content: bytes) -> bytes:
+        """Sign something."""
+        return self._private.sign(content)
+
+    def signed(self, content: bytes, signature: bytes) -> bool:
+        """Whether this key signed that."""
+        try:
+            self._public.verify(signature, content)
+        except InvalidSignature:
+            return False
+        return True
+
+
+class Secret:
+    """A secret of 256 bits: whoever can check can also sign, so it never leaves the room."""
+
+    algorithms: tuple[str, ...] = ("HS256",)
+
+    def __init__(self, key: OctKey) -> None:
+        self.id = str(key.as_dict()["kid"])
+        self._key = key
+        self._secret = key.raw_value
+        # Begun once and copied: setting a digest up costs more than the digest.
+        self._begun = hmac.new(self._secret, digestmod="sha256")
+
+    @classmethod
+    def generate(cls, bits: Bits) -> Self:
+        """Make a new one."""
+        return cls(OctKey.generate_key(8 * SECRET_BYTES, {"kid": new_id(bits)}))
+
+    @classmethod
+    def read(cls, kept: Mapping[str, Any]) -> Self:
+        """Read what `written` gave."""
+        key = cls(OctKey.import_key(dict(kept)))
+        if len(key._secret) < SECRET_BYTES:
+            raise ValueError(f"a secret must have {SECRET_BYTES} bytes, got {len(key._secret)}")
+        return key
+
+    def written(self, *, private: bool) -> dict[str, Any]:
+        """The key as a JWK; there is no part of it that others may see."""
+        if not private:
+            raise ValueError("a secret has no public half")
+        return cast("dict[str, Any]", self._key.as_dict(private=True))
+
+    def sign(self, content: bytes) -> bytes:
+        """Sign something."""
+        digest = self._begun.copy()
+        digest.update(content)
+        return digest.digest()
+
+    def signed(self, content: bytes, signature: bytes) -> bool:
+        """Whether this key signed that."""
+        return hmac.compare_digest(self.sign(content), signature)
+
 
 LONGEST_TOKEN = 4096
 LEEWAY_S = 30
@@ -280,3 +409,119 @@ def _object(raw: bytes) -> dict[str, Any]:
 
 def _refuse(why: str) -> NoReturn:
     raise InvalidToken(f"the token is not valid: {why}")
+
+
+ANNOUNCED_S = 600
+"""How long a key is shown to connectors before it may be used; they look every five minutes."""
+LIFE_S = {Kind.ENQUEUE: 366 * 86_400, Kind.QUEUE: 86_400, Kind.SESSION: 86_400}
+"""How long a token of each kind may count."""
+_WHEN, _REPLACED = "rotated_at", "replaced_at"
+
+
+class KeyFile:
+    """A keyring on a disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._seen: tuple[int, int] | None = None
+
+    def read(self) -> Keyring:
+        """The keys; new ones when there are none."""
+        if not self.path.exists():
+            self._write_first(Keyring.generate(random.SystemRandom()).to_json())
+        self._seen = self._mark()
+        return Keyring.from_json(self.path.read_bytes())
+
+    def changed(self) -> Keyring | None:
+        """The keys if another process has changed them since they were read."""
+        return self.read() if self._mark() != self._seen else None
+
+    def rotated_at(self) -> dict[Kind, int]:
+        """When each kind was last given another key, in seconds; 0 for never."""
+        kept = json.loads(self.path.read_bytes()).get(_WHEN, {})
+        return {kind: int(kept.get(kind.value, 0)) for kind in Kind}
+
+    def rotate(self, kind: Kind, *, now_s: int, emergency: bool = False) -> Keyring:
+        """Sign with the key that was announced; each before counts as long as its tokens live."""
+
+        def rotated(keys: Keyring, kept: dict[str, Any]) -> None:
+            _, current, *before = keys.ids(kind)
+            known: dict[str, int] = kept.get(_REPLACED, {})
+            replaced = {**{id: known.get(id, now_s) for id in before}, current: now_s}
+            over = {id for id in before if now_s - replaced[id] >= LIFE_S[kind] + LEEWAY_S}
+            keys.rotate(kind, random.SystemRandom())
+            keys.retire(kind, over)
+            others = {**known, **replaced}
+            kept[_REPLACED] = {id: at for id, at in others.items() if id not in over}
+            kept[_WHEN] = {**kept.get(_WHEN, {}), kind.value: now_s}
+
+        least_s = 0 if emergency else ANNOUNCED_S
+        return self._change(kind, rotated, now_s=now_s, least_s=least_s)
+
+    def retire(self, kind: Kind, *, now_s: int, emergency: bool = False) -> Keyring:
+        """Let what the keys before have signed count no longer."""
+
+        def retired(keys: Keyring, _: dict[str, Any]) -> None:
+            keys.retire(kind)
+
+        least_s = 0 if emergency else LIFE_S[kind]
+        return self._change(kind, retired, now_s=now_s, least_s=least_s)
+
+    def _change(
+        self,
+        kind: Kind,
+        step: Callable[[Keyring, dict[str, Any]], None],
+        *,
+        now_s: int,
+        least_s: int,
+    ) -> Keyring:
+        with self._locked():
+            kept: dict[str, Any] = json.loads(self.path.read_bytes())
+            when: dict[str, int] = kept.get(_WHEN, {})
+            age = now_s - when.get(kind.value, 0)
+            if age < least_s:
+                raise WrongState(
+                    f"the last change was {age} s ago; the next may be {least_s} s after it"
+                )
+            keys = Keyring.from_json(json.dumps(kept))
+            step(keys, kept)
+            self._replace(json.dumps({**kept, **json.loads(keys.to_json())}))
+        return self.read()
+
+    @contextmanager
+    def _locked(self) -> Generator[None]:
+        with self.path.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _write_first(self, text: str) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        aside = self._aside(text)
+        try:
+            # Whoever comes first wins; the others read what is there then.
+            os.link(aside, self.path)
+        except FileExistsError:
+            pass
+        finally:
+            aside.unlink()
+
+    def _replace(self, text: str) -> None:
+        self._aside(text).replace(self.path)
+
+    def _aside(self, text: str) -> Path:
+        # Named by chance: in containers on one volume every process has the same number.
+        made, name = tempfile.mkstemp(dir=self.path.parent, prefix=f"{self.path.stem}.")
+        aside = Path(name)
+        try:
+            with os.fdopen(made, "w") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:
+            aside.unlink()
+            raise
+        return aside
+
+    def _mark(self) -> tuple[int, int]:
+        found = self.path.stat()
+        return found.st_mtime_ns, found.st_ino

@@ -1,1 +1,0 @@
-"""Webhooks: what happens to jobs, sent to other programs."""

@@ -1,1 +1,0 @@
-"""Running a room: admission, upkeep, and the loops that do both."""

@@ -1,1 +1,0 @@
-"""Signing keys, and the tokens that are signed with them."""
