@@ -220,7 +220,7 @@ async def test_a_job_shows_its_data_its_attempts_its_log_and_its_traceback(desk:
     assert "ConnectionError: no answer" in told["traces"][0]
     assert told["timeline"][0]["what"] == "added"
     assert told["timeline"][-1]["what"] in ("failed", "retries-exhausted")
-    assert told["actions"] == ["retry", "remove"]
+    assert told["actions"] == ["retry", "remove", "edit"]
 
 
 async def test_jobs_are_listed_by_state_a_page_at_a_time(desk: Desk) -> None:
