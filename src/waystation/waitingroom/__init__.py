@@ -118,8 +118,7 @@ __getattr__ = names_of(
         "options": "Method RoomOptions Status WaitingPage",
         "redis.scripts": "Round",
         "room": "Room",
-        "running.admission": "Admission",
-        "running.upkeep": "Upkeep",
+        "running": "Admission Upkeep",
         "state": "RoomState",
         "visitor": (
             "Begun Called Entry Forbidden Gone Inside JoinRequest Joined Kept Lane Late Passed "
