@@ -533,7 +533,7 @@ WRONG: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda job: job.sleep(weeks="one"), InvalidOption, "a sleep takes a duration"),
     (lambda job: job.sleep(-1), InvalidOption, "the duration of a sleep"),
     (lambda job: job.sleep(float("inf")), InvalidOption, "must be finite, got inf"),
-    (lambda job: job.sleep_until(5), InvalidOption, "until must be a datetime, got 5"),
+    (lambda job: job.sleep_until(5), InvalidOption, "instant must be a datetime, got 5"),
     (lambda job: job.wait_for("a", timeout=-1), InvalidOption, "timeout must be"),
 ]
 
