@@ -52,7 +52,7 @@ async def prepare(job: Job, options: ClaimOptions) -> Limit | None:
         return fail(job, error)
 
 
-class LeftToAnother(JobDelayed):
+class _LeftToAnother(JobDelayed):
     """The job was delayed for another worker, which can run it."""
 
 
@@ -66,7 +66,7 @@ async def keep_for_another(job: Job, error: KeyMissing) -> NoReturn:
 async def leave_to_another(job: Job, reason: str) -> NoReturn:
     """Delay a job that this worker cannot run, for one that can."""
     await delay_until(job, round((time.time() + _TRY_AGAIN_S) * 1000))
-    raise LeftToAnother(reason)
+    raise _LeftToAnother(reason)
 
 
 async def undo(
@@ -97,7 +97,7 @@ async def _replayed(attempt: Awaitable[Any], limit_s: float) -> None:
             await attempt
     except asyncio.CancelledError:
         leave_if_cancelled()
-    except (GeneratorExit, LeftToAnother):
+    except (GeneratorExit, _LeftToAnother):
         raise
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) and is_from_a_signal(error):
