@@ -14,8 +14,8 @@ from redis import Redis
 from benchmarks.pipeline.streams import QUEUES
 from benchmarks.report import Report, Row
 from benchmarks.turns import TIMES, medians
+from tests.pipeline.batches import Batches
 from waystation.pipeline.bronze import ingest
-from waystation.pipeline.bronze.intake import Intake
 from waystation.pipeline.bronze.payload_columns import FIELDS
 from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.sources.streams import EventOptions
@@ -151,7 +151,7 @@ def _spark(spark: SparkSession, root: str, url: str, payloads: PayloadSettings) 
 
 
 def _here(root: str, url: str, payloads: PayloadSettings) -> None:
-    stored = Intake(root, EventOptions(url=url), payloads).store()
+    stored = Batches(root, EventOptions(url=url), payloads).store()
     assert stored == JOBS * EVENTS_OF_A_JOB
 
 

@@ -1,4 +1,4 @@
-"""Events folded into `attempts` and `hourly`, beside DuckDB doing the same over the same files.
+"""Events folded into `attempts`, beside DuckDB doing the same over the same files.
 
 Every size has processes of its own, so that the peak of one is not taken for that of another.
 FOLD_EVENTS=100000,1000000 picks other sizes.
@@ -9,7 +9,6 @@ import resource
 import statistics
 import tempfile
 import time
-from collections.abc import Collection
 
 import msgspec
 from pyspark.sql import SparkSession
@@ -19,9 +18,9 @@ from benchmarks.pipeline.memory import PeakMemory
 from benchmarks.pipeline_fold import duck, events
 from benchmarks.report import Report, Row
 from benchmarks.turns import TIMES
-from waystation.pipeline.gold.hourly import hourly
-from waystation.pipeline.silver.attempts import attempts, rows
-from waystation.pipeline.silver.steps import steps, with_lives
+from waystation.pipeline.silver import lives
+from waystation.pipeline.silver.moves import STEPS
+from waystation.pipeline.silver.steps import steps
 from waystation.pipeline.spark.session import PREFERRED, SessionOptions
 from waystation.pipeline.spark.startup import start_session
 from waystation.pipeline.tables import EVENTS
@@ -33,9 +32,7 @@ class Measured(msgspec.Struct, frozen=True):
     """What folding one size took, Spark and DuckDB in turn."""
 
     spark_s: list[float]
-    """Without the classes and fingerprints of errors, which DuckDB cannot find."""
-    described_s: list[float]
-    """With them."""
+    """With the classes and fingerprints of errors, which DuckDB cannot find."""
     duck_s: list[float]
     jvm_mb: float
     python_mb: float
@@ -58,19 +55,16 @@ def _in_turn(folder: str) -> Measured:
     files, ours, theirs = (f"{folder}/{name}" for name in ("events", "spark", "duck"))
     spark = start_session(SessionOptions(master="local[2]", conf={"spark.log.level": "OFF"}))
     spark_s: list[float] = []
-    described_s: list[float] = []
     beside: list[duck.Folded] = []
     with PeakMemory() as memory:
         for _ in range(TIMES):
-            described_s.append(fold(spark, files, ours))
-            spark_s.append(fold(spark, files, ours, without=duck.UNKNOWN))
+            spark_s.append(fold(spark, files, ours))
             beside.append(apart(duck.fold, files, theirs))
     wrong = apart(duck.differences, ours, theirs)
     assert wrong == 0, f"Spark and DuckDB differ in {wrong:,} rows"
     spark.stop()
     return Measured(
         spark_s,
-        described_s,
         [each.seconds for each in beside],
         memory.jvm_mb,
         resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
@@ -78,30 +72,28 @@ def _in_turn(folder: str) -> Measured:
     )
 
 
-def fold(spark: SparkSession, files: str, out: str, *, without: Collection[str] = ()) -> float:
-    """Fold the events of files into attempts, or some columns of them, and hourly; the seconds."""
+def fold(spark: SparkSession, files: str, out: str) -> float:
+    """Fold the events of files into attempts; the seconds."""
     began = time.perf_counter()
-    moves = steps(spark.read.schema(EVENTS.schema).parquet(files))
-    tried = rows(attempts(with_lives(moves))).drop(*without)
+    told = steps(spark.read.schema(EVENTS.schema).parquet(files))
+    nothing = spark.createDataFrame([], STEPS.schema)
+    tried = lives.changes(nothing, told, can_return=False).selectExpr("inline(added_attempts)")
     tried.write.mode("overwrite").parquet(f"{out}/attempts")
-    kept = spark.read.schema(tried.schema).parquet(f"{out}/attempts")
-    hourly(moves, kept).write.mode("overwrite").parquet(f"{out}/hourly")
     return time.perf_counter() - began
 
 
 def _beside_duck(size: int, measured: Measured) -> Report:
-    here, described, there = _medians(measured.spark_s, measured.described_s, measured.duck_s)
+    here, there = _medians(measured.spark_s, measured.duck_s)
     return Report(
-        title=f"{size:,} events into attempts and hourly, written as Parquet",
+        title=f"{size:,} events into attempts, written as Parquet",
         unit="Spark on local[2]",
         beside="DuckDB, 2 threads",
         rows=[
             Row("seconds, median", here, there),
             Row("thousand events a second", size / here / 1e3, size / there / 1e3),
-            Row("seconds with classes and fingerprints of errors", described, there),
-            Row("… in the first turn", measured.described_s[0], measured.duck_s[0]),
+            Row("… in the first turn", measured.spark_s[0], measured.duck_s[0]),
         ],
-        remark=f"{TIMES} turns, in turn; what both wrote is equal, but for percentiles. "
+        remark=f"{TIMES} turns, in turn; what both wrote is equal. "
         "DuckDB cannot find classes and fingerprints; a third of the jobs have errors.",
     )
 

@@ -10,7 +10,7 @@ import duckdb
 import msgspec
 
 from waystation.pipeline.silver.moves import MOVES, OUTCOMES, READY
-from waystation.pipeline.tables import ATTEMPTS, HOURLY
+from waystation.pipeline.tables import ATTEMPTS
 
 _STEPS = """
 select *, coalesce(fields['failedReason'], fields['error'], fields['reason']) as reason,
@@ -72,35 +72,8 @@ select line, queue, subject, attempt::int as attempt, worker, ready_at, started_
 from ended
 """
 
-_HOURLY = """
-with counts as (
-    select line, queue, date_trunc('hour', "at") as hour, count_if(birth) as added,
-           count_if(event = 'active') as started, count_if(event = 'completed') as completed,
-           count(distinct case when event in ('failed', 'dead') then (subject, told_at) end)
-               as failed
-    from steps group by all
-), times as (
-    select line, queue, date_trunc('hour', started_at) as hour,
-           count_if(outcome = 'retried') as retried, count_if(outcome = 'stalled') as stalled,
-           approx_quantile(wait_ms, [0.5, 0.95, 0.99]) as wait,
-           approx_quantile(run_ms, [0.5, 0.95, 0.99]) as run
-    from read_parquet('{attempts}') group by all
-)
-select line, queue, hour, coalesce(added, 0) as added, coalesce(started, 0) as started,
-       coalesce(completed, 0) as completed, coalesce(failed, 0) as failed,
-       coalesce(retried, 0) as retried, coalesce(stalled, 0) as stalled, wait, run,
-       (coalesce(completed, 0) + coalesce(failed, 0)) / 3600 as throughput
-from counts full join times using (line, queue, hour)
-"""
-
 UNKNOWN = ("error_class", "fingerprint")
 """Columns that only Spark finds: RE2 cannot look around, as their patterns do."""
-_EXACT = {
-    "attempts": [name for name in ATTEMPTS.names if name not in UNKNOWN],
-    "hourly": HOURLY.names[: HOURLY.names.index("wait_p50_ms")],
-}
-"""What must be equal: all but the percentiles, which both guess, each in its own way, and the
-columns that only Spark finds."""
 
 
 class Folded(msgspec.Struct, frozen=True):
@@ -111,14 +84,13 @@ class Folded(msgspec.Struct, frozen=True):
 
 
 def fold(files: str, out: str) -> Folded:
-    """Fold a folder of events into `attempts.parquet` and `hourly.parquet`."""
+    """Fold a folder of events into `attempts.parquet`."""
     Path(out).mkdir(exist_ok=True)
     attempts = f"{out}/attempts.parquet"
     began = time.perf_counter()
     with _connected() as db:
         db.execute(f"create view steps as {_STEPS.format(files=files, moves=MOVES)}")
         db.execute(f"copy ({_attempts()}) to '{attempts}'")
-        db.execute(f"copy ({_HOURLY.format(attempts=attempts)}) to '{out}/hourly.parquet'")
     took = time.perf_counter() - began
     return Folded(took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
@@ -126,14 +98,13 @@ def fold(files: str, out: str) -> Folded:
 def differences(ours: str, theirs: str) -> int:
     """How many rows of either are not in the other, where Spark and DuckDB have written."""
     found = 0
+    columns = ", ".join(name for name in ATTEMPTS.names if name not in UNKNOWN)
+    here = f"select {columns} from read_parquet('{ours}/attempts/*.parquet')"
+    there = f"select {columns} from read_parquet('{theirs}/attempts.parquet')"
     with _connected() as db:
-        for table, names in _EXACT.items():
-            columns = ", ".join(names)
-            here = f"select {columns} from read_parquet('{ours}/{table}/*.parquet')"
-            there = f"select {columns} from read_parquet('{theirs}/{table}.parquet')"
-            for one, other in ((here, there), (there, here)):
-                rows = db.execute(f"select count(*) from ({one} except all {other})").fetchall()
-                found += rows[0][0]
+        for one, other in ((here, there), (there, here)):
+            rows = db.execute(f"select count(*) from ({one} except all {other})").fetchall()
+            found += rows[0][0]
     return found
 
 

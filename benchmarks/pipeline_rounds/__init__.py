@@ -2,8 +2,7 @@
 
 Beside a session of Spark that only counts: a first round in a new process, and rounds of a process
 that keeps running, on histories of different sizes. All are measured in turns.
-ROUND_EVENTS=100000,10000000 picks the sizes, ROUND_TIMES=3 how often each is measured,
-ROUND_SPARK_FROM=0 the rows from which on a step is left to Spark.
+ROUND_EVENTS=100000,10000000 picks the sizes, ROUND_TIMES=3 how often each is measured.
 """
 
 import os
@@ -25,7 +24,6 @@ from waystation.core.store import embedded
 
 SIZES = [int(size) for size in os.environ.get("ROUND_EVENTS", "100000").split(",") if size]
 TIMES = int(os.environ.get("ROUND_TIMES", "3"))
-SPARK_FROM = os.environ.get("ROUND_SPARK_FROM", "0")
 NEW = 1_000
 DATA = '{"tenant":"acme","order":{"id":7},"note":"' + "lorem ipsum " * 20 + '"}'
 CHILD = (sys.executable, "-m", "benchmarks.pipeline_rounds.child")
@@ -51,7 +49,7 @@ def run() -> list[Report]:
     ranges = (f"{name}: {min(some):.1f} to {max(some):.1f}" for name, some in spent.items())
     return [
         Report(
-            title=f"A round over {NEW:,} new events, Spark from {SPARK_FROM} rows on",
+            title=f"A round over {NEW:,} new events",
             unit="CPU s of all processes, median",
             beside="session and count",
             rows=rows,
@@ -81,7 +79,7 @@ def _cold_s(turn: int) -> float:
     with tempfile.TemporaryDirectory() as root, embedded.ephemeral() as server:
         with Redis.from_url(server.url, protocol=2) as store:
             tell(store, turn)
-        env = {"WAYSTATION_STORE__URL": server.url, "WAYSTATION_PIPELINE__SPARK_FROM": SPARK_FROM}
+        env = {"WAYSTATION_STORE__URL": server.url}
         with Tree((program, "pipeline", "run", "--once", "--history", root), env) as tree:
             return tree.wait()
 
@@ -109,7 +107,7 @@ def _rounds(size: int) -> Generator[Warm]:
         tempfile.TemporaryDirectory() as root,
         embedded.ephemeral() as server,
         Redis.from_url(server.url, protocol=2) as store,
-        Tree((*CHILD, "rounds", root, server.url, str(size), SPARK_FROM), {}) as tree,
+        Tree((*CHILD, "rounds", root, server.url, str(size)), {}) as tree,
     ):
         built = int(tree.ask())
         yield Warm(tree, store, f"on a history of {built:,} events")

@@ -1,6 +1,6 @@
 """The programs that are measured.
 
-`python -m benchmarks.pipeline_rounds.child bare | ours | rounds ROOT URL EVENTS SPARK_FROM`
+`python -m benchmarks.pipeline_rounds.child bare | ours | rounds ROOT URL EVENTS`
 """
 
 import sys
@@ -48,10 +48,10 @@ def _count(spark: SparkSession) -> None:
     spark.stop()
 
 
-def rounds(root: str, url: str, events: int, spark_from: int) -> None:
+def rounds(root: str, url: str, events: int) -> None:
     """Build a history, then run a round for each line that is read."""
     options = RunOptions(events=EventOptions(url=url))
-    history, built = History(_session, root, spark_from=spark_from), 0
+    history, built = History(_session, root), 0
     for some in past.write(root, events):
         built += some
         run_once(history, options)
@@ -90,7 +90,7 @@ if __name__ == "__main__":
             bare()
         case ["ours"]:
             ours()
-        case ["rounds", root, url, events, spark_from]:
-            rounds(root, url, int(events), int(spark_from))
+        case ["rounds", root, url, events]:
+            rounds(root, url, int(events))
         case _:
             sys.exit(__doc__)

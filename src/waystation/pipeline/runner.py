@@ -9,16 +9,16 @@ from typing import Any
 import msgspec
 
 from waystation.core.durations import Duration, milliseconds, seconds
+from waystation.core.errors import InvalidOption
 from waystation.core.events import Line
 from waystation.core.store import faults
 from waystation.files.options import Layout
 from waystation.pipeline.bronze import commits, ingest
 from waystation.pipeline.bronze.ingest import Ingest
-from waystation.pipeline.bronze.intake import Intake
 from waystation.pipeline.feedback.recommendations import write_recommendations
 from waystation.pipeline.feedback.wait_models import write_models
 from waystation.pipeline.gold.capacity import DEFAULT_TARGET_MS
-from waystation.pipeline.history import History, is_left_to_spark
+from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.compaction import compact_where_needed
 from waystation.pipeline.maintenance.erasure import first_day_kept, retain_payloads
 from waystation.pipeline.payloads.followed import mark_followed
@@ -38,6 +38,7 @@ from waystation.pipeline.sources.streams import EventOptions, Streams
 from waystation.pipeline.spark.errors import translated
 from waystation.pipeline.storage import changes
 from waystation.pipeline.storage.opened import kept_open
+from waystation.pipeline.storage.sessions import is_connected
 from waystation.pipeline.tables import EVENTS
 
 NOTHING_READ: Mapping[str, Offset] = MappingProxyType({})
@@ -85,10 +86,7 @@ class RunResult(msgspec.Struct, frozen=True):
 def run(history: History, options: RunOptions, progress: Progress | None = None) -> RunResult:
     """Store all events that the streams hold now, and refresh silver and gold."""
     rounds = Rounds(history, options, progress)
-    if _is_small(history, options):
-        rounds.after(Intake(history.root, options.events, options.payloads).store())
-    else:
-        rounds.start(rounds.after).finish()
+    rounds.start(rounds.after).finish()
     return rounds.last or rounds.refresh()
 
 
@@ -101,15 +99,8 @@ def follow(
     on_round: Callable[[RunResult], None] = lambda _: None,
 ) -> None:
     """Store events and refresh tables, round after round until `stop` is set."""
-    rounds, every = Rounds(history, options, progress, on_round), seconds(options.every)
-    if history.spark_from or not is_left_to_spark(history):
-        intake = Intake(history.root, options.events, options.payloads)
-        while not stop.is_set():
-            began = time.monotonic()
-            rounds.go_on(intake.store())
-            stop.wait(max(0.0, every - (time.monotonic() - began)))
-        return
-    reading = rounds.start(rounds.go_on, every=f"{every} seconds")
+    rounds = Rounds(history, options, progress, on_round)
+    reading = rounds.start(rounds.go_on, every=f"{seconds(options.every)} seconds")
     try:
         while not stop.is_set() and reading.is_running():
             stop.wait(0.5)
@@ -117,12 +108,13 @@ def follow(
         reading.stop()
 
 
-def _is_small(history: History, options: RunOptions) -> bool:
-    """Whether the events that are new are stored by this process."""
-    if not history.spark_from:
-        return not is_left_to_spark(history)
-    pending = Intake(history.root, options.events, options.payloads).pending()
-    return pending < history.spark_from or not is_left_to_spark(history)
+def require_driver(history: History) -> None:
+    """Start Spark, and refuse a session without a driver of its own."""
+    if is_connected(history.spark):
+        raise InvalidOption(
+            "a run wants a Spark master, got a session of Spark Connect: it writes files and "
+            "reads the streams by its own tasks. Questions can be asked through Spark Connect"
+        )
 
 
 class Rounds:
@@ -139,6 +131,7 @@ class Rounds:
         progress: Progress | None = None,
         on_round: Callable[[RunResult], None] = lambda _: None,
     ) -> None:
+        require_driver(history)
         self._history = history
         self._options = options
         self._progress = progress or NoProgress()
@@ -263,16 +256,15 @@ def _refresh(history: History, options: RunOptions, snapshot: Snapshot, progress
         # What a run before has folded and not counted: this fold leaves its own changes.
         gold_sums.catch_up(history, target_ms=target_ms)
     fold(history)
-    fresh = history.fresh()
-    gold_tables.refresh(fresh, snapshot, target_ms=target_ms, progress=progress)
+    gold_tables.refresh(history, snapshot, target_ms=target_ms, progress=progress)
     compact_where_needed(history.root)
     retain_payloads(history.root, first_day_kept(options.payloads.retain, snapshot.at.date()))
     if not options.write_back:
         return 0
     progress.begin("writing recommendations")
     store = Store(url_of(options.events.url, options.events.url_env))
-    written = write_recommendations(fresh, store, snapshot.at, options.events)
-    return written + write_models(fresh, store, snapshot.at)
+    written = write_recommendations(history, store, snapshot.at, options.events)
+    return written + write_models(history, store, snapshot.at)
 
 
 def _may_come(snapshot: Snapshot, stream: str, end: Offset) -> bool:

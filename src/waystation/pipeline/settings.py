@@ -16,8 +16,6 @@ class PipelineSettings(Section, frozen=True, kw_only=True):
     """Directory or URL of the history tables, which every machine of a cluster must see."""
     master: str = "local[2]"
     """The Spark master to run on."""
-    spark_from: int = 1_000_000
-    """Rows from which on a step is left to Spark; fewer need no Java. 0 means always Spark."""
     driver_memory: str = ""
     """Heap of Spark's driver, such as `4g`; else what `spark-defaults.conf` says, else `1g`."""
     prefixes: tuple[str, ...] = ()

@@ -85,6 +85,8 @@ def run(
                 _print_round(ran)
                 require_consistent(ran.failed_checks)
                 return
+            # Spark brings a handler of Ctrl-C, which ours replaces.
+            runner.require_driver(kept)
             with _until_interrupted() as stop:
                 runner.follow(kept, options, stop, watch, _print_round)
         typer.echo("stopped; all events that were read are stored", err=True)

@@ -81,7 +81,7 @@ def kept_history(
             return stack.enter_context(_started(options, url))
 
         with translated():
-            yield History(start, root, spark_from=settings.spark_from)
+            yield History(start, root)
 
 
 def _require_directory(root: Path) -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from waystation.core.events import Line
 from waystation.core.store import faults
-from waystation.pipeline.history import History, frames_of
+from waystation.pipeline.history import History
 from waystation.pipeline.products.room_places import places
 from waystation.pipeline.products.waitingroom import sessions, spreads, visits
 from waystation.pipeline.sources.store import Store
@@ -49,8 +49,7 @@ def write_models(history: History, store: Store, now: dt.datetime) -> int:
     if not (many and recent):
         return 0
     written = 0
-    frames = frames_of(history, rows=min(many, recent))
-    for queue, model in models(frames.events_of(line, since), now):
+    for queue, model in models(history.events_of(line, since), now):
         write(store, queue, model, now)
         written += 1
     return written

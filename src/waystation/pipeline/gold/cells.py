@@ -21,8 +21,7 @@ from waystation.pipeline.histograms import bucket
 from waystation.pipeline.products.file_days import size_class
 from waystation.pipeline.products.room_places import JOINS, STATE
 from waystation.pipeline.products.waitingroom import VISITED, power_of
-from waystation.pipeline.silver.items import HAS_ENDED
-from waystation.pipeline.silver.moves import ENDS
+from waystation.pipeline.silver.moves import ENDS, HAS_ENDED
 from waystation.pipeline.storage.sql import texts
 from waystation.pipeline.tables import (
     DAY,

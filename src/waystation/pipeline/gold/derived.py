@@ -29,7 +29,6 @@ from waystation.pipeline.gold.cells import (
     WORKER,
 )
 from waystation.pipeline.gold.failures import EXAMPLES, MOST_KINDS, OTHER
-from waystation.pipeline.gold.hourly import HOUR_S
 from waystation.pipeline.gold.staffing import Slot
 from waystation.pipeline.histograms import PERCENTILES, percentile
 from waystation.pipeline.products.file_days import FILE_DAYS
@@ -47,6 +46,7 @@ from waystation.pipeline.tables import (
 )
 
 Row = dict[str, Any]
+HOUR_S = 3600
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICRO = dt.timedelta(microseconds=1)
 

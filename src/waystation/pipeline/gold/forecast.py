@@ -16,9 +16,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from waystation.pipeline.silver.moves import ENDS
-from waystation.pipeline.storage.sql import Frame, query, texts
-
 BAND = 0.9
 LATELY = 5
 """Slots over which the rate of ends is measured."""
@@ -65,30 +62,6 @@ class Forecast(msgspec.Struct, frozen=True):
     likely_s: float
     high_s: float
     band: Band
-
-
-# Whoever leaves without having run has not come; but an ended job may be removed, too. Looked up
-# within the hour, so that hours can be counted one by one.
-_SLOTS = f"""
-with placed as (
-    select *, lag(event) over (partition by subject, queue, line, date_trunc('hour', `at`)
-                               order by told_at, seq) as earlier
-    from {{steps}}
-)
-select line, queue, date_trunc('hour', `at`) as `hour`,
-       cast(floor(unix_seconds(`at`) / {SLOT_S}) as bigint) as slot,
-       count_if(birth or again)
-           - count_if(event in ('removed', 'cancelled')
-                      and coalesce(earlier, '') not in {texts(ENDS)}) as came,
-       count_if(event in ('completed', 'failed') or (event = 'dead' and line = 'files')) as ended
-from placed
-group by line, queue, date_trunc('hour', `at`), cast(floor(unix_seconds(`at`) / {SLOT_S}) as bigint)
-"""
-
-
-def slots(steps: Frame) -> Frame:
-    """One row for each queue and slot with events: arrivals and ends."""
-    return query(_SLOTS, steps=steps)
 
 
 def backlog(series: Sequence[Slot]) -> list[int]:

@@ -20,7 +20,7 @@ from waystation.core.errors import InvalidInput, WrongState
 from waystation.pipeline.ask.active_files import active_files
 from waystation.pipeline.bronze.commits import WRITER_NOTE
 from waystation.pipeline.gold.cells import CELLS
-from waystation.pipeline.history import ArrowFrames, History
+from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.compaction import tables_of
 from waystation.pipeline.maintenance.rebuild import refresh_all
 from waystation.pipeline.products import folded_tables
@@ -32,7 +32,7 @@ from waystation.pipeline.silver.moves import OPEN, OPEN_ATTEMPTS, OPEN_FAILURES,
 from waystation.pipeline.silver.steps import SUBJECT, Subject
 from waystation.pipeline.sources.offsets import OFFSETS_NOTE
 from waystation.pipeline.storage import delta, filesystems
-from waystation.pipeline.storage.arrow import Invalid, fs, pa, pq
+from waystation.pipeline.storage.arrow import Invalid, fs, pa, pc, pq
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.notes import last_note
 from waystation.pipeline.tables import (
@@ -217,10 +217,10 @@ def _delete_subjects(history: History, subjects: Sequence[Subject]) -> dict[str,
 
 def _queues_with(history: History, key: str) -> set[tuple[str, str]]:
     """Product and name of the queues that have something with this id."""
-    frames = ArrowFrames(history.root)
+    mine = pc.field("subject") == key
     found = {(line, queue) for line, queue, subject in _lost(history.root) if subject == key}
     for table in _existing(history):
-        rows = frames.rows_about(table, [key], _WHOSE)
+        rows = delta.read_arrow(history.root, table, _WHOSE, mine, by=("subject",))
         found |= set(zip(*(rows[name].to_pylist() for name in _WHOSE), strict=True))
     return found
 
@@ -239,6 +239,8 @@ def _purge(history: History, tables: Sequence[Table]) -> None:
     fold(history)
     drop_changes(history.root)
     for path, version in first_versions.items():
+        # Gold is counted from the version that was folded, and deleting files makes others.
+        DeltaTable(path).create_checkpoint()
         _delete_files(path)
         _cut_log(path, before=version)
 

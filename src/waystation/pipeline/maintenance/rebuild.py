@@ -71,4 +71,4 @@ def backfill(
 
 def refresh_all(history: History, progress: Progress | None = None) -> None:
     """Refresh all gold tables without a snapshot of the queues."""
-    gold_tables.refresh(history.fresh(), everything=True, progress=progress)
+    gold_tables.refresh(history, everything=True, progress=progress)

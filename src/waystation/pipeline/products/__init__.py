@@ -4,12 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from waystation.core.errors import InvalidOption
 from waystation.pipeline.products.bullmq import FACTS as BULLMQ
-from waystation.pipeline.products.facts import (
-    DayTable,
-    FoldedTable,
-    ProductFacts,
-    ProductTable,
-)
+from waystation.pipeline.products.facts import FoldedTable, ProductFacts
 from waystation.pipeline.products.files import FACTS as FILES
 from waystation.pipeline.products.routing import FACTS as ROUTING
 from waystation.pipeline.products.waitingroom import FACTS as WAITINGROOM
@@ -33,22 +28,8 @@ def folded_tables() -> Iterator[FoldedTable]:
         yield from facts.folded
 
 
-def day_tables() -> Iterator[DayTable]:
-    """The tables that are computed from these, day by day."""
-    for facts in PRODUCTS.values():
-        yield from facts.by_day
-
-
-def tables_by_product() -> Iterator[tuple[str, ProductTable]]:
-    """The other tables that only one product has, each with its product's name."""
-    for name, facts in PRODUCTS.items():
-        for table in facts.tables:
-            yield name, table
-
-
 def product_tables() -> Iterator[Table]:
     """The declarations of all tables that only one product has."""
     for facts in PRODUCTS.values():
-        for each in (*facts.folded, *facts.by_day, *facts.tables):
-            yield each.table
-        yield from facts.more_tables
+        yield from (each.table for each in facts.folded)
+        yield from facts.tables

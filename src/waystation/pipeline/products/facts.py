@@ -1,6 +1,5 @@
 """Facts of a product: its streams, its states, its own tables, and how a row becomes a job."""
 
-import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
@@ -8,10 +7,9 @@ import msgspec
 
 from waystation.core.events import Entry, Event, Line, from_entry
 from waystation.core.store.script import LuaScript
-from waystation.pipeline.hours import Hours
 from waystation.pipeline.storage.sql import Frame
 from waystation.pipeline.stream_names import StreamNames
-from waystation.pipeline.tables import ITEMS, Table
+from waystation.pipeline.tables import Table
 
 
 class FieldNames(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,60 +73,6 @@ class RowEncoder(Protocol):
         ...
 
 
-class HistoryFrames(Protocol):
-    """The tables that others are computed from, with Spark or in this process."""
-
-    def read(
-        self,
-        table: Table,
-        *,
-        days: Sequence[dt.date] | None = None,
-        columns: Sequence[str] | None = None,
-    ) -> Frame:
-        """One table as it is stored, or only some days of it, or only some columns."""
-        ...
-
-    def attempts(self, hours: Hours | None = None) -> Frame:
-        """All attempts; with `hours`, those started in these hours."""
-        ...
-
-    def items(
-        self, days: Sequence[dt.date] | None = None, columns: Sequence[str] = ITEMS.names
-    ) -> Frame:
-        """All jobs and files; with `days`, those added on these days."""
-        ...
-
-    def open_items(self) -> Frame:
-        """The jobs and files that have not ended, as rows of `items`."""
-        ...
-
-    def failing(self) -> Frame:
-        """Each job or file that has not ended, and each kind of failure it had."""
-        ...
-
-    def events(self, hours: Hours | None = None) -> Frame:
-        """All events; with `hours`, those that happened in these hours."""
-        ...
-
-    def rows_about(self, table: Table, subjects: Sequence[str], columns: Sequence[str]) -> Frame:
-        """Some columns of a table as it is stored: at least the rows about these ids."""
-        ...
-
-    def rows_since(
-        self, table: Table, column: str, since: dt.datetime, columns: Sequence[str]
-    ) -> Frame:
-        """Some columns of a table as it is stored: the rows with an instant since another one."""
-        ...
-
-    def events_about(self, subjects: Sequence[str], since: dt.date) -> Frame:
-        """The events since a day: at least those about these ids."""
-        ...
-
-    def events_of(self, line: str, since: dt.datetime) -> Frame:
-        """The events of a product after an instant."""
-        ...
-
-
 class FoldedTable(msgspec.Struct, frozen=True):
     """A table with one row for each subject of a product, to which every fold adds new events."""
 
@@ -138,8 +82,8 @@ class FoldedTable(msgspec.Struct, frozen=True):
     """Events as rows of the table, which need not be different subjects."""
     merged: Callable[[Frame], Frame]
     """Rows of the table as one for each subject."""
-    accounts: Callable[[Frame], Frame] | None = None
-    """Its rows as the ledger counts them; None: it counts these subjects as items."""
+    arrived_at: str = ""
+    """The column with the arrival of a subject, where the ledger does not count it as an item."""
     continues: str = "true"
     """Condition: the subject of a new row may have one of an earlier day that goes on in it."""
     who: tuple[str, ...] = ("line", "queue", "subject")
@@ -167,30 +111,6 @@ class Heard(msgspec.Struct, frozen=True):
     """SQL: the rows, from all those of a subject (`heard`) and its own (`after`)."""
 
 
-class DayTable(msgspec.Struct, frozen=True):
-    """A table that is computed day by day from another one of the product."""
-
-    table: Table
-    source: Table
-    rows: Callable[..., Frame]
-    """Its rows, from those of the same days of the source and of the others."""
-    others: tuple[tuple[Table, tuple[str, ...]], ...] = ()
-    """Other tables by the day, and their columns that are joined with rows of the source."""
-
-
-class ProductTable(msgspec.Struct, frozen=True):
-    """A table that only one product has, computed from other tables."""
-
-    table: Table
-    rows: Callable[[HistoryFrames, Hours], Frame]
-    reads: Table
-    """The table that most of what it is computed from is in."""
-    since: str | None = None
-    """The column of that table which is read from the first of the hours on; None: all is read."""
-    by_hours: bool = False
-    """Whether it is computed for the hours in which something happened; else for all."""
-
-
 OpenIds: TypeAlias = Callable[[Any, str, str], Iterator[str]]
 """Finds the ids of everything that has not ended, from client, prefix and queue."""
 
@@ -211,12 +131,8 @@ class ProductFacts(msgspec.Struct, frozen=True, kw_only=True):
     encoder: RowEncoder | None = None
     folded: tuple[FoldedTable, ...] = ()
     """Tables with a row for each of its subjects."""
-    by_day: tuple[DayTable, ...] = ()
-    """Tables that are computed from these."""
-    tables: tuple[ProductTable, ...] = ()
+    tables: tuple[Table, ...] = ()
     """Other tables that only this product has."""
-    more_tables: tuple[Table, ...] = ()
-    """Tables that have a refresh of their own."""
     stream_limit: Callable[[str, str], tuple[str, str]] | None = None
     """Hash and field with the most entries of a queue's stream, from prefix and queue; without a
     field the key holds the number itself."""

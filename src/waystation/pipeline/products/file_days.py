@@ -1,8 +1,7 @@
 """Files by the day on which they were added, from which `files` is added up."""
 
 from waystation.core.events import EventName, Line
-from waystation.pipeline.histograms import bucket
-from waystation.pipeline.storage.sql import Frame, grouped, query, select
+from waystation.pipeline.storage.sql import Frame, grouped, select
 from waystation.pipeline.tables import DAY, INSTANT, LONG, TEXT, Column, Layer, Table
 
 SIZE_CLASSES = ((0, "empty"), (2**10, "up to 1 KB"), (2**20, "up to 1 MB"), (2**30, "up to 1 GB"))
@@ -66,9 +65,6 @@ FILE_DAYS = Table(
     ),
 )
 
-READ_OF_ITEMS = ("line", "queue", "subject", "state", "run_ms", "added_at", "ended_at", "date")
-"""Columns of an item that are needed to count it."""
-
 _SPACES = " \t\n\r\f\v"
 
 _IS_ADDED = (
@@ -93,30 +89,6 @@ def size_class(size: str) -> str:
     return f"case {cases} else '{LARGEST}' end"
 
 
-# A dead letter is an item that has failed.
-_DAYS = f"""
-with known as (
-    select added.queue, directory, type, {size_class("size")} as size_class,
-           {bucket("run_ms")} as run_from_ms, size, state, added_at, ended_at, added.`date`
-    from {{added}} as added
-    join (select * from {{items}} where line = '{Line.FILES.value}') as items
-      on added.subject = items.subject and added.queue = items.queue
-         and added.`date` = items.`date`
-)
-select queue, directory, type, size_class, run_from_ms,
-       count(*) as files,
-       count_if(state = 'completed') as completed,
-       count_if(state = 'failed') as dead,
-       count_if(ended_at is null) as endless,
-       cast(sum(size) as bigint) as bytes,
-       min(added_at) as first_at,
-       max(ended_at) as last_at,
-       `date`
-from known
-group by queue, directory, type, size_class, run_from_ms, `date`
-"""
-
-
 def told(events: Frame) -> Frame:
     """Events that added a file as rows of `added_files`, one for each event."""
     return select(select(events, "*", _SUFFIX, where=_IS_ADDED), *_TOLD)
@@ -125,8 +97,3 @@ def told(events: Frame) -> Frame:
 def merged(rows: Frame) -> Frame:
     """Rows of `added_files` as one for each file and day."""
     return grouped(rows, ADDED_FILES.key, *_ADDED_UP)
-
-
-def file_days(added: Frame, items: Frame) -> Frame:
-    """One row for each day, kind of file and range of run times, from files and their items."""
-    return query(_DAYS, added=added, items=items)

@@ -16,28 +16,20 @@ from waystation.files.directory.scan import Found
 from waystation.files.options import Layout, QueueOptions
 from waystation.files.redis import scripts
 from waystation.files.redis.keys import FileKeys
-from waystation.pipeline.histograms import middle
-from waystation.pipeline.hours import Hours
 from waystation.pipeline.products.facts import (
-    DayTable,
     FoldedTable,
-    HistoryFrames,
     ProductFacts,
-    ProductTable,
     list_elements,
 )
 from waystation.pipeline.products.file_days import (
     ADDED_FILES,
     FILE_DAYS,
     KIND,
-    READ_OF_ITEMS,
-    file_days,
     merged,
     told,
 )
-from waystation.pipeline.storage.sql import Frame, query, to_arrow
 from waystation.pipeline.stream_names import streams_of
-from waystation.pipeline.tables import INSTANT, ITEMS, LONG, REAL, TEXT, Column, Layer, Table
+from waystation.pipeline.tables import INSTANT, LONG, REAL, TEXT, Column, Layer, Table
 
 OUTLIER = 10
 """Times the median run time of its group from which on a file is an outlier."""
@@ -120,75 +112,6 @@ class FilesEncoder:
 
 
 # Files that did not run are the first in the order of run times, and count for nothing.
-_BY_KIND = f"""
-with added_up as (
-    select queue, directory, type, size_class, run_from_ms,
-           sum(files) as files,
-           sum(completed) as completed,
-           sum(dead) as dead,
-           sum(endless) as endless,
-           sum(bytes) as bytes,
-           min(first_at) as first_at,
-           max(last_at) as last_at,
-           case when run_from_ms is null then 0 else sum(files) end as ran
-    from {{days}}
-    group by queue, directory, type, size_class, run_from_ms
-), ranked as (
-    select *, {middle("run_from_ms")} as run_ms,
-           sum(ran) over (partition by queue, directory, type, size_class
-                          order by coalesce(run_from_ms, -1)) as upto,
-           sum(ran) over (partition by queue, directory, type, size_class) as total
-    from added_up
-), typical as (
-    select *,
-           min(case when upto >= 0.5e0 * total then run_ms end)
-               over (partition by queue, directory, type, size_class) as run_p50_ms
-    from ranked
-), counted as (
-    select queue, directory, type, size_class,
-           cast(sum(files) as bigint) as files,
-           cast(sum(completed) as bigint) as completed,
-           cast(sum(dead) as bigint) as dead,
-           cast(sum(bytes) as bigint) as bytes,
-           max(run_p50_ms) as run_p50_ms,
-           min(case when upto >= 0.95e0 * total then run_ms end) as run_p95_ms,
-           cast(sum(case when run_ms > {OUTLIER} * greatest(run_p50_ms, 1) then ran else 0 end)
-                as bigint) as outliers,
-           min(first_at) as first_at,
-           case when sum(endless) = 0 then max(last_at) end as last_at
-    from typical
-    group by queue, directory, type, size_class
-), timed as (
-    select *, unix_millis(last_at) - unix_millis(first_at) as finish_ms from counted
-)
-select *, files * 1000e0 / nullif(finish_ms, 0) as throughput from timed
-"""
-
-
-def by_kind(days: Frame) -> Frame:
-    """One row for each directory, type and size class, from rows of `file_days`."""
-    return query(_BY_KIND, days=days)
-
-
-def _rows(history: HistoryFrames, _: Hours) -> Frame:
-    line = Line.FILES.value
-    unfinished = query(
-        f"select {', '.join(f'`{name}`' for name in READ_OF_ITEMS)} from {{items}} "
-        f"where line = '{line}'",
-        items=history.open_items(),
-    )
-    days = to_arrow(query("select distinct `date` from {items}", items=unfinished))
-    added = history.read(ADDED_FILES, days=days["date"].to_pylist())
-    columns = ", ".join(f"`{name}`" for name in FILE_DAYS.names)
-    return by_kind(
-        query(
-            f"select {columns} from {{ended}} union all select {columns} from {{unfinished}}",
-            ended=history.read(FILE_DAYS),
-            unfinished=file_days(added, unfinished),
-        )
-    )
-
-
 def open_files(client: Any, layout: Layout) -> Iterator[str]:
     """Ids of files that are queued, wait for a retry, or are held by a worker."""
     keys = FileKeys(layout)
@@ -213,6 +136,5 @@ FACTS = ProductFacts(
     open_ids=lambda client, prefix, _: open_files(client, Layout(prefix=prefix)),
     # The key has the day.
     folded=(FoldedTable(ADDED_FILES, Line.FILES, told, merged, continues="false"),),
-    by_day=(DayTable(FILE_DAYS, ADDED_FILES, file_days, others=((ITEMS, READ_OF_ITEMS),)),),
-    tables=(ProductTable(FILES, _rows, reads=FILE_DAYS),),
+    tables=(FILE_DAYS, FILES),
 )

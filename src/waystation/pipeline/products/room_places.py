@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from waystation.core.events import Line
-from waystation.pipeline.storage.sql import Frame, grouped, query, select, texts
+from waystation.pipeline.storage.sql import Frame, grouped, select, texts
 from waystation.pipeline.tables import (
     DAY,
     INSTANT,
@@ -162,14 +162,6 @@ STATE = f"""case when last_event in {texts(ENDS)} then 'completed'
             else 'waiting' end"""
 """SQL: the state of a place, as the ledger counts it."""
 
-_ACCOUNTS = f"""
-select line, queue, subject, joined_at as added_at, last_told_at, `date`,
-       {STATE} as state,
-       cast(0 as int) as duplicates
-from {{places}}
-where last_event is not null
-"""
-
 
 def told(events: Frame) -> Frame:
     """Events of visitors as rows of `places`, one for each event."""
@@ -181,6 +173,13 @@ def heard(events: Frame) -> Frame:
     return select(events, *_WHO, _HEARD, where=_IS_OURS)
 
 
+def room_events(events: Frame, places: Frame) -> Frame:
+    """The rows of `ROOM_EVENTS`, from all events and places."""
+    lanes = places.selectExpr(*_WHO, "array(struct(lane)) as after")
+    told = heard(events).selectExpr(*_WHO, "array(heard) as heard")
+    return told.join(lanes, list(_WHO), "left").selectExpr(f"inline({IN_LANES})")
+
+
 def merged(rows: Frame) -> Frame:
     """Rows of `places` as one for each place."""
     added_up = grouped(select(rows, "*", _TURN), _WHO, *_ADDED_UP)
@@ -190,11 +189,6 @@ def merged(rows: Frame) -> Frame:
 def places(events: Frame) -> Frame:
     """The rows of `places`, from all events."""
     return merged(told(events))
-
-
-def accounts(places: Frame) -> Frame:
-    """One row for each place in a waiting room, open or ended, as the ledger counts it."""
-    return query(_ACCOUNTS, places=places)
 
 
 def open_ids(client: Any, _prefix: str, queue: str) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Routed jobs: what the events of each job add up to, and how targets are served."""
 
 from waystation.core.events import Line
-from waystation.pipeline.storage.sql import Frame, grouped, query, select, texts
+from waystation.pipeline.storage.sql import Frame, grouped, select, texts
 from waystation.pipeline.tables import (
     DAY,
     FLAG,
@@ -146,45 +146,6 @@ _ADDED_UP = (
     "to_date(min(first_told_at)) as `date`",
 )
 
-_ROUTE_DAYS = """
-with added as (
-    select *, ready_at is not null and started_at is null and ended_at is null as waits
-    from {jobs}
-    where origin = 'added'
-)
-select queue, target, `date`,
-       count(*) as added,
-       count(started_at) as started,
-       count_if(waits) as waiting,
-       array_sort(array_distinct(flatten(collect_list(workers)))) as workers,
-       max(unix_millis(started_at) - unix_millis(ready_at)) as wait_ms,
-       min(case when waits then ready_at end) as head_since,
-       max(last_told_at) as last_told_at
-from added
-group by queue, target, `date`
-"""
-
-_ROUTES = """
-with counted as (
-    select queue, target,
-           cast(sum(added) as bigint) as added,
-           cast(sum(started) as bigint) as started,
-           cast(sum(waiting) as bigint) as waiting,
-           cast(size(array_distinct(flatten(collect_list(workers)))) as bigint) as workers,
-           max(wait_ms) as wait_ms,
-           min(head_since) as head_since
-    from {days}
-    group by queue, target
-), last_event as (
-    select max(last_told_at) as last_at from {days}
-)
-select queue, target, added, started, waiting, workers,
-       waiting > 0 and workers = 0 as unserved,
-       wait_ms, head_since,
-       unix_millis(last_at) - unix_millis(head_since) as head_ms
-from counted cross join last_event
-"""
-
 
 def told(events: Frame) -> Frame:
     """Events of jobs as rows of `routed_jobs`, one for each event."""
@@ -199,13 +160,3 @@ def merged(rows: Frame) -> Frame:
 def routed_jobs(events: Frame) -> Frame:
     """The rows of `routed_jobs`, from all events."""
     return merged(told(events))
-
-
-def route_days(jobs: Frame) -> Frame:
-    """One row for each job type, target and day."""
-    return query(_ROUTE_DAYS, jobs=jobs)
-
-
-def routes(days: Frame) -> Frame:
-    """One row for each job type and target."""
-    return query(_ROUTES, days=days)

@@ -12,10 +12,8 @@ from waystation.core.line.server_time import SERVER_TIME
 from waystation.pipeline.products import cron_slots, routed_jobs
 from waystation.pipeline.products.cron_slots import CRON_SLOTS, FIRED_SLOTS, SCHEDULES
 from waystation.pipeline.products.facts import (
-    DayTable,
     FoldedTable,
     ProductFacts,
-    ProductTable,
     State,
     list_elements,
 )
@@ -114,13 +112,5 @@ FACTS = ProductFacts(
             FIRED_SLOTS, Line.ROUTING, cron_slots.told, cron_slots.merged, continues="false"
         ),
     ),
-    by_day=(DayTable(ROUTE_DAYS, ROUTED_JOBS, routed_jobs.route_days),),
-    tables=(
-        ProductTable(
-            ROUTES,
-            lambda history, _: routed_jobs.routes(history.read(ROUTE_DAYS)),
-            reads=ROUTE_DAYS,
-        ),
-    ),
-    more_tables=(SCHEDULES, CRON_SLOTS),
+    tables=(ROUTE_DAYS, ROUTES, SCHEDULES, CRON_SLOTS),
 )

@@ -1,35 +1,26 @@
 """Waiting room: visits, sessions, abandonment, accuracy of wait estimates, fairness."""
 
-import datetime as dt
 import math
 
 from waystation.core.events import Line
-from waystation.pipeline.hours import Hours
 from waystation.pipeline.products import room_places
 from waystation.pipeline.products.facts import (
-    DayTable,
     FoldedTable,
     Heard,
-    HistoryFrames,
     ProductFacts,
-    ProductTable,
     Projection,
     State,
 )
 from waystation.pipeline.products.room_places import (
-    IS_SILENT,
-    JOINS,
     PLACES,
     REMOVED,
     ROOM_EVENTS,
     open_ids,
 )
-from waystation.pipeline.storage.arrow import pc
-from waystation.pipeline.storage.sql import Frame, query, select, to_arrow
+from waystation.pipeline.storage.sql import Frame, query, select
 from waystation.pipeline.stream_names import streams_of
 from waystation.pipeline.tables import (
     DAY,
-    EVENTS,
     INSTANT,
     INT,
     LONG,
@@ -214,41 +205,6 @@ _SESSION = Projection(
     "claimed_at is not null",
 )
 
-_FUNNEL = f"""
-with ours as (
-    select events.*, visits.lane as lane_of_visit
-    from (select * from {{events}}
-          where line = '{Line.WAITINGROOM.value}' and subject is not null) as events
-    left join {{visits}} as visits
-      on events.queue = visits.queue and events.subject = visits.visitor
-), placed as (
-    select *, coalesce(lane_of_visit, try_cast(fields['lane'] as int), 0) as lane,
-           date_trunc('minute', `at`) as `minute`
-    from ours
-)
-select queue, lane, `minute`,
-       count_if({JOINS}) as arrived,
-       count_if(event = 'refused') as refused,
-       count_if(event = 'admitted') as called,
-       count_if(event = 'claimed') as claimed,
-       count_if(event = 'missed') as missed,
-       count_if(event = 'left') as `left`,
-       count_if({IS_SILENT}) as expired,
-       count_if(event = 'completed') as completed
-from placed
-group by queue, lane, `minute`
-"""
-
-
-_OURS = f"""
-select * from {{events}} where line = '{Line.WAITINGROOM.value}' and subject is not null
-"""
-_LANES = ("queue", "subject", "lane")
-_WAITS = ("queue", "ahead", "rate", "called_at", "gone_at", "waited_s", "outcome")
-"""Columns of a visit that tell how long it was estimated to wait, and how long it did."""
-_CALLS = ("queue", "lane", "seq", "called_at", "call_order", "waited_s")
-"""Columns of a visit that tell in which order it was admitted."""
-
 
 def power_of(value: str, base: int) -> str:
     """SQL: the largest power of the base that is not greater; 0 below 1."""
@@ -262,36 +218,6 @@ VISITED = (
     f"coalesce(ended_at, claimed_at) is null and removed_at is not null as was_{REMOVED}",
 )
 """Columns of a place that tell how its visit went, as SQL."""
-
-_ABANDONMENT_DAYS = f"""
-with estimates as (
-    select *, (ahead + 1) / rate as estimate
-    from {{visits}} where rate > 0 and waited_s is not null
-), grouped as (
-    select queue, waited_s, called_at, outcome, `date`,
-           {power_of("ahead", 4)} as ahead_from, {power_of("estimate", 2)} as told_from_s
-    from estimates
-)
-select queue, ahead_from, told_from_s,
-       count(*) as people,
-       count_if(called_at is null and outcome <> '{REMOVED}') as gone,
-       sum(waited_s) as watched_s,
-       `date`
-from grouped
-group by queue, ahead_from, told_from_s, `date`
-"""
-
-_ABANDONMENT = """
-with counted as (
-    select queue, ahead_from, told_from_s,
-           cast(sum(people) as bigint) as people,
-           cast(sum(gone) as bigint) as gone,
-           sum(watched_s) as watched_s
-    from {days}
-    group by queue, ahead_from, told_from_s
-)
-select *, gone / nullif(watched_s, 0) as hazard from counted
-"""
 
 # W = ln(1 + θ·A / μ) / θ, as `waystation.waitingroom.estimates.model.closed_form` has it.
 _FORMULA = f"""
@@ -378,21 +304,6 @@ def sessions(places: Frame) -> Frame:
     return select(places, *_SESSION.columns, where=_SESSION.where)
 
 
-def funnel(events: Frame, visits: Frame) -> Frame:
-    """One row for each room, lane and minute."""
-    return query(_FUNNEL, events=events, visits=visits)
-
-
-def abandonment_days(visits: Frame) -> Frame:
-    """One row for each day and group of visits by people ahead and estimated wait."""
-    return query(_ABANDONMENT_DAYS, visits=visits)
-
-
-def abandonment(days: Frame) -> Frame:
-    """One row for each group of visits, from rows of `abandonment_days`."""
-    return query(_ABANDONMENT, days=days)
-
-
 def eta_calibration(visits: Frame) -> Frame:
     """One row for each group of visits by people ahead."""
     return query("select * from {spreads} where ahead_from is not null", spreads=spreads(visits))
@@ -413,29 +324,6 @@ def fairness(visits: Frame, before: Frame) -> Frame:
     return query(_FAIRNESS, visits=visits, before=before)
 
 
-def _funnel(history: HistoryFrames, hours: Hours) -> Frame:
-    # A place is joined before anything else happens to it, so its lane does not change later.
-    ours = query(_OURS, events=history.events(hours))
-    subjects = to_arrow(query("select distinct subject from {events}", events=ours))
-    known = history.rows_about(PLACES, subjects["subject"].to_pylist(), _LANES)
-    lanes = query("select queue, subject as visitor, lane from {places}", places=known)
-    return funnel(ours, lanes)
-
-
-def _abandonment_days(places: Frame) -> Frame:
-    return abandonment_days(visits(places))
-
-
-def _fairness(history: HistoryFrames, hours: Hours) -> Frame:
-    # Whoever is admitted in an hour may have overtaken visitors who are admitted in later ones.
-    first, known = hours.bounds[0], to_arrow(history.read(FAIRNESS))
-    if not known.num_rows or known["seq_most"].null_count:
-        # The rows are of an older version.
-        first = dt.datetime.fromtimestamp(0, dt.UTC)
-    before = known.filter(pc.field("hour") < first)
-    return fairness(history.rows_since(VISITS, "called_at", first, _CALLS), before)
-
-
 FACTS = ProductFacts(
     line=Line.WAITINGROOM,
     streams=streams_of(Line.WAITINGROOM),
@@ -450,29 +338,10 @@ FACTS = ProductFacts(
             Line.WAITINGROOM,
             room_places.told,
             room_places.merged,
-            room_places.accounts,
+            "joined_at",
             beside=(_VISIT, _SESSION),
             heard=Heard(ROOM_EVENTS, room_places.heard, room_places.IN_LANES),
         ),
     ),
-    by_day=(
-        DayTable(VISITS, PLACES, visits),
-        DayTable(SESSIONS, PLACES, sessions),
-        DayTable(ABANDONMENT_DAYS, PLACES, _abandonment_days),
-    ),
-    tables=(
-        ProductTable(FUNNEL, _funnel, reads=EVENTS, by_hours=True),
-        ProductTable(
-            ABANDONMENT,
-            lambda history, _: abandonment(history.read(ABANDONMENT_DAYS)),
-            reads=ABANDONMENT_DAYS,
-        ),
-        # Every ratio changes with the share of visitors who leave, and that with every visit.
-        ProductTable(
-            ETA_CALIBRATION,
-            lambda history, _: eta_calibration(history.read(VISITS, columns=_WAITS)),
-            reads=VISITS,
-        ),
-        ProductTable(FAIRNESS, _fairness, reads=VISITS, since="called_at"),
-    ),
+    tables=(VISITS, SESSIONS, ABANDONMENT_DAYS, FUNNEL, ABANDONMENT, ETA_CALIBRATION, FAIRNESS),
 )

@@ -128,7 +128,7 @@ def _missing(history: History, places: DataFrame, snapshot: Snapshot) -> DataFra
     waiting = places.where(f"{STATE} = 'waiting'").selectExpr(
         *SUBJECT, "joined_at as added_at", "last_told_at", "date"
     )
-    gone: Any = judged(_unseen(items.unionByName(waiting), snapshot).toArrow(), snapshot)
+    gone: Any = judged(unseen(items.unionByName(waiting), snapshot).toArrow(), snapshot)
     # First: an hour that the ledger has settled is not looked at again.
     add_removals(history.root, snapshot.removed, snapshot.at)
     return history.spark.createDataFrame(gone).selectExpr(
@@ -141,7 +141,7 @@ def _missing(history: History, places: DataFrame, snapshot: Snapshot) -> DataFra
     )
 
 
-def _unseen(waiting: DataFrame, snapshot: Snapshot) -> DataFrame:
+def unseen(waiting: DataFrame, snapshot: Snapshot) -> DataFrame:
     """Open items that were not seen, although they have no event since the snapshot."""
     there = waiting.sparkSession.createDataFrame(snapshot.seen).where("whole").drop("whole")
     everywhere = there.where(F.col("queue") == ALL_QUEUES).drop("queue")

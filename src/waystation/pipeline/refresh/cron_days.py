@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from waystation.core.durations import instant
 from waystation.core.events import Line
-from waystation.pipeline.history import History, is_by_tasks
+from waystation.pipeline.history import History
 from waystation.pipeline.products.cron_slots import (
     CRON_SLOTS,
     FIRED_SLOTS,
@@ -74,19 +74,12 @@ def refresh_slots(history: History, *, everything: bool = False) -> None:
 def _replace_slots(history: History, expected: Any, days: list[dt.date]) -> None:
     """Write the slots of these days anew."""
     root = history.root
-    if not is_by_tasks(history):
-        fired = delta.read_arrow(root, FIRED_SLOTS, FIRED_SLOTS.names, days=days)
-        delta.replace_days(root, CRON_SLOTS, cron_slots(expected, fired), days)
-        return
     with sized(history.spark, expected.num_rows) as spark:
         rows = cron_slots(spark.createDataFrame(expected), history.read(FIRED_SLOTS, days=days))
         replace(rows, root, CRON_SLOTS, days=days)
 
 
 def _replace_schedules(history: History, rows: Any, seen: list[BatchId]) -> None:
-    if not is_by_tasks(history):
-        delta.replace_days(history.root, SCHEDULES, rows, None, *seen)
-        return
     replace(history.spark.createDataFrame(rows), history.root, SCHEDULES, batches=seen)
 
 

@@ -9,15 +9,16 @@ import datetime as dt
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from waystation.core.events import Line
 from waystation.pipeline.bronze import commits
-from waystation.pipeline.history import History, frames_of
+from waystation.pipeline.history import History
 from waystation.pipeline.hours import Hours
 from waystation.pipeline.products import folded_tables
-from waystation.pipeline.refresh import fold_here, stale_hours
+from waystation.pipeline.refresh import stale_hours
 from waystation.pipeline.refresh.changed_rows import (
     CHANGES_NOTE,
     FOLDER,
@@ -29,7 +30,7 @@ from waystation.pipeline.refresh.changed_rows import (
 from waystation.pipeline.refresh.subjects import fold_subjects
 from waystation.pipeline.silver import lives
 from waystation.pipeline.silver.lives import FOLDED, RETURNED, TOLD_STEPS
-from waystation.pipeline.silver.moves import OPEN, STEPS
+from waystation.pipeline.silver.moves import OPEN, OPEN_ITEMS, STEPS
 from waystation.pipeline.silver.steps import SUBJECT, steps
 from waystation.pipeline.storage import changes, delta, filesystems, notes, task_files
 from waystation.pipeline.storage.arrow import fs, pc
@@ -38,7 +39,7 @@ from waystation.pipeline.storage.parts import Part
 from waystation.pipeline.storage.sessions import sized
 from waystation.pipeline.tables import EVENTS, ITEMS, Layer, Table
 
-APPLICATION = fold_here.APPLICATION
+APPLICATION = "silver"
 BEGUN = "silver-begun"
 """The application whose batches are begun: rows may be deleted already."""
 MOST_PUSHED = 100
@@ -58,8 +59,19 @@ APART = {
 }
 _WRITTEN = {table.name: table for table in (*FOLDED, *OPEN)} | APART
 
-Folded = fold_here.Folded
-folded_version = fold_here.folded_version
+
+class Folded(msgspec.Struct, frozen=True):
+    """The result of a fold."""
+
+    version: int
+    """The version of bronze that is folded now."""
+    hours: Hours
+    """The hours that have changed."""
+
+
+def folded_version(history: History) -> int | None:
+    """The version of bronze that silver was folded from; None before the first fold."""
+    return delta.last_batch(STEPS.path(history.root), APPLICATION)
 
 
 def fold(history: History) -> Folded | None:
@@ -83,8 +95,19 @@ def _fold_jobs(history: History, newest: int) -> Folded | None:
         return _fold_up_to(history, begun, newest) if newest > begun else finished
     if before is None or newest > before:
         return _fold_up_to(history, before, newest)
-    fold_here.complete_open(history.root, BatchId(APPLICATION, before))
+    _complete_open(history, BatchId(APPLICATION, before))
     return None
+
+
+def _complete_open(history: History, batch: BatchId) -> None:
+    """Store open work as rows where an older version has left only its steps."""
+    root = history.root
+    if changes.version(OPEN_ITEMS.path(root)) is None:
+        known, new = history.read(STEPS), history.spark.createDataFrame([], STEPS.schema)
+        written = task_files.write(lives.changes(known, new), root, _WRITTEN)
+        for table in OPEN:
+            parts = written.get(table.name, ())
+            delta.commit(table.path(root), table.schema, parts, batch, replace=True)
 
 
 def _begun(history: History) -> int | None:
@@ -101,8 +124,6 @@ def _fold_up_to(history: History, before: int | None, newest: int) -> Folded:
     root, batch = history.root, BatchId(APPLICATION, newest)
     files = changes.new_files(EVENTS.path(root), after=before, until=newest)
     rows = delta.count(STEPS.path(root)) + sum(each.rows for each in files)
-    if frames_of(history, rows=rows) is not history:
-        return fold_here.fold_up_to(history, before, newest)
     _tidy(root)
     names = [each.path for each in files]
     if not names:

@@ -17,11 +17,11 @@ from waystation.pipeline.gold import sums
 from waystation.pipeline.gold.cells import CELLS, FILE, LEFT, MINUTE, ROUTE
 from waystation.pipeline.gold.changed import Changed
 from waystation.pipeline.gold.files import files_by
-from waystation.pipeline.history import History, is_by_tasks
+from waystation.pipeline.history import History
 from waystation.pipeline.products import folded_tables
 from waystation.pipeline.products.file_days import ADDED_FILES, FILE_DAYS
 from waystation.pipeline.products.files import FILES
-from waystation.pipeline.products.room_places import IN_LANES, PLACES, ROOM_EVENTS, heard
+from waystation.pipeline.products.room_places import PLACES, ROOM_EVENTS, room_events
 from waystation.pipeline.products.routed_jobs import ROUTE_DAYS, ROUTED_JOBS, ROUTES
 from waystation.pipeline.products.waitingroom import ABANDONMENT, ABANDONMENT_DAYS, FUNNEL
 from waystation.pipeline.refresh import fold
@@ -54,7 +54,7 @@ SUMMED = (
     *(ROUTE_DAYS, ROUTES),
     *(FILE_DAYS, FILES),
 )
-"""The tables that are kept by sums where every step is left to Spark."""
+"""The tables that are kept by sums."""
 _OF = {
     "attempts": (ATTEMPTS, OPEN_ATTEMPTS),
     "items": (ITEMS, OPEN_ITEMS),
@@ -70,9 +70,7 @@ Files: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def is_used(history: History) -> bool:
-    """Whether gold is kept by sums: where Spark does every step, and has done the last one."""
-    if not is_by_tasks(history):
-        return False
+    """Whether the last fold has left what sums are counted from."""
     seen = delta.last_batch(OPEN_ITEMS.path(history.root), fold.APPLICATION)
     return seen == fold.folded_version(history)
 
@@ -95,9 +93,12 @@ def catch_up(history: History, *, target_ms: int, everything: bool = False) -> N
     with sized(history.spark, rows) as spark:
         if files is None:
             sums.count_all(spark, root, _everything(history, batch), target_ms=target_ms)
-        else:
+        elif rows:
             changed = _changed(history, batch, files)
             sums.add(spark, root, changed, silver, target_ms=target_ms)
+        else:
+            # Old rows were rewritten, or none of them is counted.
+            delta.commit(CELLS.path(root), CELLS.schema, [], batch, partitions=CELLS.partitions)
     for table in SHARED:
         if changes.version(table.path(root)) is None:
             # Nothing has happened that it counts.
@@ -206,18 +207,11 @@ def _everything(history: History, batch: BatchId) -> Changed:
     frames = {name: _rows(history, name, None) for name in (*_OF, *_FURTHER)}
     frames["steps"] = with_context(steps(events))
     if frames["places"] is not None:
-        frames["room"] = _room(events, frames["places"])
+        frames["room"] = room_events(events, frames["places"])
     signed: dict[str, Any] = {
         name: rows.withColumn("sign", F.lit(1)) for name, rows in frames.items() if rows is not None
     }
     return Changed(batch=batch, **signed)
-
-
-def _room(events: DataFrame, places: DataFrame) -> DataFrame:
-    lanes = places.selectExpr("line", "queue", "subject", "array(struct(lane)) as after")
-    told = heard(events).withColumn("heard", F.array("heard"))
-    both = told.join(lanes, ["line", "queue", "subject"], "left")
-    return both.selectExpr(f"inline({IN_LANES})")
 
 
 _FURTHER = {"places": PLACES, "routed": ROUTED_JOBS, "files": ADDED_FILES}

@@ -6,7 +6,6 @@ its data without a state that lists it. When both are gone it was removed, unles
 has lost data.
 """
 
-import datetime as dt
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, cast
@@ -15,35 +14,11 @@ from waystation.core.store import faults
 from waystation.pipeline.gold.ledger import LOST
 from waystation.pipeline.products import PRODUCTS, product_named
 from waystation.pipeline.products.facts import PAGE, ProductFacts
-from waystation.pipeline.refresh.snapshot import EVER, Snapshot
-from waystation.pipeline.silver.items import HAS_ENDED
+from waystation.pipeline.refresh.snapshot import Snapshot
 from waystation.pipeline.silver.steps import SUBJECT, Subject
 from waystation.pipeline.storage.arrow import pa, pc
-from waystation.pipeline.storage.sql import Frame, query, to_arrow
-from waystation.pipeline.stream_names import ALL_QUEUES
 
 REMOVED, SEEN = "removed", "seen"
-
-
-# A job that moves during the snapshot may be missed, and has an event.
-_UNSEEN = f"""
-with there as (
-    select distinct line, queue, subject from {{seen}} where whole
-), everywhere as (
-    select line, subject from there where queue = '{ALL_QUEUES}'
-)
-select *
-from {{items}} as items
-anti join there on items.line = there.line and items.queue = there.queue
-                   and items.subject = there.subject
-anti join everywhere on items.line = everywhere.line and items.subject = everywhere.subject
-where not ({HAS_ENDED}) and last_told_at < timestamp_micros(<at>)
-"""
-
-
-def missing(items: Frame, snapshot: Snapshot) -> Any:
-    """Open items that the snapshot should have and has not, with their fate; an Arrow table."""
-    return judged(unseen(items, snapshot.seen, at=snapshot.at), snapshot)
 
 
 def judged(unseen: Any, snapshot: Snapshot) -> Any:
@@ -62,12 +37,6 @@ def judged(unseen: Any, snapshot: Snapshot) -> Any:
     fates = pa.array([fate for _, fate in found], pa.string())
     judged = quiet.append_column("fate", fates).filter(pc.not_equal(fates, SEEN))
     return pa.concat_tables([lost, judged])
-
-
-def unseen(items: Frame, seen: Any, *, at: dt.datetime) -> Any:
-    """Open items that were not seen, although they have no event since the snapshot."""
-    micros = (at - EVER) // dt.timedelta(microseconds=1)
-    return to_arrow(query(_UNSEEN.replace("<at>", str(micros)), items=items, seen=seen))
 
 
 def _covered(items: Any, snapshot: Snapshot) -> Any:

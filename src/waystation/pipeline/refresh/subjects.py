@@ -13,10 +13,10 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from waystation.pipeline.history import History, is_by_tasks
+from waystation.pipeline.history import History
 from waystation.pipeline.hours import Hours
 from waystation.pipeline.products.facts import FoldedTable
-from waystation.pipeline.refresh import stale_hours, subjects_here
+from waystation.pipeline.refresh import stale_hours
 from waystation.pipeline.refresh.changed_rows import (
     Files,
     added,
@@ -39,9 +39,6 @@ FIRST_DAYS = 2
 
 def fold_subjects(history: History, folded: FoldedTable, newest: int) -> None:
     """Merge the events of bronze up to a version with the rows of a table."""
-    if not is_by_tasks(history):
-        subjects_here.fold_subjects(history, folded, newest)
-        return
     root, table, batch = history.root, folded.table, BatchId(APPLICATION, newest)
     before = delta.last_batch(table.path(root), APPLICATION)
     if before is not None and before >= newest:
@@ -62,7 +59,7 @@ def fold_subjects(history: History, folded: FoldedTable, newest: int) -> None:
             written = _written(history, folded, events, told, days)
         finally:
             told.unpersist()
-    if folded.accounts is not None:
+    if folded.arrived_at:
         _record_settled(root, folded, written, newest)
     _commit(root, folded, written, days, batch, before)
 
@@ -167,8 +164,8 @@ def _record_settled(root: str, folded: FoldedTable, written: Files, newest: int)
     column = removed(folded.table.name)
     names = [part.path for part in written.get(column, ())]
     place = apart(column, folded.table)
-    rows = delta.read_files(place.path(root), place, names, columns=["joined_at", "date"])
-    starts = pc.unique(arrival_hours(rows, "joined_at")).to_pylist()
+    rows = delta.read_files(place.path(root), place, names, columns=[folded.arrived_at, "date"])
+    starts = pc.unique(arrival_hours(rows, folded.arrived_at)).to_pylist()
     if starts:
         # Recorded first, as every fold does.
         stale_hours.record(root, newest, Hours(tuple(sorted(starts))), of=f"-{folded.table.name}")

@@ -9,30 +9,16 @@ from pyspark.sql.types import StringType
 
 from waystation.core import fingerprints as core
 from waystation.pipeline.storage.arrow import pa, pc
-from waystation.pipeline.storage.sql import Frame
 
 Rule = Callable[[str], str | None]
 
 
-def with_fingerprints(rows: Frame) -> Frame:
+def with_fingerprints(rows: DataFrame) -> DataFrame:
     """Rows with `error_class` and `fingerprint` of their `reason`."""
-    return _with(rows, error_class=core.error_class, fingerprint=core.fingerprint)
-
-
-def with_signature(rows: Frame) -> Frame:
-    """Rows with the `signature` of their `reason`."""
-    return _with(rows, signature=core.signature)
-
-
-def _with(rows: Any, **columns: Rule) -> Any:
     # Python's patterns need no stack; Java's need a frame for each character of some texts, and
     # a task whose stack overflows ends the whole of Spark.
-    if isinstance(rows, DataFrame):
-        computed = {name: _column(of)(F.col("reason")) for name, of in columns.items()}
-        return rows.withColumns(computed)
-    for name, of in columns.items():
-        rows = rows.append_column(name, _values(rows["reason"].combine_chunks(), of))
-    return rows
+    rules: dict[str, Rule] = {"error_class": core.error_class, "fingerprint": core.fingerprint}
+    return rows.withColumns({name: _column(of)(F.col("reason")) for name, of in rules.items()})
 
 
 def _column(of: Rule) -> Any:

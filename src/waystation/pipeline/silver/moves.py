@@ -2,6 +2,7 @@
 
 import msgspec
 
+from waystation.pipeline.storage.sql import texts
 from waystation.pipeline.tables import (
     ATTEMPTS,
     FAILED_ITEMS,
@@ -53,6 +54,8 @@ STATES = {
 """State of a job, by its last event."""
 ENDED = ("completed", "failed", "removed")
 """Final states."""
+HAS_ENDED = f"state in {texts(ENDED)}"
+"""Condition: an item is in a final state."""
 
 STEPS = Table(
     name="open",

@@ -4,14 +4,13 @@ A life is everything from the birth of a subject to its end. An id that is used 
 was removed begins another life, so that two jobs never look like one.
 """
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
+
+from pyspark.sql import DataFrame
 
 from waystation.core.events import Line
 from waystation.pipeline.silver.moves import MOVES, STEPS
-from waystation.pipeline.storage.sql import Frame, is_spark, query, quoted, texts
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from waystation.pipeline.storage.sql import quoted, texts
 
 SUBJECT = ("line", "queue", "subject")
 """Columns that identify the subject of a step: a job or file."""
@@ -24,8 +23,6 @@ IN_ORDER = "partition by subject, queue, line order by told_at, seq"
 All window functions use this one, so that steps are shuffled and sorted once. The most selective
 column comes first, because sorting compares it first.
 """
-UP_TO_HERE = f"{IN_ORDER} rows between unbounded preceding and current row"
-"""The window of one subject's steps up to the current one."""
 IS_CLAIM = "event = 'active'"
 """Condition: a worker claims the subject with this step."""
 
@@ -47,16 +44,6 @@ _COLUMNS = (
 _ARE_STEPS = (
     f"line <> {quoted(Line.WAITINGROOM.value)} and event in {texts(MOVES)} and subject <> ''"
 )
-_STEPS = f"select {', '.join(_COLUMNS)} from {{events}} where {_ARE_STEPS}"
-
-_LIVES = f"""
-select *,
-       cast(sum(cast(birth as int)) over so_far as bigint) as life,
-       cast(sum(cast({IS_CLAIM} as int)) over so_far as bigint) as taken
-from {{steps}}
-window so_far as ({UP_TO_HERE})
-"""
-
 MARKED = (
     "date_trunc('hour', `at`) as `hour`",
     "case when event in ('failed', 'dead') then struct(told_at, date_trunc('hour', `at`)) end"
@@ -81,22 +68,12 @@ def context(turn: str) -> tuple[str, ...]:
     )
 
 
-def steps(events: Frame) -> Frame:
+def steps(events: DataFrame) -> DataFrame:
     """The events that change the state of a job or file, one row for each."""
-    if is_spark(events):
-        return events.where(_ARE_STEPS).selectExpr(*_COLUMNS)
-    return query(_STEPS, events=events)
+    return events.where(_ARE_STEPS).selectExpr(*_COLUMNS)
 
 
-def with_lives(steps: Frame) -> Frame:
-    """Steps with the number of their life (`life`) and of claims so far (`taken`).
-
-    Lives count from 1; steps before the first birth that was seen are life 0.
-    """
-    return query(_LIVES, steps=steps)
-
-
-def with_context(steps: "DataFrame") -> "DataFrame":
+def with_context(steps: DataFrame) -> DataFrame:
     """Steps with their context, so that each can be counted on its own."""
     marked = steps.selectExpr("*", *MARKED)
     return marked.selectExpr(*(f"`{name}`" for name in STEPS.names), *context(IN_ORDER))

@@ -485,6 +485,12 @@ def _described(path: str, days: Sequence[dt.date] | None, within: Within | None)
     if found is None or not found.num_rows:
         return found
     if days is not None:
+        if "partition.date" not in found.schema.names:
+            name, rebuilding = _name_and_remedy(DeltaTable(path))
+            raise WrongSchema(
+                f"the table {name} has no days: an older version of waystation has written it; "
+                f"{rebuilding}"
+            )
         found = found.filter(pc.is_in(found["partition.date"], pa.array(days, pa.date32())))
     if within is not None:
         column, least, most = within
