@@ -12,6 +12,7 @@ from tests.support.project import ROOT
 
 LINT = Path(sys.executable).with_name("lint-imports")
 CIRCLES = "Inside the pipeline imports point down"
+DUCKDB = "Spark computes what is stored; DuckDB answers questions alone"
 DECLARATIONS = "The pipeline takes declarations from a product, nothing that runs"
 COMMANDS = "Commands are for the command line"
 SHARED = "What commands share is for commands and settings"
@@ -30,7 +31,8 @@ MUTATIONS = [
     (VALUES, "core/codec.py", "waystation.core.telemetry.logs"),
     (VALUES, "core/store/faults.py", "waystation.core.line.server_time"),
     (SPARK, "console/top.py", "pyspark"),
-    (CIRCLES, "pipeline/products/facts.py", "waystation.pipeline.ask.engine"),
+    (CIRCLES, "pipeline/products/facts.py", "waystation.pipeline.sources.offsets"),
+    (DUCKDB, "pipeline/storage/delta.py", "duckdb"),
     (QUESTIONS, "pipeline/redrive/driver.py", "pyspark"),
     (CIRCLES, "pipeline/silver/steps.py", "waystation.pipeline.history"),
     (CIRCLES, "pipeline/storage/delta.py", "waystation.pipeline.sources.streams"),

@@ -22,6 +22,7 @@ from unittest.mock import patch
 from redis import Redis
 
 from tests.pipeline import mixed_entries
+from tests.pipeline.rounds import history_at
 from waystation.pipeline.bronze import reconciled_events
 from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.compaction import compact
@@ -193,14 +194,10 @@ def computed(url: str, size: tuple[int, int]) -> dict[str, list[str]]:
     """The rows that the code of today makes of so many entries."""
     with tempfile.TemporaryDirectory() as root, Redis.from_url(url) as store:
         store.flushdb()
-        history = History(_no_spark, root)
+        history = history_at(root)
         for _ in run_rounds(history, url, mixed_entries.rounds(*size)):
             pass
         return rows_of(history)
-
-
-def _no_spark() -> Any:
-    raise AssertionError("so few rows need no Spark")
 
 
 if __name__ == "__main__":

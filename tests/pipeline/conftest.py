@@ -1,7 +1,6 @@
 """One Spark session for all tests of the pipeline, and a store that code without a loop can use."""
 
 import logging
-import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -10,12 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 from redis import Redis
 
-from waystation.pipeline.history import SPARK_FROM
 from waystation.pipeline.spark.session import SessionOptions, build_session, register
 
-ROWS = os.environ.get("WAYSTATION_TEST_SPARK_FROM", str(SPARK_FROM))
-"""Rows from which on a step is left to Spark, in the tests and in the programs that they start."""
-os.environ["WAYSTATION_PIPELINE__SPARK_FROM"] = ROWS
 JAVA = (
     "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MetaspaceSize=256m -XX:ReservedCodeCacheSize=240m"
     " -Xss512k"

@@ -27,17 +27,11 @@ from waystation.pipeline.tables import EVENTS, QUALITY, Table, every
 
 # The checks are those of the hours of the last round.
 COMPARED = [table for table in (*every(), *OPEN, *product_tables()) if table is not QUALITY]
-ROWS = int(conftest.ROWS)
 
 
 def history_at(root: str) -> History:
     """A history; the one session of the tests is started when it is first needed."""
-    return History(conftest.session, root, spark_from=ROWS)
-
-
-def no_spark() -> Any:
-    """A session for what needs none."""
-    raise AssertionError("this needs no Spark")
+    return History(conftest.session, root)
 
 
 def told(dice: random.Random, jobs: int) -> list[dict[str, Any]]:
@@ -100,7 +94,7 @@ def keep(root: str, rows: list[dict[str, Any]], batch: int) -> None:
 def refresh(history: History) -> None:
     """What a round does after it has stored events."""
     fold.fold(history)
-    gold_tables.refresh(history.fresh())
+    gold_tables.refresh(history)
 
 
 def failed_checks(root: str) -> list[str]:

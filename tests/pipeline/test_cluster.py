@@ -56,7 +56,7 @@ conf = {
 }
 conf["spark.executor.extraJavaOptions"] = conf["spark.driver.extraJavaOptions"]
 spark = build_session(SessionOptions(master=master, shuffle_partitions=2, conf=conf))
-run(History(spark, root, spark_from=0), RunOptions(events=EventOptions(url=url), write_back=False))
+run(History(spark, root), RunOptions(events=EventOptions(url=url), write_back=False))
 history = History(spark, root)
 told = history.read(EVENTS).where("stream like 'bull:%'")
 executors = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1
@@ -203,7 +203,6 @@ def test_spark_submit_chooses_the_master(
         "SPARK_LOCAL_IP": "127.0.0.1",
         "WAYSTATION_STORE__URL": redis_url,
         "WAYSTATION_PIPELINE__MASTER": "local[1]",
-        "WAYSTATION_PIPELINE__SPARK_FROM": "0",
     }
     done = subprocess.run(
         submit, capture_output=True, text=True, env=environment, timeout=limit(600)
@@ -296,7 +295,6 @@ class Pipeline:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "WAYSTATION_STORE__URL": self._url,
             # However few the events are, the executors have to read and store them.
-            "WAYSTATION_PIPELINE__SPARK_FROM": "0",
         }
         with self.log.open("ab") as out:
             return subprocess.Popen(

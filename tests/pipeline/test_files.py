@@ -2,18 +2,20 @@
 
 import datetime as dt
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from redis import Redis
 
+from tests.pipeline.summed import summed
 from waystation.core.errors import InvalidInput
 from waystation.files.options import PREFIX
 from waystation.files.redis.keys import FileKeys
 from waystation.pipeline.products import product_named
-from waystation.pipeline.products.file_days import FILE_DAYS, file_days, merged, told
-from waystation.pipeline.products.files import FACTS, FILES, FilesEncoder, by_kind
+from waystation.pipeline.products.file_days import merged, told
+from waystation.pipeline.products.files import FACTS, FILES, FilesEncoder
 from waystation.pipeline.sources.batch_writer import BatchWriter
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
@@ -55,7 +57,7 @@ def test_the_line_is_known_to_the_pipeline() -> None:
     assert FACTS.prefix == PREFIX
 
 
-def test_files_are_told_by_directory_type_and_size(spark: SparkSession) -> None:
+def test_files_are_told_by_directory_type_and_size(spark: SparkSession, root: str) -> None:
     events = spark.createDataFrame(
         [
             ("files", "q", "1", "waiting", at(0), {"path": "/in/a.PDF", "size": "100"}),
@@ -88,9 +90,10 @@ def test_files_are_told_by_directory_type_and_size(spark: SparkSession) -> None:
         "line string, queue string, subject string, state string, added_at timestamp, "
         "ended_at timestamp, run_ms long, date date",
     )
-    days = file_days(merged(told(events)), items)
-    assert days.schema.names == FILE_DAYS.names
-    rows = {(row.directory, row.type): row for row in by_kind(days).collect()}
+    added = merged(told(events)).drop("line")
+    files = items.where("line = 'files'").join(added, ["queue", "subject", "date"])
+    counted = summed(spark, root, files=files)(FILES)
+    rows = {(row["directory"], row["type"]): SimpleNamespace(**row) for row in counted}
     pdf = rows["/in", ".pdf"]
     assert (pdf.files, pdf.completed, pdf.dead, pdf.bytes) == (3, 2, 1, 600)
     assert (pdf.size_class, pdf.run_p50_ms, pdf.outliers) == ("up to 1 KB", 12, 1)
@@ -100,4 +103,3 @@ def test_files_are_told_by_directory_type_and_size(spark: SparkSession) -> None:
     huge = rows["/in", ".bin"]
     assert (huge.size_class, huge.last_at, huge.finish_ms) == ("over 1 GB", None, None)
     assert (huge.files, huge.run_p50_ms, huge.outliers) == (1, None, 0)
-    assert by_kind(days).schema.names == FILES.names

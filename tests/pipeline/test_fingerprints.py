@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from tests.pipeline.failure_corpora import CORPORA
 from waystation.core.fingerprints import error_class, fingerprint, signature
-from waystation.pipeline.silver.fingerprints import with_fingerprints, with_signature
+from waystation.pipeline.silver.fingerprints import with_fingerprints
 
 MANY = 1_000
 HEX = "0123456789abcdef"
@@ -209,6 +209,6 @@ def test_spark_gives_every_text_the_fingerprint_that_the_console_gives_it(
     corpora = [each.text for make in CORPORA.values() for each in make(dice)[:20]]
     reasons = [*odd_texts(200), *corpora, *DIFFERENT, ""]
     frame = spark.createDataFrame([(reason,) for reason in [*reasons, None]], "reason string")
-    rows = with_signature(with_fingerprints(frame)).collect()
-    wanted = [(error_class(each), fingerprint(each), signature(each)) for each in reasons]
-    assert [tuple(row)[1:] for row in rows] == [*wanted, (None, None, None)]
+    rows = with_fingerprints(frame).collect()
+    wanted = [(error_class(each), fingerprint(each)) for each in reasons]
+    assert [tuple(row)[1:] for row in rows] == [*wanted, (None, None)]

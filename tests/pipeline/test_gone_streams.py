@@ -143,7 +143,7 @@ def test_marks_and_limits_are_renewed_by_the_clock(store: Redis, redis_url: str,
 def test_a_round_follows_each_batch_of_the_query_and_the_clock(
     spark: SparkSession, store: Redis, redis_url: str, root: str
 ) -> None:
-    history = History(spark, root, spark_from=0)
+    history = History(spark, root)
     tell(store, "1000-0", "2000-0")
     store.hset("bull:mail:1", mapping={"data": "{}"})
     store.lpush("bull:mail:wait", "1")

@@ -18,7 +18,8 @@ from waystation.bullmq import Backoff, JobOptions, Queue
 from waystation.core.line import forecasts
 from waystation.core.line.forecasts import DesiredWorkers, FailureLabels, RecommendationKeys, Slo
 from waystation.pipeline.history import History
-from waystation.pipeline.refresh.missing import missing
+from waystation.pipeline.refresh.accounts import unseen
+from waystation.pipeline.refresh.missing import judged
 from waystation.pipeline.refresh.snapshot import take_snapshot
 from waystation.pipeline.runner import STREAM_LIMIT, RunOptions, run
 from waystation.pipeline.sources.streams import EventOptions
@@ -110,7 +111,8 @@ def test_what_a_store_has_forgotten_is_lost_however_often_it_is_looked_at(
     def fates(told_at: dt.datetime, *, is_first: bool = False) -> set[str]:
         seen = take_snapshot(options, is_first=is_first)
         known = items.withColumn("last_told_at", F.lit(told_at))
-        return {row["fate"] for row in missing(known, seen).to_pylist()}
+        gone: Any = judged(unseen(known, seen).toArrow(), seen)
+        return {row["fate"] for row in gone.to_pylist()}
 
     before = dt.datetime.now(dt.UTC) - dt.timedelta(hours=1)
     # Whoever looks for the first time sees that they were taken out.

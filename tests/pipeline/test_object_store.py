@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -24,12 +24,13 @@ from tests.pipeline.object_store import KEY, PLACE, SECRET, object_store
 from tests.pipeline.raw_streams import tell
 from tests.support.patience import limit
 from waystation.pipeline.bronze import ingest
-from waystation.pipeline.history import History, frames_of
+from waystation.pipeline.history import History
 from waystation.pipeline.reports.facts import report
 from waystation.pipeline.runner import RunOptions, run
+from waystation.pipeline.silver.moves import OPEN_ITEMS
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta, places
-from waystation.pipeline.tables import EVENTS, GAPS
+from waystation.pipeline.tables import EVENTS, GAPS, ITEMS
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
@@ -45,20 +46,21 @@ def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield PLACE
 
 
-def no_spark() -> NoReturn:
-    raise AssertionError("Spark was started")
-
-
-def test_a_history_lies_in_an_object_store_and_spark_is_not_needed(
-    bucket: str, store: Redis, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_history_lies_in_an_object_store_and_is_asked_without_spark(
+    spark: SparkSession,
+    bucket: str,
+    store: Redis,
+    redis_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     options = RunOptions(events=EventOptions(url=redis_url))
-    history = History(no_spark, bucket.replace("s3://", "s3a:/"))
+    history = History(spark, bucket.replace("s3://", "s3a:/"))
     for number in range(2):
         for event in ("added", "waiting", "active", "completed"):
             store.xadd("bull:mail:events", {"event": event, "jobId": str(number)})
-        result = run(history.fresh(), options)
+        result = run(history, options)
         assert (result.events, result.failed_checks) == (4, ())
     assert history.root == bucket
     assert report(history).verdict.startswith("All jobs are accounted for")
@@ -75,15 +77,15 @@ def test_tasks_of_spark_read_and_write_an_object_store_that_it_has_no_connector_
             store.xadd("bull:mail:events", {"event": event, "jobId": str(number)})
         for event in ("added", "waiting", "active"):
             store.xadd("bull:mail:events", {"event": event, "jobId": f"open-{number}"})
-        result = run(History(spark, bucket, spark_from=0), options)
+        result = run(History(spark, bucket), options)
         assert (result.events, result.failed_checks) == (7, ())
-    history = History(spark, bucket, spark_from=0)
-    here = frames_of(History(no_spark, bucket), rows=0)
+    history = History(spark, bucket)
+    kept = [delta.read_arrow(bucket, table, STATE) for table in (ITEMS, OPEN_ITEMS)]
     assert {tuple(row) for row in history.items(columns=STATE).collect()} == {
-        tuple(row.values()) for row in here.items(columns=STATE).to_pylist()
+        tuple(row.values()) for rows in kept for row in rows.to_pylist()
     }
     assert history.items().where("ended_at is null").count() > 0
-    assert history.attempts().count() == here.attempts().num_rows == 4
+    assert history.attempts().count() == 4
     # The day is in the names of folders alone.
     assert history.read(EVENTS).where("date <> to_date(told_at) or date is null").count() == 0
 

@@ -19,7 +19,7 @@ QUERIES, VIEWS, TEXTS, JOBS = 11, 10, 4, 21
 def test_a_warm_round_keeps_its_budget(
     spark: SparkSession, store: Redis, redis_url: str, root: str
 ) -> None:
-    history = History(spark, root, spark_from=0)
+    history = History(spark, root)
     options = RunOptions(events=EventOptions(url=redis_url))
     _, warm = (counted(history, options, store, turn) for turn in range(2))
     assert warm.queries <= QUERIES, warm

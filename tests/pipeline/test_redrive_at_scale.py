@@ -137,7 +137,6 @@ def test_all_jobs_of_an_incident_run_again_once_whoever_is_killed(tmp_path: Path
             **os.environ,
             "WAYSTATION_STORE__URL": server.url,
             "WAYSTATION_PIPELINE__HISTORY": root,
-            "WAYSTATION_PIPELINE__SPARK_FROM": str(10**9),
         }
 
         def killable(name: str, *command: str) -> Killable:

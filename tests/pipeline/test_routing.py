@@ -11,6 +11,7 @@ from redis import Redis
 
 from tests.pipeline import stories
 from tests.pipeline.raw_streams import told
+from tests.pipeline.summed import summed
 from tests.routing.hands import hands_on
 from waystation.core.durations import instant
 from waystation.core.errors import InvalidInput
@@ -23,7 +24,7 @@ from waystation.pipeline.products.cron_slots import (
     schedules,
 )
 from waystation.pipeline.products.cron_slots import told as told_slots
-from waystation.pipeline.products.routed_jobs import ROUTES, route_days, routed_jobs, routes
+from waystation.pipeline.products.routed_jobs import ROUTES, routed_jobs
 from waystation.pipeline.products.routing import RoutingEncoder
 from waystation.pipeline.sources.batch_writer import BatchWriter
 from waystation.pipeline.storage.sql import to_arrow
@@ -33,7 +34,7 @@ from waystation.routing.schedules import next_slot
 
 
 async def test_routes_tell_what_is_asked_for_and_who_serves_it(
-    spark: SparkSession, redis_url: str
+    spark: SparkSession, redis_url: str, root: str
 ) -> None:
     async with hands_on(redis_url) as hands:
         source = hands.source("w1")
@@ -50,10 +51,9 @@ async def test_routes_tell_what_is_asked_for_and_who_serves_it(
 
     found = {
         (row["queue"], "gpu" in row["target"]): row
-        for row in routes(route_days(routed_jobs(stories.frame(spark, rows)))).collect()
+        for row in summed(spark, root, routed=routed_jobs(stories.frame(spark, rows)))(ROUTES)
     }
 
-    assert set(found[("render", True)].asDict()) == set(ROUTES.names)
     picky, plain, mail = found["render", True], found["render", False], found["mail", False]
     assert (picky["added"], picky["started"], picky["waiting"]) == (3, 0, 3)
     assert (picky["unserved"], picky["workers"], picky["head_ms"]) == (True, 0, 15_000)
@@ -123,8 +123,8 @@ def test_the_line_says_where_its_stream_is() -> None:
     facts = product_named("routing")
 
     assert facts.streams.key("bridge", "anything") == "bridge:events:stream"
-    tables = (each.table for each in (*facts.folded, *facts.by_day, *facts.tables))
-    assert [table.name for table in (*tables, *facts.more_tables)] == [
+    tables = (*(each.table for each in facts.folded), *facts.tables)
+    assert [table.name for table in tables] == [
         "routed_jobs",
         "fired_slots",
         "route_days",

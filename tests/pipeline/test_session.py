@@ -182,7 +182,7 @@ def test_a_session_that_another_program_started_in_another_thread_will_do(
     told = tell(store, 20)
     theirs = spark.newSession()
     theirs.conf.set("spark.sql.session.timeZone", "America/New_York")
-    history = History(theirs, root, spark_from=0)
+    history = History(theirs, root)
 
     def read_and_rewrite() -> int:
         ingest.start(history.spark, root, url=redis_url).finish()

@@ -43,7 +43,7 @@ def assert_same(history: History) -> None:
     """What was carried from batch to batch is what all at once gives."""
     root, at_once = history.root, f"{history.root}-at-once"
     shutil.copytree(f"{root}/bronze", f"{at_once}/bronze")
-    fold.fold(History(history._spark, at_once, spark_from=history.spark_from))  # pyright: ignore[reportPrivateUsage]
+    fold.fold(history_at(at_once))
     for pair in zip(FOLDED, OPEN, strict=False):
         assert sorted(rows_at(root, *pair)) == sorted(rows_at(at_once, *pair)), pair[0].name
 
@@ -52,7 +52,7 @@ def test_batches_cut_anywhere_fold_into_what_all_events_at_once_give(
     spark: SparkSession, root: str
 ) -> None:
     dice = random.Random(3)
-    history = History(spark, root, spark_from=0)
+    history = History(spark, root)
     rows = stories.rows(stories.told_about(dice, 150))
     cuts = sorted(dice.sample(range(1, len(rows)), 3))
     signed = {table.name: Counter[str]() for table in FOLDED}
@@ -232,7 +232,7 @@ def test_a_job_that_returns_is_looked_for_in_few_days_and_by_its_id(
     spark: SparkSession, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     day_ms, days = 86_400_000, 12
-    history = History(spark, root, spark_from=0)
+    history = History(spark, root)
     keep(
         root,
         told(
@@ -269,7 +269,7 @@ def test_a_job_that_returns_is_looked_for_in_few_days_and_by_its_id(
 def test_events_that_were_only_rewritten_leave_open_work_as_it_is(
     spark: SparkSession, root: str
 ) -> None:
-    history = History(spark, root, spark_from=0)
+    history = History(spark, root)
     rows = as_stored(stories.rows(stories.told_about(random.Random(8), 20)))
     for batch, some in enumerate((rows[:40], rows[40:80])):
         keep(root, some, batch)

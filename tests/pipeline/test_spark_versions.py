@@ -84,7 +84,7 @@ def test_a_driver_that_is_killed_loses_nothing_and_stores_nothing_twice(
     run = ["-m", "waystation", "pipeline", "run", "--once", "--history", root]
     for _ in range(2):
         # It ends with 1 when the tables do not agree with each other.
-        ended(python, *run, url=redis_url, WAYSTATION_PIPELINE__SPARK_FROM="0")
+        ended(python, *run, url=redis_url)
     assert sorted(stored_entries(root)) == sorted(told)
 
     question = "select count(*) as n, count(distinct subject) as subjects from items"

@@ -13,13 +13,14 @@ from pyspark.sql import functions as F
 
 from tests.pipeline import stories
 from tests.pipeline.raw_streams import told
+from tests.pipeline.summed import summed
 from tests.waitingroom.hands import Hands, hands_on
 from waystation.core.store import embedded
 from waystation.core.store.connection import connect
 from waystation.pipeline.feedback import wait_models
-from waystation.pipeline.gold.ledger import ledger
+from waystation.pipeline.gold.cells import ARRIVED, CELLS
 from waystation.pipeline.products import product_named
-from waystation.pipeline.products.room_places import accounts, places
+from waystation.pipeline.products.room_places import STATE, places, room_events
 from waystation.pipeline.products.waitingroom import (
     ABANDONMENT,
     ETA_CALIBRATION,
@@ -27,16 +28,12 @@ from waystation.pipeline.products.waitingroom import (
     FUNNEL,
     SESSIONS,
     VISITS,
-    abandonment,
-    abandonment_days,
     eta_calibration,
     fairness,
-    funnel,
     sessions,
     visits,
 )
 from waystation.pipeline.sources.store import Store
-from waystation.pipeline.tables import GAPS
 from waystation.waitingroom.estimates.model import FEWEST_VISITS, Model, reached
 from waystation.waitingroom.estimates.spread import Spread
 from waystation.waitingroom.redis.keys import RoomKeys
@@ -111,12 +108,18 @@ async def test_having_left_and_taken_that_back_is_no_end_of_a_visit(
     waits, leaves = rows["waits"], rows["leaves again"]
     assert (waits["outcome"], waits["gone_at"], waits["recovered"]) == ("waiting", None, 0)
     assert (leaves["outcome"], leaves["waited_s"]) == ("left", 15)
-    (lost,) = (row for row in accounts(places(events)).collect() if row["state"] == "waiting")
-    assert names[lost["subject"]] == "waits"
+    (lost,) = (id for id, state in states(events).items() if state == "waiting")
+    assert names[lost] == "waits"
+
+
+def states(events: DataFrame) -> dict[str, str]:
+    """The state of each place, as the ledger counts it."""
+    rows = places(events).selectExpr("subject", f"{STATE} as state").collect()
+    return {row["subject"]: row["state"] for row in rows}
 
 
 async def test_whoever_an_operator_removed_is_neither_waiting_nor_lost(
-    spark: SparkSession, redis_url: str
+    spark: SparkSession, redis_url: str, root: str
 ) -> None:
     async with hands_on(redis_url) as hands:
         await hands.open(admission_rate=1, max_active=10)
@@ -128,30 +131,28 @@ async def test_whoever_an_operator_removed_is_neither_waiting_nor_lost(
         events = stories.frame(spark, await told(hands.redis, hands.keys.events))
         names = {place.id: name for name, place in hands.places.items()}
 
-    ended = {names[row["subject"]]: row["state"] for row in accounts(places(events)).collect()}
+    ended = {names[id]: state for id, state in states(events).items()}
     assert ended == {"called": "removed", "waiting": "removed", "stays": "waiting"}
-    (row,) = ledger(
-        accounts(places(events)), spark.createDataFrame([], GAPS.schema), None
-    ).collect()
-    assert (row["acknowledged"], row["terminal"], row["removed"]) == (3, 0, 2)
+    counted = summed(spark, root, places=places(events))
+    (row,) = (row for row in counted(CELLS) if row["kind"] == ARRIVED.name)
+    columns = map(ARRIVED.column, ("acknowledged", "terminal", "removed"))
+    assert [row[name] for name in columns] == [3, 0, 2]
     rows = {names[row["visitor"]]: row for row in visits(places(events)).collect()}
     assert {name: row["outcome"] for name, row in rows.items()} == ended
     assert (rows["called"]["waited_s"], rows["waiting"]["waited_s"]) == (0, 30)
     # Nobody of them gave up.
-    assert abandonment(abandonment_days(visits(places(events)))).agg(F.sum("gone")).collect()[0][
-        0
-    ] in (0, None)
+    assert sum(row["gone"] for row in counted(ABANDONMENT)) == 0
 
 
-async def test_the_funnel_counts_every_step_once(spark: SparkSession, redis_url: str) -> None:
+async def test_the_funnel_counts_every_step_once(
+    spark: SparkSession, redis_url: str, root: str
+) -> None:
     async with an_evening(redis_url) as hands:
         events = stories.frame(spark, await told(hands.redis, hands.keys.events))
 
-    found = funnel(events, visits(places(events)))
+    found = summed(spark, root, room=room_events(events, places(events)))(FUNNEL)
 
-    assert found.columns == FUNNEL.names
-    total = found.agg(*(F.sum(name).alias(name) for name in FUNNEL.names[3:])).collect()[0]
-    assert total.asDict() == {
+    assert {name: sum(row[name] for row in found) for name in FUNNEL.names[3:]} == {
         "arrived": 5,
         "refused": 0,
         "called": 2,
@@ -182,7 +183,7 @@ async def simulated(spark: SparkSession, crowd: Crowd) -> Evening:
 @pytest.mark.long
 @pytest.mark.timeout(900)
 async def test_what_spark_has_learnt_makes_better_estimates_of_visits_it_has_not_seen(
-    spark: SparkSession, redis_url: str
+    spark: SparkSession, redis_url: str, root: str
 ) -> None:
     # Long enough that the held-out visits are dozens of waits one after the other.
     crowd = Crowd(visitors=12_000, hours=4.0, patience_s=300)
@@ -228,9 +229,8 @@ async def test_what_spark_has_learnt_makes_better_estimates_of_visits_it_has_not
     checked = fairness(every, spark.createDataFrame([], FAIRNESS.schema))
     assert checked.columns == FAIRNESS.names
     assert checked.agg(F.sum("overtaken")).collect()[0][0] == 0
-    leaving = abandonment(abandonment_days(every))
-    assert leaving.columns == ABANDONMENT.names
-    assert leaving.agg(F.sum("gone")).collect()[0][0] > 100
+    leaving = summed(spark, root, places=places(evening.events))(ABANDONMENT)
+    assert sum(row["gone"] for row in leaving) > 100
     stretched = eta_calibration(every)
     assert stretched.columns == ETA_CALIBRATION.names
     assert all(row["f10"] <= row["f50"] <= row["f90"] for row in stretched.collect())
@@ -269,7 +269,8 @@ def test_too_few_visits_teach_nothing(spark: SparkSession) -> None:
 def test_the_line_says_where_its_stream_is() -> None:
     facts = product_named("waitingroom")
     assert facts.streams.key("queue", "{tickets}") == "queue:{tickets}:events"
-    assert [each.table.name for each in (*facts.folded, *facts.by_day, *facts.tables)] == [
+    tables = (*(each.table for each in facts.folded), *facts.tables)
+    assert [table.name for table in tables] == [
         "places",
         "visits",
         "sessions",

@@ -71,8 +71,8 @@ def _follow(spark: SparkSession, folder: Path) -> StreamingQuery:
 
 
 def keep_history(spark: SparkSession, url: str, root: str) -> dict[str, Any]:
-    """Store the events twice, every step left to Spark where it can, and ask about them."""
-    history = pipeline.History(spark, root, spark_from=0)
+    """Store the events twice, and ask about them."""
+    history = pipeline.History(spark, root)
     options = pipeline.RunOptions(events=pipeline.EventOptions(url=url))
     ran = [pipeline.run(history, options) for _ in range(2)]
     asked = pipeline.History(spark, root)
@@ -91,10 +91,11 @@ def main(url: str, root: str, folder: str, remote: str = "") -> None:
     spark = session(remote)
     spark.conf.set(ZONE, "Asia/Tokyo")
     pipeline.register(spark)
-    found: dict[str, Any] = {"version": spark.version, "zones": [spark.conf.get(ZONE)]}
-    found |= use_sources(spark, Path(folder))
-    found |= keep_history(spark, url, root)
-    found["zones"].append(spark.conf.get(ZONE))
+    found: dict[str, Any] = {"version": spark.version, **use_sources(spark, Path(folder))}
+    if not remote:
+        found["zones"] = [spark.conf.get(ZONE)]
+        found |= keep_history(spark, url, root)
+        found["zones"].append(spark.conf.get(ZONE))
     spark.stop()
     print(json.dumps(found))
 

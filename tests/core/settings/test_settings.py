@@ -122,7 +122,7 @@ def test_a_section_left_empty_means_its_defaults(file: Path) -> None:
         (
             "pipeline: {zzz: 1}",
             "pipeline.zzz (FILE:1) is not a setting; pipeline has "
-            "history, master, spark_from, driver_memory, prefixes, payloads, spark",
+            "history, master, driver_memory, prefixes, payloads, spark",
         ),
         (
             "worker: {concurrency: many}",

@@ -22,6 +22,7 @@ from waystation.cli import root as cli
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.ask import iceberg
 from waystation.pipeline.ask.iceberg import write_catalog
+from waystation.pipeline.gold.cells import CELLS
 from waystation.pipeline.maintenance.compaction import tables_of
 from waystation.pipeline.products import product_tables
 from waystation.pipeline.runner import RunOptions, run
@@ -92,7 +93,8 @@ def test_every_table_that_a_run_writes_is_there(store: Redis, redis_url: str) ->
     ran = history_at("ran")
     run(ran, RunOptions(events=EventOptions(url=redis_url)))
     names = write_catalog("ran", list(product_tables()))
-    tables = tables_of("ran")
+    # What gold is added up from is nobody else's.
+    tables = [table for table in tables_of("ran") if table is not CELLS]
     assert set(names) == {f"{table.layer}.{table.name}" for table in tables}
     for table in tables:
         assert rows(loaded(table, "ran").scan().to_arrow()) == delta_rows(table, "ran")
