@@ -80,9 +80,13 @@ class Batches:
                 stored = commit(self._root, rows, BatchId(application, batch)) if rows else 0
                 self.events += stored
                 self._after(stored)
-            except BaseException as error:
+            except Exception as error:
                 self.error = error
                 raise
+            except BaseException as error:
+                self.error = error
+                # To anything else Java gets no answer, and waits for one for ever.
+                raise Stopped from error
 
     def stop(self) -> None:
         """Let no other batch begin, once the present one is done."""
