@@ -206,5 +206,5 @@ async def test_durability_is_one_of_two_words(redis_url: str) -> None:
     async with await connect(redis_url, StoreOptions(durability=text)) as store:
         await add_a_job(store)
     other: Any = "nonsense"
-    with pytest.raises(InvalidOption, match="must be primary or replica, got 'nonsense'"):
+    with pytest.raises(InvalidOption, match="must be one of primary, replica, got 'nonsense'"):
         StoreOptions(durability=other)
