@@ -10,7 +10,7 @@ from waystation.pipeline.history import History
 from waystation.pipeline.runner import RunOptions, run
 from waystation.pipeline.sources.streams import EventOptions
 
-QUERIES, VIEWS, TEXTS, JOBS = 11, 10, 4, 21
+QUERIES, VIEWS, TEXTS, JOBS = 8, 0, 0, 9
 """Most of each in a round over new events of one product."""
 
 
