@@ -42,8 +42,8 @@ async def run(stage: Stage) -> Account:
         await _sell(stage, server.url)
         spark = await starting
         try:
-            stage.say("The pipeline folds the stream into attempts, items and answers; for so few")
-            stage.say("rows it needs no Spark. Then Spark counts the events on its own.")
+            stage.say("Spark folds the stream into attempts, items and answers, and then")
+            stage.say("counts the events once more on their own.")
             history = History(spark, folder)
             facts = await asyncio.to_thread(_closed_books, stage, history, server.url)
             recount = await asyncio.to_thread(_recounted, history)
