@@ -14,12 +14,19 @@ from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
 from tests.support.processes import running
 from waystation.bullmq import JobFailed, NewJob, Queue, Worker
+from waystation.bullmq.redis.keys import QueueKeys
 from waystation.console import webhooks as dispatcher
-from waystation.console.webhooks import DEAD_AFTER, KEPT_FAILURES, DispatcherKeys, JobDispatcher
+from waystation.console.webhooks import (
+    DEAD_AFTER,
+    KEPT_FAILURES,
+    DispatcherKeys,
+    Hooks,
+    JobDispatcher,
+)
 from waystation.core.clock import HandClock
 from waystation.core.http.addresses import networks
 from waystation.core.http.server import serving
-from waystation.core.webhooks import delivery
+from waystation.core.webhooks import delivery, passes
 from waystation.core.webhooks.sending import Sender
 
 INSIDE = ("127.0.0.0/8",)
@@ -68,6 +75,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a receiver on a busy machine be slow."""
     monkeypatch.setattr(delivery, "PATIENCE_S", LIMIT_S)
     monkeypatch.setattr(dispatcher, "PASS_S", LIMIT_S)
+    monkeypatch.setattr(passes, "WAIT_S", LIMIT_S)
 
 
 @pytest.fixture
@@ -316,6 +324,19 @@ async def test_queues_are_chosen_and_those_that_come_later_are_found(
         await desk.app.console.directory.look()
         await _dispatcher(desk, HandClock()).carry()
     assert [(each["queue"], each["job"]) for each in receiver.events] == [("pay", job.id)]
+
+
+async def test_what_happens_in_the_millisecond_of_its_beginning_is_sent(
+    desk: Desk, receiver: Receiver
+) -> None:
+    keys = QueueKeys("mail")
+    await desk.store.ask("HSET", keys.meta, "version", "bullmq:6")
+    await _hooked(desk, receiver, events=["added"])
+    [(hook, _)] = await Hooks(desk.store).every()
+    told = ("event", "added", "jobId", "7", "name", "send")
+    await desk.store.ask("XADD", keys.events, f"{hook.added_ms}-0", *told)
+    await _dispatcher(desk, HandClock()).carry()
+    assert receiver.heard() == [("added", "7")]
 
 
 async def test_of_several_consoles_one_sends(desk: Desk, receiver: Receiver) -> None:

@@ -51,6 +51,12 @@ class Listener:
         return [each for _, body in self.heard for each in msgspec.json.decode(body)["events"]]
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let one pass end though the machine is busy."""
+    monkeypatch.setattr(passes, "WAIT_S", LIMIT_S)
+
+
 @pytest.fixture
 async def listener() -> AsyncGenerator[Listener]:
     port = free_port()

@@ -17,11 +17,12 @@ Entry: TypeAlias = tuple[str, list[bytes]]
 async def unread(ask: Ask, stream: str, last: str, *, seen: bool) -> tuple[list[Entry], bool]:
     """The next entries after this id, and whether some before them were trimmed.
 
-    `seen` says that an entry of that id was there: when it is gone, others may have gone with it.
+    `seen` says that an entry of that id was read: when it is gone, others may have gone with it.
+    Without it the id is an instant, and an entry of the same millisecond is new, too.
     """
     raw = await ask("XRANGE", stream, last, "+", "COUNT", BATCH + 1)
     entries = [(id.decode(), fields) for id, fields in raw]
-    if entries and entries[0][0] == last:
+    if seen and entries and entries[0][0] == last:
         return entries[1:], False
     if not entries:
         return [], False
