@@ -22,7 +22,7 @@ from waystation.pipeline.bronze import ingest
 from waystation.pipeline.bronze.ingest import commit
 from waystation.pipeline.file_scan import scan
 from waystation.pipeline.file_scan.listing import ScanRules
-from waystation.pipeline.spark.session import SessionOptions, build_session
+from waystation.pipeline.spark.session import SessionOptions, build_session, register
 from waystation.pipeline.storage.delta import BatchId
 
 PROJECT = Path(__file__).parents[2]
@@ -155,6 +155,7 @@ def scan_tree(spark: SparkSession, tree: str, url: str) -> None:
 
 def enqueue(spark: SparkSession, batch: str, url: str) -> None:
     """Add rows to a queue, every one of them twice."""
+    register(spark)
     rows = spark.range(0, ROWS, 1, 4).selectExpr("concat('k', id) AS key", "'send' AS name")
     twice = rows.union(rows)
     options = {"queue": "bulk", "batch": batch, "chunk": "50", "url": url}
