@@ -15,6 +15,7 @@ from deltalake.writer import writer
 
 from tests.pipeline import conftest, stories
 from tests.pipeline.events_of_all import told_by_all
+from tests.pipeline.saved import save
 from waystation.pipeline.history import History
 from waystation.pipeline.products import product_tables
 from waystation.pipeline.refresh import fold, gold_tables, quality
@@ -88,7 +89,7 @@ def in_parts(dice: random.Random, rows: list[dict[str, Any]], parts: int) -> Ite
 def keep(root: str, rows: list[dict[str, Any]], batch: int) -> None:
     """Store events."""
     events = pa.Table.from_pylist(rows, schema=schema_of(EVENTS.schema))
-    delta.save(events, root, EVENTS, BatchId("bronze-test", batch))
+    save(events, root, EVENTS, BatchId("bronze-test", batch))
 
 
 def refresh(history: History) -> None:

@@ -10,6 +10,7 @@ from deltalake import (
     write_deltalake,  # pyright: ignore[reportUnknownVariableType]
 )
 
+from tests.pipeline.saved import save
 from waystation.pipeline.maintenance import compaction
 from waystation.pipeline.maintenance.compaction import compact_where_needed
 from waystation.pipeline.storage import delta
@@ -80,7 +81,7 @@ def test_columns_by_which_rows_are_found_have_bloom_filters_before_and_after(
             [{column: f"{batch}-{n}", "date": MONDAY} for n in range(100)],
             schema=schema_of(table.schema),
         )
-        delta.save(rows, root, table, BatchId("silver", batch))
+        save(rows, root, table, BatchId("silver", batch))
     assert with_filters(table.path(root)) == {column: 4}
     (freed,) = compact_where_needed(root)
     assert (freed.before, freed.after) == (4, 1)
@@ -91,7 +92,7 @@ def test_bloom_filters_stay_where_rows_are_deleted(root: str) -> None:
     rows = pa.Table.from_pylist(
         [{"subject": f"{n}", "date": MONDAY} for n in range(100)], schema=schema_of(ITEMS.schema)
     )
-    delta.save(rows, root, ITEMS, BatchId("silver", 1))
+    save(rows, root, ITEMS, BatchId("silver", 1))
 
     delta.delete_rows(root, ITEMS, rows.slice(0, 10).select(["subject", "date"]))
     assert with_filters(ITEMS.path(root)) == {"subject": 1}

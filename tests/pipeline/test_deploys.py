@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from tests.pipeline.ask import lakes
+from tests.pipeline.saved import save
 from tests.pipeline.test_report import FACTS, NOW
 from waystation.cli import root as cli
 from waystation.core.errors import InvalidInput
@@ -22,7 +23,6 @@ from waystation.pipeline.history import History
 from waystation.pipeline.reports.console import console_report
 from waystation.pipeline.reports.facts import report
 from waystation.pipeline.reports.page import html_report
-from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.tables import DEPLOYS
@@ -74,7 +74,7 @@ def test_the_last_deploy_before_an_instant_is_found() -> None:
 def test_a_mark_is_written_to_a_table_that_the_pipeline_can_write_to(place: str) -> None:
     mark(place, V41)
     rows = pa.Table.from_pylist([msgspec.structs.asdict(V42)])
-    delta.save(rows, place, DEPLOYS, BatchId("test", 0))
+    save(rows, place, DEPLOYS, BatchId("test", 0))
     assert deploys(place) == [V41, V42]
 
 

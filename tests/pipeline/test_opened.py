@@ -2,6 +2,7 @@
 
 from deltalake import DeltaTable
 
+from tests.pipeline.saved import save
 from waystation.pipeline.storage import changes, delta
 from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.storage.delta import BatchId
@@ -12,7 +13,7 @@ from waystation.pipeline.tables import WORKERS
 
 def add_a_file(root: str, number: int) -> None:
     rows = pa.Table.from_pylist([dict.fromkeys(WORKERS.names)], schema=schema_of(WORKERS.schema))
-    delta.save(rows, root, WORKERS, BatchId("test", number))
+    save(rows, root, WORKERS, BatchId("test", number))
 
 
 def test_every_commit_is_seen(root: str) -> None:

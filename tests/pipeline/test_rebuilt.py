@@ -5,6 +5,7 @@ import shutil
 from typing import Any
 
 from tests.pipeline.rounds import history_at, keep, refresh
+from tests.pipeline.saved import save
 from tests.pipeline.stories import START, StoryEvent, rows
 from waystation.pipeline import health
 from waystation.pipeline.history import History
@@ -12,6 +13,7 @@ from waystation.pipeline.maintenance.rebuild import rebuild
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa
+from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.tables import FAILURES, LEDGER
 
@@ -41,16 +43,12 @@ def test_a_rebuild_keeps_what_only_snapshots_knew(root: str) -> None:
     (row,) = ledger(root)
     known: dict[str, Any] = {**row, "visible": 0, "lost": 0, "lost_ids": [], "clean": True}
     table = pa.Table.from_pylist([known], schema=schema_of(LEDGER.schema))
-    delta.replace_days(root, LEDGER, table, None)
+    save(table, root, LEDGER, BatchId("test", 1), replace=True)
     rebuild(history)
     assert ledger(root) == [known]
     # An hour in which something else happened since is looked at again.
-    delta.replace_days(
-        root,
-        LEDGER,
-        pa.Table.from_pylist([{**known, "terminal": 7}], schema=schema_of(LEDGER.schema)),
-        None,
-    )
+    table = pa.Table.from_pylist([{**known, "terminal": 7}], schema=schema_of(LEDGER.schema))
+    save(table, root, LEDGER, BatchId("test", 2), replace=True)
     rebuild(history)
     assert [each["visible"] for each in ledger(root)] == [None]
 

@@ -27,7 +27,6 @@ from waystation.pipeline.products.cron_slots import told as told_slots
 from waystation.pipeline.products.routed_jobs import ROUTES, routed_jobs
 from waystation.pipeline.products.routing import RoutingEncoder
 from waystation.pipeline.sources.batch_writer import BatchWriter
-from waystation.pipeline.storage.sql import to_arrow
 from waystation.routing import Schedule, Target
 from waystation.routing.redis.keys import RoutingKeys
 from waystation.routing.schedules import next_slot
@@ -96,7 +95,7 @@ def slots_of(events: DataFrame) -> list[Row]:
     """The slots of all events at once."""
     last: Any = events.agg(F.max("told_at")).collect()[0][0]
     until = last.astimezone(dt.UTC)
-    known = schedules(to_arrow(routed_jobs(events))).to_pylist()
+    known = schedules(routed_jobs(events).toArrow()).to_pylist()
     days = [until.date() + dt.timedelta(days=n) for n in (-1, 0)]
     ((_, expected),) = expected_slots(known, days, until)
     wanted = events.sparkSession.createDataFrame(expected)

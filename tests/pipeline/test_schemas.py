@@ -11,6 +11,7 @@ import pytest
 
 from tests.pipeline.events_of_all import told_by_all
 from tests.pipeline.rounds import history_at, keep, refresh, rows_of
+from tests.pipeline.saved import save
 from waystation.core.errors import WrongSchema
 from waystation.pipeline import tables
 from waystation.pipeline.ask.engine import Engine
@@ -64,11 +65,11 @@ def test_a_history_of_an_older_version_is_read_refused_with_the_truth_and_built_
 ) -> None:
     history = history_at(root)
     events = pa.Table.from_pylist(told_by_all(), schema=schema_of(EVENTS.schema))
-    delta.save(events, root, EVENTS, BatchId("bronze-test", 0))
+    save(events, root, EVENTS, BatchId("bronze-test", 0))
     hour: dict[str, Any] = {"line": "bullmq", "queue": "mail", "wait_sketch": b"old"}
     hour["hour"] = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
     old = pa.Table.from_pylist([hour], schema=schema_of(OLD_HOURLY.schema))
-    delta.save(old, root, OLD_HOURLY, BatchId("gold", 0))
+    save(old, root, OLD_HOURLY, BatchId("gold", 0))
 
     with Engine(root, threads=1) as engine:
         engine.add_tables()
@@ -100,7 +101,7 @@ def test_tables_of_older_versions_are_brought_up_to_date_by_the_next_round(root:
         shutil.rmtree(table.path(root))
     names = [name for name in FAIRNESS.names if name != "seq_most"]
     lacking = delta.read_arrow(root, FAIRNESS, names)
-    delta.save(lacking, root, FAIRNESS, BatchId("gold-test", 0), replace=True)
+    save(lacking, root, FAIRNESS, BatchId("gold-test", 0), replace=True)
     keep(root, told[len(told) // 2 :], 1)
     refresh(history)
     found = {table.name: rows_of(root, table) for table in COMPARED}
@@ -116,9 +117,7 @@ def test_a_table_without_days_is_refused_until_it_is_built_again(root: str) -> N
     columns = tuple(each for each in VISITS.columns if each.name != "date")
     old = msgspec.structs.replace(VISITS, columns=columns, partitions=())
     row = {"queue": "sale", "visitor": "v0"}
-    delta.save(
-        pa.Table.from_pylist([row], schema=schema_of(old.schema)), root, old, BatchId("gold", 0)
-    )
+    save(pa.Table.from_pylist([row], schema=schema_of(old.schema)), root, old, BatchId("gold", 0))
     keep(root, [each for each in told_by_all() if each["line"] == "waitingroom"], 0)
     with pytest.raises(WrongSchema, match=r"visits has no days: an older version .*rebuild"):
         refresh(history_at(root))

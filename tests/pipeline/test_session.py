@@ -14,6 +14,7 @@ from redis import Redis
 
 from tests.pipeline.conftest import JAVA
 from tests.pipeline.raw_streams import tell
+from tests.pipeline.saved import save
 from waystation.core.errors import InvalidOption
 from waystation.pipeline.bronze import ingest
 from waystation.pipeline.history import History, checked_root
@@ -27,7 +28,6 @@ from waystation.pipeline.spark.session import (
     settings_of,
     share_url,
 )
-from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.tables import EVENTS
 
@@ -187,7 +187,7 @@ def test_a_session_that_another_program_started_in_another_thread_will_do(
     def read_and_rewrite() -> int:
         ingest.start(history.spark, root, url=redis_url).finish()
         rows = history.read(EVENTS)
-        delta.save(rows, root, EVENTS, BatchId("again", 1), replace=True)
+        save(rows, root, EVENTS, BatchId("again", 1), replace=True)
         return history.read(EVENTS).where("date = to_date(told_at)").count()
 
     with ThreadPoolExecutor(1) as another:

@@ -259,7 +259,7 @@ def test_a_job_that_returns_is_looked_for_in_few_days_and_by_its_id(
         patch.setattr(delta, "read", watched)
         fold.fold(history)
     # The day it was added on, the day before, and the day on which it returned.
-    assert looked_at == {ITEMS.name: [fold.FIRST_DAYS], EVENTS.name: [3]}
+    assert looked_at == {ITEMS.name: [delta.FIRST_DAYS], EVENTS.name: [3]}
     assert_same(history)
     about = history.read(ITEMS).where("subject in ('1', '2')")
     plan: Any = about._jdf  # pyright: ignore[reportPrivateUsage]

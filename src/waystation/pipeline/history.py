@@ -8,7 +8,6 @@ from functools import cached_property
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from waystation.pipeline.hours import Hours
 from waystation.pipeline.products import product_tables
 from waystation.pipeline.silver.moves import OPEN_ATTEMPTS, OPEN_FAILURES, OPEN_ITEMS
 from waystation.pipeline.storage import delta
@@ -52,14 +51,9 @@ class History:
         """One table as it is stored, or only some days of it; empty when it does not exist yet."""
         return delta.read(self.spark, self.root, table, days=days, columns=columns)
 
-    def attempts(self, hours: Hours | None = None) -> DataFrame:
-        """All attempts, running ones included; with `hours`, those started in these hours."""
-        kept = self.read(ATTEMPTS, days=None if hours is None else hours.days)
-        running = self.read(OPEN_ATTEMPTS)
-        if hours is not None:
-            kept = kept.where(hours.contain(F.col("started_at")))
-            running = running.where(hours.contain(F.col("started_at")))
-        return kept.unionByName(running)
+    def attempts(self) -> DataFrame:
+        """All attempts, running ones included."""
+        return self.read(ATTEMPTS).unionByName(self.read(OPEN_ATTEMPTS))
 
     def items(
         self, days: Sequence[dt.date] | None = None, columns: Sequence[str] = ITEMS.names
@@ -74,17 +68,11 @@ class History:
     def failed_items(self, columns: Sequence[str]) -> DataFrame:
         """Some columns of each job or file, open ones too, and each kind of failure it had."""
         kept = self.read(FAILED_ITEMS, columns=columns)
-        return kept.unionByName(self.failing().select(*columns))
+        return kept.unionByName(self.read(OPEN_FAILURES, columns=columns))
 
-    def failing(self) -> DataFrame:
-        """Each job or file that has not ended, and each kind of failure it had."""
-        return self.read(OPEN_FAILURES)
-
-    def events(self, hours: Hours | None = None) -> DataFrame:
-        """All events; with `hours`, those that happened in these hours."""
-        if hours is None:
-            return self.read(EVENTS)
-        return self.read(EVENTS, days=hours.days).where(hours.contain(F.col("at")))
+    def events(self) -> DataFrame:
+        """All events."""
+        return self.read(EVENTS)
 
     def rows_since(
         self, table: Table, column: str, since: dt.datetime, columns: Sequence[str]

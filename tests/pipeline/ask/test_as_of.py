@@ -13,6 +13,7 @@ from tests.bullmq.hands import Hands, hands_on
 from tests.pipeline.batches import Batches
 from tests.pipeline.events_of_all import told_by_all
 from tests.pipeline.rounds import history_at
+from tests.pipeline.saved import save
 from waystation.bullmq import FlowNode, JobOptions
 from waystation.bullmq.flows import FlowProducer
 from waystation.bullmq.queue import Queue
@@ -22,7 +23,6 @@ from waystation.pipeline.ask.engine import Engine, literal
 from waystation.pipeline.bullmq_jobs import STATES
 from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.sources.streams import EventOptions
-from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.schemas import schema_of
@@ -179,7 +179,7 @@ async def test_the_state_as_of_random_instants_is_what_dumps_showed(
 
 def test_the_state_as_of_now_is_that_of_the_jobs_and_files(root: str) -> None:
     events = pa.Table.from_pylist(told_by_all(), schema=schema_of(EVENTS.schema))
-    delta.save(events, root, EVENTS, BatchId("bronze-test", 0))
+    save(events, root, EVENTS, BatchId("bronze-test", 0))
     fold(history_at(root))
     with Engine(root, threads=1) as engine:
         engine.add_tables()

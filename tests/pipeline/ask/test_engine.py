@@ -14,6 +14,7 @@ from redis import Redis
 
 from tests.pipeline import stories
 from tests.pipeline.rounds import history_at
+from tests.pipeline.saved import save
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.ask.engine import Engine
 from waystation.pipeline.ask.live import live_jobs, states_of
@@ -21,7 +22,6 @@ from waystation.pipeline.history import History
 from waystation.pipeline.products import product_tables
 from waystation.pipeline.refresh import fold
 from waystation.pipeline.sources.store import Store
-from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.tables import DAY, EVENTS, ITEMS, TEXT, Column, Layer, Table
@@ -35,7 +35,7 @@ def filled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> His
     half = len(rows) // 2
     for batch, part in enumerate((rows[:half], rows[half:])):
         events = stories.frame(spark, part)
-        delta.save(events, history.root, EVENTS, BatchId("bronze-test", batch))
+        save(events, history.root, EVENTS, BatchId("bronze-test", batch))
         fold.fold(history)
     return history_at(history.root)
 
@@ -136,7 +136,7 @@ def test_columns_that_a_newer_version_has_added_are_null_in_older_files(
 ) -> None:
     rows = stories.rows(stories.told_about(random.Random(2), 5))
     history = history_at(root)
-    delta.save(stories.frame(spark, rows), root, EVENTS, BatchId("test", 0))
+    save(stories.frame(spark, rows), root, EVENTS, BatchId("test", 0))
     fold.fold(history)
     path = ITEMS.path(root)
     text = PrimitiveType("string")
@@ -153,7 +153,7 @@ def test_a_day_may_be_a_column_of_a_table_that_has_no_folders_for_days(root: str
     day, columns = dt.date(2026, 3, 1), (Column("queue", TEXT, ""), Column("date", DAY, ""))
     dated = Table(name="dated", layer=Layer.GOLD, meaning="", key=("queue",), columns=columns)
     rows = pa.table({"queue": ["mail"], "date": [day]})
-    delta.save(rows, root, dated, BatchId("test", 1))
+    save(rows, root, dated, BatchId("test", 1))
     with Engine(root, threads=1) as engine:
         engine.add_tables([dated], named={"dated"})
         assert engine.ask("select queue, date from dated").rows == [("mail", day)]
@@ -162,7 +162,7 @@ def test_a_day_may_be_a_column_of_a_table_that_has_no_folders_for_days(root: str
 def test_files_of_a_table_that_were_replaced_are_not_read(filled: History, root: str) -> None:
     for batch in range(3):
         some = filled.read(ITEMS).limit(5)
-        delta.save(some, root, ITEMS, BatchId("test", batch), replace=True)
+        save(some, root, ITEMS, BatchId("test", batch), replace=True)
     with Engine(root) as engine:
         engine.add_tables()
         assert engine.ask("select count(*) as n from ended_items").rows == [(5,)]

@@ -27,7 +27,6 @@ from waystation.pipeline.gold.failures import label
 from waystation.pipeline.gold.forecast import SLOT_S, Slot, forecast
 from waystation.pipeline.histograms import added, percentile
 from waystation.pipeline.history import History
-from waystation.pipeline.hours import Hours
 from waystation.pipeline.simulation.advice import workers_wanted
 from waystation.pipeline.sources.store import Store
 from waystation.pipeline.sources.streams import EventOptions
@@ -143,9 +142,9 @@ def backlogs(history: History, now: dt.datetime) -> Mapping[QueueKey, list[Slot]
     if not there:
         return {}
     first = (now - dt.timedelta(hours=HOURS)).replace(minute=0, second=0, microsecond=0)
-    hours = Hours(tuple(first + dt.timedelta(hours=n) for n in range(HOURS + 2)))
-    counted = delta.read_arrow(history.root, SLOTS, SLOTS.names, within=("hour", *hours.bounds))
-    counted = counted.filter(hours.arrow_filter(pc.field("hour")))
+    last = first + dt.timedelta(hours=HOURS + 1)
+    counted = delta.read_arrow(history.root, SLOTS, SLOTS.names, within=("hour", first, last))
+    counted = counted.filter((pc.field("hour") >= first) & (pc.field("hour") <= last))
     found: dict[QueueKey, dict[int, Slot]] = {}
     for row in counted.to_pylist():
         # Most queues have no backlog, and need no forecast.

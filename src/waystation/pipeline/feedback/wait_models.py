@@ -3,7 +3,7 @@
 import datetime as dt
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -14,7 +14,7 @@ from waystation.pipeline.products.room_places import places
 from waystation.pipeline.products.waitingroom import sessions, spreads, visits
 from waystation.pipeline.sources.store import Store
 from waystation.pipeline.storage import delta
-from waystation.pipeline.storage.sql import Frame, query, to_arrow
+from waystation.pipeline.storage.sql import Frame, query
 from waystation.pipeline.tables import EVENTS
 from waystation.waitingroom.estimates.model import FEWEST_VISITS, STALE_MS, Model, Point, within
 from waystation.waitingroom.redis.keys import RoomKeys
@@ -60,9 +60,8 @@ def models(events: Frame, now: dt.datetime) -> Iterator[tuple[str, Model]]:
     joined = places(events)
     visited = visits(joined)
     every = query(_MODELS, spreads=spreads(visited), visits=visited, sessions=sessions(joined))
-    rows = sorted(
-        to_arrow(every).to_pylist(), key=lambda row: (row["queue"], row["ahead_from"] or 0)
-    )
+    found: list[dict[str, Any]] = cast(Any, every).toArrow().to_pylist()
+    rows = sorted(found, key=lambda row: (row["queue"], row["ahead_from"] or 0))
     for queue, theirs in groupby(rows, key=lambda row: row["queue"]):
         overall, *lines = theirs
         if overall["visits"] >= FEWEST_VISITS:

@@ -7,6 +7,5 @@ had ended by then, and its end is among the events. A job with neither is lost.
 LOST = "lost"
 """The fate of a job that is neither in its queue nor ended nor removed."""
 EXAMPLES = 20
-OF = ("line", "queue", "hour")
 ARRIVAL = "date_trunc('hour', coalesce(added_at, to_utc_timestamp(`date`, 'UTC')))"
 """The hour in which an item was added; the first hour of its day if that is unknown."""

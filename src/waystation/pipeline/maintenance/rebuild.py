@@ -13,6 +13,7 @@ from waystation.pipeline.refresh import gold_tables, stale_hours
 from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.storage import delta, filesystems
 from waystation.pipeline.storage.arrow import fs, pa
+from waystation.pipeline.storage.replaced import replace
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.tables import LEDGER, Layer
 
@@ -30,24 +31,24 @@ def rebuild(history: History, progress: Progress | None = None) -> None:
     progress.begin("folding events into attempts and items")
     fold(history)
     refresh_all(history, progress)
-    _restore_snapshots(history.root, before)
+    _restore_snapshots(history, before)
 
 
 _COUNTED = ("acknowledged", "terminal", "removed", "duplicated", "gaps")
 _FROM_SNAPSHOTS = ("visible", "lost", "lost_ids", "clean")
 
 
-def _restore_snapshots(root: str, before: Sequence[Mapping[str, Any]]) -> None:
+def _restore_snapshots(history: History, before: Sequence[Mapping[str, Any]]) -> None:
     """Put back what the ledger knew from snapshots, which cannot be computed from events."""
+    root = history.root
     known = {_account(row): row for row in before if row["visible"] is not None}
     rows = delta.read_arrow(root, LEDGER, LEDGER.names).to_pylist()
     for row in rows:
         if row["visible"] is None and (same := known.get(_account(row))):
             row |= {name: same[name] for name in _FROM_SNAPSHOTS}
     if known:
-        delta.replace_days(
-            root, LEDGER, pa.Table.from_pylist(rows, schema=schema_of(LEDGER.schema)), None
-        )
+        restored = pa.Table.from_pylist(rows, schema=schema_of(LEDGER.schema))
+        replace(history.spark.createDataFrame(restored), root, LEDGER)
 
 
 def _account(row: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from waystation.core.errors import InvalidOption
 from waystation.core.events import Line
 from waystation.pipeline.products.routed_jobs import instant
 from waystation.pipeline.storage.arrow import pa, pc
-from waystation.pipeline.storage.sql import Frame, grouped, select, stacked
+from waystation.pipeline.storage.sql import Frame, grouped, select
 from waystation.pipeline.tables import DAY, FLAG, INSTANT, INT, LONG, TEXT, Column, Layer, Table
 from waystation.routing.schedules import next_slot
 
@@ -142,7 +142,7 @@ def schedules(jobs: Any) -> Any:
 
 def cron_slots(expected: Frame, fired: Frame) -> Frame:
     """One row for each slot that a schedule should have fired or has fired."""
-    both = stacked(select(expected, *_EXPECTED), select(fired, *_FIRED))
+    both = select(expected, *_EXPECTED).unionByName(select(fired, *_FIRED))
     known = select(grouped(both, SLOT, *_KNOWN), "*", _LATE)
     return select(known, "*", _VERDICT, "to_date(slot) as `date`")
 

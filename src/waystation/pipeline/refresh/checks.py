@@ -100,8 +100,6 @@ def _found_on(root: str, dates: Sequence[dt.date]) -> dict[str, int]:
         "by_worker": total(WORKERS, "attempts"),
         "started": total(HOURLY, "started"),
         "failed": pc.sum(known["attempts"]).as_py() or 0,
-        # They are in the sums of all time.
-        "failed_ever": 0,
         "failed_by_day": total(FAILURE_DAYS, "attempts", "day"),
         "acknowledged": pc.sum(accounts["acknowledged"]).as_py() or 0,
         "terminal": pc.sum(accounts["terminal"]).as_py() or 0,
@@ -149,8 +147,7 @@ def _checks(counted: Mapping[str, int], answered: Mapping[str, int]) -> Iterator
     yield check(HOURLY, "attempts started", "taken", answered["started"])
     yield check(FAILED_ITEMS, "jobs that failed", "had_failed", counted["known_failed"])
     yield check(FAILURE_DAYS, "attempts that failed", "failed", answered["failed_by_day"])
-    failed = counted["failing"] + answered["failed_ever"]
-    yield Check(FAILURES.name, "attempts that failed", failed, answered["failed"])
+    yield check(FAILURES, "attempts that failed", "failing", answered["failed"])
     yield check(LEDGER, "jobs added", "items", answered["acknowledged"])
     yield check(LEDGER, "jobs ended", "ended", answered["terminal"])
     yield check(CAPACITY, "one row for each hour with work", "busy", answered["busy"])

@@ -46,8 +46,6 @@ MOST_PUSHED = 100
 """Ids that are looked for in the filters of files; of more, every filter lets some pass."""
 OLD = dt.timedelta(hours=1)
 """Age from which on a file is no longer needed that nothing names."""
-FIRST_DAYS = 2
-"""Days in which subjects that have returned are looked for first."""
 
 
 _GONE = {f"gone_{table.name}": table for table in FOLDED}
@@ -182,20 +180,17 @@ def _again(history: History, new: DataFrame, parts: Sequence[Part]) -> DataFrame
 def _first_day(
     history: History, theirs: Callable[[DataFrame], DataFrame], returned: DataFrame
 ) -> dt.date | None:
-    """A day before the last life of any of these subjects began; None when none is known.
-
-    Most are recent, so the newest days are looked at first, and then four times as many.
-    """
-    days = sorted(delta.days_of(ITEMS.path(history.root)), reverse=True)
-    wanted, many = (returned.count() if len(days) > FIRST_DAYS else 0), FIRST_DAYS
-    while days:
-        known = history.read(ITEMS, days=days[:many], columns=(*SUBJECT, "date"))
+    """A day before the last life of any of these subjects began; None when none is known."""
+    wanted: int | None = None
+    for some, is_all in delta.newest_days(ITEMS.path(history.root)):
+        known = history.read(ITEMS, days=some, columns=(*SUBJECT, "date"))
         last = theirs(known).groupBy(*SUBJECT).agg(F.max("date").alias("day"))
         row: Any = last.agg(F.count("*").alias("many"), F.min("day").alias("day")).first()
         day: dt.date | None = row.day
-        if row.many == wanted or many >= len(days):
+        if not is_all:
+            wanted = returned.count() if wanted is None else wanted
+        if is_all or row.many == wanted:
             return None if day is None else day - dt.timedelta(days=1)
-        many *= 4
     return None
 
 

@@ -1,7 +1,7 @@
 """Gold by sums, from the changes that the last fold has left.
 
-A batch that was missed, because another engine has folded it or the tables are older, cannot be
-added any more: then all rows of silver are counted once, by the same rules.
+A batch that was missed, because the tables are older or were deleted, cannot be added any more:
+then all rows of silver are counted once, by the same rules.
 """
 
 import datetime as dt

@@ -33,8 +33,6 @@ from waystation.pipeline.storage.sessions import sized
 from waystation.pipeline.tables import EVENTS, Table
 
 APPLICATION = "subjects"
-FIRST_DAYS = 2
-"""Days in which the rows that new ones continue are looked for first."""
 
 
 def fold_subjects(history: History, folded: FoldedTable, newest: int) -> None:
@@ -53,7 +51,7 @@ def fold_subjects(history: History, folded: FoldedTable, newest: int) -> None:
         return
     with sized(history.spark, sum(each.rows for each in files)) as spark:
         events = delta.read_with_spark(spark, place, EVENTS, [each.path for each in files])
-        told = _as(folded.merged(folded.told(events)), table).persist()
+        told = task_files.shaped(folded.merged(folded.told(events)), table).persist()
         try:
             days = _days(history, folded, told)
             written = _written(history, folded, events, told, days)
@@ -64,33 +62,24 @@ def fold_subjects(history: History, folded: FoldedTable, newest: int) -> None:
     _commit(root, folded, written, days, batch, before)
 
 
-def _as(rows: DataFrame, table: Table) -> DataFrame:
-    """Rows with exactly the columns of a table."""
-    columns = {each.name: F.col(each.name).cast(each.dataType) for each in table.schema}
-    return rows.select(*(column.alias(name) for name, column in columns.items()))
-
-
 def _days(history: History, folded: FoldedTable, told: DataFrame) -> list[dt.date]:
-    """The days of new rows, and of those that they continue.
-
-    Most are recent, so the newest days are looked at first, and then four times as many.
-    """
+    """The days of new rows, and of those that they continue."""
     continues = F.expr(folded.continues)
     found = told.groupBy("date").agg(F.max(continues).alias("continues")).collect()
     days: set[dt.date] = {row["date"] for row in found}
-    left = sorted(delta.days_of(folded.table.path(history.root)), reverse=True)
-    if not left or not any(row["continues"] for row in found):
+    if not any(row["continues"] for row in found):
         return sorted(days)
     asked = told.where(continues).select(*folded.who).distinct()
-    wanted, many = asked.count() if len(left) > FIRST_DAYS else 0, FIRST_DAYS
-    while left:
-        some, left, many = left[:many], left[many:], 4 * many
+    wanted: int | None = None
+    for some, is_all in delta.newest_days(folded.table.path(history.root)):
         rows = history.read(folded.table, days=some, columns=(*folded.who, "date"))
         theirs = rows.join(F.broadcast(asked), list(folded.who))
         row: Any = theirs.agg(F.collect_set("date"), F.count_distinct(*folded.who)).first()
         days.update(row[0])
-        wanted -= row[1]
-        if wanted <= 0:
+        if is_all:
+            break
+        wanted = asked.count() if wanted is None else wanted
+        if row[1] == wanted:
             break
     return sorted(days)
 
@@ -105,7 +94,7 @@ def _written(
     """The files that tasks have written: all rows of these days, and those that have changed."""
     table = folded.table
     there = history.read(table, days=days)
-    after = _as(folded.merged(there.unionByName(told)), table)
+    after = task_files.shaped(folded.merged(there.unionByName(told)), table)
     old = there.select(*folded.who, _struct(table).alias("before"))
     new = after.select(*folded.who, _struct(table).alias("after"), *_beside(folded))
     parts = [old, new]

@@ -6,7 +6,7 @@ Files that are in no commit are invisible.
 
 import datetime as dt
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, cast
@@ -21,7 +21,6 @@ from deltalake import (
     Schema,
     Transaction,
     WriterProperties,
-    write_deltalake,  # pyright: ignore[reportUnknownVariableType]
 )
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
@@ -35,16 +34,16 @@ from waystation.pipeline.storage.datasets import dataset_of
 from waystation.pipeline.storage.filesystems import filesystem
 from waystation.pipeline.storage.notes import VERSION_NOTE, metadata, noted
 from waystation.pipeline.storage.opened import files_of, opened
-from waystation.pipeline.storage.parts import Part, PartWriter, fsync, values_of
+from waystation.pipeline.storage.parts import Part, fsync, values_of
 from waystation.pipeline.storage.parts_source import Parts
 from waystation.pipeline.storage.places import is_remote, missing_connector
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.storage.sessions import prepared
-from waystation.pipeline.storage.sql import Frame, conform
 from waystation.pipeline.tables import Layer, Table
 
 _NEVER_NULL = ("line", "queue", "subject", "date")
-_write: Callable[..., None] = write_deltalake
+FIRST_DAYS = 2
+"""Days in which subjects are looked for first."""
 COMMITS_TO_REPLAY = 20
 """Most commits after a checkpoint: whoever opens a table reads each of them."""
 
@@ -421,30 +420,6 @@ def _read_file(path: str, name: str, columns: list[str]) -> Any:
     return rows.cast(pa.schema([declared.field(each) for each in rows.column_names]))
 
 
-def values(
-    path: str,
-    column: str,
-    *,
-    days: Sequence[dt.date] | None = None,
-    within: Within | None = None,
-) -> set[Any]:
-    """The different values of a column that has few; files of one value are not read."""
-    found = _described(path, days, within)
-    if found is None or not found.num_rows:
-        return set()
-    known: set[Any] = set()
-    mixed: list[str] = []
-    for row in found.to_pylist():
-        least, most = row.get(f"min.{column}"), row.get(f"max.{column}")
-        if least is not None and least == most:
-            known.add(least)
-        else:
-            mixed.append(row["path"])
-    for name in mixed:
-        known |= set(pc.unique(_read_file(path, name, [column])[column]).to_pylist())
-    return known
-
-
 def greatest(path: str, column: str, *, among: tuple[str, Any]) -> Any:
     """The greatest value of a column in rows that have a value in another one.
 
@@ -469,6 +444,19 @@ def greatest(path: str, column: str, *, among: tuple[str, Any]) -> Any:
             most = pc.max(rows.filter(pc.field(name) == value)[column]).as_py()
         best = max((each for each in (best, most) if each is not None), default=None)
     return best
+
+
+def newest_days(path: str) -> Iterator[tuple[list[dt.date], bool]]:
+    """The newest days of a table, then four times as many, and whether these are all.
+
+    Whoever looks for subjects finds most of them in the newest days.
+    """
+    days, many = sorted(days_of(path), reverse=True), FIRST_DAYS
+    while days:
+        yield days[:many], many >= len(days)
+        if many >= len(days):
+            return
+        many *= 4
 
 
 def days_of(path: str) -> list[dt.date]:
@@ -510,34 +498,6 @@ def names_without(path: str, column: str, value: Any) -> set[str]:
     if every is None:
         return set()
     return set(every["path"].to_pylist()) - set(some["path"].to_pylist())
-
-
-def save(rows: Frame, root: str, table: Table, batch: BatchId, *, replace: bool = False) -> None:
-    """Append rows to a table of the history, or replace it by them, once for each batch."""
-    path = table.path(root)
-    with PartWriter.of(root, table) as writer:
-        for each in conform(rows, table.schema).to_batches():
-            if each.num_rows:
-                writer.write(each)
-    commit(path, table.schema, writer.parts, batch, partitions=table.partitions, replace=replace)
-
-
-def replace_days(
-    root: str, table: Table, rows: Frame, days: Sequence[dt.date] | None, *batches: BatchId
-) -> None:
-    """Replace the rows of these days, or all rows, and note the batches, in one commit."""
-    named = ", ".join(f"'{day.isoformat()}'" for day in days or ())
-    _write(
-        open_table(table.path(root), table.schema, table.partitions),
-        conform(rows, table.schema),
-        mode="overwrite",
-        predicate=None if days is None else f"date in ({named})",
-        writer_properties=writer_properties(table),
-        commit_properties=CommitProperties(
-            app_transactions=[Transaction(*each) for each in batches],
-            custom_metadata=metadata({}),
-        ),
-    )
 
 
 def delete_where(root: str, table: Table, predicate: str) -> int:

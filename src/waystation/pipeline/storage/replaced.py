@@ -20,10 +20,8 @@ def replace(
     batches: Sequence[BatchId] = (),
 ) -> None:
     """Replace a table, or some days of it, by rows that tasks write; notes other batches."""
-    wanted = (F.col(each.name).cast(each.dataType).alias(each.name) for each in table.schema)
-    parts = task_files.write(
-        rows.select(F.array(F.struct(*wanted)).alias("rows")), root, {"rows": table}
-    )
+    whole = F.array(F.struct(*table.names)).alias("rows")
+    parts = task_files.write(task_files.shaped(rows, table).select(whole), root, {"rows": table})
     path = table.path(root)
     delta.commit(
         path,

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from functools import partial
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from waystation.pipeline.storage.arrow import Batch, pa
@@ -19,6 +20,13 @@ from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.tables import Table
 
 _ROWS = StructType([StructField("column", StringType()), StructField("part", PART)])
+
+
+def shaped(rows: DataFrame, table: Table) -> DataFrame:
+    """Rows with exactly the columns of a table."""
+    return rows.select(
+        *(F.col(each.name).cast(each.dataType).alias(each.name) for each in table.schema)
+    )
 
 
 def write(rows: DataFrame, root: str, tables: Mapping[str, Table]) -> dict[str, list[Part]]:
