@@ -73,12 +73,12 @@ def test_streams_are_trimmed_behind_what_is_stored_when_that_is_asked_for(
     assert rows(root, GAPS, "lost") == []
 
 
-def add_jobs(store: Redis, *numbers: int) -> None:
+def add_jobs(store: Redis, *numbers: int, queue: str = "mail") -> None:
     """Jobs in the queue, and the events that they were added."""
     for number in numbers:
         data = f'{{"n":{number}}}'
-        store.hset(f"bull:mail:{number}", mapping={"name": "send", "data": data})
-        store.xadd("bull:mail:events", {"event": "added", "jobId": str(number), "name": "send"})
+        store.hset(f"bull:{queue}:{number}", mapping={"name": "send", "data": data})
+        store.xadd(f"bull:{queue}:events", {"event": "added", "jobId": str(number), "name": "send"})
 
 
 def kept_jobs(root: str) -> list[str]:
@@ -149,6 +149,35 @@ def test_a_driver_that_another_one_overtakes_loses_nothing_of_the_others(
     assert kept_jobs(root) == sorted(map(str, [1, 2, 3, 6, 7, 8, 9, 10]))
     assert sum(row["lost"] for row in rows(root, GAPS, "lost")) == 2
     assert len(ids(root)) == len(set(ids(root))) == 8
+
+
+def test_a_driver_killed_beside_one_of_other_queues_loses_nothing_and_repeats_nothing(
+    store: Redis, redis_url: str, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mail, sms = (
+        Batches(root, EventOptions(url=redis_url, lines="bullmq", queues=each), WITH_FIELDS)
+        for each in ("mail", "sms")
+    )
+    add_jobs(store, 1, 2)
+    add_jobs(store, 3, queue="sms")
+    whole, told = delta.commit, list[str]()
+
+    def raced(path: str, *given: Any, **more: Any) -> bool:
+        told.append(path)
+        if len(told) == 1:
+            # While the first one is about to commit, the other does, and is killed right after.
+            with pytest.raises(KeyboardInterrupt):
+                mail.store()
+        elif len(told) == 3:
+            raise KeyboardInterrupt
+        return whole(path, *given, **more)
+
+    monkeypatch.setattr(delta, "commit", raced)
+    assert sms.store() == 1
+    assert told[:2] == [EVENTS.path(root)] * 2
+    assert mail.store() == 0
+    assert kept_jobs(root) == ["1", "2", "3"]
+    assert len(ids(root)) == 3
 
 
 def test_drivers_that_read_the_same_streams_at_once_store_every_event_once(

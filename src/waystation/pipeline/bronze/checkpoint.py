@@ -1,7 +1,6 @@
 """Spark's checkpoint of a query, checked before it is used."""
 
 import json
-import shutil
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,11 +28,6 @@ def application(folder: str) -> str:
     fresh.write_text(json.dumps({"application": name}))
     fresh.replace(file)
     return name
-
-
-def leave(folder: str) -> None:
-    """Delete a checkpoint behind which the tables were continued without Spark."""
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def check(folder: str, *, archived: int | None, reached: Mapping[str, Offset]) -> None:

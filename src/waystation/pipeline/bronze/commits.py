@@ -23,12 +23,11 @@ from waystation.pipeline.sources.offsets import (
 from waystation.pipeline.storage import delta, notes
 from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.storage.delta import BatchId
+from waystation.pipeline.storage.opened import opened
 from waystation.pipeline.storage.parts import Part, PartWriter
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.tables import EVENTS, FIELD_VALUES, GAPS, PAYLOADS, Table
 
-WRITER_NOTE = "writer"
-"""The note with the application that has committed it."""
 BESIDE_NOTE = "beside"
 """The note with the number of a commit of events, and the files of other tables that go with it."""
 BESIDE = (GAPS, PAYLOADS, FIELD_VALUES)
@@ -49,19 +48,21 @@ def store(
     next commits them, should this process end in between. Refused when another run has stored
     entries of the same streams meanwhile.
     """
-    complete(root)
     reports = joined(reports)
     others = {table: list(files) for table, files in parts.items() if table is not EVENTS}
     others[GAPS] = _gap_parts(root, reports)
-    notes: dict[str, Any] = {OFFSETS_NOTE: _reached(root, reports), WRITER_NOTE: batch.application}
+    noting: dict[str, Any] = {}
 
     def next_number(table: DeltaTable) -> Iterator[BatchId]:
-        _require_unmoved(table, reports)
-        number = batch.batch if batch.application == INTAKE else number_of(table) + 1
+        reached = _offsets(table)
+        _require_unmoved(reached, reports)
+        # Whoever has made the commit before this one may have ended before they came so far.
+        _commit_beside(root, notes.noted(table, BESIDE_NOTE))
+        number = number_of(table) + 1
         files = {table.name: [part.row for part in files] for table, files in others.items()}
-        notes[BESIDE_NOTE] = {"number": number, "files": files}
-        if batch.application != INTAKE:
-            yield BatchId(INTAKE, number)
+        noting[OFFSETS_NOTE] = offsets.to_json(reached | _ends(reports))
+        noting[BESIDE_NOTE] = {"number": number, "files": files}
+        yield BatchId(INTAKE, number)
 
     is_stored = False
     try:
@@ -71,15 +72,15 @@ def store(
             parts.get(EVENTS, ()),
             batch,
             partitions=EVENTS.partitions,
-            notes=notes,
+            notes=noting,
             check=next_number,
         )
     finally:
-        if is_stored:
-            delta.make_durable(EVENTS.path(root), parts.get(EVENTS, ()))
-            _commit_beside(root, notes[BESIDE_NOTE])
-        else:
+        if not is_stored:
             discard(root, others)
+    if is_stored:
+        delta.make_durable(EVENTS.path(root), parts.get(EVENTS, ()))
+    complete(root)
     return is_stored
 
 
@@ -122,8 +123,7 @@ def _whole(pieces: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 def complete(root: str) -> None:
     """Commit the files of other tables that the last commit of events names, if need be."""
-    if noted := notes.last_note(EVENTS.path(root), BESIDE_NOTE):
-        _commit_beside(root, noted)
+    _commit_beside(root, notes.last_note(EVENTS.path(root), BESIDE_NOTE))
 
 
 def discard(root: str, parts: Mapping[Table, Sequence[Part]]) -> None:
@@ -134,8 +134,9 @@ def discard(root: str, parts: Mapping[Table, Sequence[Part]]) -> None:
         delta.discard(table.path(root), [each for each in files if each.path not in named])
 
 
-def _commit_beside(root: str, noted: Mapping[str, Any]) -> None:
-    batch = BatchId(INTAKE, noted["number"])
+def _commit_beside(root: str, noted: Mapping[str, Any] | None) -> None:
+    if noted is None:
+        return
     for table in BESIDE:
         if rows := noted["files"].get(table.name):
             files = list(map(Part.of, rows))
@@ -143,7 +144,7 @@ def _commit_beside(root: str, noted: Mapping[str, Any]) -> None:
                 table.path(root),
                 table.schema,
                 files,
-                batch,
+                BatchId(INTAKE, noted["number"]),
                 partitions=table.partitions,
                 keep_files=True,
             ):
@@ -157,14 +158,17 @@ def number_of(table: DeltaTable) -> int:
 
 def offsets_in(root: str) -> dict[str, Offset]:
     """The offsets that the tables have reached."""
-    noted = notes.last_note(EVENTS.path(root), OFFSETS_NOTE)
+    table = opened(EVENTS.path(root))
+    return {} if table is None else _offsets(table)
+
+
+def _offsets(table: DeltaTable) -> dict[str, Offset]:
+    noted = notes.noted(table, OFFSETS_NOTE)
     return offsets.from_json(noted) if noted else {}
 
 
-def _require_unmoved(table: DeltaTable, reports: Sequence[Mapping[str, Any]]) -> None:
+def _require_unmoved(reached: Mapping[str, Offset], reports: Sequence[Mapping[str, Any]]) -> None:
     """Refuse ranges that do not begin where the tables end."""
-    noted = notes.noted(table, OFFSETS_NOTE)
-    reached = offsets.from_json(noted) if noted else {}
     for report in reports:
         stream, after = report["stream"], report["_range"]["after"]
         here = reached.get(stream, Offset())
@@ -209,13 +213,10 @@ def gap(report: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _reached(root: str, reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The offsets of all streams, this batch included."""
-    reached = offsets_in(root)
-    for report in reports:
-        account = report["_range"]
-        reached[report["stream"]] = Offset(account["until"], account["added"])
-    return offsets.to_json(reached)
+def _ends(reports: Sequence[Mapping[str, Any]]) -> dict[str, Offset]:
+    """The offsets at which a batch ends."""
+    ranges = {report["stream"]: report["_range"] for report in reports}
+    return {stream: Offset(each["until"], each["added"]) for stream, each in ranges.items()}
 
 
 def _instant(entry_id: str) -> datetime:

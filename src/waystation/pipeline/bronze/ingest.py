@@ -24,7 +24,6 @@ from waystation.core.errors import CheckpointDamaged, SparkFailed
 from waystation.core.telemetry.logs import describe, get_logger
 from waystation.pipeline.bronze import archive, checkpoint, commits
 from waystation.pipeline.bronze.archive import PAYLOADS_VARIABLE, Archive, to_text
-from waystation.pipeline.bronze.commits import INTAKE, WRITER_NOTE
 from waystation.pipeline.bronze.reading import WRITTEN
 from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.sources import offsets
@@ -97,7 +96,7 @@ class Batches:
         """Let the next query continue where the tables end: another driver was faster."""
         self.error = None
         if not is_remote(self._root):
-            checkpoint.leave(checkpoint_of(self._root))
+            shutil.rmtree(checkpoint_of(self._root), ignore_errors=True)
 
 
 def commit(root: str, rows: Sequence[Mapping[str, Any]], batch: BatchId) -> int:
@@ -215,8 +214,6 @@ def _query(
 ) -> StreamingQuery:
     folder = _folder(root)
     noted = notes.last_note(EVENTS.path(root), OFFSETS_NOTE)
-    if notes.last_note(EVENTS.path(root), WRITER_NOTE) == INTAKE:
-        checkpoint.leave(folder)
     application = checkpoint.application(folder)
     checkpoint.check(
         folder,

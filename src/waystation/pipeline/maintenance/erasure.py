@@ -18,7 +18,6 @@ from pyspark.sql import functions as F
 
 from waystation.core.errors import InvalidInput, WrongState
 from waystation.pipeline.ask.active_files import active_files
-from waystation.pipeline.bronze.commits import WRITER_NOTE
 from waystation.pipeline.gold.cells import CELLS
 from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.compaction import tables_of
@@ -326,9 +325,8 @@ def _removed_files(path: str) -> set[str]:
 
 def _restate(path: str, table: Table) -> int:
     """Commit again what readers need from earlier entries of a log; returns the version."""
-    found = {name: last_note(path, name) for name in (OFFSETS_NOTE, WRITER_NOTE)}
-    batch = BatchId("purge", DeltaTable(path).version())
-    notes = {name: noted for name, noted in found.items() if noted is not None}
+    batch, reached = BatchId("purge", DeltaTable(path).version()), last_note(path, OFFSETS_NOTE)
+    notes = {} if reached is None else {OFFSETS_NOTE: reached}
     delta.commit(path, table.schema, [], batch, partitions=table.partitions, notes=notes)
     return DeltaTable(path).version()
 
