@@ -3,13 +3,14 @@
 from benchmarks.pipeline import enqueue, events, payloads
 from benchmarks.report import Report
 from waystation.core.store import embedded
-from waystation.pipeline.spark.session import SessionOptions
+from waystation.pipeline.spark.session import SessionOptions, register
 from waystation.pipeline.spark.startup import start_session
 
 
 def run() -> list[Report]:
     """Everything in one interleaved run, on one server and in one Spark session."""
     spark = start_session(SessionOptions(master="local[2]", conf={"spark.log.level": "OFF"}))
+    register(spark)
     try:
         with embedded.ephemeral() as server:
             return [
