@@ -4,10 +4,14 @@ Two calls to the source may be under way at once, so that the store and Python w
 time. Each call takes along whatever has finished since the last one and brings back as much as
 there is room for: a batch is what is already there, never what might come.
 
-A call is made by a task of its own, a lane, so that everything that ends in a turn of the event
+A call is made by a task of its own, a caller, so that everything that ends in a turn of the event
 loop goes along. Where nothing else can end in that turn, because nothing else runs, the slot that
-has finished borrows an idle lane's place and calls itself: two turns fewer, which is much for one
-job. Whatever becomes of that call but a plain answer is left to the lane.
+has finished takes an idle caller's place and calls itself: two turns fewer, which is much for one
+job. Whatever becomes of that call but a plain answer is left to the caller.
+
+`Demand` decides whether to ask and for how much. What is held is what was claimed and not yet
+filed: a lease is renewed until the source has answered for its outcome, so a worker that is killed
+at any line loses nothing; its leases run out, and others claim what it held.
 """
 
 import asyncio
@@ -30,6 +34,7 @@ from waystation.core.failure import cut_own_frames, message_of
 from waystation.core.options import at_least
 from waystation.core.outcome import Failed, Outcome, Returned
 from waystation.core.runtime.claim import Claim, Refused, Reply, Settled, Source
+from waystation.core.runtime.demand import Demand
 from waystation.core.runtime.handlers import Handler
 from waystation.core.runtime.lease_keeper import LeaseKeeper
 from waystation.core.runtime.listeners import Calls
@@ -132,15 +137,11 @@ class Worker(Generic[W]):
         self._concurrency = options.concurrency
         # With a batch handler a slot holds a batch, so that many more may be claimed.
         self._each = max(handler.batch, 1)
-        self._room = options.concurrency * self._each
+        self._demand = Demand(options.concurrency * self._each)
         self._held: dict[Claim[W], None] = {}
         self._done: list[Settled[W]] = []
-        self._idle_lanes: list[_IdleLane[W]] = []
-        self._maybe_work = True
-        self._asked = 0
-        self._outdated = 0
+        self._idle_callers: list[_IdleCaller[W]] = []
         self._is_drained = False
-        self._asking = False
         self._paused = False
         self._is_stuck = False
         self._stopping = asyncio.Event()
@@ -160,10 +161,10 @@ class Worker(Generic[W]):
         )
         async with keeper:
             self._log.started()
-            tasks = [asyncio.create_task(self._lane()) for _ in range(options.calls)]
-            tasks.append(asyncio.create_task(self._look_out()))
+            tasks = [asyncio.create_task(self._make_calls()) for _ in range(options.calls)]
+            tasks.append(asyncio.create_task(self._wait_for_work()))
             try:
-                await self._told_to_stop(tasks)
+                await self._until_stopped(tasks)
                 await self._drain()
             finally:
                 await end(tasks)
@@ -197,7 +198,7 @@ class Worker(Generic[W]):
     def resize(self, concurrency: int) -> None:
         """Let so many handlers run at once from now on; what runs already goes on."""
         at_least("concurrency", concurrency, 1)
-        self._room += (concurrency - self._concurrency) * self._each
+        self._demand.room += (concurrency - self._concurrency) * self._each
         self._concurrency = concurrency
         self._slots.resize(concurrency)
         self._look_again()
@@ -222,7 +223,7 @@ class Worker(Generic[W]):
         if not (self._held or self._under_way):
             self._idle.set()
 
-    async def _told_to_stop(self, tasks: Sequence[asyncio.Task[None]]) -> None:
+    async def _until_stopped(self, tasks: Sequence[asyncio.Task[None]]) -> None:
         stopped = asyncio.create_task(self._stopping.wait())
         try:
             await asyncio.wait([stopped, *tasks], return_when=asyncio.FIRST_COMPLETED)
@@ -235,7 +236,7 @@ class Worker(Generic[W]):
 
     async def _drain(self) -> None:
         self._slots.give_back_ready()
-        self._wake_lane()
+        self._wake_caller()
         grace_s = seconds(self._options.grace)
         if running := self._slots.running:
             self._log.stopping(len(running), grace_s)
@@ -252,7 +253,7 @@ class Worker(Generic[W]):
 
     # --- calls -----------------------------------------------------------------------------------
 
-    async def _lane(self) -> None:
+    async def _make_calls(self) -> None:
         while True:
             error = None
             call = self._take()
@@ -261,49 +262,47 @@ class Worker(Generic[W]):
             if call is not None:
                 self._deliver(await self._call(call, error), call)
 
-    async def _call_from_slot(self, call: "_Call[W]", lane: "_IdleLane[W]") -> None:
+    async def _call_from_slot(self, call: "_Call[W]", caller: "_IdleCaller[W]") -> None:
         try:
             reply = await _asked(self._source.settle(call.settled, claim=call.room))
-            if lane.done():
+            if caller.done():
                 # The worker has ended, so that nobody would run what came.
                 return
             self._log.answered()
             self._deliver(reply, call, wake=0)
         except StoreError as error:
-            _end_idling(lane, (call, error))
+            _end_idling(caller, (call, error))
             return
         except asyncio.CancelledError:
             # Whoever did that meant the handler, which has ended.
-            _end_idling(lane, (call, None))
+            _end_idling(caller, (call, None))
             raise
         except Exception as error:
-            if not lane.done():
-                lane.set_exception(error)
+            if not caller.done():
+                caller.set_exception(error)
             return
-        self._idle_lanes.append(lane)
+        self._idle_callers.append(caller)
         if self._has_more:
-            # What a lane can send goes first, so that the store works while handlers run.
-            self._wake_lane()
+            # What a caller can send goes first, so that the store works while handlers run.
+            self._wake_caller()
             await asyncio.sleep(0)
 
     @property
     def _has_more(self) -> bool:
-        return bool(self._done) or (self._maybe_work and not self._asking and self._room > 0)
+        return bool(self._done) or self._demand.is_worth_a_call
 
     def _take(self) -> "_Call[W] | None":
+        """What a call that is made now takes along and asks for; None when it would do neither."""
         limit = self._options.batch_limit
         settled = self._done[:limit]
         del self._done[:limit]
         room = 0
-        if (settled or (self._maybe_work and not self._asking)) and self._may_claim():
-            room = max(0, min(self._room, limit))
-            self._room -= room
-            self._asking = self._asking or (room > 0 and not settled)
+        if (settled or self._demand.is_worth_a_call) and self._may_claim():
+            room = self._demand.take(limit, with_outcomes=bool(settled))
         if not (settled or room):
             return None
         self._under_way += 1
-        self._asked += 1
-        return _Call(settled, room, self._asked)
+        return _Call(settled, room, self._demand.number_call())
 
     def _may_claim(self) -> bool:
         if self._stopping.is_set() or self._paused:
@@ -346,7 +345,7 @@ class Worker(Generic[W]):
         # A script that fails has moved nothing. One outcome that cannot be filed must not take the
         # others with it, nor may what cannot be claimed keep one from being filed.
         if len(settled) == 1 and not room:
-            return self._give_up(settled, error)
+            return self._refuse(settled, error)
         replies = [await self._call(_Call([each], 0, 0)) for each in settled]
         return Reply(
             (),
@@ -354,7 +353,7 @@ class Worker(Generic[W]):
             [stored for reply in replies for stored in reply.settled],
         )
 
-    def _give_up(self, settled: Sequence[Settled[W]], error: StoreError) -> Reply[W]:
+    def _refuse(self, settled: Sequence[Settled[W]], error: StoreError) -> Reply[W]:
         self._trouble(error)
         return Reply((), [Refused(each.claim, error) for each in settled])
 
@@ -369,57 +368,49 @@ class Worker(Generic[W]):
             self._slots.run(claims, wake=wake)
             if self._stopping.is_set():
                 self._slots.give_back_ready()
-        # What a call has claimed whose answer was lost may come beyond what was asked for now.
-        self._room += room - len(claims)
-        if room:
-            self._asking = self._asking and bool(settled)
-            if len(claims) >= room:
-                self._outdated = max(self._outdated, number)
-            # That there is nothing more is believed only of a call that was sent after the last
-            # sign of work: an older one did not see it.
-            self._maybe_work = number <= self._outdated
-            if not self._maybe_work:
-                self._quiet.set()
+        self._demand.answered(number, room, len(claims), with_outcomes=bool(settled))
+        if room and self._demand.is_quiet:
+            self._quiet.set()
         self._notice_if_idle()
         self._log.settled(reply.settled)
         self._log.refused(reply.refused)
         if self._listener is not None:
-            self._tell_all(reply, room)
+            self._notify_of(reply, room)
 
-    def _tell_all(self, reply: Reply[W], room: int) -> None:
+    def _notify_of(self, reply: Reply[W], room: int) -> None:
         if reply.settled:
-            self._tell("settled", reply.settled)
+            self._notify("settled", reply.settled)
         if reply.refused:
-            self._tell("refused", reply.refused)
+            self._notify("refused", reply.refused)
         if reply.claims:
             self._is_drained = False
-            self._tell("claimed", reply.claims)
+            self._notify("claimed", reply.claims)
         elif room and not self._is_drained:
             self._is_drained = True
-            self._tell("drained")
+            self._notify("drained")
 
-    def _tell(self, event: str, *what: Any) -> None:
+    def _notify(self, event: str, *what: Any) -> None:
         if (method := getattr(self._listener, event, None)) is not None:
             self._calls.call(event, method, *what)
 
     def _trouble(self, error: StoreError) -> None:
         self._log.troubled(error)
-        self._tell("troubled", error)
+        self._notify("troubled", error)
 
-    async def _sleep_until_woken(self) -> "_LeftToLane[W]":
-        lane: _IdleLane[W] = asyncio.get_running_loop().create_future()
-        self._idle_lanes.append(lane)
-        return await lane
+    async def _sleep_until_woken(self) -> "_LeftToCaller[W]":
+        caller: _IdleCaller[W] = asyncio.get_running_loop().create_future()
+        self._idle_callers.append(caller)
+        return await caller
 
-    def _wake_lane(self) -> None:
-        if lane := self._idle_lane():
-            lane.set_result((None, None))
+    def _wake_caller(self) -> None:
+        if caller := self._idle_caller():
+            caller.set_result((None, None))
 
-    def _idle_lane(self) -> "_IdleLane[W] | None":
-        while self._idle_lanes:
-            lane = self._idle_lanes.pop()
-            if not lane.done():
-                return lane
+    def _idle_caller(self) -> "_IdleCaller[W] | None":
+        while self._idle_callers:
+            caller = self._idle_callers.pop()
+            if not caller.done():
+                return caller
         return None
 
     # --- what the slots, the keeper and the source report ----------------------------------------
@@ -427,7 +418,7 @@ class Worker(Generic[W]):
     def _finished(
         self, claim: Claim[W], outcome: Outcome | None, took_s: float, alone: bool
     ) -> Coroutine[Any, Any, None] | None:
-        self._room += 1
+        self._demand.room += 1
         if outcome is None:
             self._held.pop(claim, None)
             self._notice_if_idle()
@@ -436,11 +427,11 @@ class Worker(Generic[W]):
             if type(outcome) is Failed:
                 cut_own_frames(outcome.error)
             self._done.append(Settled(claim, outcome, took_s))
-        if lane := self._idle_lane():
-            # Where more has ended, a lane is on its way already.
+        if caller := self._idle_caller():
+            # Where more has ended, a caller is on its way already.
             if alone and len(self._done) == 1 and (call := self._take()):
-                return self._call_from_slot(call, lane)
-            lane.set_result((None, None))
+                return self._call_from_slot(call, caller)
+            caller.set_result((None, None))
         return None
 
     def _lost(self, claims: Sequence[Claim[Any]]) -> None:
@@ -448,9 +439,9 @@ class Worker(Generic[W]):
         stopped = [claim for claim in claims if self._slots.stop(claim, None)]
         self._log.lost(stopped)
         if stopped:
-            self._tell("lost", stopped)
+            self._notify("lost", stopped)
 
-    async def _look_out(self) -> None:
+    async def _wait_for_work(self) -> None:
         tries = 0
         while True:
             await self._quiet.wait()
@@ -468,10 +459,8 @@ class Worker(Generic[W]):
             self._look_again()
 
     def _look_again(self) -> None:
-        # Whoever was asked before this moment may not have seen what there is now.
-        self._outdated = self._asked
-        self._maybe_work = True
-        self._wake_lane()
+        self._demand.look_again()
+        self._wake_caller()
 
 
 class _Call(NamedTuple, Generic[W]):
@@ -482,9 +471,9 @@ class _Call(NamedTuple, Generic[W]):
     number: int
 
 
-_LeftToLane: TypeAlias = tuple[_Call[W] | None, StoreError | None]
+_LeftToCaller: TypeAlias = tuple[_Call[W] | None, StoreError | None]
 """A call that a slot has begun, and the error that it got, if it got one."""
-_IdleLane: TypeAlias = asyncio.Future[_LeftToLane[W]]
+_IdleCaller: TypeAlias = asyncio.Future[_LeftToCaller[W]]
 
 
 async def _asked(call: Coroutine[Any, Any, T]) -> T:
@@ -504,9 +493,9 @@ async def _asked(call: Coroutine[Any, Any, T]) -> T:
         raise ScriptFailed(f"{type(error).__name__}: {message_of(error)}") from error
 
 
-def _end_idling(lane: _IdleLane[W], left: _LeftToLane[W]) -> None:
-    if not lane.done():
-        lane.set_result(left)
+def _end_idling(caller: _IdleCaller[W], left: _LeftToCaller[W]) -> None:
+    if not caller.done():
+        caller.set_result(left)
 
 
 def _listener_failed(event: str, error: BaseException) -> None:
