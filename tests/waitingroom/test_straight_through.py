@@ -130,13 +130,18 @@ async def test_one_network_cannot_take_every_seat(hands: Hands) -> None:
     assert await enter(hands, "c", "192.0.2.1") is not None
 
 
-async def test_a_seat_is_held_briefly_until_its_visitor_comes_back(hands: Hands) -> None:
+@pytest.mark.parametrize(("renews", "until_s"), [(True, 3630), (False, 3600)])
+async def test_a_seat_is_held_briefly_until_its_visitor_comes_back(
+    hands: Hands, renews: bool, until_s: int
+) -> None:
     """A program without cookies would otherwise take a seat for an hour with every request."""
-    await hands.open(admission_rate=5, session=3600, unproven=60)
+    await hands.open(admission_rate=5, session=3600, unproven=60, session_renewal=renews)
+    began_ms = hands.clock.now_ms()
     for name in "ab":
         assert await enter(hands, name) is not None
     await hands.clock.advance(30)
-    await hands.room.renew(hands.places["a"])
+    renewal = await hands.room.renew(hands.places["a"])
+    assert renewal.until_ms - began_ms == until_s * 1000
     await hands.clock.advance(60)
     await hands.admit()
     assert isinstance(await hands.status("a"), Inside)
