@@ -1,17 +1,18 @@
 """What moves, retries, sweeps or deletes, run twice at once: the outcome is that of one.
 
-Once with both at full speed, and once for each command of the first: it is frozen there until the
-second has ended. Operations with a test of their own: draws (waitingroom/test_lottery.py), rotation
-of keys (waitingroom/http/test_signing.py), planned events (waitingroom/test_schedule.py), admission
-and claims (waitingroom/http/test_attacks_on_the_line.py), cron (routing/test_schedule.py),
-schedulers (bullmq/test_schedulers.py), the reaper and the scan (files/test_reaper.py,
-files/test_producer.py).
+Of two different steps it is that of one after the other, in either order. Once with both at full
+speed, and once for each command of the first: it is frozen there until the second has ended.
+
+Operations with a test of their own: draws (waitingroom/test_lottery.py), rotation of keys
+(waitingroom/http/test_signing.py), admission and claims
+(waitingroom/http/test_attacks_on_the_line.py), cron (routing/test_schedule.py), schedulers
+(bullmq/test_schedulers.py), the reaper and the scan (files/test_reaper.py, files/test_producer.py).
 """
 
 import asyncio
 import itertools
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from contextvars import ContextVar
 from operator import attrgetter
 from pathlib import Path
@@ -25,7 +26,22 @@ from redis.asyncio.client import Pipeline
 
 from tests.support.patience import LIMIT_S
 from waystation import bullmq, files, routing
+from waystation.core.clock import HandClock
+from waystation.core.errors import NotFound, WrongState
+from waystation.core.operators.operators import Operators
+from waystation.core.operators.roles import Grant, Role
+from waystation.core.store.connection import Store, connect
 from waystation.core.store.connection.pipe import Pipe
+from waystation.waitingroom.operating.alarms import AlarmOptions, Alarms
+from waystation.waitingroom.operating.codes import Codes
+from waystation.waitingroom.operating.control import Control
+from waystation.waitingroom.operating.following import Following, FollowOptions, Reading
+from waystation.waitingroom.operating.lottery import Lottery
+from waystation.waitingroom.operating.schedule import Schedule, ScheduledEvent
+from waystation.waitingroom.options import RoomOptions
+from waystation.waitingroom.redis.keys import RoomsKeys
+from waystation.waitingroom.room import Room
+from waystation.waitingroom.visitor import JoinRequest
 
 MANY = 7
 IDS = [f"j{number}" for number in range(MANY)]
@@ -217,6 +233,221 @@ async def test_the_outcome_of_two_is_that_of_one(
             if asked.counts:
                 moved = [each if isinstance(each, int) else len(each) for each in answers]
                 assert sum(moved) == MANY, (at, answers)
+        if at is not None and not freezer.was_frozen:
+            assert at, "nothing was frozen"
+            return
+    raise AssertionError("it has more commands than were tried")
+
+
+class House:
+    """A room and those who operate it."""
+
+    def __init__(self, store: Store) -> None:
+        self.clock = HandClock()
+        self.room = Room("sale", store, clock=self.clock)
+        self.codes, self.alarms = Codes(self.room), Alarms(self.room)
+        self.control, self.schedule = Control(self.room), Schedule(self.room)
+        self.following = Following(self.room)
+        self.operators = Operators(store, self.clock)
+        self.others = Room("sale", store, clock=self.clock)
+
+    async def plan(self, id: str, **more: Any) -> str:
+        now = self.clock.now_ms()
+        given: dict[str, Any] = {"starts_ms": now, "ends_ms": now + 3_600_000, **more}
+        try:
+            return (await self.schedule.plan(ScheduledEvent(id=id, **given))).id
+        except WrongState:
+            return "refused"
+
+    async def gather(self, id: str, **more: Any) -> str:
+        return await self.plan(id, gathers_ms=self.clock.now_ms(), **more)
+
+    async def sale(self) -> None:
+        """A sale that people had gathered for is on."""
+        await self.gather("sale", changes={"admission_rate": "9"})
+        await self.schedule.keep()
+        await Lottery(self.room).draw()
+
+    async def settled(self) -> Any:
+        """How things stand once the duties of the room have been done."""
+        for _ in range(3):
+            await self.schedule.keep()
+        seen = await self.room.state()
+        planned = [each.id for each in await self.schedule.planned()]
+        return seen.phase, seen.rate, "event" in seen.fields, planned
+
+    async def crowd(self) -> None:
+        await self.alarms.set(AlarmOptions(waiting=1))
+        await self.room.join(JoinRequest(key="a", secret="a"))
+
+    async def told(self) -> list[str]:
+        """Events of the room, but for the visitors' own."""
+        raw: Any = await self.room.store.ask("XRANGE", self.room.store.keys.events, "-", "+")
+        names = [fields[fields.index(b"event") + 1].decode() for _, fields in raw]
+        return sorted(each for each in names if each.startswith(("alarm", "changed")))
+
+    async def welcomed(self) -> list[str]:
+        """Those who may operate now."""
+        now_ms, every = self.clock.now_ms(), await self.operators.every()
+        return [each.name for each in every if each.expires_ms > now_ms]
+
+    async def yesterday(self) -> None:
+        """Somebody signed in a day ago."""
+        await self.operators.welcome("https://id.example", "ann", [Grant(role=Role.VIEWER)])
+        await self.clock.advance(86_400)
+
+
+Step: TypeAlias = Callable[[Any], Awaitable[Any]]
+
+
+class Pair(NamedTuple):
+    """Two steps on a room, or on the keys of its operators, that two may take at once."""
+
+    first: Step
+    second: Step
+    outcome: Step
+    before: Step | None = None
+
+
+def make(name: str, count: int = 1500) -> Step:
+    return on("codes.make", name, count)
+
+
+def welcome(name: str) -> Step:
+    return on("operators.welcome", "https://id.example", name, [Grant(role=Role.VIEWER)])
+
+
+async def slow(options: Any) -> Reading:
+    return Reading(9.0, "the site took 9 s")
+
+
+async def batches(house: House) -> Any:
+    return [(each.batch, each.codes) for each in await house.codes.batches()]
+
+
+async def rate(house: House) -> Any:
+    return (await house.room.state()).rate
+
+
+async def epoch(house: House) -> Any:
+    return (await house.room.state()).epoch
+
+
+async def rooms(house: House) -> Any:
+    return await house.room.store.ask("SMEMBERS", RoomsKeys().every)
+
+
+PAIRS = {
+    "codes made twice": Pair(make("a"), make("a"), batches),
+    "codes made and revoked": Pair(make("a"), on("codes.revoke", "a"), batches),
+    "codes revoked twice": Pair(
+        on("codes.revoke", "a"), on("codes.revoke", "a"), batches, make("a")
+    ),
+    "codes revoked while others are made": Pair(
+        on("codes.revoke", "a"), make("b", 3), batches, make("a")
+    ),
+    "alarms": Pair(on("alarms.keep"), on("alarms.keep"), House.told, House.crowd),
+    "alarms and their limits": Pair(
+        on("alarms.keep"),
+        on("alarms.set", AlarmOptions(waiting=2)),
+        on("alarms.keep"),
+        House.crowd,
+    ),
+    "following": Pair(
+        on("following.keep"),
+        on("following.keep"),
+        rate,
+        on("following.start", FollowOptions(url="http://a.example", most=10)),
+    ),
+    "following and a rate of nothing": Pair(
+        on("following.keep"),
+        on("control.set_rate", 0),
+        rate,
+        on("following.start", FollowOptions(url="http://a.example", most=10)),
+    ),
+    "tokens revoked twice": Pair(
+        on("control.revoke_everything"),
+        on("control.revoke_everything"),
+        epoch,
+    ),
+    "two events planned": Pair(on("plan", "a"), on("plan", "b"), House.settled),
+    "an event planned and begun": Pair(
+        on("gather", "a"),
+        on("schedule.keep"),
+        House.settled,
+    ),
+    "an event kept and called off": Pair(
+        on("schedule.keep"), on("schedule.cancel", "sale"), House.settled, House.sale
+    ),
+    "an event called off and kept": Pair(
+        on("schedule.cancel", "sale"), on("schedule.keep"), House.settled, House.sale
+    ),
+    "an event called off as it begins": Pair(
+        on("schedule.keep"),
+        on("schedule.cancel", "sale"),
+        House.settled,
+        on("gather", "sale"),
+    ),
+    "an event called off and a rate set": Pair(
+        on("schedule.cancel", "sale"),
+        on("control.show_message", {"en": "soon"}),
+        House.settled,
+        House.sale,
+    ),
+    "a room deleted and made": Pair(
+        on("room.delete"),
+        on("others.open", RoomOptions(admission_rate=3)),
+        rooms,
+    ),
+    "keys issued and withdrawn": Pair(
+        on("operators.issue", "ann", Role.VIEWER),
+        on("operators.withdraw", "ann"),
+        House.welcomed,
+    ),
+    "keys withdrawn twice": Pair(
+        on("operators.withdraw", "ann"),
+        on("operators.withdraw", "ann"),
+        House.welcomed,
+        on("operators.issue", "ann", Role.VIEWER),
+    ),
+    "two who sign in": Pair(welcome("bob"), welcome("ann"), House.welcomed, House.yesterday),
+}
+
+
+async def taken(step: Awaitable[Any]) -> None:
+    """Take a step, which may be refused."""
+    with suppress(WrongState, NotFound):
+        await step
+
+
+@pytest.mark.parametrize("name", PAIRS)
+async def test_the_outcome_of_two_is_that_of_one_after_the_other(
+    name: str, redis_url: str, redis: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = PAIRS[name]
+    monkeypatch.setattr("waystation.waitingroom.operating.following.look", slow)
+
+    async def tried(run: Callable[[Awaitable[Any], Awaitable[Any]], Awaitable[Any]]) -> Any:
+        await redis.flushdb()
+        async with await connect(redis_url) as store:
+            house = House(store)
+            await house.room.open(RoomOptions(admission_rate=1.0))
+            if pair.before:
+                await pair.before(house)
+            await run(taken(pair.first(house)), taken(pair.second(house)))
+            return await pair.outcome(house)
+
+    async def in_order(first: Awaitable[Any], second: Awaitable[Any]) -> None:
+        await first
+        await second
+
+    one, other = await tried(in_order), await tried(lambda a, b: in_order(b, a))
+    for at in (None, *range(50)):
+        async with asyncio.timeout(2 * LIMIT_S):
+            with monkeypatch.context() as once:
+                freezer = Freezer(once, at)
+                found = await tried(freezer.run)
+        assert found in (one, other), at
         if at is not None and not freezer.was_frozen:
             assert at, "nothing was frozen"
             return

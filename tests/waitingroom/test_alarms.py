@@ -41,6 +41,22 @@ async def test_a_long_wait_raises_an_alarm(hands: Hands) -> None:
     assert await alarms.keep() is True
     said = ringing_in(await hands.room.state())["wait"]
     assert said.startswith("the last in line waits ")
+    # Nobody knows how long they wait in a room that stands still.
+    await hands.control.set_rate(0)
+    assert await alarms.keep() is False
+    assert ringing_in(await hands.room.state()) == {"wait": said}
+
+
+async def test_an_alarm_that_ends_as_another_begins_is_told_of_too(hands: Hands) -> None:
+    await hands.open(admission_rate=1 / 60)
+    alarms = Alarms(hands.room)
+    await alarms.set(AlarmOptions(waiting=5))
+    await hands.join_all(*"abcdefgh")
+    assert await alarms.keep() is True
+    await alarms.set(AlarmOptions(wait_minutes=5))
+    assert [await alarms.keep() for _ in range(3)] == [True, True, False]
+    assert await events(hands) == ["alarm", "alarm", "alarm-over"]
+    assert ringing_in(await hands.room.state()).keys() == {"wait"}
 
 
 async def test_no_shows_raise_an_alarm_when_enough_people_were_called(hands: Hands) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.waitingroom.hands import Hands
 from waystation.core.errors import InvalidOption
-from waystation.waitingroom.operating.codes import Batch, Codes, plain
+from waystation.waitingroom.operating.codes import PAGE, Batch, Codes, plain
 from waystation.waitingroom.visitor import Lane
 
 BITS = random.Random(5)
@@ -47,6 +47,31 @@ async def test_a_code_runs_out_and_can_be_taken_back(hands: Hands) -> None:
     ]
     assert await codes.revoke("long") == 1
     assert await codes.redeem(long, "ann") is None
+
+
+async def test_a_batch_made_twice_is_told_on_its_own_terms(hands: Hands) -> None:
+    await hands.open()
+    codes = Codes(hands.room)
+    await codes.make("press", 2, bits=BITS, uses=9)
+    await codes.make("press", 3, bits=BITS, lane=Lane.VIP)
+    told = [(each.lane, each.uses, each.codes) for each in await codes.batches()]
+    assert sorted(told) == [(Lane.NORMAL, 9, 2), (Lane.VIP, 1, 3)]
+    assert await codes.revoke("press") == 5
+
+
+async def test_codes_are_read_a_page_at_a_time(hands: Hands) -> None:
+    """A hash of a million fields, read at once, would stop everybody's line."""
+    await hands.open()
+    codes, most = Codes(hands.room), 2 * PAGE
+    [code, *_] = await codes.make("press", most, bits=BITS, uses=most)
+    for visitor in range(3):
+        await codes.redeem(code, f"visitor {visitor}")
+    read = await hands.redis.config_resetstat()
+    [batch] = await codes.batches()
+    assert (batch.codes, batch.used, read) == (most, 3, True)
+    commands = await hands.redis.info("commandstats")
+    assert "cmdstat_hgetall" not in commands
+    assert await codes.revoke("press") == most
 
 
 async def test_no_code_is_kept_as_it_is(hands: Hands) -> None:

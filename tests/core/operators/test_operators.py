@@ -19,3 +19,14 @@ async def test_where_the_store_is_full_the_audit_is_in_the_log(
     assert "audit_not_written" in caplog.text
     for part in ("operator=ann", "action=clean", "queue=mail"):
         assert part in caplog.text
+
+
+async def test_a_key_that_cannot_be_read_keeps_nobody_from_withdrawing_another(
+    redis_url: str,
+) -> None:
+    async with await connect(redis_url) as store:
+        operators = Operators(store, HandClock())
+        await operators.issue("ann", Role.VIEWER)
+        await store.ask("HSET", "admin:keys", "later", b'{"name":"bob","role":"owner"}')
+        assert [each.name for each in await operators.every()] == ["ann"]
+        assert await operators.withdraw("ann") == 1

@@ -65,7 +65,10 @@ class Alarms:
         found = _found(options, state, await self._room.statistics(), ringing)
         if found.keys() == ringing.keys():
             return False
-        event = RAISED if found.keys() - ringing.keys() else CLEARED
+        event = CLEARED
+        if found.keys() - ringing.keys():
+            # One event says one thing: what is over at the same time is cleared by the next look.
+            event, found = RAISED, {**ringing, **found}
         fields = {RINGING: codec.encode(found).decode() if found else ""}
         try:
             # Whoever changed the room meanwhile comes first; the next look is soon.
@@ -97,7 +100,9 @@ def _found(
     """The alarms that are due, or not over yet."""
     last = Waiting(lane=Lane.NORMAL, seq=0, ahead=max(0, state.lanes[0] - 1), length=0)
     wait = estimate.wait(state, last) if state.waiting else None
-    minutes = wait.p50 / 60 if wait else 0.0
+    # A wait that nobody knows, in a room that does not move, is not over.
+    unknown = math.inf if state.waiting and "wait" in ringing else 0.0
+    minutes = wait.p50 / 60 if wait else unknown
     called, missed = hour.get("total_admitted", 0), hour.get("total_missed", 0)
     away = missed / called if called >= LEAST_CALLED else 0.0
     line = state.waiting + state.early

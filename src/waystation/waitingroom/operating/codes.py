@@ -6,7 +6,7 @@ store nor how long an answer takes tells anything about a code.
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncIterator
 
 import msgspec
 
@@ -20,6 +20,7 @@ ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 """Crockford's: no letter that is taken for a digit, or for another when it is read out."""
 LENGTH = 12
 MOST_AT_ONCE = 10_000
+PAGE = 1000
 MOST_USES = 1_000_000
 _BATCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _MISTAKEN = str.maketrans({"O": "0", "I": "1", "L": "1", "-": None, " ": None})
@@ -72,9 +73,9 @@ class Codes:
         source = bits or random.SystemRandom()
         made = [_new(source) for _ in range(count)]
         kept = f"{int(lane)}:{uses}:{expires_s}:{batch}"
-        for start in range(0, count, 1000):
-            page = [_digest(code, pepper) for code in made[start : start + 1000]]
-            await self._ask("HSET", *(part for code in page for part in (code, kept)))
+        # In one step: whoever revokes the batch meanwhile takes all of them back, or none.
+        pairs = (part for code in made for part in (_digest(code, pepper), kept))
+        await self._room.store.ask("HSET", self._room.store.keys.codes, *pairs)
         return [written(code) for code in made]
 
     async def redeem(self, code: str, visitor: str) -> Lane | None:
@@ -90,40 +91,46 @@ class Codes:
         return Lane(int(reply[1])) if reply[0] == "granted" else None
 
     async def batches(self) -> list[Batch]:
-        """Every batch and the use of its codes."""
+        """Every batch and the use of its codes; one that was made twice on other terms, twice."""
         found: dict[str, Batch] = {}
-        used = {
-            code: int(count) for code, count in await self._pairs(self._room.store.keys.redeemed)
-        }
-        for code, kept in await self._pairs(self._room.store.keys.codes):
-            lane, uses, expires, name = kept.split(":", 3)
-            batch = found.setdefault(
-                name,
-                Batch(
-                    batch=name, lane=Lane(int(lane)), uses=int(uses), codes=0, used=0,
-                    expires_s=int(expires),
-                ),
-            )  # fmt: skip
-            batch.codes += 1
-            batch.used += used.get(code, 0)
+        async for page in self._pages():
+            used = await self._room.store.ask("HMGET", self._room.store.keys.redeemed, *page)
+            for kept, many in zip(page.values(), used, strict=True):
+                lane, uses, expires, name = kept.split(":", 3)
+                batch = found.setdefault(
+                    kept,
+                    Batch(
+                        batch=name, lane=Lane(int(lane)), uses=int(uses), codes=0, used=0,
+                        expires_s=int(expires),
+                    ),
+                )  # fmt: skip
+                batch.codes += 1
+                batch.used += int(many or 0)
         return sorted(found.values(), key=lambda each: each.batch)
 
     async def revoke(self, batch: str) -> int:
         """Revoke the codes of a batch; return how many there were."""
-        gone = [
-            code
-            for code, kept in await self._pairs(self._room.store.keys.codes)
-            if kept.split(":", 3)[3] == batch
-        ]
-        if gone:
-            await self._ask("HDEL", *gone)
-        return len(gone)
+        revoked = 0
+        async for page in self._pages():
+            if gone := [code for code, kept in page.items() if kept.split(":", 3)[3] == batch]:
+                codes = self._room.store.keys.codes
+                revoked += await self._room.store.ask("HDEL", codes, *gone)
+        return revoked
 
-    async def _ask(self, verb: str, *parts: str) -> None:
-        await self._room.store.ask(verb, self._room.store.keys.codes, *parts)
-
-    async def _pairs(self, key: str) -> Sequence[tuple[str, str]]:
-        return list((await self._room.store.hash(key)).items())
+    async def _pages(self) -> AsyncIterator[dict[str, str]]:
+        """All codes with what is kept of them, each once; there may be a million."""
+        seen, cursor = set[str](), b"0"
+        while True:
+            cursor, raw = await self._room.store.ask(
+                "HSCAN", self._room.store.keys.codes, cursor, "COUNT", PAGE
+            )
+            texts = [each.decode() for each in raw]
+            page = zip(texts[::2], texts[1::2], strict=True)
+            if fresh := {code: kept for code, kept in page if code not in seen}:
+                seen |= fresh.keys()
+                yield fresh
+            if cursor == b"0":
+                return
 
 
 def plain(code: str) -> str:

@@ -1,11 +1,12 @@
 """Control: what an operator does to a running room."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from waystation.core import codec
 from waystation.core.checked import checked
 from waystation.core.durations import Duration, seconds
-from waystation.core.errors import InvalidOption
+from waystation.core.errors import InvalidOption, WrongState
 from waystation.waitingroom.options import MOST_RATE, Status
 from waystation.waitingroom.room import Room
 
@@ -101,9 +102,12 @@ class Control:
 
     async def revoke_everything(self) -> int:
         """Revoke every token given so far; return the new epoch."""
-        epoch = (await self._room.state()).epoch + 1
-        await self._room.store.write({"epoch": str(epoch)})
-        return epoch
+        while True:
+            seen = await self._room.state()
+            # Two at once are two epochs: what was given between them is revoked as well.
+            with suppress(WrongState):
+                await self._room.store.write({"epoch": str(seen.epoch + 1)}, version=seen.version)
+                return seen.epoch + 1
 
     async def schedule(self, starts_ms: int, *, ends_ms: int | None = None) -> int:
         """Open a pre-queue now and the room at this instant (milliseconds since the epoch)."""

@@ -7,6 +7,7 @@ loses nothing.
 
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -86,22 +87,26 @@ class Schedule:
 
     async def plan(self, event: ScheduledEvent) -> ScheduledEvent:
         """Add an event, which must not overlap another; with the commitment of its draw."""
-        others = [each for each in await self.planned() if each.id != event.id]
-        if len(others) >= MOST_EVENTS:
-            raise InvalidOption(f"a room may have {MOST_EVENTS} events planned")
-        for each in others:
-            if event.begins_ms < each.ends_ms and each.begins_ms < event.ends_ms:
-                raise WrongState(f"at that time there is {each.name or each.id!r} already")
-        if event.by_lot:
-            event = msgspec.structs.replace(event, commitment=await self._commit(event.id))
-        await self._ask("HSET", event.id, codec.encode(event))
+        seed = await self._seed(event.id) if event.by_lot else ""
+        if seed:
+            # Chosen now, so that anybody may note what the draw is held by.
+            event = msgspec.structs.replace(event, commitment=commit(seed))
+        await scripts.plan(
+            await self._room.store.client(),
+            self._room.store.keys,
+            id=event.id,
+            event=codec.encode(event).decode(),
+            seed=seed,
+            begins=event.begins_ms,
+            ends=event.ends_ms,
+            most=MOST_EVENTS,
+        )
         return event
 
-    async def _commit(self, id: str) -> str:
-        """Choose the seed of an event's draw now, so that anybody may note what it is held by."""
-        state, field = self._room.store.keys.state, f"seed:{id}"
-        await self._room.store.ask("HSETNX", state, field, secrets.token_hex(32))
-        return commit((await self._room.store.ask("HGET", state, field)).decode())
+    async def _seed(self, id: str) -> str:
+        """The seed of an event's draw, or a new one."""
+        kept = await self._room.store.ask("HGET", self._room.store.keys.state, f"seed:{id}")
+        return kept.decode() if kept else secrets.token_hex(32)
 
     async def cancel(self, id: str) -> None:
         """Remove a planned event, or end one that is on; NotFound when there is none."""
@@ -109,21 +114,26 @@ class Schedule:
         if seen.fields.get(CURRENT) == id:
             if seen.phase != "open":
                 raise WrongState("people have gathered for it; let it start, then end it")
-            await self._end(seen, id)
+            # Whoever changes the room meanwhile comes first; off the plan, the next look ends it.
+            with suppress(WrongState):
+                await self._end(seen, id)
         elif not await self._ask("HDEL", id):
             raise NotFound(f"there is no event {id}")
         await self._forget_seed(id)
 
     async def keep(self) -> None:
         """Begin due events and end those that are over, in one bounded step."""
-        events = {each.id: each for each in await self.planned()}
+        # In this order: what is called off in between is seen to be on or is not planned any more.
         seen = await self._room.state()
+        events = {each.id: each for each in await self.planned()}
         current = seen.fields.get(CURRENT, "")
         try:
             if current:
                 await self._go_on(seen, current, events.get(current))
             elif due := next((e for e in events.values() if e.begins_ms <= seen.now_ms), None):
                 await self._begin(seen, due)
+                # It may have been called off meanwhile, so it is looked for again.
+                await self.keep()
         except WrongState:
             # Another process was faster; the next pass sees what it did.
             return
@@ -143,7 +153,6 @@ class Schedule:
             },
             version=seen.version,
         )
-        await self._go_on(await self._room.state(), event.id, event)
 
     async def _go_on(self, seen: RoomState, id: str, event: ScheduledEvent | None) -> None:
         if event is not None and event.gathers_ms is not None and not seen.fields.get(STAGE):
@@ -154,12 +163,10 @@ class Schedule:
     async def _gather(self, event: ScheduledEvent) -> None:
         await scripts.forget_draw(await self._room.store.client(), self._room.store.keys)
         if event.by_lot:
-            await self._commit(event.id)
-            state, field = self._room.store.keys.state, f"seed:{event.id}"
-            seed = (await self._room.store.ask("HGET", state, field)).decode()
+            seed = await self._seed(event.id)
             await Lottery(self._room).announce(seed, witness=event.witness)
         seen = await self._room.state()
-        if seen.fields.get(STAGE):
+        if seen.fields.get(STAGE) or seen.fields.get(CURRENT) != event.id:
             return
         starts = {"phase": "prequeue", "starts_us": str(event.starts_ms * 1000)}
         await self._room.store.write({**starts, STAGE: "gathered"}, version=seen.version)
@@ -167,8 +174,9 @@ class Schedule:
     async def _end(self, seen: RoomState, id: str) -> None:
         before = codec.decode(seen.fields.get(BEFORE, "{}"), dict[str, str])
         over = dict.fromkeys((CURRENT, STAGE, BEFORE, "starts_us", "ends_us", "commitment"), "")
-        await self._room.store.write({**before, **over}, version=seen.version)
+        # Off the plan first: a room without an event begins whatever is planned for now.
         await self._ask("HDEL", id)
+        await self._room.store.write({**before, **over}, version=seen.version)
         await self._forget_seed(id)
 
     async def _forget_seed(self, id: str) -> None:

@@ -286,6 +286,22 @@ async def configure(
     ...
 
 
+@script(reply=bool)
+async def plan(
+    redis: Client,
+    keys: RoomKeys,
+    *,
+    id: str,
+    event: str,
+    seed: str,
+    begins: int,
+    ends: int,
+    most: int,
+) -> bool:
+    """Plan an event, unless a room has as many as it may or another at that time."""
+    ...
+
+
 @script(reply=int)
 async def delete(redis: Client, keys: RoomKeys) -> int:
     """Delete a room with everything that is kept of it, if nobody is in it; how many are."""
