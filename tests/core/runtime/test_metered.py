@@ -1,6 +1,7 @@
 """What a worker does, as numbers."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from tests.support.patience import LIMIT_S
@@ -13,6 +14,16 @@ from waystation.core.telemetry.metrics import Metrics
 from waystation.testing.memory import MemorySource
 
 LABELS = {"line": "bullmq", "queue": "mail"}
+
+
+class Robbed(MemorySource):
+    """Others take whatever is claimed here, before it is renewed."""
+
+    renewals = 0
+
+    async def _extend(self, claims: Sequence[Claim[Any]]) -> Sequence[Claim[Any]]:
+        self.renewals += 1
+        return claims
 
 
 def held(metrics: Metrics) -> float | None:
@@ -49,6 +60,32 @@ async def test_jobs_are_held_from_their_claim_until_they_are_settled() -> None:
     assert shown("jobs_failed_total", {"queue": "mail", "reason": "HANDLER_ERROR"}) == 3
     assert shown("jobs_retried_total", {"queue": "mail"}) == 1
     assert shown("jobs_dead_letter_total", {"queue": "mail"}) == 2
+
+
+async def test_a_lease_is_lost_once_however_long_its_handler_takes_to_end() -> None:
+    metrics, source = Metrics(), Robbed()
+    source.add(None)
+
+    async def handle(work: Any) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            while source.renewals < 4:
+                await asyncio.sleep(0.01)
+            raise
+
+    meter, options = Metered(metrics, **LABELS), WorkerOptions(poll=0.05, lease=0.3, renew=0.02)
+    worker = Worker(source, handler_of(handle), options, listener=meter)
+    working = asyncio.create_task(worker.run())
+    async with asyncio.timeout(LIMIT_S):
+        while not source.renewals:
+            await asyncio.sleep(0.01)
+        worker.stop()
+        await working
+
+    shown = metrics.registry.get_sample_value
+    assert shown("waystation_leases_lost_total", LABELS) == 1
+    assert held(metrics) == 0
 
 
 def test_jobs_that_others_have_now_are_held_no_longer() -> None:

@@ -82,14 +82,17 @@ class Slots(Generic[W]):
         self._wake(wake)
 
     def stop(self, claim: Claim[W], outcome: Outcome | None) -> bool:
-        """End one piece of work with this outcome; None means that nobody wants to know."""
+        """End one piece of work with this outcome; None means that nobody wants to know.
+
+        False when it is not here, or nobody wanted to know before.
+        """
         if claim in self._ready:
             self._ready.remove(claim)
             self._finished(claim, outcome, 0.0, False)
             return True
-        if claim not in self._running:
-            return False
         first = claim not in self._verdicts
+        if claim not in self._running or not (first or self._verdicts[claim]):
+            return False
         self._verdicts[claim] = outcome
         if first:
             # Not at once: a handler may be asking for its own end, and must get to its next wait.
