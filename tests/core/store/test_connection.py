@@ -106,7 +106,9 @@ async def test_a_lost_call_is_not_repeated_behind_our_back(own_server: Ephemeral
 async def test_a_blocking_call_may_outlast_the_usual_timeout(redis_url: str) -> None:
     options = StoreOptions(call_timeout=0.1)
     async with await connect(redis_url, options) as store:
-        assert await store.blocking(1.0).execute_command("BLPOP", "empty", 0.3) is None
+        # Held until the store is left, which closes it.
+        blocking = store.blocking(1.0)
+        assert await blocking.execute_command("BLPOP", "empty", 0.3) is None
 
 
 async def test_callers_beyond_the_last_connection_wait_for_one(redis_url: str) -> None:

@@ -77,7 +77,12 @@ class _Redis(_Faulty, redis_asyncio.Redis):
 
 
 class _Cluster(_Faulty, redis_asyncio.RedisCluster):
-    pass
+    async def aclose(self) -> None:
+        # After a lost node they are to be asked for anew, and redis-py would close none of them.
+        lost_one = self._initialize
+        await super().aclose()
+        for nodes in ("nodes_cache", "startup_nodes") if lost_one else ():
+            await self.nodes_manager.aclose(nodes)
 
 
 LOOP = Kit(
