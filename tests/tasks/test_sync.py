@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.patience import LIMIT_S
 from waystation.bullmq import FlowNode, Schedule, SyncJob
-from waystation.errors import InvalidInput
+from waystation.errors import InvalidInput, InvalidOption
 from waystation.tasks import BlockingTaskFlow, Tasks, depends
 
 
@@ -53,6 +53,11 @@ async def test_code_that_waits_adds_flows_schedules_and_calls_of_several_tasks(
         assert plain.job.wait(LIMIT_S) == 4
         several = tasks.sync.add_many([part.bind(5), total.bind(), part.bind(6)])
         assert [each.result(LIMIT_S) for each in several] == [5, 0, 6]
+        # Whatever task is asked, each call goes to the queue of its own.
+        other = total.sync.add_many([part.bind(8)])
+        assert [each.result(LIMIT_S) for each in other] == [8]
+        with pytest.raises(InvalidOption, match="each of calls must be a Call"):
+            part.sync.add_many([7])  # type: ignore[list-item] # pyright: ignore
         tasks.sync.schedule("often", Schedule(every=3600), part.bind(7))
         [found] = tasks.sync.queue("parts").schedulers.list()
         assert (found.id, found.data) == ("often", {"n": 7})

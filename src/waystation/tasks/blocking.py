@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from waystation.bullmq import FlowNode, Schedule
 from waystation.sync.flows import FlowJob, FlowProducer
 from waystation.sync.queue import Queue
-from waystation.tasks.task import BlockingTaskFlow, BlockingTaskJob, Call, CallNode
+from waystation.tasks.task import (
+    BlockingTaskFlow,
+    BlockingTaskJob,
+    Call,
+    CallNode,
+    by_their_queues,
+)
 
 if TYPE_CHECKING:
     from waystation.tasks.tasks import Tasks
@@ -26,11 +32,11 @@ class BlockingTasks:
 
     def add_many(self, calls: Iterable[Call[R]]) -> list[BlockingTaskJob[R]]:
         """Add a job for each call, whatever their tasks; those of one queue go together."""
-        all_calls = list(calls)
+        all_calls, by_queue = by_their_queues(calls)
+        new_jobs = [each.new_job() for each in all_calls]
         added: dict[int, BlockingTaskJob[R]] = {}
-        for name in dict.fromkeys(call.task.queue for call in all_calls):
-            places = [at for at, call in enumerate(all_calls) if call.task.queue == name]
-            jobs = self.queue(name).add_many([all_calls[each].new_job() for each in places])
+        for name, places in by_queue.items():
+            jobs = self.queue(name).add_many([new_jobs[each] for each in places])
             for place, job in zip(places, jobs, strict=True):
                 added[place] = BlockingTaskJob(all_calls[place].task, job)
         return [added[place] for place in range(len(all_calls))]

@@ -33,7 +33,7 @@ from waystation.bullmq import (
 from waystation.bullmq.redis.packing import merged
 from waystation.core.durations import seconds
 from waystation.core.errors import InvalidInput, InvalidOption
-from waystation.core.options import at_least
+from waystation.core.options import at_least, of_kind
 from waystation.tasks import dependencies
 from waystation.tasks.dependencies import Dependency
 from waystation.tasks.payload import MARK, Payload
@@ -250,9 +250,7 @@ class BlockingTask(Generic[P, R]):
 
     def add_many(self, calls: "Iterable[Call[R]]") -> "list[BlockingTaskJob[R]]":
         """Add a job for each call, which `bind` makes; a few hundred at a time."""
-        queue = self._tasks.sync.queue(self._task.queue)
-        added = queue.add_many([each.new_job() for each in calls])
-        return [BlockingTaskJob(self._task, each) for each in added]
+        return self._tasks.sync.add_many(calls)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Add a job, wait until a worker has run it, and return its result."""
@@ -306,6 +304,15 @@ class Call(Generic[R]):
         if context := tasks_of(self.task).context_now():
             mark["context"] = context
         return {**self.data, MARK: mark} if mark else self.data
+
+
+def by_their_queues(calls: "Iterable[Call[R]]") -> "tuple[list[Call[R]], dict[str, list[int]]]":
+    """The calls, and the places of those of each queue. Internal."""
+    all_calls, by_queue = list(calls), dict[str, list[int]]()
+    for place, call in enumerate(all_calls):
+        of_kind("each of calls", call, Call)
+        by_queue.setdefault(call.task.queue, []).append(place)
+    return all_calls, by_queue
 
 
 @dataclass(frozen=True, init=False)

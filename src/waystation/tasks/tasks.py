@@ -58,6 +58,7 @@ from waystation.tasks.task import (
     TaskJob,
     TaskTerms,
     Upgrade,
+    by_their_queues,
 )
 from waystation.tasks.worker import TaskWorker
 
@@ -207,11 +208,7 @@ class Tasks:
 
     async def add_many(self, calls: Iterable[Call[R]]) -> list[TaskJob[R]]:
         """Add a job for each call, whatever their tasks; those of one queue go together."""
-        all_calls = list(calls)
-        by_queue: dict[str, list[int]] = {}
-        for place, call in enumerate(all_calls):
-            of_kind("each of calls", call, Call)
-            by_queue.setdefault(call.task.queue, []).append(place)
+        all_calls, by_queue = by_their_queues(calls)
         new_jobs = await self._new_jobs(all_calls)
         added: dict[int, TaskJob[R]] = {}
         for name, places in by_queue.items():
