@@ -1,4 +1,4 @@
-"""Texts that come from the code: reference pages, tours, headers of Lua scripts, manifests.
+"""Texts that come from the code: reference pages, tours, functions of Lua scripts, manifests.
 
 python -m tools.pages           write them
 python -m tools.pages --check   say which are not what the code says
@@ -7,19 +7,27 @@ python -m tools.pages --check   say which are not what the code says
 import sys
 from pathlib import Path
 
-from tools import deploy, reference, scripts, tour
+from tools import scripts
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 
 def pages() -> dict[Path, str]:
     """Every generated text by its file."""
+    # These import the whole product, which needs its generated modules.
+    from tools import deploy, reference, tour
+
     written = {**reference.pages(), **tour.pages()}
     return {
         **{DOCS / name: text for name, text in written.items()},
-        **scripts.headers(),
+        **modules(),
         **deploy.manifests(),
     }
+
+
+def modules() -> dict[Path, str]:
+    """Every generated module by its file."""
+    return scripts.modules()
 
 
 def stale() -> list[Path]:
@@ -34,6 +42,9 @@ def stale() -> list[Path]:
 
 def main() -> int:
     """Write the pages, or only compare them."""
+    if "--check" not in sys.argv:
+        for file, text in modules().items():
+            file.write_text(text)
     late = stale()
     for file in late:
         print(file.relative_to(DOCS.parent))

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from waystation.core.store.script import LuaScript
-from waystation.routing.redis import bridge_scripts
+from waystation.routing.redis import scripts
 from waystation.routing.redis.keys import RoutingKeys
 
 _REPLIES = {
@@ -119,13 +119,15 @@ def page() -> str:
     """The page, written from the scripts' own headers."""
     made = "<!-- Written by `make docs` from the declarations in src; change those. -->"
     parts = ["# Scripts of routing", made, _INTRO, _MATCHING, "## BridgeMQ's own"]
-    own = bridge_scripts.own_scripts()
-    parts += _sections(own.values())
+    every = LuaScript.of(scripts.settle.package).values()
+    parts += _sections(each for each in every if _is_bridge(each))
     parts.append("## Ours")
-    parts += _sections(
-        each for name, each in bridge_scripts.every_script().items() if name not in own
-    )
+    parts += _sections(each for each in every if not _is_bridge(each))
     return "\n\n".join(parts) + "\n"
+
+
+def _is_bridge(script: LuaScript[Any, Any]) -> bool:
+    return "/bridge/" in script.script.where
 
 
 def _sections(scripts: Iterable[LuaScript[Any, Any]]) -> Iterable[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.bullmq.filling import PLAIN, fill
 from waystation.bullmq import Queue
-from waystation.bullmq.redis import scripts
+from waystation.bullmq.redis import replies, scripts
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.upkeep import RECOVERED_AT_ONCE
 from waystation.core.store.connection import Store, connect
@@ -89,7 +89,7 @@ async def _turns(store: Store, keys: QueueKeys) -> float:
 
 async def _settle(
     store: Store, keys: QueueKeys, token: str, want: int, outcomes: list[str]
-) -> scripts.Settlement:
+) -> replies.Settlement:
     return await scripts.settle(
         store.hot,
         keys,

@@ -10,7 +10,7 @@ from tests.bullmq.hands import Hands
 from waystation.bullmq.job import Job
 from waystation.bullmq.options import Deduplication, JobOptions, Parent
 from waystation.bullmq.queue import Queue
-from waystation.bullmq.redis import ends, queue_scripts
+from waystation.bullmq.redis import ends, scripts
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.source.claims import BullSource, ClaimOptions
 from waystation.core.durations import instant
@@ -378,7 +378,7 @@ async def test_a_job_that_fails_again_meanwhile_is_retried_once_by_one_call(
         await queue.add("work", n, ONE_TRY)
         await hands.fail(await hands.claim_one())
     worker = BullSource(hands.store, hands.keys, ClaimOptions(worker="w"))
-    one_page = queue_scripts.retry_jobs
+    one_page = scripts.retry_jobs
 
     async def fails_again(*args: Any, **given: Any) -> int:
         found = await one_page(*args, **given)
@@ -388,7 +388,7 @@ async def test_a_job_that_fails_again_meanwhile_is_retried_once_by_one_call(
         return found
 
     monkeypatch.setattr(ends, "SWEPT_AT_ONCE", 1)
-    monkeypatch.setattr(queue_scripts, "retry_jobs", fails_again)
+    monkeypatch.setattr(scripts, "retry_jobs", fails_again)
 
     assert await queue.retry_all() == 2
 

@@ -7,7 +7,7 @@ from tests.bullmq.hands import Hands
 from tests.bullmq.trees import child, parent, state
 from tests.scripts.weights import weighed
 from waystation.bullmq import Deduplication, FlowNode, FlowProducer, JobOptions, Parent, Queue
-from waystation.bullmq.redis import ends, job_scripts, scripts
+from waystation.bullmq.redis import ends, scripts
 from waystation.core.errors import InvalidInput, InvalidOption, NotFound, WrongState
 
 HOUR = 3_600_000
@@ -318,7 +318,7 @@ async def test_a_tree_of_any_size_is_removed_in_bounded_steps(
     assert len(await hands.events("removed")) == 0
 
     await hands.hand_back(held)
-    script, seen = job_scripts.remove_job, list[int]()
+    script, seen = scripts.remove_job, list[int]()
 
     async def watched(*given: Any, **kwargs: Any) -> int:
         seen.append(await script(*given, **kwargs))
@@ -328,7 +328,7 @@ async def test_a_tree_of_any_size_is_removed_in_bounded_steps(
             assert await queue.state("parent") == "waiting-children"
         return seen[-1]
 
-    monkeypatch.setattr(job_scripts, "remove_job", watched)
+    monkeypatch.setattr(scripts, "remove_job", watched)
     assert await queue.remove("parent")
     assert seen == [3] * (at_once < 20) + [2] * (-(-20 // at_once) - 1) + [1]
     removed = [event["jobId"] for event in await hands.events("removed")]

@@ -12,7 +12,7 @@ import pytest
 from tests.bullmq.hands import Hands
 from tests.support.patience import LIMIT_S
 from waystation.bullmq import FlowNode, FlowProducer, Job, JobOptions, Parent, Queue, upkeep
-from waystation.bullmq.redis import step_scripts
+from waystation.bullmq.redis import scripts
 from waystation.bullmq.step_rules import child_id
 from waystation.errors import (
     JobDelayed,
@@ -153,7 +153,7 @@ async def test_a_signal_that_is_sent_again_after_another_counts_once(queue: Queu
     keys = queue._keys  # pyright: ignore[reportPrivateUsage]
 
     async def send(call: str) -> None:
-        await step_scripts.signal_job(
+        await scripts.signal_job(
             store.hot, keys, base=keys.base, id=job.id, signal="go", call=call, data=b"1"
         )
 
@@ -489,7 +489,7 @@ async def test_signals_that_an_earlier_version_kept_are_taken(
         for call in CALLS[: sent * turn]:
             again: dict[str, Any] = {"base": hands.keys.base, "id": "o7", "signal": "go"}
             again |= {"call": call, "data": b"9"}
-            assert await step_scripts.signal_job(hands.redis, hands.keys, **again) == 1
+            assert await scripts.signal_job(hands.redis, hands.keys, **again) == 1
         claim = await hands.claim_one()
         taken = list[int]()
         for _ in range(3):

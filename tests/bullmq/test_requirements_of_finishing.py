@@ -221,7 +221,7 @@ async def test_progress_may_come_with_a_message(hands: Hands) -> None:
 
 def test_every_contract_is_one_script() -> None:
     """P-53, P-54: under our names, because each client sends its own scripts."""
-    doors = {door.name for door in LuaScript.every if "bullmq" in door.script.package}
+    doors = {door.name for door in LuaScript.every if "bullmq" in door.package}
     assert {"add", "settle", "extend_locks", "recover_stalled", "update_progress"} <= doors
     kinds = ("completed", "failed", "retry", "returned")
     assert all(kind in scripts.settle.source for kind in kinds)

@@ -242,7 +242,7 @@ def test_what_is_not_there_is_one_line_and_exit_code_1(
 
 def test_scripts_are_printed_ready_to_load(routing: Routing) -> None:
     listed = [line.split()[0] for line in routing("script").out.splitlines()]
-    assert listed[:4] == ["claim_job", "process_delayed", "process_cron", "release_lock"]
+    assert listed[:4] == ["claim_job", "process_cron", "process_delayed", "release_lock"]
     for name in listed:
         assert "redis.call" in routing("script", name).out
     assert "local waiting = KEYS[1]" in routing("script", "claim_job").out

@@ -23,7 +23,7 @@ from waystation.files.directory.scan import Found
 from waystation.files.events import Event
 from waystation.files.options import Layout
 from waystation.files.queue import Queue
-from waystation.files.redis import scripts
+from waystation.files.redis import replies
 
 
 async def bury(hands: Hands, count: int) -> list[str]:
@@ -140,8 +140,8 @@ async def test_a_used_up_rate_refuses_and_says_when_to_come_back(hands: Hands) -
     queue = Queue(hands.store)
     rows = [entry(queue.keys, Found(f"/{n}", n, 1), priority="low", now_ns=0) for n in range(30)]
     added = await queue.intake.put(rows, rate=100)
-    assert added.codes.count(scripts.NEW) == 5
-    assert added.codes.count(scripts.WAITS) == 25
+    assert added.codes.count(replies.NEW) == 5
+    assert added.codes.count(replies.WAITS) == 25
     assert 0 < added.wait_ms <= 50
     assert await hands.redis.pttl(hands.keys.rate_limit) not in {-1, *range(51, 60_000)}
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.files.hands import REMEMBER_MS, Hands
 from waystation.files.directory.intake import burst_of
-from waystation.files.redis import scripts
+from waystation.files.redis import replies, scripts
 
 NAMELESS = ("", 2, "id", "{}", "/a", 0)
 """A file that is always new."""
@@ -40,7 +40,7 @@ async def ask(hands: Hands, now: int, *, rate: int, files: int = 0) -> tuple[int
         burst=burst,
         jobs=NAMELESS * (files or burst),
     )
-    return added.codes.count(scripts.NEW), added.wait_ms
+    return added.codes.count(replies.NEW), added.wait_ms
 
 
 async def taken_until(

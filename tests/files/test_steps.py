@@ -14,7 +14,7 @@ from waystation.core.telemetry.metrics import Metrics
 from waystation.files.directory.intake import entry
 from waystation.files.directory.scan import Found
 from waystation.files.queue import Queue
-from waystation.files.redis import scripts
+from waystation.files.redis import replies
 from waystation.files.upkeep.reaper import promote_due
 
 TWIN = b'{"id":"7","filepath":"/a","filesize":0,"priority":"low","retries":0}'
@@ -90,13 +90,13 @@ async def test_the_counter_of_another_kind_of_producer_does_not_stop_ours(hands:
     """F-T15: a counter that was left behind for ever is one more reason to begin anew."""
     await hands.redis.set(hands.keys.rate_limit, 1_000_000)
     added = await Queue(hands.store).intake.put(rows(hands, 1), rate=100)
-    assert added.codes == [scripts.NEW]
+    assert added.codes == [replies.NEW]
     assert await hands.redis.pttl(hands.keys.rate_limit) != -1
 
 
 async def test_a_file_twice_in_one_call_is_put_in_line_once(hands: Hands) -> None:
     added = await Queue(hands.store).intake.put(rows(hands, 1, 1))
-    assert added.codes == [scripts.NEW, scripts.KNOWN]
+    assert added.codes == [replies.NEW, replies.KNOWN]
     assert await hands.redis.llen(hands.keys.queues[1]) == 1
 
 
@@ -106,7 +106,7 @@ async def test_what_could_not_be_put_in_line_is_not_remembered_as_if_it_were(han
     with pytest.raises(ScriptFailed):
         await queue.intake.put(rows(hands, 1))
     await hands.redis.delete(hands.keys.queues[1])
-    assert (await queue.intake.put(rows(hands, 1))).codes == [scripts.NEW]
+    assert (await queue.intake.put(rows(hands, 1))).codes == [replies.NEW]
 
 
 async def test_what_a_failed_step_had_fetched_is_found(hands: Hands) -> None:

@@ -22,7 +22,7 @@ from waystation.files.handlers import Handlers
 from waystation.files.job import Job
 from waystation.files.options import ReaperOptions, WorkerOptions
 from waystation.files.queue import Queue
-from waystation.files.redis.scripts import Settlement
+from waystation.files.redis.replies import Settlement
 from waystation.files.worker import Worker
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from waystation.routing.redis import bridge_scripts
+from waystation.routing.redis import scripts
 
 LITERAL = Path(__file__).parent / "literal"
 
 _OURS = {
-    name: getattr(bridge_scripts, name).source
+    name: getattr(scripts, name).source
     for name in ("claim_job", "process_delayed", "process_cron", "release_lock")
 }
 _LITERAL = {file.stem: file.read_text() for file in LITERAL.glob("*.lua")}

@@ -9,7 +9,7 @@ from tests.routing.test_worker import until
 from waystation.core.store import leader
 from waystation.core.store.connection import Store
 from waystation.routing import Job, SchedulerOptions, Worker, WorkerOptions
-from waystation.routing.redis import bridge_scripts, scripts
+from waystation.routing.redis import scripts
 
 QUICK = SchedulerOptions(tick=0.05, recover=0.1, mend=0.2, term=60)
 PATIENT = WorkerOptions(poll=3_600)
@@ -19,7 +19,7 @@ WATCHED = (
     (scripts, "fits"),
     (scripts, "beat"),
     (leader, "take_lead"),
-    (bridge_scripts, "process_delayed"),
+    (scripts, "process_delayed"),
 )
 
 

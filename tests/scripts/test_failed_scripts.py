@@ -69,7 +69,7 @@ def played(
     had: set[tuple[str, str, str]] = set()
     for call in calls:
         name = call.door.name
-        if call.door.script.package != package or not writes(call.door):
+        if call.door.package != package or not writes(call.door):
             continue
         if call.likeness in likenesses:
             continue
@@ -93,7 +93,7 @@ def played(
 
 
 def doors_of(package: str) -> list[LuaScript[Any, Any]]:
-    return [door for door in LuaScript.every if door.script.package == package]
+    return [door for door in LuaScript.every if door.package == package]
 
 
 def writes(door: LuaScript[Any, Any]) -> bool:

@@ -198,7 +198,7 @@ def test_every_script_of_a_queue_that_builds_keys_names_one_that_is_never_there(
     product: str,
 ) -> None:
     package = f"waystation.{product}.redis"
-    doors = [each for each in LuaScript.every if each.script.package == package]
+    doors = [each for each in LuaScript.every if each.package == package]
     builds = {door.name for door in doors if not names_all_keys(door)} - BRIDGED
 
     assert builds <= {door.name for door in doors if NEVER_THERE & {*door.header.keys}}

@@ -14,7 +14,7 @@ from tests.routing.hands import Hands, hands_on
 from tests.wire.conftest import LATEST
 from tests.wire.install import find_node, installed
 from waystation.routing import Job, Queue, SchedulerOptions, Worker
-from waystation.routing.redis.bridge_scripts import own_scripts
+from waystation.routing.redis import scripts
 
 PROGRAM = Path(__file__).with_name("foreign_worker.mjs")
 WITHIN_S = 60
@@ -51,8 +51,8 @@ async def started(url: str, worker: str, renewal: str) -> AsyncGenerator[Foreign
         program, str(PROGRAM), cwd=folder, stdin=PIPE, stdout=PIPE
     )
     assert process.stdin is not None
-    scripts = {name: own_scripts()[name].source for name in ("claim_job", "release_lock")}
-    what = {"url": url, "worker": worker, "lockTtl": LOCK_S, "renewal": renewal, "scripts": scripts}
+    ours = {each.name: each.source for each in (scripts.claim_job, scripts.release_lock)}
+    what = {"url": url, "worker": worker, "lockTtl": LOCK_S, "renewal": renewal, "scripts": ours}
     process.stdin.write(json.dumps(what).encode() + b"\n")
     try:
         yield ForeignWorker(process)

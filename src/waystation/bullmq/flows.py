@@ -28,7 +28,7 @@ from waystation.bullmq.redis.packing import (
     merged,
     wire_name,
 )
-from waystation.bullmq.redis.scripts import Existing
+from waystation.bullmq.redis.replies import Existing
 from waystation.core import codec
 from waystation.core.checked import checked
 from waystation.core.errors import InvalidInput, InvalidOption, NotFound, WrongState

@@ -34,7 +34,7 @@ from waystation.bullmq.fields import (
 )
 from waystation.bullmq.options import MOST_PRIORITY, JobKeywords, instant_ms
 from waystation.bullmq.payloads.envelope import BEGINNING, refuse_imitation
-from waystation.bullmq.redis import children, job_scripts, queue_scripts, scripts
+from waystation.bullmq.redis import children, scripts
 from waystation.bullmq.redis.children import (
     ChildKind,
     ChildResult,
@@ -103,7 +103,7 @@ class Job(JobFields[Data, Result]):
     async def refresh(self) -> None:
         """Read the job again."""
         client, keys, *_ = self._ref
-        [fields] = await queue_scripts.read_jobs(client, keys, base=keys.base, ids=[self.id])
+        [fields] = await scripts.read_jobs(client, keys, base=keys.base, ids=[self.id])
         if not fields:
             raise NotFound(f"there is no job {self.id}")
         fields[COUNTED] = b""
@@ -121,7 +121,7 @@ class Job(JobFields[Data, Result]):
         if sealing is not None and sealing.seals:
             raw = codec.encode_as_node(await sealing.sealed_soon(keys.name, data))
         codec.check_size(len(raw))
-        self._accept(await job_scripts.update_data(client, self._keys, data=raw))
+        self._accept(await scripts.update_data(client, self._keys, data=raw))
         remember(self, {b"data": raw if plain.startswith(BEGINNING) else plain})
 
     async def update_progress(self, progress: Any, message: str | None = None) -> None:
@@ -131,9 +131,7 @@ class Job(JobFields[Data, Result]):
         codec.check_size(len(raw), what="Progress")
         client, keys, progressed, _ = self._ref
         self._accept(
-            await job_scripts.update_progress(
-                client, keys, base=keys.base, id=self.id, progress=raw
-            )
+            await scripts.update_progress(client, keys, base=keys.base, id=self.id, progress=raw)
         )
         remember(self, {b"progress": raw})
         if progressed:
@@ -145,7 +143,7 @@ class Job(JobFields[Data, Result]):
         # A log takes any text, half a character from a job's data included.
         raw = str(line).encode("utf-8", "backslashreplace")
         codec.check_size(len(raw), what="Log line")
-        count = await job_scripts.add_log(
+        count = await scripts.add_log(
             self._ref.client,
             self._keys,
             line=raw,
@@ -173,7 +171,7 @@ class Job(JobFields[Data, Result]):
     async def promote(self) -> None:
         """Make the delayed job ready to run now."""
         client, keys, *_ = self._ref
-        code = await job_scripts.promote(client, keys, base=keys.base, id=self.id)
+        code = await scripts.promote(client, keys, base=keys.base, id=self.id)
         self._accept(code, wanted="delayed")
         remember(self, {b"delay": b"0"})
 
@@ -181,7 +179,7 @@ class Job(JobFields[Data, Result]):
         """Delay the delayed job anew, counted from now."""
         ms = milliseconds(delay, "delay")
         client, keys, *_ = self._ref
-        code = await job_scripts.change_delay(client, keys, base=keys.base, id=self.id, delay=ms)
+        code = await scripts.change_delay(client, keys, base=keys.base, id=self.id, delay=ms)
         self._accept(code, wanted="delayed")
         remember(self, {b"delay": b"%d" % ms})
 
@@ -190,7 +188,7 @@ class Job(JobFields[Data, Result]):
         if at_least("priority", priority, 0) > MOST_PRIORITY:
             raise InvalidOption(f"priority must be at most {MOST_PRIORITY}, got {priority}")
         client, keys, *_ = self._ref
-        code = await job_scripts.change_priority(
+        code = await scripts.change_priority(
             client, keys, base=keys.base, id=self.id, priority=priority, lifo=int(lifo)
         )
         self._accept(code)
@@ -226,7 +224,7 @@ class Job(JobFields[Data, Result]):
         if self.deduplication_id is None:
             return False
         client, keys, *_ = self._ref
-        return await job_scripts.remove_deduplication(
+        return await scripts.remove_deduplication(
             client, keys, base=keys.base, id=self.id, deduplication=self.deduplication_id
         )
 
@@ -244,7 +242,7 @@ class Job(JobFields[Data, Result]):
         """
         self._steps.must_go_on()
         client, keys, *_ = self._ref
-        code = await job_scripts.move_to_wait(
+        code = await scripts.move_to_wait(
             client, keys, base=keys.base, id=self.id, token=self._lock(token)
         )
         self._accept(code, wanted="active")
@@ -361,7 +359,7 @@ class Job(JobFields[Data, Result]):
     async def state(self) -> JobState:
         """The state that the job is in now."""
         client, keys, *_ = self._ref
-        return cast(JobState, await queue_scripts.state_of(client, keys, id=self.id))
+        return cast(JobState, await scripts.state_of(client, keys, id=self.id))
 
     async def is_completed(self) -> bool:
         """True when the job is completed."""
@@ -415,7 +413,7 @@ class Job(JobFields[Data, Result]):
     async def _poll_until_finished(self) -> Any:
         (client, keys, *_), pause = self._ref, _FIRST_POLL_S
         while True:
-            end = await job_scripts.end_of(client, keys, base=keys.base, id=self.id)
+            end = await scripts.end_of(client, keys, base=keys.base, id=self.id)
             if end.finished:
                 return await self._open(end.result())
             if end.state == "missing":
@@ -568,7 +566,7 @@ async def delay_until(job: Job, due_ms: int, token: str | None = None) -> None:
     client, keys, *_ = job._ref
     held = job._lock(token)
     job._accept(
-        await job_scripts.move_to_delayed(
+        await scripts.move_to_delayed(
             client, keys, base=keys.base, id=job.id, token=held, due=due_ms
         )
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from waystation.bullmq.redis import queue_scripts
+from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.client import Connect
 from waystation.bullmq.redis.commands import ask, ask_all, block_for
 from waystation.bullmq.terms import warn_of_milliseconds
@@ -89,7 +89,7 @@ class Limits:
         whatever was counted.
         """
         client, keys = await self._connect()
-        ms = await queue_scripts.rate_limit_ttl(
+        ms = await scripts.rate_limit_ttl(
             client, keys, max="" if max is None else at_least("max", max, 1)
         )
         return timedelta(milliseconds=ms if ms > 0 else 0)

@@ -4,8 +4,9 @@ from collections.abc import AsyncGenerator
 from functools import partial
 from typing import Any, NamedTuple
 
-from waystation.bullmq.redis import job_scripts
+from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.keys import QueueKeys
+from waystation.bullmq.redis.replies import End
 from waystation.core import codec
 from waystation.core.errors import InvalidOption, NotFound
 from waystation.core.store import faults
@@ -58,7 +59,7 @@ class Reading:
         self._job_id = job_id
         self._after = after
         self._block_ms = max(1, int(block_s * 1000))
-        self._end: job_scripts.End | None = None
+        self._end: End | None = None
 
     async def more(self) -> list[Part] | None:
         """The next parts, perhaps none yet; None when the job has ended and all were read.
@@ -89,8 +90,8 @@ class Reading:
             )
 
 
-async def _end_of(client: Client, keys: QueueKeys, job_id: str) -> job_scripts.End | None:
-    end = await job_scripts.end_of(client, keys, base=keys.base, id=job_id)
+async def _end_of(client: Client, keys: QueueKeys, job_id: str) -> End | None:
+    end = await scripts.end_of(client, keys, base=keys.base, id=job_id)
     if end.state == "missing":
         raise NotFound(f"there is no job {job_id}")
     return end if end.finished else None

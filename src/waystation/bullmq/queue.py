@@ -21,13 +21,13 @@ from waystation.bullmq.parts import Part, read_parts
 from waystation.bullmq.payloads import sweeping
 from waystation.bullmq.payloads.options import PayloadOptions
 from waystation.bullmq.payloads.sealing import Sealing
-from waystation.bullmq.redis import ends, packing, queue_scripts, scanning, scripts
+from waystation.bullmq.redis import ends, packing, scanning, scripts
 from waystation.bullmq.redis.client import QueueClient, client_name
 from waystation.bullmq.redis.commands import Logs, ask, page_of, read_logs, server_ms, sign
 from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.redis.packing import Adding, JobLike, NewJob, Packed, Packer
 from waystation.bullmq.redis.prefixes import unless_default
-from waystation.bullmq.redis.scripts import Existing
+from waystation.bullmq.redis.replies import Existing
 from waystation.bullmq.schedulers import Schedulers
 from waystation.bullmq.scheduling.schedule import RepeatStrategy
 from waystation.bullmq.states import STATES, JobState, State, known_states
@@ -179,7 +179,7 @@ class Queue(QueueClient):
     async def state(self, job_id: str) -> JobState:
         """The state that a job is in."""
         client, keys = await self._connect_queue()
-        return cast(JobState, await queue_scripts.state_of(client, keys, id=job_id))
+        return cast(JobState, await scripts.state_of(client, keys, id=job_id))
 
     async def wait(self, job_id: str, timeout: Duration | None = None) -> Any:
         """Wait until a job is finished, and return its result.
@@ -236,7 +236,7 @@ class Queue(QueueClient):
         """How many jobs are in each of these states, or in all."""
         client, keys = await self._connect_queue()
         wanted = known_states(states or STATES)
-        counted = await queue_scripts.count_jobs(client, keys, states=wanted)
+        counted = await scripts.count_jobs(client, keys, states=wanted)
         return dict(zip(wanted, counted, strict=True))
 
     async def count(self) -> int:
@@ -248,7 +248,7 @@ class Queue(QueueClient):
         """How many jobs wait with each of the priorities."""
         client, keys = await self._connect_queue()
         unique = list(dict.fromkeys(priorities))
-        counted = await queue_scripts.count_priorities(client, keys, priorities=unique)
+        counted = await scripts.count_priorities(client, keys, priorities=unique)
         return dict(zip(unique, counted, strict=True))
 
     async def forecast(self) -> Forecast:
@@ -303,13 +303,13 @@ class Queue(QueueClient):
     async def pause(self, *, by: str = "") -> None:
         """Start no jobs until the queue is resumed; active ones go on. The event names `by`."""
         client, keys = await self._connect_queue()
-        while await queue_scripts.pause(client, keys, by=by, most=_MOVED_AT_ONCE):
+        while await scripts.pause(client, keys, by=by, most=_MOVED_AT_ONCE):
             pass
 
     async def resume(self) -> None:
         """Start jobs again."""
         client, keys = await self._connect_queue()
-        while await queue_scripts.resume(client, keys, most=_MOVED_AT_ONCE):
+        while await scripts.resume(client, keys, most=_MOVED_AT_ONCE):
             pass
 
     async def is_paused(self) -> bool:
@@ -386,7 +386,7 @@ class Queue(QueueClient):
         client, keys = await self._connect_queue()
         more = 1
         while more == 1:
-            more = await queue_scripts.obliterate(
+            more = await scripts.obliterate(
                 client, keys, base=keys.base, most=ends.SWEPT_AT_ONCE, force="1" if force else ""
             )
         if more < 0:
@@ -413,7 +413,7 @@ class Queue(QueueClient):
         client, keys = await self._connect_queue()
         found: list[str] = []
         async for ids in scanning.suspects(await self._connected(), keys, count):
-            found += await queue_scripts.remove_orphans(
+            found += await scripts.remove_orphans(
                 client,
                 keys,
                 base=keys.base,
@@ -509,7 +509,7 @@ class Queue(QueueClient):
         client, keys = await self._connect_queue()
 
         async def ids(first: int, last: int) -> list[str]:
-            return await queue_scripts.list_ids(
+            return await scripts.list_ids(
                 client, keys, state=state, first=first, last=last, asc=int(not newest_first)
             )
 
@@ -527,7 +527,7 @@ class Queue(QueueClient):
         queue, jobs = self._ref(client), list[Job]()
         for first in range(0, len(ids), _READ_AT_ONCE):
             some = ids[first : first + _READ_AT_ONCE]
-            found = await queue_scripts.read_jobs(client, keys, base=keys.base, ids=some)
+            found = await scripts.read_jobs(client, keys, base=keys.base, ids=some)
             jobs += [
                 Job(id, fields, queue) for id, fields in zip(some, found, strict=True) if fields
             ]

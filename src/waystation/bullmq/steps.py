@@ -18,11 +18,11 @@ from typing import Any, NamedTuple, NoReturn
 from waystation.bullmq.fields import FAILING, JobFields, done_steps, emitted, known, remember
 from waystation.bullmq.options import JobKeywords, JobOptions, Parent
 from waystation.bullmq.payloads.sealing import Sealing
-from waystation.bullmq.redis import children, ends, job_scripts, packing, scripts, step_scripts
+from waystation.bullmq.redis import children, ends, packing, scripts
 from waystation.bullmq.redis.commands import ask_all, refusal, server_ms
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.packing import NewJob, Packer
-from waystation.bullmq.redis.step_scripts import Stepped
+from waystation.bullmq.redis.replies import Stepped
 from waystation.bullmq.step_rules import (
     UNDOING,
     as_promised,
@@ -131,7 +131,7 @@ class Steps:
         value = await self._sealing.sealed_json(keys.name, plain)
         saved = self._accept(
             await reconnecting(
-                lambda: step_scripts.save_step(
+                lambda: scripts.save_step(
                     client,
                     keys,
                     base=keys.base,
@@ -235,7 +235,7 @@ class Steps:
         deadline_ms = self._deadline_ms()
         return self._accept(
             await reconnecting(
-                lambda: step_scripts.pause_step(
+                lambda: scripts.pause_step(
                     client,
                     keys,
                     base=keys.base,
@@ -315,7 +315,7 @@ class Steps:
         """Leave the worker for a moment."""
         client, keys, token = self._held()
         due_ms = await server_ms(client) + _SOON_MS
-        code = await job_scripts.move_to_delayed(
+        code = await scripts.move_to_delayed(
             client, keys, base=keys.base, id=self._job.id, token=token, due=due_ms
         )
         if code < 0:
@@ -352,7 +352,7 @@ class Steps:
         codec.check_size(len(raw), what="Output part")
         client, keys, token = self._held()
         code = await reconnecting(
-            lambda: step_scripts.emit_part(
+            lambda: scripts.emit_part(
                 client,
                 keys.of(self._job.id),
                 token=token,
@@ -389,9 +389,7 @@ class Steps:
     async def _note(self) -> None:
         client, keys, token = self._held()
         given = len(self.undo)
-        noted = await step_scripts.note_undos(
-            client, keys.of(self._job.id), token=token, undos=given
-        )
+        noted = await scripts.note_undos(client, keys.of(self._job.id), token=token, undos=given)
         if noted > 0:
             remember(self._job, {b"given": b"%d" % noted})
 
@@ -419,7 +417,7 @@ class Steps:
         """Let the job only be undone from now on, by whichever worker gets it next."""
         client, keys, token = self._held()
         marked = await reconnecting(
-            lambda: step_scripts.mark_failing(
+            lambda: scripts.mark_failing(
                 client,
                 keys.of(self._job.id),
                 token=token,
@@ -533,7 +531,7 @@ async def send_signal(
     raw = await sealing.sealed_json(keys.name, codec.encode_as_node(data))
     codec.check_size(len(raw), what="Signal")
     code = await waiting(
-        lambda: step_scripts.signal_job(
+        lambda: scripts.signal_job(
             client, keys, base=keys.base, id=job_id, signal=signal, call=call, data=raw
         ),
         at_most_s=_INSIST_S,

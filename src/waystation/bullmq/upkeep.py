@@ -1,6 +1,6 @@
 """Upkeep: jobs whose workers have gone are put back into the queue. Internal."""
 
-from waystation.bullmq.redis import scripts, step_scripts
+from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store.script import Client
@@ -18,7 +18,7 @@ WOKEN_AT_ONCE = 100
 async def wake_overdue(client: Client, keys: QueueKeys) -> None:
     """Make jobs ready to fail that wait for a child and have passed their deadlines."""
     while (
-        await step_scripts.wake_overdue(client, keys, base=keys.base, most=WOKEN_AT_ONCE)
+        await scripts.wake_overdue(client, keys, base=keys.base, most=WOKEN_AT_ONCE)
         == WOKEN_AT_ONCE
     ):
         pass

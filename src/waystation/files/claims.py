@@ -43,7 +43,7 @@ from waystation.files.redis.records import (
     reason_in,
     success,
 )
-from waystation.files.redis.scripts import Settlement
+from waystation.files.redis.replies import Settlement
 
 _log = get_logger(__name__)
 

@@ -31,7 +31,7 @@ from waystation.files.directory.scan import (
 from waystation.files.directory.watch import Inotify
 from waystation.files.options import Layout
 from waystation.files.queue import Queue
-from waystation.files.redis.scripts import KNOWN, NEW, WAITS
+from waystation.files.redis.replies import KNOWN, NEW, WAITS
 
 _log = get_logger(__name__)
 

@@ -40,7 +40,7 @@ from waystation.files.options import Layout, QueueOptions, layout_of
 from waystation.files.redis import lists, scripts
 from waystation.files.redis.keys import FileKeys
 from waystation.files.redis.lists import Place, State
-from waystation.files.redis.scripts import NEW
+from waystation.files.redis.replies import NEW
 from waystation.files.upkeep import orphans
 
 _PER_CALL = 500

@@ -40,7 +40,7 @@ from waystation.routing.options import JobKeywords, JobOptions
 from waystation.routing.reasons import Reason, why
 from waystation.routing.redis import scripts
 from waystation.routing.redis.keys import NAMESPACE, RoutingKeys, checked_type
-from waystation.routing.redis.scripts import Added
+from waystation.routing.redis.replies import Added
 from waystation.routing.redis.wire import rewritten, written
 from waystation.routing.registry import WorkerInfo, registered
 from waystation.routing.results import KEPT_S, CancelledByCaller, Progress, Result, failure

@@ -23,9 +23,9 @@ from waystation.core.store.connection import Store
 from waystation.core.store.leader import Election, Term
 from waystation.core.store.script import Client, texts
 from waystation.core.telemetry.logs import describe, get_logger
-from waystation.routing.redis import bridge_scripts, scripts
+from waystation.routing.redis import scripts
 from waystation.routing.redis.keys import NAMESPACE, RoutingKeys, SchedulerKeys
-from waystation.routing.redis.scripts import Page
+from waystation.routing.redis.replies import Page
 from waystation.routing.redis.wire import WireJob, instance_of, read_schedule, text_of
 from waystation.routing.schedules import turn
 
@@ -86,7 +86,7 @@ class Upkeep:
         """Let delayed jobs wait whose time has come; how many did."""
         promoted = 0
         while True:
-            count = await bridge_scripts.process_delayed(
+            count = await scripts.process_delayed(
                 self._client, self._keys, now=self._now(), batch=BATCH
             )
             promoted += count

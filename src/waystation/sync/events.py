@@ -8,9 +8,8 @@ from waystation.bullmq.events.event import QueueEvent, read_event
 from waystation.bullmq.events.finishes import ENDS, outcome_of
 from waystation.bullmq.events.gaps import BEGINNING, Trail, order
 from waystation.bullmq.events.stream import NOW, POSITION, START
-from waystation.bullmq.redis.job_scripts import end_of
 from waystation.bullmq.redis.keys import PREFIX, QueueKeys
-from waystation.bullmq.redis.queue_scripts import extent
+from waystation.bullmq.redis.scripts import end_of, extent
 from waystation.core.checked import checked
 from waystation.core.durations import Duration, seconds
 from waystation.core.errors import InvalidOption, StoreBusy, StoreUnreachable

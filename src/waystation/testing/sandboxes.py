@@ -10,7 +10,7 @@ from waystation.bullmq import Job, PayloadOptions, Queue, Worker
 from waystation.bullmq.fields import JobFields
 from waystation.bullmq.redis.commands import hash_at, server_ms
 from waystation.bullmq.redis.keys import PREFIX, QueueKeys
-from waystation.bullmq.redis.queue_scripts import count_jobs
+from waystation.bullmq.redis.scripts import count_jobs
 from waystation.bullmq.states import State
 from waystation.bullmq.step_rules import duration_of
 from waystation.bullmq.terms import MARK

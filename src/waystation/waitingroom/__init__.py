@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from waystation.waitingroom.operating.lottery import Lottery, Proof
     from waystation.waitingroom.operating.schedule import Schedule, ScheduledEvent
     from waystation.waitingroom.options import Method, RoomOptions, Status, WaitingPage
-    from waystation.waitingroom.redis.scripts import Round
+    from waystation.waitingroom.redis.replies import Round
     from waystation.waitingroom.room import Room
     from waystation.waitingroom.running import Admission, Upkeep
     from waystation.waitingroom.state import RoomState
@@ -116,7 +116,7 @@ __getattr__ = names_of(
         "operating.lottery": "Lottery Proof",
         "operating.schedule": "Schedule ScheduledEvent",
         "options": "Method RoomOptions Status WaitingPage",
-        "redis.scripts": "Round",
+        "redis.replies": "Round",
         "room": "Room",
         "running": "Admission Upkeep",
         "state": "RoomState",

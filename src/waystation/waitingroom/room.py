@@ -19,7 +19,7 @@ from waystation.core.store.connection.batcher import Batcher
 from waystation.core.store.script import Client
 from waystation.waitingroom.estimates import estimate
 from waystation.waitingroom.options import RoomOptions
-from waystation.waitingroom.redis import scripts
+from waystation.waitingroom.redis import replies, scripts
 from waystation.waitingroom.redis.keys import RoomKeys, RoomsKeys, name_of
 from waystation.waitingroom.redis.store import STATE_S, RoomStore
 from waystation.waitingroom.state import RoomState
@@ -167,7 +167,7 @@ class Room(StoreClient):
                 SOLVED_TIMES if request.solved else 1,
                 len(identity.networks),
             )
-        replies = await scripts.join(
+        answers = await scripts.join(
             client,
             keys.of_newcomers(owners),
             queue=self.queue_id,
@@ -175,7 +175,7 @@ class Room(StoreClient):
             model=seen.model.version,
             newcomers=newcomers,
         )
-        entries = scripts.read_entries(places, replies)
+        entries = replies.read_entries(places, answers)
         await self._promise(seen, entries)
         return entries
 
@@ -276,7 +276,7 @@ class Room(StoreClient):
             case ["forbidden"]:
                 return Forbidden()
             case _:
-                return scripts.parse_status(reply)
+                return replies.parse_status(reply)
 
     async def recover(self, place: Place, secret: str) -> Forbidden | VisitorStatus:
         """Take a missed turn back."""
@@ -429,7 +429,7 @@ class Room(StoreClient):
             proof=proof_of(secret),
             now=self.store.now(),
         )
-        return Forbidden() if reply == ["forbidden"] else scripts.parse_status(reply)
+        return Forbidden() if reply == ["forbidden"] else replies.parse_status(reply)
 
     async def _give_up(self, place: Place, *, proof: str = "", reason: str = "") -> str:
         return await scripts.leave(

@@ -15,7 +15,7 @@ from waystation.waitingroom.operating.history import History
 from waystation.waitingroom.operating.lottery import Lottery
 from waystation.waitingroom.operating.schedule import Schedule
 from waystation.waitingroom.redis import scripts
-from waystation.waitingroom.redis.scripts import Round
+from waystation.waitingroom.redis.replies import Round
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.rooms import Rooms
 from waystation.waitingroom.visitor import Lane

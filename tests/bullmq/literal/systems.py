@@ -11,7 +11,7 @@ from redis.exceptions import ResponseError
 
 from tests.bullmq.hands import Hands
 from waystation.bullmq.job import Job
-from waystation.bullmq.redis import job_scripts
+from waystation.bullmq.redis import scripts
 from waystation.core.errors import Unrecoverable, WaystationError
 from waystation.core.outcome import Failed
 from waystation.core.runtime.claim import Claim
@@ -193,7 +193,7 @@ class Ours:
     async def progress(self, id: str, value: int) -> bool:
         keys = self.hands.keys
         try:
-            code = await job_scripts.update_progress(
+            code = await scripts.update_progress(
                 self.hands.store.hot, keys, base=keys.base, id=id, progress=b"%d" % value
             )
         except WaystationError:

@@ -50,8 +50,9 @@ _numbers = itertools.count()
 
 @pytest.fixture
 def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Written:
-    """Write a package with scripts and doors, and import its doors."""
+    """Write a package with scripts and doors, import its doors and read their scripts."""
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(LuaScript, "every", [*LuaScript.every])
 
     def write(lua: dict[str, str], *, args: str = "", more: str = "") -> Any:
         package = f"doors_{next(_numbers)}"
@@ -60,11 +61,13 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Written:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
         names = [name.split("/")[-1] for name in lua if not name.startswith("shared/")]
-        doors = "".join(DOOR.format(name=name, args=args and f", *, {args}") for name in names)
-        (tmp_path / package / "scripts.py").write_text(HEAD + doors + more)
+        declared = "".join(DOOR.format(name=name, args=args and f", *, {args}") for name in names)
+        (tmp_path / package / "scripts.py").write_text(HEAD + declared + more)
         (tmp_path / package / "__init__.py").touch()
         importlib.invalidate_caches()
-        return importlib.import_module(f"{package}.scripts")
+        doors = importlib.import_module(f"{package}.scripts")
+        assert all(each.header for each in LuaScript.of(package).values())
+        return doors
 
     return write
 
@@ -323,7 +326,9 @@ async def test_missing_and_unknown_arguments_are_named(redis: Redis, written: Wr
         ("--- Do it.\n--- keys gone\nreturn gone", "", "needs the keys gone, which Keys"),
     ],
 )
-def test_a_slip_is_caught_on_import(written: Written, lua: str, args: str, complaint: str) -> None:
+def test_a_slip_is_caught_before_anything_is_sent(
+    written: Written, lua: str, args: str, complaint: str
+) -> None:
     with pytest.raises((ValueError, TypeError), match=complaint):
         written({"do": lua}, args=args)
 
@@ -420,7 +425,6 @@ def test_every_door_is_known(written: Written) -> None:
     doors = written({"push": PUSH}, args="value: str")
     assert doors.push in LuaScript.every
     assert doors.push.header.summary == "Put a value in line, and say how many there are."
-    LuaScript.every.remove(doors.push)
 
 
 def test_a_header_may_take_several_lines() -> None:

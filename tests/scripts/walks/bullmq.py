@@ -22,7 +22,7 @@ from waystation.bullmq import (
 )
 from waystation.bullmq.job import Job, steps_of
 from waystation.bullmq.options import wire_options
-from waystation.bullmq.redis import queue_scripts, scripts
+from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.packing import wire_add_options
 from waystation.bullmq.scheduling import schedulers
 from waystation.bullmq.states import STATES
@@ -417,7 +417,7 @@ async def admin(hands: Hands, queue: Queue) -> None:
     await hands.add(delay=1)
     await hands.end(await hands.claim_one(), Done(1))
     for id in ("1", "2", "3", "4", "5"):
-        await queue_scripts.standing(hands.store.hot, hands.keys, base=hands.keys.base, id=id)
+        await scripts.standing(hands.store.hot, hands.keys, base=hands.keys.base, id=id)
     await queue.pause(by="ada")
     await queue.resume()
     await hands.redis.lpush(hands.keys.paused, "aside")

@@ -1,7 +1,8 @@
 """A batch of rows on its way into a queue."""
 
 from waystation.core.store.connection import connect
-from waystation.pipeline.sources.scripts import BatchKeys, add_once, close_batch
+from waystation.pipeline.sources.keys import BatchKeys
+from waystation.pipeline.sources.scripts import add_once, close_batch
 
 
 async def walk(url: str) -> None:

@@ -9,7 +9,7 @@ from waystation.core.runtime.claim import Settled
 from waystation.routing import registry
 from waystation.routing.limits import Limit
 from waystation.routing.options import BackoffRule, Retry
-from waystation.routing.redis import bridge_scripts, scripts
+from waystation.routing.redis import scripts
 from waystation.routing.registry import Profile
 from waystation.routing.schedules import Schedule
 from waystation.routing.upkeep import SchedulerOptions
@@ -182,7 +182,7 @@ async def schedule(hands: Hands) -> None:
         await upkeep.promote_due()
         await upkeep.fire_schedules()
     await hands.clock.advance(600)
-    await bridge_scripts.process_cron(hands.redis, hands.keys, now=hands.clock.now_ms(), batch=10)
+    await scripts.process_cron(hands.redis, hands.keys, now=hands.clock.now_ms(), batch=10)
 
 
 async def bridge(hands: Hands) -> None:
@@ -190,7 +190,7 @@ async def bridge(hands: Hands) -> None:
         await hands.add(job_id=f"job-{at}")
     await foreign(hands, "pushed")
     for id in ("job-0", "job-1"):
-        await bridge_scripts.claim_job(
+        await scripts.claim_job(
             hands.redis,
             hands.keys,
             worker="node",
@@ -203,18 +203,18 @@ async def bridge(hands: Hands) -> None:
             lock_prefix=f"{hands.keys.namespace}:jobs:lock:",
             limit_prefix=f"{hands.keys.namespace}:ratelimit:concurrent:",
         )
-        await bridge_scripts.release_lock(
+        await scripts.release_lock(
             hands.redis, hands.keys.of(id, type="email"), worker="node", id=id
         )
     await hands.redis.set(hands.keys.of("plain").lock, "node")
     await hands.redis.sadd(hands.keys.active, "plain")
     await hands.redis.set(hands.keys.of_type("email").concurrent, 1)
-    await bridge_scripts.release_lock(
+    await scripts.release_lock(
         hands.redis, hands.keys.of("plain", type="email"), worker="node", id="plain"
     )
     await hands.add(schedule=Schedule(delay=0.01))
     await hands.clock.advance(1)
-    await bridge_scripts.process_delayed(hands.redis, hands.keys, now=hands.clock.now_ms())
+    await scripts.process_delayed(hands.redis, hands.keys, now=hands.clock.now_ms())
 
 
 async def look(hands: Hands) -> None:

@@ -16,7 +16,7 @@ import msgspec
 from redis import Redis
 
 from waystation.bullmq import Deduplication, JobOptions, NewJob
-from waystation.bullmq.redis import scripts
+from waystation.bullmq.redis import replies, scripts
 from waystation.bullmq.redis.keys import PREFIX, QueueKeys
 from waystation.bullmq.redis.packing import Packer
 from waystation.core.codec import PAYLOAD_LIMIT
@@ -225,7 +225,7 @@ class Bridge(BlockingClient):
         )
         if isinstance(added, int):
             raise Unreadable(f"{moving.keys.name} has refused it")
-        if isinstance(added, scripts.Existing) and not moving.is_known_by(added):
+        if isinstance(added, replies.Existing) and not moving.is_known_by(added):
             raise Unreadable(f"{moving.keys.name} has a job with the id {moving.job_id} already")
         taken = scripts.take.call_sync(
             self._theirs,
@@ -310,7 +310,7 @@ class _Moving(NamedTuple):
         (packed,) = Packer(options, PAYLOAD_LIMIT).pack([job])
         return packed
 
-    def is_known_by(self, existing: scripts.Existing) -> bool:
+    def is_known_by(self, existing: replies.Existing) -> bool:
         """Whether a job that is there was made of this message."""
         return not existing.fields or existing.fields.get(b"deid") == self.key.encode()
 

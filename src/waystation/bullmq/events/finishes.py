@@ -9,7 +9,8 @@ from typing import Any, Protocol
 from waystation.bullmq.events.event import QueueEvent
 from waystation.bullmq.events.gaps import order
 from waystation.bullmq.redis.client import Connect
-from waystation.bullmq.redis.job_scripts import End, end_of
+from waystation.bullmq.redis.replies import End
+from waystation.bullmq.redis.scripts import end_of
 from waystation.core.durations import Duration, seconds
 from waystation.core.errors import (
     JobFailed,

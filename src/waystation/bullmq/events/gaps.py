@@ -8,7 +8,7 @@ after it are gone.
 from collections.abc import Sequence
 
 from waystation.bullmq.events.event import QueueEvent
-from waystation.bullmq.redis.queue_scripts import Extent
+from waystation.bullmq.redis.replies import Extent
 
 BEGINNING = "0-0"
 

@@ -13,7 +13,7 @@ from waystation.bullmq.events.finishes import Finishes
 from waystation.bullmq.events.gaps import BEGINNING, Extent, Gap, Trail, order
 from waystation.bullmq.redis.client import QueueClient, client_name
 from waystation.bullmq.redis.keys import PREFIX
-from waystation.bullmq.redis.queue_scripts import extent
+from waystation.bullmq.redis.scripts import extent
 from waystation.core import codec
 from waystation.core.checked import checked
 from waystation.core.durations import Duration

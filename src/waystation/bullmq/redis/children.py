@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
-from waystation.bullmq.redis import job_scripts
+from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.commands import ask, ask_all, fields_of, hash_at, refusal
 from waystation.bullmq.redis.keys import JobKeys, QueueKeys
 from waystation.core import codec
@@ -123,7 +123,7 @@ async def failed_keys(client: Client, keys: JobKeys) -> list[str]:
 
 async def detach(client: Client, keys: QueueKeys, job_id: str) -> bool:
     """Release the parent of a job from waiting for it."""
-    code = await job_scripts.remove_child_dependency(client, keys.of(job_id), base=keys.base)
+    code = await scripts.remove_child_dependency(client, keys.of(job_id), base=keys.base)
     if code < 0:
         raise refusal(code, job_id)
     return code == 1
@@ -133,7 +133,7 @@ async def remove_unprocessed(client: Client, keys: QueueKeys, job_id: str) -> in
     """Remove the children of a job that no worker has started."""
     removed, cursor = 0, 0
     while True:
-        cursor, gone = await job_scripts.remove_unprocessed_children(
+        cursor, gone = await scripts.remove_unprocessed_children(
             client, keys.of(job_id), base=keys.base, cursor=cursor
         )
         removed += gone
@@ -151,7 +151,7 @@ async def wait_for_children(
     deadline_ms: int | None = None,
 ) -> bool:
     """Move a job to `waiting-children`; False when there is nothing to wait for."""
-    code = await job_scripts.move_to_waiting_children(
+    code = await scripts.move_to_waiting_children(
         client,
         keys,
         base=keys.base,

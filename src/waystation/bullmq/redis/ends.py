@@ -3,10 +3,10 @@
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from waystation.bullmq.redis import job_scripts, queue_scripts
+from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.commands import ask
 from waystation.bullmq.redis.keys import QueueKeys
-from waystation.bullmq.redis.queue_scripts import Sweep
+from waystation.bullmq.redis.replies import Sweep
 from waystation.bullmq.states import SET_ASIDE, known_states
 from waystation.core.errors import InvalidOption, WrongState
 from waystation.core.options import at_least
@@ -35,7 +35,7 @@ async def remove_job(
     """
     code, is_next = _MORE, 0
     while code == _MORE:
-        code = await job_scripts.remove_job(
+        code = await scripts.remove_job(
             client,
             keys,
             base=keys.base,
@@ -83,7 +83,7 @@ async def cancel_job(
     client: Client, keys: QueueKeys, id: str, keep: str | None, reason: str
 ) -> bool:
     """Make a job fail that has not ended; False when it has."""
-    code = await job_scripts.cancel(
+    code = await scripts.cancel(
         client,
         keys,
         base=keys.base,
@@ -108,7 +108,7 @@ async def retry_finished(
     """Run a finished job again; returns a code below 0 when it is not in this state."""
     if state not in ("failed", "completed"):
         raise InvalidOption(f"only failed and completed jobs can be retried, got {state!r}")
-    return await job_scripts.retry_job(
+    return await scripts.retry_job(
         client, keys, base=keys.base, id=id, state=state, lifo=int(lifo), forget=forget or []
     )
 
@@ -150,7 +150,7 @@ async def wait_again(
     moved = 0
     while limit is None or moved < limit:
         most = SWEPT_AT_ONCE if limit is None else min(SWEPT_AT_ONCE, limit - moved)
-        found = await queue_scripts.retry_jobs(
+        found = await scripts.retry_jobs(
             client, keys, base=keys.base, state=state, until_ms=until, most=most
         )
         moved += found
@@ -171,7 +171,7 @@ async def _sweeps(
     removed = skip = 0
     while True:
         most = min(SWEPT_AT_ONCE, limit - removed) if limit else SWEPT_AT_ONCE
-        swept = await queue_scripts.sweep(
+        swept = await scripts.sweep(
             client,
             keys,
             base=keys.base,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from waystation.bullmq.job import Job
-from waystation.bullmq.redis import queue_scripts
+from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.scheduling import cron
 from waystation.bullmq.scheduling.schedule import whole
@@ -37,7 +37,7 @@ async def advance(client: Client, keys: QueueKeys, job: Job, *, now: int) -> str
         "prevMillis": slot,
         "repeatJobKey": repeatable,
     }
-    is_made = await queue_scripts.advance_repeatable(
+    is_made = await scripts.advance_repeatable(
         client,
         keys,
         base=keys.base,

@@ -14,7 +14,7 @@ import msgspec
 from waystation.bullmq.job import Job, QueueRef
 from waystation.bullmq.options import JobOptions, instant_ms, options_as_stored
 from waystation.bullmq.payloads.envelope import refuse_imitation
-from waystation.bullmq.redis import queue_scripts
+from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.commands import ask, hash_at, page_of, server_ms
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.packing import wire_name
@@ -84,7 +84,7 @@ async def upsert(
     slot = await _first_slot(scheduler_id, schedule, now, strategy)
     if slot is not None and end is not None and slot > end:
         raise InvalidOption("the pattern is not due before end_date")
-    made = await queue_scripts.upsert_scheduler(
+    made = await scripts.upsert_scheduler(
         client,
         keys,
         base=keys.base,
@@ -125,7 +125,7 @@ async def get_many(
 
 
 async def _read(client: Client, keys: QueueKeys, ids: Sequence[str]) -> list[Scheduler]:
-    found = await queue_scripts.read_schedulers(client, keys, base=keys.base, ids=ids)
+    found = await scripts.read_schedulers(client, keys, base=keys.base, ids=ids)
     each = [_as_read(id, *stored) for id, stored in zip(ids, found, strict=True)]
     return [scheduler for scheduler in each if scheduler]
 
@@ -151,7 +151,7 @@ async def count(client: Client, keys: QueueKeys) -> int:
 
 async def pause(client: Client, keys: QueueKeys, scheduler_id: str, *, by: str = "") -> bool:
     """Make no jobs until it is resumed; False when it is paused already."""
-    code = await queue_scripts.pause_scheduler(
+    code = await scripts.pause_scheduler(
         client, keys, base=keys.base, scheduler=scheduler_id, by=by
     )
     if code == _REPEATABLE:
@@ -186,7 +186,7 @@ async def resume(
             slot = await _next_slot(scheduler, max(now, slot or 0), strategy)
             if slot is None:
                 raise WrongState(f"scheduler {scheduler_id} is not due before its end")
-        made = await queue_scripts.resume_scheduler(
+        made = await scripts.resume_scheduler(
             client,
             keys,
             base=keys.base,
@@ -206,9 +206,7 @@ async def resume(
 
 async def remove(client: Client, keys: QueueKeys, scheduler_id: str) -> bool:
     """Remove a scheduler; False when there is none. A job that is due already stays."""
-    return await queue_scripts.remove_scheduler(
-        client, keys, base=keys.base, scheduler=scheduler_id
-    )
+    return await scripts.remove_scheduler(client, keys, base=keys.base, scheduler=scheduler_id)
 
 
 async def advance(
@@ -262,7 +260,7 @@ async def _last_job(client: Client, keys: QueueKeys, scheduler: Scheduler) -> Jo
     if scheduler.next_ms is None or b"ic" not in record:
         return None
     id = f"repeat:{scheduler.id}:{scheduler.next_ms}"
-    if await queue_scripts.state_of(client, keys, id=id) not in ("completed", "failed", "unknown"):
+    if await scripts.state_of(client, keys, id=id) not in ("completed", "failed", "unknown"):
         return None
     fields = await hash_at(client, keys.of(id).job)
     if not fields:
@@ -302,7 +300,7 @@ async def _advance(
             slot = await _next_slot(scheduler, after, strategy)
             if slot is None:
                 return None
-        made = await queue_scripts.advance_scheduler(
+        made = await scripts.advance_scheduler(
             client,
             keys,
             base=keys.base,

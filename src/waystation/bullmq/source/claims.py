@@ -12,7 +12,7 @@ from waystation.bullmq.payloads.sealing import Sealing
 from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.client import client_name
 from waystation.bullmq.redis.keys import QueueKeys
-from waystation.bullmq.redis.scripts import Settlement
+from waystation.bullmq.redis.replies import Settlement
 from waystation.bullmq.source.options import ClaimOptions
 from waystation.bullmq.source.records import HELD_UP, Record, Records, held_up, remember
 from waystation.core.clock import Clock, SystemClock

@@ -6,10 +6,10 @@ from typing import Any
 
 from waystation.bullmq.fields import FailureCause, JobFields, awaited_signal, failure_cause
 from waystation.bullmq.payloads.notes import note_on
-from waystation.bullmq.redis import queue_scripts
+from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.commands import ask
 from waystation.bullmq.redis.keys import QueueKeys
-from waystation.bullmq.redis.queue_scripts import Standing
+from waystation.bullmq.redis.replies import Standing
 from waystation.bullmq.scheduling import schedulers
 from waystation.console.finding.names import bullmq_workers
 from waystation.console.why.answer import Answer, Cause, Found, at, count, iso, line, span
@@ -34,7 +34,7 @@ async def job(store: Store, keys: QueueKeys, id: str, *, shown: str) -> Answer |
 
 async def queue(store: Store, keys: QueueKeys, *, shown: str) -> Answer:
     """Why a queue does not move, or that it does."""
-    standing = await queue_scripts.standing(store.hot, keys, base=keys.base, id="")
+    standing = await scripts.standing(store.hot, keys, base=keys.base, id="")
     found = await _held_back(store, keys, standing)
     if found is None and (seen := await failing(store.hot, keys.events)):
         found = seen.found()
@@ -70,7 +70,7 @@ async def scheduler(store: Store, keys: QueueKeys, id: str, *, shown: str) -> An
 
 
 async def _job(store: Store, keys: QueueKeys, id: str, shown: str) -> Found | None:
-    standing = await queue_scripts.standing(store.hot, keys, base=keys.base, id=id)
+    standing = await scripts.standing(store.hot, keys, base=keys.base, id=id)
     job = JobFields[Any, Any](id, standing.fields)
     match standing.state:
         case "completed":
@@ -193,7 +193,7 @@ async def _dependent(store: Store, keys: QueueKeys, job: JobFields) -> Found:
     states: dict[str, str] = {}
     for key in sorted(waits_for):
         base, _, id = key.rpartition(":")
-        child = await queue_scripts.standing(store.hot, QueueKeys.at(base), base=f"{base}:", id=id)
+        child = await scripts.standing(store.hot, QueueKeys.at(base), base=f"{base}:", id=id)
         states[key] = child.state
     failed = [key for key, state in states.items() if state == "failed"]
     chosen = (failed or sorted(states) or ["?"])[0]

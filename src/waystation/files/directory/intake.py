@@ -16,7 +16,7 @@ from waystation.files.directory.scan import Found
 from waystation.files.options import QueueOptions
 from waystation.files.redis import scripts
 from waystation.files.redis.keys import FileKeys
-from waystation.files.redis.scripts import Added
+from waystation.files.redis.replies import Added
 
 
 class Entry(NamedTuple):

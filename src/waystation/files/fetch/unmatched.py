@@ -13,7 +13,7 @@ from waystation.core.store.script import Client
 from waystation.files.job import Job
 from waystation.files.redis import lists
 from waystation.files.redis.keys import FileKeys
-from waystation.files.redis.scripts import Settlement
+from waystation.files.redis.replies import Settlement
 
 START = "0-0"
 PAGE = 100

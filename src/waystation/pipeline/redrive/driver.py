@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from waystation.bullmq.redis.job_scripts import retry_job
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.prefixes import Prefixes
+from waystation.bullmq.redis.scripts import retry_job
 from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.core.store import faults
 from waystation.pipeline.products.bullmq import BullmqEncoder

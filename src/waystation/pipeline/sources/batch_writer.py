@@ -17,7 +17,8 @@ from waystation.core.errors import InvalidInput, InvalidOption, WaystationError
 from waystation.core.store import faults
 from waystation.pipeline.options import at_least
 from waystation.pipeline.products.facts import RowEncoder
-from waystation.pipeline.sources.scripts import BatchKeys, add_once, close_batch
+from waystation.pipeline.sources.keys import BatchKeys
+from waystation.pipeline.sources.scripts import add_once, close_batch
 from waystation.pipeline.sources.store import own_connection
 
 UNDER_WAY = 4

@@ -13,8 +13,9 @@ from waystation.pipeline.sources.columns import (
     entry_range_row,
     range_row,
 )
+from waystation.pipeline.sources.keys import StreamKey
 from waystation.pipeline.sources.offsets import BEGINNING, EventStream, Offset, StreamRange
-from waystation.pipeline.sources.scripts import StreamKey, reach
+from waystation.pipeline.sources.scripts import reach
 from waystation.pipeline.sources.store import own_connection
 from waystation.pipeline.storage.arrow import Batch
 

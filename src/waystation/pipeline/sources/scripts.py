@@ -1,50 +1,16 @@
-"""Redis scripts of the data sources."""
+"""The scripts of the data sources, one function each: one atomic step each.
+
+Written by `make docs` from the headers of the scripts; do not edit.
+"""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
-from waystation.core.store.keyspace import Hash, Keyspace, Set
-from waystation.core.store.script import Client, script
-
-
-class StreamKey(NamedTuple):
-    """One stream of any product, by its whole key."""
-
-    stream: str
+from waystation.core.store.script import Client, raw, script
+from waystation.pipeline.sources import replies
+from waystation.pipeline.sources.keys import BatchKeys, StreamKey
 
 
-class BatchKeys(Keyspace, root="<prefix>:<name>:once:<batch>"):
-    """What is remembered of one batch that was added to a queue."""
-
-    receipt = Hash("", "rows, jobs, and when it was closed", ttl="the option keep")
-    done = Set(
-        "keys",
-        "keys that have been added",
-        ttl="until the batch is closed",
-    )
-
-
-class Reach(NamedTuple):
-    """The next entries of a stream."""
-
-    last: str
-    many: int
-    gone: int
-    """Entries that were added and are gone; -1 where the server does not count them."""
-
-
-def _reach(raw: Any) -> Reach:
-    last, many, gone = raw
-    return Reach(last.decode(), many, gone)
-
-
-@script(reply=_reach)
-async def reach(redis: Client, keys: StreamKey, *, after: str, count: int) -> Reach:
-    """Find the last id of the next entries of a stream, without sending them."""
-    ...
-
-
-@script(reply=tuple)
+@script(reply=raw)
 async def add_once(
     redis: Client,
     keys: BatchKeys,
@@ -54,7 +20,11 @@ async def add_once(
     lead: int,
     more: Sequence[str | bytes],
 ) -> tuple[int, int, int]:
-    """Add what this batch has not added before, with the product's own script."""
+    """Add what this batch has not added before, with the product's own script. A job is its key
+    and as many arguments of that script as `width` says; before the jobs come the `lead`
+    arguments that the script wants once. KEYS behind the first two are the script's. The reply
+    has how many jobs are new, were there before and were refused; a closed batch takes none.
+    """
     ...
 
 
@@ -62,5 +32,14 @@ async def add_once(
 async def close_batch(
     redis: Client, keys: BatchKeys, *, keep_ms: int, rows: int, now_ms: int
 ) -> bool:
-    """Close a batch: write its receipt and delete its keys."""
+    """Close a batch: write its receipt and delete its keys; from now on it takes nothing more."""
+    ...
+
+
+@script(reply=replies.reach)
+async def reach(redis: Client, keys: StreamKey, *, after: str, count: int) -> replies.Reach:
+    """Find the last id of the next entries of a stream, without sending them. The reply has the
+    last of their ids ('' when there is none), how many they are, and how many entries were added
+    to the stream and are gone.
+    """
     ...

@@ -14,6 +14,7 @@ from waystation.core.app.reload import Reload, supervise
 from waystation.core.app.settings import TelemetrySettings
 from waystation.core.codec import decode
 from waystation.core.errors import InvalidOption, Malformed, NotFound
+from waystation.core.store.script import LuaScript
 from waystation.routing import (
     JobOptions,
     JobState,
@@ -30,7 +31,7 @@ from waystation.routing.commands import jobs as standing
 from waystation.routing.commands import work as running
 from waystation.routing.commands.context import Given, on_the_queue
 from waystation.routing.reasons import instant
-from waystation.routing.redis import bridge_scripts
+from waystation.routing.redis import scripts as redis_scripts
 from waystation.routing.settings import RoutingSettings
 
 EXAMPLES = """\b
@@ -353,7 +354,10 @@ def script(
 
     What is printed can be given to SCRIPT LOAD as it is.
     """
-    scripts = bridge_scripts.every_script()
+    every = LuaScript.of(redis_scripts.settle.package).values()
+    # BridgeMQ's own come first: a client in another language begins with these.
+    ordered = sorted(every, key=lambda each: "/bridge/" not in each.script.where)
+    scripts = {each.name: each for each in ordered}
     if name is None:
         for each, script in scripts.items():
             typer.echo(f"{each:<16}  {script.header.summary}")

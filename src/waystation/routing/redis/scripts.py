@@ -1,76 +1,17 @@
-"""The scripts of a queue: every atomic step of producers, workers and upkeep."""
+"""The scripts of routing, one function each: one atomic step each.
 
-import math
+Written by `make docs` from the headers of the scripts; do not edit.
+"""
+
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from waystation.core.store.script import Client, raw, script, texts
+from waystation.core.store.script import Client, raw, script
+from waystation.routing.redis import replies
 from waystation.routing.redis.keys import RoutingKeys
 
 
-class Settlement(NamedTuple):
-    """What came of settling and claiming."""
-
-    codes: Sequence[int]
-    """0 for each outcome that counts, else why it does not."""
-    claims: Sequence[bytes]
-    """An id and the job's JSON for each job claimed, in turn."""
-    limited_ms: int
-    """How long a limit per minute keeps fitting jobs back; 0 when none does."""
-    due_in_ms: int | None
-    """How long until the next delayed job is due; None when there is none."""
-    woken: str
-    """The last wake-up that this call knows of."""
-    unread: bool
-    """Whether there are signatures that the worker has not been held against yet."""
-
-
-class Look(NamedTuple):
-    """Who has something to do."""
-
-    found: list[tuple[int, bytes]]
-    """The place of each worker that has, and a signature that it could serve."""
-    limited_ms: int
-    due_in_ms: int | None
-    woken: str
-    """These three as in a settlement."""
-
-
-def _settlement(answer: Any) -> Settlement:
-    codes, claims, limited_ms, due_in, woken, unread = answer
-    return Settlement(
-        codes, claims, int(limited_ms), _due_in_ms(due_in), woken.decode(), bool(unread)
-    )
-
-
-def _look(answer: Any) -> Look:
-    found, limited_ms, due_in, woken = answer
-    pairs = list(zip(found[::2], found[1::2], strict=True))
-    return Look(pairs, int(limited_ms), _due_in_ms(due_in), woken.decode())
-
-
-def _due_in_ms(text: bytes) -> int | None:
-    # A job that others have put off for ever is never due.
-    return int(float(text)) if text and math.isfinite(float(text)) else None
-
-
-class Added(NamedTuple):
-    """What came of a job that was to be added."""
-
-    id: str
-    """The id of the job that there is now."""
-    data: bytes = b""
-    """Its data, if it was there before and has not ended."""
-
-
-def _added(answer: Sequence[bytes | Sequence[bytes]]) -> list[Added]:
-    return [
-        Added(each.decode()) if isinstance(each, bytes) else Added(each[0].decode(), each[1])
-        for each in answer
-    ]
-
-
-@script(reply=_added)
+@script(reply=replies.added)
 async def dispatch(
     redis: Client,
     keys: RoutingKeys,
@@ -78,42 +19,165 @@ async def dispatch(
     namespace: str,
     now: str | int,
     jobs: Sequence[str | bytes | int],
-) -> list[Added]:
-    """Add jobs, all of them or none; the job that there is now for each."""
+) -> list[replies.Added]:
+    """Add jobs, all of them or none. Each job is its kind (waiting, delayed or cron), id, data,
+    route, due (an instant, or +delay), idempotency key or nothing, seconds that key is kept, and
+    a JSON list of the ids it waits for. The reply has the id of each, or for one that was there
+    before its id and its data ('' when it has ended).
+    """
     ...
 
 
-@script(reply=_settlement)
-async def settle(
+@script(reply=bool)
+async def pause(
+    redis: Client, keys: RoutingKeys, *, namespace: str, now: str | int, queue: str, by: str
+) -> bool:
+    """Pause a type: workers get no jobs of it until it is resumed; 0 when it was paused."""
+    ...
+
+
+@script(reply=bool)
+async def resume(
+    redis: Client, keys: RoutingKeys, *, namespace: str, now: str | int, queue: str
+) -> bool:
+    """Resume a type; 0 when they were not paused."""
+    ...
+
+
+@script(reply=bool)
+async def set_limit(
+    redis: Client, keys: RoutingKeys, *, namespace: str, queue: str, config: str | bytes
+) -> bool:
+    """Set or lift the limits of a type."""
+    ...
+
+
+@script(reply=raw)
+async def claim_job(
+    redis: Client,
+    keys: RoutingKeys,
+    *,
+    worker: str,
+    stack: str,
+    capabilities: str,
+    region: str,
+    now: str | int,
+    lock_ttl: int,
+    data_prefix: str,
+    lock_prefix: str,
+    limit_prefix: str,
+) -> Any:
+    """Claim the next job that fits a worker; its JSON, or nil. The arguments are those of
+    BridgeMQ.
+    """
+    ...
+
+
+@script(reply=raw)
+async def process_cron(
+    redis: Client, keys: RoutingKeys, *, now: str | int, batch: int = 100
+) -> Any:
+    """Fire the schedules that are due, each slot once however often this is called; a JSON list
+    of those that need a next time. The arguments are those of BridgeMQ.
+    """
+    ...
+
+
+@script(reply=int)
+async def process_delayed(
+    redis: Client, keys: RoutingKeys, *, now: str | int, batch: int = 100
+) -> int:
+    """Let delayed jobs wait whose time has come; how many did. The arguments are those of
+    BridgeMQ. Whoever knows them names further keys, so that it waits while a cluster moves the
+    slot.
+    """
+    ...
+
+
+@script(reply=bool)
+async def release_lock(redis: Client, keys: RoutingKeys, *, worker: str, id: str) -> bool:
+    """Release a job's lock if the worker owns it; 1 when it did. The arguments are those of
+    BridgeMQ.
+    """
+    ...
+
+
+@script(reply=raw)
+async def cancel(
     redis: Client,
     keys: RoutingKeys,
     *,
     namespace: str,
     now: str | int,
-    token: str,
-    lease_ms: int,
-    want: int,
-    profile: bytes,
-    worker: str,
     keep_s: int,
-    outcomes: Sequence[str | bytes | int],
-) -> Settlement:
-    """File outcomes away and claim the next jobs, in one step."""
+    result: bytes,
+    by: str,
+    ids: Sequence[str],
+) -> list[int]:
+    """Stop jobs that have not ended; for each 1, or 0 when there is nothing to stop."""
     ...
 
 
 @script(reply=raw)
-async def find_held(
+async def coverage(
     redis: Client,
     keys: RoutingKeys,
     *,
     namespace: str,
-    batch: int,
-    cursor: int,
-    tokens: Sequence[str],
-) -> tuple[list[bytes], bytes]:
-    """Find the jobs that were claimed under these tokens, for a worker whose answer was lost: id,
-    token and JSON of each, in turn, and where to go on.
+    now: str | int,
+    profiles: bytes,
+    first: int,
+    count: int,
+) -> list[list[Any]]:
+    """Waiting jobs by signature, compared with what these workers offer: for each signature its
+    first id, how many wait, and what keeps them from running.
+    """
+    ...
+
+
+@script(reply=int)
+async def purge(
+    redis: Client, keys: RoutingKeys, *, namespace: str, now: str | int, ids: Sequence[str]
+) -> int:
+    """Remove dead jobs for good; how many there were."""
+    ...
+
+
+@script(reply=int)
+async def requeue(
+    redis: Client, keys: RoutingKeys, *, namespace: str, now: str | int, jobs: Sequence[str | bytes]
+) -> int:
+    """Let dead jobs wait again with fresh attempts; each is its id and data. How many did. One
+    that never ran, because another will not complete, waits for those it depends on as before,
+    and stays dead while one of them is unknown.
+    """
+    ...
+
+
+@script(reply=raw)
+async def why(
+    redis: Client, keys: RoutingKeys, *, namespace: str, now: str | int, profiles: bytes, id: str
+) -> list[Any]:
+    """Where one job stands, and what it needs to go on. The reply has its status, data and
+    result, why it is dead, whether it runs, its holder and since when, its lock and how long
+    that lasts, when it is due, when its schedule fires, its place in line, its lane and
+    signature, what keeps it there, and what it waits for (id and status of each, in turn).
+    """
+    ...
+
+
+@script(reply=int)
+async def beat(
+    redis: Client,
+    keys: RoutingKeys,
+    *,
+    namespace: str,
+    now: str | int,
+    ttl_ms: int,
+    workers: Sequence[str | bytes],
+) -> int:
+    """Store heartbeats of workers; each is its id and description. How many of them were not
+    known before.
     """
     ...
 
@@ -130,6 +194,52 @@ async def extend(
     held: Sequence[str],
 ) -> list[int]:
     """Renew leases; the reply has the places, from 1, of those that are lost."""
+    ...
+
+
+@script(reply=raw)
+async def find_held(
+    redis: Client,
+    keys: RoutingKeys,
+    *,
+    namespace: str,
+    batch: int,
+    cursor: int,
+    tokens: Sequence[str],
+) -> tuple[list[bytes], bytes]:
+    """Find the jobs that were claimed under these tokens, for a worker whose answer was lost.
+    The reply has an id, a token and the JSON of each, and where to go on.
+    """
+    ...
+
+
+@script(reply=raw)
+async def fits(
+    redis: Client, keys: RoutingKeys, *, signature: bytes, profiles: Sequence[bytes]
+) -> list[int] | None:
+    """Which of these workers have what jobs of a signature ask for; their places, from 0. Nil
+    when no such job waits any more.
+    """
+    ...
+
+
+@script(reply=bool)
+async def leave(
+    redis: Client, keys: RoutingKeys, *, namespace: str, now: str | int, worker: str
+) -> bool:
+    """Remove a worker that has stopped from the registry; 0 when it was not there."""
+    ...
+
+
+@script(reply=replies.look)
+async def look(
+    redis: Client, keys: RoutingKeys, *, namespace: str, now: str | int, profiles: Sequence[bytes]
+) -> replies.Look:
+    """Which of these workers there is something to do for, and when to look again. The reply has
+    the place and a signature for each such worker, in turn; how many milliseconds a limit per
+    minute keeps fitting jobs back, and how many until the next delayed job is due; and the last
+    wake-up.
+    """
     ...
 
 
@@ -150,120 +260,58 @@ async def report_progress(
     ...
 
 
-@script(reply=int)
-async def beat(
+@script(reply=replies.settlement)
+async def settle(
     redis: Client,
     keys: RoutingKeys,
     *,
     namespace: str,
     now: str | int,
-    ttl_ms: int,
-    workers: Sequence[str | bytes],
-) -> int:
-    """Store heartbeats of workers; how many were not known before."""
-    ...
-
-
-@script(reply=_look)
-async def look(
-    redis: Client, keys: RoutingKeys, *, namespace: str, now: str | int, profiles: Sequence[bytes]
-) -> Look:
-    """Which of these workers there is something to do for, and when to look again."""
-    ...
-
-
-@script(reply=raw)
-async def fits(
-    redis: Client, keys: RoutingKeys, *, signature: bytes, profiles: Sequence[bytes]
-) -> list[int] | None:
-    """Which of these workers have what jobs of a signature ask for; None when no job waits."""
-    ...
-
-
-@script(reply=bool)
-async def leave(
-    redis: Client, keys: RoutingKeys, *, namespace: str, now: str | int, worker: str
-) -> bool:
-    """Remove a worker that has stopped from the registry."""
-    ...
-
-
-class Page(NamedTuple):
-    """What one bounded step did, and where the next one goes on."""
-
-    names: list[str]
-    cursor: int
-    given_up: Sequence[str] = ()
-    """Those of them that are dead now."""
-
-
-def _page(answer: Any) -> Page:
-    names, cursor, *given_up = answer
-    return Page(texts(names), int(cursor), texts(given_up[0]) if given_up else ())
-
-
-@script(reply=raw)
-async def cancel(
-    redis: Client,
-    keys: RoutingKeys,
-    *,
-    namespace: str,
-    now: str | int,
+    token: str,
+    lease_ms: int,
+    want: int,
+    profile: bytes,
+    worker: str,
     keep_s: int,
-    result: bytes,
-    by: str,
-    ids: Sequence[str],
-) -> list[int]:
-    """Stop jobs that have not ended; for each 1, or 0 when there is nothing to stop."""
+    outcomes: Sequence[str | bytes | int],
+) -> replies.Settlement:
+    """File outcomes away and claim the next jobs, in one step. Each outcome is its kind, id and
+    token, then: completed result attempt progressed; retry data result delay route reason
+    attempt; dead data result meta attempt; returned nothing.
+    """
     ...
 
 
-@script(reply=int)
-async def requeue(
+@script(reply=replies.texts)
+async def fire_cron(
     redis: Client,
     keys: RoutingKeys,
     *,
     namespace: str,
     now: str | int,
-    jobs: Sequence[str | bytes],
-) -> int:
-    """Let dead jobs wait again with fresh attempts; how many did."""
+    term: int,
+    schedules: Sequence[str | bytes | int],
+) -> list[str]:
+    """Fire schedules whose time has come, each slot once, and move them to their next time. Each
+    schedule is its id, the time it was read with, its next time or nothing, its overlap policy
+    (nothing when it cannot be read), how many slots it fires, then for each the slot and the
+    instance's data, and how many it leaves out, then for each the slot, or the first and last
+    instant of a range.
+    """
     ...
 
 
-@script(reply=int)
-async def purge(
-    redis: Client, keys: RoutingKeys, *, namespace: str, now: str | int, ids: Sequence[str]
-) -> int:
-    """Remove dead jobs for good; how many there were."""
+@script(reply=replies.texts)
+async def reconcile(
+    redis: Client, keys: RoutingKeys, *, namespace: str, term: int, counted: Sequence[str]
+) -> list[str]:
+    """Set the count of running jobs, of these types and of all that run under a limit, to what
+    the claims say; the types that were wrong.
+    """
     ...
 
 
-@script(reply=bool)
-async def pause(
-    redis: Client, keys: RoutingKeys, *, namespace: str, now: str | int, queue: str, by: str
-) -> bool:
-    """Pause a type: workers get no jobs of it until it is resumed."""
-    ...
-
-
-@script(reply=bool)
-async def resume(
-    redis: Client, keys: RoutingKeys, *, namespace: str, now: str | int, queue: str
-) -> bool:
-    """Resume a type."""
-    ...
-
-
-@script(reply=bool)
-async def set_limit(
-    redis: Client, keys: RoutingKeys, *, namespace: str, queue: str, config: str | bytes
-) -> bool:
-    """Set or lift the limits of a type."""
-    ...
-
-
-@script(reply=_page)
+@script(reply=replies.page)
 async def recover(
     redis: Client,
     keys: RoutingKeys,
@@ -275,12 +323,14 @@ async def recover(
     batch: int,
     cursor: int,
     workers: Sequence[str],
-) -> Page:
-    """Take jobs back whose lease is over or whose worker is dead."""
+) -> replies.Page:
+    """Take jobs back whose lease is over or whose worker is dead; their ids, where to go on, and
+    the ids of those that were given up.
+    """
     ...
 
 
-@script(reply=_page)
+@script(reply=replies.page)
 async def recover_foreign(
     redis: Client,
     keys: RoutingKeys,
@@ -290,8 +340,27 @@ async def recover_foreign(
     term: int,
     batch: int,
     cursor: int,
-) -> Page:
+) -> replies.Page:
     """Take back jobs that others have claimed with plain commands and whose lock is over."""
+    ...
+
+
+@script(reply=raw)
+async def reindex(
+    redis: Client,
+    keys: RoutingKeys,
+    *,
+    namespace: str,
+    now: str | int,
+    term: int,
+    first: int,
+    count: int,
+) -> list[int]:
+    """Hold a stretch of the waiting list against the index and mend what differs; how much did,
+    and where the next stretch begins, or -1 when there is none. The list and the index have the
+    same order, so what the index has and the list has not, near the same place, was taken off
+    the list by another client.
+    """
     ...
 
 
@@ -307,37 +376,13 @@ async def release(
     cursor: str | int,
     routes_cursor: str | int,
 ) -> tuple[int, bytes, bytes]:
-    """Go on with jobs that waited for one that has ended; how many, and where the looks for jobs
-    that others have ended go on.
+    """Go on with jobs that waited for one that has ended; how many went on, and where both looks
+    go on.
     """
     ...
 
 
-@script(reply=texts)
-async def fire_cron(
-    redis: Client,
-    keys: RoutingKeys,
-    *,
-    namespace: str,
-    now: str | int,
-    term: int,
-    schedules: Sequence[str | bytes | int],
-) -> list[str]:
-    """Fire schedules whose time has come, each slot once, and move them to their next time."""
-    ...
-
-
-@script(reply=texts)
-async def reconcile(
-    redis: Client, keys: RoutingKeys, *, namespace: str, term: int, counted: Sequence[str]
-) -> list[str]:
-    """Set the count of running jobs, of these types and of all that run under a limit, to what the
-    claims say; the types that were wrong.
-    """
-    ...
-
-
-@script(reply=_page)
+@script(reply=replies.page)
 async def tidy(
     redis: Client,
     keys: RoutingKeys,
@@ -349,46 +394,6 @@ async def tidy(
     batch: int,
     cursor: int,
     workers: Sequence[str],
-) -> Page:
+) -> replies.Page:
     """Forget workers that have been silent for long and signatures that nobody asks for."""
-    ...
-
-
-@script(reply=raw)
-async def reindex(
-    redis: Client,
-    keys: RoutingKeys,
-    *,
-    namespace: str,
-    now: str | int,
-    term: int,
-    first: int,
-    count: int,
-) -> list[int]:
-    """Hold a stretch of the waiting list against the index and mend what differs; how much did, and
-    where the next stretch begins, or -1.
-    """
-    ...
-
-
-@script(reply=raw)
-async def coverage(
-    redis: Client,
-    keys: RoutingKeys,
-    *,
-    namespace: str,
-    now: str | int,
-    profiles: bytes,
-    first: int,
-    count: int,
-) -> list[list[Any]]:
-    """Waiting jobs by signature, compared with what these workers offer."""
-    ...
-
-
-@script(reply=raw)
-async def why(
-    redis: Client, keys: RoutingKeys, *, namespace: str, now: str | int, profiles: bytes, id: str
-) -> list[Any]:
-    """Where one job stands, and what it needs to go on."""
     ...

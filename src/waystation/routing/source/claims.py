@@ -28,7 +28,7 @@ from waystation.routing import registry
 from waystation.routing.job import HeldJob, Job
 from waystation.routing.redis import scripts
 from waystation.routing.redis.keys import RoutingKeys
-from waystation.routing.redis.scripts import Settlement
+from waystation.routing.redis.replies import Settlement
 from waystation.routing.redis.wire import text_of
 from waystation.routing.registry import Profile
 from waystation.routing.results import KEPT_S

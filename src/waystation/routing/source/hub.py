@@ -28,7 +28,7 @@ from waystation.core.store.connection import Store
 from waystation.core.telemetry.logs import get_logger
 from waystation.routing.redis import scripts
 from waystation.routing.redis.keys import RoutingKeys
-from waystation.routing.redis.scripts import Look
+from waystation.routing.redis.replies import Look
 
 _log = get_logger(__name__)
 

@@ -3,7 +3,7 @@
 import asyncio
 import time
 
-from waystation.routing.redis.scripts import Settlement
+from waystation.routing.redis.replies import Settlement
 from waystation.routing.registry import Profile
 from waystation.routing.source.hub import Hub, Instant, Place, WakeUp, hubs, instant
 

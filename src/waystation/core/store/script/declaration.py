@@ -7,6 +7,9 @@ are the arguments that the file's header lists, and `reply` reads the answer:
     async def complete(redis: Client, keys: JobKeys, *, id: str, token: str) -> bool:
         "File a finished job away."
         ...
+
+`make docs` writes these functions from the headers. Most processes call few of them, so a script is
+read when it is first called; a test reads all.
 """
 
 import inspect
@@ -28,7 +31,7 @@ from waystation.core.errors import (
 )
 from waystation.core.store import faults
 from waystation.core.store.keyspace import Keyspace
-from waystation.core.store.script.text import Source
+from waystation.core.store.script.text import Header, Source
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -84,16 +87,41 @@ class LuaScript(Generic[P, R]):
         self.name = declaration.__name__
         self.__doc__ = declaration.__doc__
         self.__wrapped__ = declaration
-        self._types = _key_types(declaration)
-        self.script = Source(declaration.__module__.rpartition(".")[0], self.name, self._types)
-        self.header = self.script.header
         self._reply = reply
-        self._defaults = _defaults(declaration)
-        self._expected = len(self.header.args) + (self.header.rest is not None)
-        self._pick_keys = _several(attrgetter, self.header.keys)
-        self._pick_args = _several(itemgetter, self.header.args)
-        _check_signature(self)
+        self.package = declaration.__module__.rpartition(".")[0]
         LuaScript.every.append(self)
+
+    @classmethod
+    def of(cls, package: str) -> "dict[str, LuaScript[Any, Any]]":
+        """The scripts that a package has declared, by name."""
+        return {each.name: each for each in cls.every if each.package == package}
+
+    @cached_property
+    def script(self) -> Source:
+        """The script itself."""
+        return Source(self.package, self.name, self._types)
+
+    @cached_property
+    def header(self) -> Header:
+        """What the script says about itself."""
+        _check_signature(self, self.script.header)
+        return self.script.header
+
+    @cached_property
+    def _types(self) -> dict[str, str]:
+        return _key_types(self.__wrapped__)
+
+    @cached_property
+    def _expected(self) -> int:
+        return len(self.header.args) + (self.header.rest is not None)
+
+    @cached_property
+    def _pick_keys(self) -> Callable[[Any], tuple[Any, ...]]:
+        return _several(attrgetter, self.header.keys)
+
+    @cached_property
+    def _pick_args(self) -> Callable[[Any], tuple[Any, ...]]:
+        return _several(itemgetter, self.header.args)
 
     @property
     def source(self) -> str:
@@ -183,7 +211,7 @@ class LuaScript(Generic[P, R]):
         known = {*self.header.args, self.header.rest}
         if unknown := sorted(set(args) - known):
             raise TypeError(f"{self.name}() has no argument {', '.join(unknown)}")
-        return {**self._defaults, **args}
+        return {**(self.__wrapped__.__kwdefaults__ or {}), **args}
 
     def _suspects(self, error: Exception, slots: list[Any]) -> list[tuple[str, str]]:
         """The keys that may be what the server complains about, and what each should hold."""
@@ -281,17 +309,8 @@ def _key_types(declaration: Callable[..., Any]) -> dict[str, str]:
     return {key.name: key.type for key in kind.lines()}
 
 
-def _defaults(declaration: Callable[..., Any]) -> dict[str, Any]:
-    parameters = inspect.signature(declaration).parameters.values()
-    return {
-        each.name: each.default
-        for each in parameters
-        if each.kind is each.KEYWORD_ONLY and each.default is not each.empty
-    }
-
-
-def _check_signature(function: LuaScript[Any, Any]) -> None:
-    declaration, header = function.__wrapped__, function.header
+def _check_signature(function: LuaScript[Any, Any], header: Header) -> None:
+    declaration = function.__wrapped__
     if not inspect.iscoroutinefunction(declaration) or not declaration.__doc__:
         raise TypeError(f"{function.name} must be an async def with a docstring")
     parameters = list(inspect.signature(declaration).parameters.values())
@@ -306,13 +325,13 @@ def _check_signature(function: LuaScript[Any, Any]) -> None:
     if len(places) not in ((2,) if header.keys or header.rest_keys else (1, 2)):
         raise TypeError(f"{function.name} must take a client and a keyspace, then keywords")
     if header.keys or header.rest_keys:
-        _check_keys(function)
+        _check_keys(function, header)
 
 
-def _check_keys(function: LuaScript[Any, Any]) -> None:
+def _check_keys(function: LuaScript[Any, Any], header: Header) -> None:
     kind = _keyspace(function.__wrapped__)
     declared = {*dir(kind), *(inspect.get_annotations(kind) if inspect.isclass(kind) else ())}
-    wanted = [*function.header.keys, *filter(None, [function.header.rest_keys])]
+    wanted = [*header.keys, *filter(None, [header.rest_keys])]
     if missing := [key for key in wanted if key not in declared]:
         raise TypeError(
             f"{function.name} needs the keys {', '.join(missing)}, "

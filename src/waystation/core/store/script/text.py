@@ -2,13 +2,16 @@
 
     --- File a finished job away.
     --- keys  active completed job
-    --- args  id result others...
+    --- args  id result:bytes keep:int=100 others... -> bool
     --- uses  release
     --- lazy  release_parent
 
 The slots become locals of the same names. A last argument with dots stands for any number of
 values, and its local is the place of the first: `for i = others, #ARGV do local other = ARGV[i]`.
 A last key with dots does the same in KEYS, for keys whose number only the caller knows.
+
+Types, defaults and what the reply is read with are for the script's Python function, which
+`make docs` writes from the header (`tools/scripts.py`). An argument without a type is text.
 
 A script lies in `lua/` or in a folder of its family there (`lua/steps/`), under a name of its own
 in the whole package. Helpers are local functions in `lua/shared`, a family to a file
@@ -59,6 +62,9 @@ class Header(NamedTuple):
     """Helpers that are only made when the script asks for them by `lazy()`."""
     unchecked: tuple[str, ...] = ()
     """Keys whose type the script looks after itself."""
+    types: Mapping[str, str] = {}
+    """What is written behind an argument's name: `:int`, `:str|int=`."""
+    reply: str = ""
 
 
 class Source:
@@ -116,6 +122,7 @@ class Source:
 
 
 _SLOTS = ("keys", "args", "uses", "lazy", "unchecked")
+_ARGUMENT = re.compile(r"(\w+)((?::[\w|]+)?(?:=\w*)?)(\.\.\.)?")
 
 
 def parse_header(text: str, *, where: str) -> Header:
@@ -139,7 +146,9 @@ def parse_header(text: str, *, where: str) -> Header:
 
 def _header(summary: str, slots: dict[str, list[str]], where: str) -> Header:
     keys, rest_keys = _without_rest(tuple(slots["keys"]))
-    args, rest = _without_rest(tuple(slots["args"]))
+    taken, _, reply = " ".join(slots["args"]).partition("->")
+    args, rest = _without_rest(tuple(_ARGUMENT.sub(r"\1\3", each) for each in taken.split()))
+    types = {name: kind for name, kind, _ in _ARGUMENT.findall(taken)}
     uses, lazy = tuple(slots["uses"]), tuple(slots["lazy"])
     names = [*keys, *args, *filter(None, (rest_keys, rest))]
     for name in [*names, *uses, *lazy]:
@@ -150,7 +159,7 @@ def _header(summary: str, slots: dict[str, list[str]], where: str) -> Header:
     unchecked = keys if slots["unchecked"] == ["all"] else tuple(slots["unchecked"])
     if unknown := [name for name in unchecked if name not in keys]:
         raise ValueError(f"{where} leaves {', '.join(unknown)} unchecked, but has no such keys")
-    return Header(summary, keys, args, rest, uses, rest_keys, lazy, unchecked)
+    return Header(summary, keys, args, rest, uses, rest_keys, lazy, unchecked, types, reply.strip())
 
 
 def _without_rest(names: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:

@@ -1,8 +1,9 @@
 --- Add files to their queues. Each is its digest (empty counts as new), lane, id, JSON, path and
 --- size; the reply has 1 for each that was added, 0 for one that is known, 2 for one that has to
---- wait, and the milliseconds to wait.
+--- wait, and the milliseconds to wait. `rate` a second holds for all producers together, 0 for none.
 --- keys  seen seen_before rate_limit events wake lanes...
---- args  now events_cap remember_ms rate burst jobs...
+--- args  now:str|int events_cap:int remember_ms:int rate:int burst:int
+--- args  jobs:str|bytes|int... -> added
 --- unchecked  rate_limit
 --- uses  instant_ms check_lanes emit_event wake_worker rotate_seen
 check_lanes(lanes)

@@ -1,7 +1,7 @@
 --- Make dead letters of files without a handler. Each is its entry in the stream, then its id, lane
 --- and attempt, payload, reason and error; the reply has 1 for each that was still there.
 --- keys  unmatched dead_letter dead_letter_meta events lanes...
---- args  now worker events_cap entries...
+--- args  now:str|int worker events_cap:int entries:str|bytes|int... -> list[int]
 --- uses  instant_ms emit_event add_dead_letter take_unmatched
 now = instant_ms(now)
 local context = {

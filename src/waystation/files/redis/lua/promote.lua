@@ -1,6 +1,6 @@
---- Move retries that are due into their queues.
+--- Move retries that are due into their queues; how many there were.
 --- keys  events wake lanes...
---- args  now events_cap most
+--- args  now:str|int events_cap:int most:int -> int
 --- uses  instant_ms check_lanes promote_due wake_worker
 check_lanes(lanes)
 now = instant_ms(now)

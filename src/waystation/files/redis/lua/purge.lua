@@ -1,6 +1,6 @@
---- Delete the oldest dead letters.
+--- Delete the oldest dead letters; how many.
 --- keys  dead_letter dead_letter_meta events
---- args  now events_cap most queue
+--- args  now:str|int events_cap:int most:int queue -> int
 --- uses  instant_ms emit_event id_and_attempt
 now = instant_ms(now)
 local context = { events = events, events_cap = events_cap, at = string.format('%.0f', now) }

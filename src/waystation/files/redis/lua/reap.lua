@@ -2,7 +2,7 @@
 --- lane and attempt, then: retry payload delay reason error; dead payload reason error. The reply has 1
 --- for each that was still there; there is none when the worker is alive.
 --- keys  processing heartbeat workers dead_letter dead_letter_meta events wake lanes...
---- args  now worker events_cap taken...
+--- args  now:str|int worker events_cap:int taken:str|bytes|int... -> list[int]|None
 --- uses  instant_ms check_lanes emit_event retry_later add_dead_letter
 if redis.call('EXISTS', heartbeat) == 1 then return false end
 check_lanes(lanes)

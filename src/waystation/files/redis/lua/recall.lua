@@ -1,6 +1,6 @@
---- Look up which files were added before.
+--- Look up which files were added before: 1 for each that was.
 --- keys  seen seen_before
---- args  remember_ms digests...
+--- args  remember_ms:int digests:bytes... -> list[int]
 --- uses  rotate_seen
 rotate_seen(seen, seen_before, tonumber(remember_ms))
 local known = {}

@@ -1,7 +1,7 @@
 --- Remove jobs from where they are. Each is its state, bytes, id, lane and attempt, and the id of
 --- its entry among the unmatched files. The reply has 1 for each that was still there.
 --- keys  processing unmatched dead_letter dead_letter_meta events lanes...
---- args  now events_cap jobs...
+--- args  now:str|int events_cap:int jobs:str|bytes|int... -> list[int]
 --- uses  instant_ms check_lanes emit_event
 check_lanes(lanes)
 local context = { events = events, events_cap = events_cap,

@@ -1,6 +1,6 @@
 --- Renew a worker's heartbeat with the patterns of its handlers; returns the jobs it holds.
 --- keys  heartbeat workers processing
---- args  now worker ttl_ms handlers
+--- args  now:str|int worker ttl_ms:int handlers -> list[bytes]
 --- uses  instant_ms makes_room
 makes_room('SREM', workers)
 local at = '{"ts":' .. string.format('%.0f', instant_ms(now))

@@ -1,7 +1,7 @@
 --- Move dead letters back into their queues. Each is the bytes of the letter, its id, lane and new
---- JSON.
+--- JSON; the reply is how many were still there.
 --- keys  dead_letter dead_letter_meta events wake lanes...
---- args  now events_cap letters...
+--- args  now:str|int events_cap:int letters:str|bytes|int... -> int
 --- uses  instant_ms check_lanes emit_event wake_worker
 check_lanes(lanes)
 now = instant_ms(now)

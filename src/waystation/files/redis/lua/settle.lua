@@ -6,7 +6,8 @@
 --- read the entries up to the cursor.
 --- keys  processing heartbeat workers completed dead_letter dead_letter_meta events wake unmatched
 --- keys  paused lanes...
---- args  now worker ttl_ms completed_cap events_cap want plan picks cursor outcomes...
+--- args  now:str|int worker ttl_ms:int completed_cap:int events_cap:int want:int plan picks cursor
+--- args  outcomes:str|bytes|int... -> settlement
 --- uses  instant_ms check_lanes emit_event id_and_attempt newest_id
 --- lazy  wake_worker promote_due retry_later add_dead_letter makes_room take_unmatched
 check_lanes(lanes)

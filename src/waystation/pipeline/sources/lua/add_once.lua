@@ -3,7 +3,7 @@
 --- `lead` arguments that the script wants once. KEYS behind the first two are the script's.
 --- The reply has how many jobs are new, were there before and were refused; a closed batch takes none.
 --- keys  receipt done
---- args  keep_ms width lead more...
+--- args  keep_ms:int width:int lead:int more:str|bytes... -> tuple[int, int, int]
 local function add(KEYS, ARGV) return {} end
 
 if redis.call('HEXISTS', receipt, 'closed_ms') == 1 then return { -1, 0, 0 } end

@@ -4,7 +4,7 @@
 --- and the fields of the job that was there before.
 --- keys  id meta wait active prioritized delayed marker events pc paused completed failed
 --- keys  absent
---- args  base now jobs...
+--- args  base now:str|int jobs:str|bytes... -> ids_or_codes
 --- unchecked  all
 --- uses  now_ms store_job limit_of
 --- lazy  check_wants insert_job waiting_list

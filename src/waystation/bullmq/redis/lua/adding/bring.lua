@@ -3,7 +3,8 @@
 --- The keys of the other system are arguments, because this runs where they share a server with ours.
 --- keys  id meta wait active prioritized delayed marker events pc paused completed failed
 --- keys  absent
---- args  base now holder message name data opts wants theirs...
+--- args  base now:str|int holder message:bytes name:bytes data:bytes opts:bytes wants:bytes
+--- args  theirs... -> id_or_code
 --- uses  now_ms must_hold check_message take_message insert_job events_cap
 local queue = {
   base = base, meta = meta, wait = wait, active = active, prioritized = prioritized,

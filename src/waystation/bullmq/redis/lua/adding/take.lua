@@ -1,6 +1,6 @@
 --- Take a message from a queue of another system: 1, 2 when another bridge has taken it, 0 when a
 --- worker of that system has. The two can be told apart for as long as `taken` is kept.
---- args  holder message taken keep_ms theirs...
+--- args  holder message:bytes taken keep_ms:int theirs... -> int
 --- uses  must_hold check_message take_message
 local places = {}
 for at = theirs, #ARGV do places[#places + 1] = ARGV[at] end

@@ -4,7 +4,7 @@
 --- done steps, or has something to undo, runs once more, for them to be undone, and fails then.
 --- keys  wait paused active prioritized delayed completed failed waiting_children meta events marker pc
 --- keys  stalled absent
---- args  base now id reason keep
+--- args  base now:str|int= id reason keep -> int
 --- uses  now_ms must_hold check_queue check_ties is_current_iteration drop_from_states file_finished
 --- uses  mark_ready events_cap enqueue_job set_cause
 local queue = {

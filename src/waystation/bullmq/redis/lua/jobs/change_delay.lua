@@ -1,7 +1,7 @@
 --- Delay a delayed job anew, by milliseconds from now: 0, -1 when it is gone, -3 when it is not
 --- delayed.
 --- keys  delayed marker meta events absent
---- args  base now id delay
+--- args  base now:str|int= id delay:int -> int
 --- uses  now_ms push_delayed mark_delayed events_cap
 local job, due = base .. id, now_ms(now) + tonumber(delay)
 if redis.call('HLEN', job) == 0 then return -1 end

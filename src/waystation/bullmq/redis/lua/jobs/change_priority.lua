@@ -1,6 +1,6 @@
 --- Give a job another priority, and its new place if it waits: 0, or -1 when it is gone.
 --- keys  wait active prioritized marker meta pc paused absent
---- args  base id priority lifo
+--- args  base id priority:int lifo:int -> int
 --- uses  push_prioritized mark_ready waiting_list
 local queue = {
   wait = wait, paused = paused, active = active, prioritized = prioritized, marker = marker,

@@ -1,6 +1,6 @@
 --- Make a delayed job ready to run now: 0, or -3 when it is not delayed.
 --- keys  wait active prioritized delayed marker meta events pc paused absent
---- args  base id
+--- args  base id -> int
 --- uses  push_prioritized mark_ready waiting_list
 local queue = {
   wait = wait, active = active, prioritized = prioritized, marker = marker, meta = meta, pc = pc,

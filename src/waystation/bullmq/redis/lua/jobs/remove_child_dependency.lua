@@ -1,6 +1,6 @@
 --- Release a parent from waiting for a child; 1 when done, 0 when it did not wait, or an error code.
 --- keys  job absent
---- args  base now
+--- args  base now:str|int= -> int
 --- uses  now_ms check_parent leave_parent
 if redis.call('EXISTS', job) == 0 then return -1 end
 local parent_key = redis.call('HGET', job, 'parentKey')

@@ -5,7 +5,7 @@
 --- next call to go on. Their parents are not released meanwhile.
 --- keys  wait paused active prioritized delayed completed failed waiting_children meta events marker
 --- keys  absent
---- args  base now id with_children by state most is_next
+--- args  base now:str|int= id with_children:int by state most:int is_next:int -> int
 --- uses  now_ms is_in_state is_current_iteration gather_tree check_tree leave_parent
 --- uses  remove_gathered
 local queue = {

@@ -1,7 +1,7 @@
 --- Remove children that no worker holds and that have not failed, with their own; one page of them.
 --- The reply has the cursor of the next page, 0 at the end, and how many jobs were removed.
 --- keys  job dependencies absent
---- args  base cursor now
+--- args  base cursor:int now:str|int= -> pair
 --- uses  now_ms queue_at locate_job leave_parent drop_from_states free_deduplication forget_job
 --- uses  check_tree
 now = now_ms(now)

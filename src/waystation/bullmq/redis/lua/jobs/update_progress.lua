@@ -1,6 +1,6 @@
 --- Store a job's progress and emit `progress`: 0, or -1 when it is gone.
 --- keys  meta events absent
---- args  base id progress
+--- args  base id progress:bytes -> int
 --- uses  events_cap
 local job = base .. id
 if redis.call('HLEN', job) == 0 then return -1 end

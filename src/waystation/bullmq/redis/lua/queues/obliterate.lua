@@ -3,7 +3,7 @@
 --- keys  wait paused active prioritized delayed completed failed waiting_children meta events marker
 --- keys  id pc stalled stalled_check limiter paused_schedulers deadlines
 --- keys  metrics_completed metrics_completed_data metrics_failed metrics_failed_data absent
---- args  base now most force
+--- args  base now:str|int= most:int force -> int
 --- unchecked  events marker id pc stalled_check limiter deadlines
 --- unchecked  metrics_completed metrics_completed_data metrics_failed metrics_failed_data
 --- uses  now_ms makes_room must_hold field_of check_ancestors erase_job

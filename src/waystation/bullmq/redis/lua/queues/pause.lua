@@ -1,7 +1,7 @@
 --- Hand out nothing until the queue is resumed; what is active goes on. So many ids are set aside in a
 --- call; the reply is how many are left.
 --- keys  meta wait paused marker events absent
---- args  by most
+--- args  by most:int -> int
 --- uses  set_aside
 -- First a write that takes no memory: after it a full server lets the others through.
 redis.call('DEL', marker)

@@ -1,6 +1,6 @@
 --- How long the rate limit lets nothing through, in milliseconds, when so many may start.
 --- keys  limiter meta
---- args  max
+--- args  max:str|int -> int
 --- uses  whole limit_of
 local most = limit_of(max ~= '' and max or redis.call('HGET', meta, 'max'))
 local left = redis.call('PTTL', limiter)

@@ -1,7 +1,7 @@
 --- Find jobs that no state knows of, at most so many, and delete what is kept about them; the reply
 --- has their ids.
 --- keys  wait paused active prioritized delayed completed failed waiting_children absent
---- args  base most dry_run ids...
+--- args  base most:int dry_run ids... -> texts
 --- uses  forget_job
 local sets = { completed, failed, delayed, prioritized, waiting_children }
 local lists = { wait, active, paused }

@@ -1,7 +1,7 @@
 --- Resume the queue, after bringing its two lists together, so many ids in a call. The reply is how
 --- many are left to move; the queue stays paused until there are none.
 --- keys  meta wait paused prioritized delayed marker events absent
---- args  most
+--- args  most:int -> int
 --- uses  mark_delayed join_waiting
 local left = join_waiting({ wait = wait, paused = paused }, tonumber(most))
 if left > 0 then return left end

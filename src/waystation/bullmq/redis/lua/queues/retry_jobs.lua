@@ -1,7 +1,7 @@
 --- Make the jobs of one state wait again that got there no later than `until_ms`, the oldest first and
 --- at most `most`; the reply is how many there were.
 --- keys  wait active completed failed delayed marker meta events paused absent
---- args  base state until_ms most
+--- args  base state until_ms:str|int most:int -> int
 --- uses  forget_steps mark_ready waiting_list field_of check_parent return_to_parent events_cap
 local queue = { wait = wait, active = active, marker = marker, meta = meta, paused = paused }
 local key = ({ completed = completed, failed = failed, delayed = delayed })[state]

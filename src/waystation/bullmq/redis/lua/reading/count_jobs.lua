@@ -1,6 +1,6 @@
 --- How many jobs are in each of the states, in the order asked for.
 --- keys  completed failed delayed prioritized active wait paused waiting_children
---- args  states...
+--- args  states... -> list[int]
 local sets = {
   completed = completed, failed = failed, delayed = delayed, prioritized = prioritized,
   ['waiting-children'] = waiting_children,

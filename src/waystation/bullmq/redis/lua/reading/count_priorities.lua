@@ -1,6 +1,6 @@
 --- How many jobs wait with each of the priorities, in the order asked for.
 --- keys  wait paused prioritized
---- args  priorities...
+--- args  priorities:int... -> list[int]
 local counts = {}
 for place = priorities, #ARGV do
   local priority = tonumber(ARGV[place])

@@ -1,6 +1,6 @@
 --- How a job has ended: completed and its result, failed and its reason, open, or missing.
 --- keys  completed failed absent
---- args  base id
+--- args  base id -> end
 local job = base .. id
 if redis.call('ZSCORE', completed, id) then
   return { 'completed', redis.call('HGET', job, 'returnvalue') or 'null' }

@@ -3,7 +3,7 @@
 --- first id kept, the last id ever given ('' for none), and how many are kept behind `after`, if
 --- one is given (-1 when they are more than `most`, which are not counted).
 --- keys  events
---- args  after most
+--- args  after= most:int=20000 -> extent
 if redis.call('EXISTS', events) == 0 then return { 0, 0, '', '', 0 } end
 local info, stream = redis.call('XINFO', 'STREAM', events), {}
 for at = 1, #info, 2 do stream[info[at]] = info[at + 1] end

@@ -1,6 +1,6 @@
 --- The ids of one state from place `first` to `last`, the newest or (`asc`) the oldest first.
 --- keys  completed failed delayed prioritized active wait paused waiting_children
---- args  state first last asc
+--- args  state first:int last:int asc:int -> texts
 first, last = tonumber(first), tonumber(last)
 
 local function from_list(key)

@@ -1,6 +1,6 @@
 --- The fields of jobs, each a flat list that is empty when the job is gone.
 --- keys  meta absent
---- args  base ids...
+--- args  base ids... -> hashes
 local jobs = {}
 for place = ids, #ARGV do
   jobs[#jobs + 1] = redis.call('HGETALL', base .. ARGV[place])

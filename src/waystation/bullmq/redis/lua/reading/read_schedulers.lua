@@ -1,6 +1,6 @@
 --- What is stored of schedulers: when each runs next, the mark of one that is paused, and its fields.
 --- keys  paused_schedulers absent
---- args  base ids...
+--- args  base ids... -> schedulers
 local found = {}
 for place = ids, #ARGV do
   local id = ARGV[place]

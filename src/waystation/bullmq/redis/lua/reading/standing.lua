@@ -4,7 +4,7 @@
 --- limit has counted and how long that lasts, and how many jobs are active and wait.
 --- keys  completed failed delayed prioritized active wait paused waiting_children meta limiter
 --- keys  absent
---- args  base now id
+--- args  base now:str|int= id -> standing
 --- uses  now_ms stored_fields
 local state, place, due = 'unknown', -1, false
 for _, set in ipairs({

@@ -1,6 +1,6 @@
 --- The state a job is in.
 --- keys  completed failed delayed prioritized active wait paused waiting_children
---- args  id
+--- args  id -> word
 local sets = {
   { completed, 'completed' }, { failed, 'failed' }, { delayed, 'delayed' },
   { prioritized, 'prioritized' },

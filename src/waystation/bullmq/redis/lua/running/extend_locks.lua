@@ -1,6 +1,6 @@
 --- Renew locks by their ids and tokens; the reply has the places, from 1, of those that are lost.
 --- keys  stalled absent
---- args  base lease_ms locks...
+--- args  base lease_ms:int locks... -> list[int]
 local lost = {}
 for at = locks, #ARGV, 2 do
   local lock = base .. ARGV[at] .. ':lock'

@@ -3,7 +3,7 @@
 --- has for each: when the job finished, 1 when it goes on, 0 when the outcome was not filed, and
 --- nothing when the job is gone.
 --- keys  active absent
---- args  base outcomes...
+--- args  base outcomes:str|int... -> list[bytes]
 local replies = {}
 for at = outcomes, #ARGV, 5 do
   local kind, id = ARGV[at], ARGV[at + 1]

@@ -1,7 +1,7 @@
 --- Find the jobs that were claimed under these tokens, for a worker whose answer was lost.
 --- The reply has an id, a token and the fields of each.
 --- keys  active absent
---- args  base tokens...
+--- args  base tokens... -> list[Any]
 local ours = {}
 for at = tokens, #ARGV do ours[ARGV[at]] = true end
 local found = {}

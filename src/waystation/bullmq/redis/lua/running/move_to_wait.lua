@@ -1,7 +1,7 @@
 --- Put the job that a worker holds back at the head of its queue; the attempt does not count.
 --- The reply is how long the rate limit still binds, in milliseconds, or why the job stays.
 --- keys  wait active prioritized marker meta events stalled limiter paused absent
---- args  base id token
+--- args  base id token -> int
 --- uses  take_back mark_ready waiting_list events_cap
 local queue = {
   base = base, wait = wait, active = active, stalled = stalled, marker = marker, meta = meta,

@@ -2,7 +2,7 @@
 --- 0 when it waits now, 1 when there is nothing to wait for, below zero why not.
 --- A job with a deadline comes back then at the latest.
 --- keys  active waiting_children stalled meta events deadlines absent
---- args  base id token child deadline_ms now
+--- args  base id token child= deadline_ms:str|int= now:str|int= -> int
 --- uses  now_ms take_back events_cap
 local job = base .. id
 local held = redis.call('GET', job .. ':lock')

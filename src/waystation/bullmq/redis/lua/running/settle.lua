@@ -4,7 +4,8 @@
 --- limited nothing: returned, and no job is claimed while the limit of the queue lasts.
 --- keys  wait active prioritized delayed marker meta events pc stalled limiter completed failed
 --- keys  paused metrics_completed metrics_failed absent
---- args  base now token lease_ms want worker max duration metrics outcomes...
+--- args  base now:str|int token lease_ms:int want:int worker max:str|int duration:str|int
+--- args  metrics:str|int outcomes:str|bytes|int... -> settlement
 --- unchecked  all
 --- uses  claim_jobs
 --- lazy  check_ties take_back file_finished finish_failed try_again hand_back promote_due

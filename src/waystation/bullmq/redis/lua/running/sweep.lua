@@ -3,7 +3,7 @@
 --- Looks at up to `most` ids after the first `skip`; replies which it removed and how many it spared.
 --- keys  wait paused active prioritized delayed completed failed waiting_children meta events marker
 --- keys  absent
---- args  base now state grace most skip emit
+--- args  base now:str|int= state grace:str|int most:int skip:int emit -> sweep
 --- uses  now_ms makes_room is_current_iteration field_of check_ancestors erase_job
 local queue = {
   base = base, wait = wait, paused = paused, active = active, prioritized = prioritized,

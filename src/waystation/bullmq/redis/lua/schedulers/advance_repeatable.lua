@@ -1,7 +1,8 @@
 --- Make the next job of one of BullMQ 5's repeatable jobs, if the job of slot `previous` is still
 --- the one that keeps it going. The reply is 1, or 0 when it keeps nothing going.
 --- keys  id meta wait paused active prioritized delayed marker events pc absent
---- args  base now repeatable previous slot job name data opts delay priority lifo
+--- args  base now:int repeatable previous:int slot:int job name data:bytes opts:bytes delay:int
+--- args  priority:int lifo:int -> bool
 --- uses  store_job enqueue_job
 local queue = {
   base = base, meta = meta, wait = wait, paused = paused, active = active,

@@ -2,7 +2,8 @@
 --- `slot` is when a calendar says, '' for one that counts. The reply is the next job's id, '' when
 --- this one keeps nothing going or the end has come, and -10 when the slot is taken.
 --- keys  meta wait paused active prioritized delayed marker events pc absent
---- args  base now scheduler job slot opts id priority lifo deduplication
+--- args  base now:str|int= scheduler job slot:str|int opts:str|bytes id:str|bytes priority:int
+--- args  lifo:int deduplication -> id_or_code
 --- uses  now_ms whole limit_of next_slot free_slot insert_iteration
 local schedulers = base .. 'repeat'
 local queue = {

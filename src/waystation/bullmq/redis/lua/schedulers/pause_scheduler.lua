@@ -2,7 +2,7 @@
 --- for its time. The reply is 1, 0 when it is paused already, -1 when there is none, and -3 for one
 --- of BullMQ 5's repeatable jobs.
 --- keys  delayed events paused_schedulers absent
---- args  base now scheduler by
+--- args  base now:str|int= scheduler by -> int
 --- uses  now_ms forget_job field_of
 local schedulers = base .. 'repeat'
 local record = schedulers .. ':' .. scheduler

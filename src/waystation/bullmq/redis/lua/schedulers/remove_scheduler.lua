@@ -1,6 +1,6 @@
 --- Remove a scheduler, with its next job as long as that waits for its time; 1, or 0 if there is none.
 --- keys  delayed events paused_schedulers absent
---- args  base scheduler
+--- args  base scheduler -> bool
 --- uses  forget_job
 local schedulers = base .. 'repeat'
 local slot = redis.call('ZSCORE', schedulers, scheduler)

@@ -2,7 +2,8 @@
 --- The reply is the next job's id, '' when it is not paused, and below zero why not: -4 its end has
 --- come, -10 the slot is taken.
 --- keys  meta wait paused active prioritized delayed marker events pc paused_schedulers absent
---- args  base now scheduler slot opts id priority lifo deduplication
+--- args  base now:str|int= scheduler slot:str|int opts:str|bytes id:str|bytes priority:int lifo:int
+--- args  deduplication -> id_or_code
 --- uses  now_ms whole limit_of next_slot free_slot insert_iteration
 local schedulers = base .. 'repeat'
 local queue = {

@@ -4,8 +4,9 @@
 --- The reply is the job's id, '' while it is paused, or below zero why not: -10 the slot is taken, -11
 --- all slots are.
 --- keys  meta wait paused active prioritized delayed marker events pc paused_schedulers absent
---- args  base now scheduler slot every offset start_date name data opts id priority lifo
---- args  deduplication fields...
+--- args  base now:str|int= scheduler slot:str|int every:str|int offset:str|int start_date:str|int
+--- args  name:bytes data:str|bytes opts:str|bytes id:str|bytes priority:int lifo:int deduplication
+--- args  fields:str|bytes|int... -> id_or_code
 --- uses  now_ms events_cap next_slot free_slot insert_iteration forget_job
 local schedulers = base .. 'repeat'
 local queue = {

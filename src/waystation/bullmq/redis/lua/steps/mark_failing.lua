@@ -1,7 +1,7 @@
 --- Let a job that a worker holds only be undone from now on; the reply has 0 and the reason that
 --- counts, or an error code.
 --- keys  job lock
---- args  token reason stacktrace undos
+--- args  token reason stacktrace:bytes undos:int -> stepped
 if redis.call('HLEN', job) == 0 then return { -1 } end
 local held = redis.call('GET', lock)
 if held ~= token then return { held and -6 or -2 } end

@@ -1,7 +1,7 @@
 --- Remember how many functions an attempt of a job that a worker holds has given to undo it: the
 --- most that any has, or an error code.
 --- keys  job lock
---- args  token undos
+--- args  token undos:int -> int
 if redis.call('HLEN', job) == 0 then return -1 end
 local held = redis.call('GET', lock)
 if held ~= token then return held and -6 or -2 end

@@ -4,7 +4,8 @@
 --- deadline at the latest, to fail then.
 --- `wait` is the name of the wait among those of its kind, and `signal` what it waits for, or ''.
 --- keys  active delayed marker meta events stalled absent
---- args  base now id token wait signal due_ms wait_ms endless deadline_ms
+--- args  base now:str|int= id token wait signal due_ms:str|int wait_ms:int endless:int
+--- args  deadline_ms:str|int -> stepped
 --- uses  now_ms must_hold take_back push_delayed mark_delayed events_cap renew_signals
 local queue = { base = base, active = active, stalled = stalled, delayed = delayed, marker = marker }
 local job, field = base .. id, (signal == '' and 'wait:' or 'take:') .. wait

@@ -1,7 +1,7 @@
 --- Remember what a step of a job returned, and which function it was. The reply has 0 and what is
 --- remembered, or an error code.
 --- keys  meta events absent
---- args  base id token step by value
+--- args  base id token step by value:bytes -> stepped
 --- uses  must_hold events_cap
 local job = base .. id
 if must_hold('HLEN', job) == 0 then return { -1 } end

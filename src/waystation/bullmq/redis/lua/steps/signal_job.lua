@@ -1,7 +1,7 @@
 --- Send a signal to a job, which waits for it or will: 1, 0 when it has ended, -1 when it is gone.
 --- Signals of one name are numbered as they come. The same call made again counts once.
 --- keys  wait paused active prioritized delayed completed failed marker meta events pc absent
---- args  base now id signal call data
+--- args  base now:str|int= id signal call data:bytes -> int
 --- uses  now_ms must_hold enqueue_job events_cap renew_signals
 local queue = {
   base = base, wait = wait, paused = paused, active = active, prioritized = prioritized,

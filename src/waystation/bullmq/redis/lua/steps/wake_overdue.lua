@@ -1,7 +1,7 @@
 --- Make jobs ready to run that wait for a child and have passed their deadlines: how many were
 --- looked at.
 --- keys  deadlines wait paused active prioritized delayed waiting_children marker meta events pc absent
---- args  base now most
+--- args  base now:str|int= most:int -> int
 --- unchecked  all
 --- uses  now_ms field_of check_queue release_parent
 local queue = {

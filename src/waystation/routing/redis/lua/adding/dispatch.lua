@@ -5,7 +5,7 @@
 --- has ended).
 --- keys  waiting delayed cron routes held awaited places heads signatures serial wake events
 --- keys  deadletter ended meta stalls unmoved
---- args  namespace now jobs...
+--- args  namespace now:str|int jobs:str|bytes|int... -> added
 --- unchecked  serial deadletter ended meta stalls unmoved
 --- uses  keys_at instant_ms whole emit_event push_waiting queue_of text_of check_serial must_hold
 --- uses  wake_for hold

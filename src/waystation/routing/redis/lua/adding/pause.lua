@@ -1,6 +1,6 @@
---- Pause a type; 0 when none were handed out already.
+--- Pause a type: workers get no jobs of it until it is resumed; 0 when it was paused.
 --- keys  paused events unmoved
---- args  namespace now queue by
+--- args  namespace now:str|int queue by -> bool
 --- uses  keys_at instant_ms emit_event
 -- First a write that takes no memory: after it a full server lets the others through.
 redis.call('SREM', paused, '')

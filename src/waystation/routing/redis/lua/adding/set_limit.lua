@@ -1,6 +1,6 @@
 --- Set or lift the limits of a type.
 --- keys  limits wake unmoved
---- args  namespace queue config
+--- args  namespace queue config:str|bytes -> bool
 --- uses  keys_at wake_for
 if config == '' then
   redis.call('HDEL', limits, queue)

@@ -1,6 +1,7 @@
 --- Claim the next job that fits a worker; its JSON, or nil. The arguments are those of BridgeMQ.
 --- keys  waiting active paused
---- args  worker stack capabilities region now lock_ttl data_prefix lock_prefix limit_prefix
+--- args  worker stack capabilities region now:str|int lock_ttl:int data_prefix lock_prefix
+--- args  limit_prefix -> Any
 --- uses  keys_at index_foreign promote_due claim_jobs instant_ms check_keys
 local line = keys_at(string.match(waiting, '^(.*):jobs:waiting$'))
 now = instant_ms(now)

@@ -1,6 +1,6 @@
 --- Release a job's lock if the worker owns it; 1 when it did. The arguments are those of BridgeMQ.
 --- keys  lock active concurrent
---- args  worker id
+--- args  worker id -> bool
 --- uses  keys_at claim_of free_claim number_or text_of check_keys instant_ms note_end
 --- uses  release_dependents
 if redis.call('GET', lock) ~= worker then return 0 end

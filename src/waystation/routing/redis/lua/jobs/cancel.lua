@@ -2,7 +2,7 @@
 --- keys  waiting delayed cron claims routes held stalls fired events
 --- keys  active awaited deadletter ended heads leases meta places serial signatures stopped
 --- keys  stopping wake unmoved
---- args  namespace now keep_s result by ids...
+--- args  namespace now:str|int keep_s:int result:bytes by ids... -> list[int]
 --- uses  keys_at instant_ms emit_event index_foreign remove_waiting unindex_jobs claim_of
 --- uses  stop_claim note_end release_dependents
 --- uses  queue_of text_of check_keys

@@ -2,7 +2,7 @@
 --- id, how many wait, and what keeps them from running.
 --- keys  waiting places heads signatures serial routes claims wake events deadletter meta
 --- keys  awaited delayed ended stalls unmoved
---- args  namespace now profiles first count
+--- args  namespace now:str|int profiles:bytes first:int count:int -> list[list[Any]]
 --- uses  keys_at instant_ms index_foreign obstacles check_keys
 local line = keys_at(namespace)
 now = instant_ms(now)

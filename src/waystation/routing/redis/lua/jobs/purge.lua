@@ -1,7 +1,7 @@
 --- Remove dead jobs for good; how many there were.
 --- keys  deadletter meta routes events
 --- keys  awaited delayed ended heads held places serial signatures stalls waiting wake unmoved
---- args  namespace now ids...
+--- args  namespace now:str|int ids... -> int
 --- uses  keys_at instant_ms emit_event remove_dead_letters note_end queue_of
 --- uses  release_dependents check_keys
 local line = keys_at(namespace)

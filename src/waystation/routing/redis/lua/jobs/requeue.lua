@@ -3,7 +3,7 @@
 --- and stays dead while one of them is unknown.
 --- keys  deadletter meta routes events
 --- keys  awaited delayed ended heads held places serial signatures stalls waiting wake unmoved
---- args  namespace now jobs...
+--- args  namespace now:str|int jobs:str|bytes... -> int
 --- uses  keys_at instant_ms emit_event index_foreign push_waiting route_of queue_of
 --- uses  remove_dead_letters check_keys hold text_of must_hold
 local line = keys_at(namespace)

@@ -6,7 +6,7 @@
 --- keys  waiting places heads signatures serial routes claims wake events deadletter meta active
 --- keys  delayed cron held
 --- keys  awaited ended stalls unmoved
---- args  namespace now profiles id
+--- args  namespace now:str|int profiles:bytes id -> list[Any]
 --- uses  keys_at instant_ms index_foreign obstacles claim_of whole check_keys held_of
 local line = keys_at(namespace)
 now = instant_ms(now)

@@ -2,7 +2,7 @@
 --- before.
 --- keys  registered events
 --- keys  unmoved
---- args  namespace now ttl_ms workers...
+--- args  namespace now:str|int ttl_ms:int workers:str|bytes... -> int
 --- uses  keys_at instant_ms makes_room whole emit_event
 local line = keys_at(namespace)
 now = instant_ms(now)

@@ -1,7 +1,7 @@
 --- Renew leases; the reply has the places, from 1, of those that are lost.
 --- keys  claims leases stopping stopped
 --- keys  unmoved
---- args  namespace now lease_ms worker held...
+--- args  namespace now:str|int lease_ms:int worker held... -> list[int]
 --- uses  keys_at instant_ms makes_room whole tell_holder
 local line = keys_at(namespace)
 local deadline = whole(instant_ms(now) + lease_ms)

@@ -1,7 +1,7 @@
 --- Find the jobs that were claimed under these tokens, for a worker whose answer was lost.
 --- The reply has an id, a token and the JSON of each, and where to go on.
 --- keys  claims unmoved
---- args  namespace batch cursor tokens...
+--- args  namespace batch:int cursor:int tokens... -> tuple[list[bytes], bytes]
 --- uses  keys_at claim_of
 local line, ours, found = keys_at(namespace), {}, {}
 for at = tokens, #ARGV do ours[ARGV[at]] = true end

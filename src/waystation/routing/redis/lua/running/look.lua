@@ -5,7 +5,7 @@
 --- keys  waiting places heads signatures serial routes claims wake events deadletter meta delayed
 --- keys  limits paused
 --- keys  awaited ended stalls unmoved
---- args  namespace now profiles...
+--- args  namespace now:str|int profiles:bytes... -> look
 --- uses  keys_at instant_ms whole index_foreign promote_due match_signatures served_heads queue_of
 --- uses  room_for limit_for
 --- uses  left_in check_keys

@@ -1,7 +1,7 @@
 --- Store how far a job is, if the caller holds it.
 --- keys  claims events
 --- keys  unmoved
---- args  namespace now id token progress percent keep_s
+--- args  namespace now:str|int id token progress:bytes percent:float keep_s:int -> bool
 --- uses  keys_at instant_ms emit_event claim_of
 local line = keys_at(namespace)
 local record = redis.call('HGET', claims, id)

@@ -4,7 +4,8 @@
 --- keys  waiting active delayed claims leases routes stalls awaited held ended deadletter places
 --- keys  heads signatures serial wake events limits paused meta
 --- keys  stopping unmoved
---- args  namespace now token lease_ms want profile worker keep_s outcomes...
+--- args  namespace now:str|int token lease_ms:int want:int profile:bytes worker keep_s:int
+--- args  outcomes:str|bytes|int... -> settlement
 --- unchecked  all
 --- uses  keys_at instant_ms makes_room whole emit_event claim_jobs claim_of text_of
 --- lazy  check_keys index_foreign promote_due uncount try_again give_up hand_back note_end

@@ -5,7 +5,7 @@
 --- keys  cron routes fired terms events
 --- keys  awaited deadletter delayed ended heads meta places serial signatures stalls waiting wake
 --- keys  unmoved
---- args  namespace now term schedules...
+--- args  namespace now:str|int term:int schedules:str|bytes|int... -> texts
 --- uses  keys_at instant_ms fenced index_foreign route_of fire_slot emit_event queue_of check_keys
 --- uses  dead_letter_unreadable
 local line = keys_at(namespace)

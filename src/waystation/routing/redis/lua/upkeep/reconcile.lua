@@ -2,7 +2,7 @@
 --- claims say; the types that were wrong.
 --- keys  claims stopping limits terms
 --- keys  wake unmoved
---- args  namespace term counted...
+--- args  namespace term:int counted... -> texts
 --- uses  keys_at fenced wake_for
 local over = fenced(terms, term)
 if over then return over end

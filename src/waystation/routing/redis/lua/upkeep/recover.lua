@@ -3,7 +3,7 @@
 --- keys  claims leases stalls stopping registered terms events
 --- keys  active awaited deadletter delayed ended heads meta places routes serial signatures
 --- keys  waiting wake unmoved
---- args  namespace now term max_stalls batch cursor workers...
+--- args  namespace now:str|int term:int max_stalls:int batch:int cursor:int workers... -> page
 --- uses  keys_at instant_ms whole emit_event fenced index_foreign claim_of free_claim put_back
 --- uses  dead_letter route_of
 --- uses  dead_letter_unreadable lock_left check_keys end_stopping number_or

@@ -2,7 +2,7 @@
 --- keys  active claims terms events
 --- keys  awaited deadletter delayed ended heads meta places routes serial signatures stalls
 --- keys  waiting wake unmoved
---- args  namespace now term batch cursor
+--- args  namespace now:str|int term:int batch:int cursor:int -> page
 --- uses  keys_at instant_ms emit_event fenced index_foreign push_waiting route_of
 --- uses  dead_letter_unreadable queue_of
 --- uses  is_waiting lock_left check_keys

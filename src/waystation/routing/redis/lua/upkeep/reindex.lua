@@ -4,7 +4,7 @@
 --- same place, was taken off the list by another client.
 --- keys  waiting places routes terms events
 --- keys  awaited deadletter delayed ended heads meta serial signatures stalls wake unmoved
---- args  namespace now term first count
+--- args  namespace now:str|int term:int first:int count:int -> list[int]
 --- uses  keys_at instant_ms fenced index_foreign whole route_of put_back unindex_jobs
 --- uses  dead_letter_unreadable
 --- uses  check_keys

@@ -2,7 +2,8 @@
 --- on.
 --- keys  awaited ended held routes terms events
 --- keys  deadletter delayed heads meta places serial signatures stalls waiting wake unmoved
---- args  namespace now term batch cursor routes_cursor
+--- args  namespace now:str|int term:int batch:int cursor:str|int
+--- args  routes_cursor:str|int -> tuple[int, bytes, bytes]
 --- uses  keys_at instant_ms fenced check_keys text_of note_end release_dependents
 local line = keys_at(namespace)
 now = instant_ms(now)

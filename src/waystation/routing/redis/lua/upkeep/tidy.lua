@@ -1,7 +1,7 @@
 --- Forget workers that have been silent for long and signatures that nobody asks for.
 --- keys  registered signatures heads claims terms events
 --- keys  unmoved
---- args  namespace now term silent_ms batch cursor workers...
+--- args  namespace now:str|int term:int silent_ms:int batch:int cursor:int workers... -> page
 --- uses  keys_at instant_ms emit_event fenced whole
 local line = keys_at(namespace)
 now = instant_ms(now)

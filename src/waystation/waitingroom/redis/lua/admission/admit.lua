@@ -2,7 +2,7 @@
 --- keys  meta state positions elevated vip premium normal_list elevated_list vip_list premium_list
 --- keys  recovered admitted missed sessions sessions_expiry sessions_began heartbeat stays promises
 --- keys  ratios tokens last_update events stats
---- args  queue now most extra only
+--- args  queue now:str|int most:int extra:int only:str|int -> round
 --- uses  instant_us format_int count sweep_turns sweep_sessions fill_bucket give_turns learn
 --- uses  learn_time
 local set = redis.call('HMGET', meta, 'status', 'admission_rate', 'max_active', 'burst',

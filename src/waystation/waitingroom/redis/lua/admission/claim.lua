@@ -2,7 +2,7 @@
 --- keys  meta state position owner positions elevated vip premium prequeue early_elevated early_vip
 --- keys  early_premium recovered admitted missed sessions sessions_expiry sessions_began stays session events
 --- keys  stats
---- args  queue id proof user now
+--- args  queue id proof user now:str|int -> texts
 --- uses  instant_us format_int emit_event count visitor_status begin_session learn
 local set = redis.call('HMGET', meta, 'phase', 'starts_us', 'missed_s', 'session_s', 'events_cap',
   'claim_window_s')

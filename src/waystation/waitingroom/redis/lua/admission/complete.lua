@@ -1,6 +1,6 @@
---- End a session and free its seat.
+--- End a session and free its seat; 0 when it had ended.
 --- keys  meta sessions sessions_expiry sessions_began stays session position owner events stats
---- args  queue id status reason now
+--- args  queue id status reason now:str|int -> bool
 --- uses  instant_us format_int emit_event count learn_end
 if redis.call('ZREM', sessions_expiry, id) == 0 then return 0 end
 redis.call('SREM', sessions, id)

@@ -1,6 +1,6 @@
---- Change how the room is set up.
+--- Change how the room is set up; its new version.
 --- keys  meta state events epoch
---- args  queue event creates version pepper now fields...
+--- args  queue event creates version:str|int pepper now:str|int fields... -> int
 --- uses  instant_us format_int emit_event
 local us = instant_us(now)
 local kept = redis.call('HMGET', meta, 'version', 'created_at', 'status', 'events_cap')

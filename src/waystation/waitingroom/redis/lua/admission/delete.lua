@@ -1,5 +1,6 @@
 --- Delete a room with everything that is kept of it, if nobody is in it; how many people are.
 --- keys  meta epoch positions prequeue recovered admitted missed sessions theirs...
+--- args  -> int
 local people = redis.call('SCARD', sessions)
 for _, set in ipairs({ positions, prequeue, recovered, admitted, missed }) do
   people = people + redis.call('ZCARD', set)

@@ -2,7 +2,7 @@
 --- keys  meta position owner positions elevated vip premium prequeue early_elevated early_vip
 --- keys  early_premium recovered admitted missed sessions sessions_expiry sessions_began session
 --- keys  tokens last_update events stats theirs...
---- args  queue id visitor proof agent network now
+--- args  queue id visitor proof agent network now:str|int -> entered
 --- uses  instant_us format_int emit_event count fill_bucket visitor_status begin_session count_newcomer
 local set = redis.call('HMGET', meta, 'status', 'queueing_method', 'phase', 'waiting_page',
   'fail_open_us', 'invite_only', 'pow_bits', 'max_active', 'newcomers_per_minute', 'session_s',

@@ -1,6 +1,6 @@
 --- Take those out of the line who fell silent; the ids of at most so many.
 --- keys  meta state positions elevated vip premium recovered missed heartbeat stays events stats
---- args  queue batch now
+--- args  queue batch:int now:str|int -> swept
 --- uses  instant_us format_int emit_event count learn
 local set = redis.call('HMGET', meta, 'status', 'phase', 'idle_s', 'paused_idle_s', 'events_cap')
 local us = instant_us(now)

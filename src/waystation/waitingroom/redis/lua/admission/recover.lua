@@ -1,7 +1,7 @@
 --- Let somebody take back a turn that was missed; they come in next, in the old order.
 --- keys  meta state position owner positions elevated vip premium prequeue early_elevated early_vip
 --- keys  early_premium recovered admitted missed sessions_expiry heartbeat events stats
---- args  queue id proof now
+--- args  queue id proof now:str|int -> texts
 --- uses  instant_us format_int emit_event count visitor_status
 local set = redis.call('HMGET', meta, 'phase', 'starts_us', 'missed_s', 'events_cap', 'position_ttl_s')
 local us = instant_us(now)

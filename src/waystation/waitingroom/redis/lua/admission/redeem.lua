@@ -1,6 +1,6 @@
 --- Use an access code: once for each visitor, and for no more visitors than it allows.
 --- keys  codes redeemed
---- args  code visitor now
+--- args  code visitor now:str|int -> texts
 --- uses  instant_us
 local kept = redis.call('HGET', codes, code)
 if not kept then return { 'refused' } end

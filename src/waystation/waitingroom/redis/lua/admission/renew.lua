@@ -1,6 +1,6 @@
---- Keep a session alive.
+--- Keep a session alive, unless it has ended.
 --- keys  meta sessions_expiry session position owner
---- args  id views now
+--- args  id views:int now:str|int -> renewal
 --- uses  instant_us format_int
 local us = instant_us(now)
 local ends = tonumber(redis.call('ZSCORE', sessions_expiry, id))

@@ -1,6 +1,6 @@
 --- Take over a session that was handed to a site, once and on the host it was meant for.
 --- keys  handover sessions_expiry
---- args  host now
+--- args  host now:str|int -> taken
 --- uses  instant_us format_int
 local kept = redis.call('GET', handover)
 if not kept then return { 'refused' } end

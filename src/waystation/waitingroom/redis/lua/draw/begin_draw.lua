@@ -1,6 +1,8 @@
---- Close the pre-queue; how many take part in it, the same however often it is asked.
+--- Close the pre-queue: seed, beacon, number of people, instant, and 1 when lots may be drawn; the
+--- same however often it is asked. The secret of a witness, where there is one, is waited for `wait`
+--- seconds.
 --- keys  meta state prequeue lottery
---- args  beacon wait now
+--- args  beacon wait:int now:str|int -> texts
 --- uses  instant_us format_int
 local phase = redis.call('HGET', meta, 'phase')
 if phase ~= 'prequeue' and phase ~= 'drawing' then

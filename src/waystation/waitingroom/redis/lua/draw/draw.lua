@@ -1,7 +1,7 @@
 --- Put some of the pre-queue in line; how many stand there now, or -1 once it is over.
 --- keys  meta state lottery prequeue early_elevated early_vip early_premium positions elevated vip premium
 --- keys  normal_list elevated_list vip_list premium_list heartbeat drawn
---- args  opened placed now people...
+--- args  opened placed:int now:str|int people:str|int... -> int
 --- uses  instant_us format_int lane_of
 -- The pre-queue itself stays whole until the draw ends, so that every process that draws finds the
 -- same people, and each part of the order is written once, by whoever comes first.

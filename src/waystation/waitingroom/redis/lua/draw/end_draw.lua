@@ -1,6 +1,6 @@
 --- Open the room once everybody of the pre-queue stands in line.
 --- keys  meta state lottery prequeue early_elevated early_vip early_premium events
---- args  queue opened digest now
+--- args  queue opened digest now:str|int -> bool
 --- uses  instant_us format_int
 if redis.call('HGET', meta, 'phase') ~= 'drawing' or redis.call('HGET', lottery, 'opened_us') ~= opened then
   return 0

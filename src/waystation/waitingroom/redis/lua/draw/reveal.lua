@@ -1,6 +1,6 @@
---- Mix the secret of a witness into the draw.
+--- Mix the secret of a witness into the draw; 0 when that has been done.
 --- keys  meta lottery
---- args  secret digest
+--- args  secret digest -> bool
 local kept = redis.call('HMGET', lottery, 'witness', 'revealed', 'forgone', 'entrants')
 if (kept[1] or '') == '' then return redis.error_reply('WRONG_STATE the draw has no witness') end
 if kept[1] ~= digest then

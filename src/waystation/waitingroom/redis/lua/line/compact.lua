@@ -1,6 +1,6 @@
 --- Make a lane's list anew when most of it are ghosts; how many it lost.
 --- keys  positions elevated vip premium normal_list elevated_list vip_list premium_list
---- args  lane most
+--- args  lane:int most:int -> int
 --- uses  lane_lengths first_of_lane
 local upper = { elevated, vip, premium }
 local number = tonumber(lane)

@@ -1,6 +1,6 @@
 --- Points on the line, lane by lane: a score, and how many of the lane come before it.
 --- keys  positions elevated vip premium
---- args  points
+--- args  points:int -> Any
 --- uses  lane_ahead lane_lengths format_int
 -- Whoever knows the own score finds the own place between two points, without asking the store.
 local upper = { elevated, vip, premium }

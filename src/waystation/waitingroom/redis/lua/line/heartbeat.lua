@@ -1,7 +1,7 @@
 --- Note that people in line are still there, and how things stand for each of them.
 --- keys  meta positions elevated vip premium prequeue early_elevated early_vip early_premium
 --- keys  recovered admitted missed sessions_expiry heartbeat theirs...
---- args  now people...
+--- args  now:str|int people:str|int... -> beats
 --- uses  instant_us must_hold format_int visitor_status
 local set = redis.call('HMGET', meta, 'phase', 'starts_us', 'missed_s', 'position_ttl_s', 'idle_s')
 local us = instant_us(now)

@@ -2,7 +2,7 @@
 --- keys  meta state positions elevated vip premium prequeue early_elevated early_vip early_premium
 --- keys  normal_list elevated_list vip_list premium_list recovered admitted missed heartbeat
 --- keys  sessions sessions_expiry sessions_began events stats theirs...
---- args  queue now model newcomers...
+--- args  queue now:str|int model newcomers:str|int... -> list[list[Any]]
 --- uses  instant_us must_hold format_int emit_event count lane_lengths count_newcomer
 --- lazy  visitor_status begin_session
 local set = redis.call('HMGET', meta, 'status', 'queueing_method', 'max_queue_size', 'phase',

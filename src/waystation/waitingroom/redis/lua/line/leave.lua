@@ -1,7 +1,7 @@
 --- Let somebody go who no longer wants to wait.
 --- keys  meta state position owner positions elevated vip premium prequeue early_elevated early_vip
 --- keys  early_premium recovered admitted missed sessions_expiry heartbeat stays events stats
---- args  queue id proof reason now
+--- args  queue id proof reason now:str|int -> word
 --- uses  instant_us format_int emit_event count lane_of visitor_status learn
 local known = redis.call('HGET', position, 'proof')
 if proof ~= '' and known ~= proof then return known and 'forbidden' or 'gone' end

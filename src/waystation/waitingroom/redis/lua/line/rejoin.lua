@@ -1,7 +1,7 @@
 --- Give somebody who left a short while ago the old place again.
 --- keys  meta position owner positions elevated vip premium prequeue early_elevated early_vip
 --- keys  early_premium recovered admitted missed sessions_expiry heartbeat stays events stats
---- args  queue id proof now
+--- args  queue id proof now:str|int -> texts
 --- uses  instant_us format_int emit_event count visitor_status learn
 local set = redis.call('HMGET', meta, 'phase', 'starts_us', 'missed_s', 'events_cap', 'position_ttl_s',
   'rejoin_s')

@@ -1,6 +1,6 @@
 --- Note the numbers of a room, once in a minute; a day of them is kept.
 --- keys  meta positions recovered prequeue admitted sessions stats minutes
---- args  hour now
+--- args  hour now:str|int -> bool
 --- uses  instant_us format_int
 if redis.call('EXISTS', meta) == 0 then return 0 end
 local minute = math.floor(instant_us(now) / 60000000)

@@ -1,7 +1,7 @@
 --- How the room is set up and how it does, in one look.
 --- keys  meta state positions elevated vip premium prequeue recovered admitted missed sessions model
 --- keys  stays ratios
---- args  now
+--- args  now:str|int -> Any
 --- uses  instant_us format_int lane_lengths
 local lengths = lane_lengths(positions, { elevated, vip, premium })
 return {

@@ -1,7 +1,7 @@
 --- How things stand for each of some people; changes nothing.
 --- keys  meta positions elevated vip premium prequeue early_elevated early_vip early_premium
 --- keys  recovered admitted missed sessions_expiry
---- args  now ids...
+--- args  now:str|int ids... -> statuses
 --- uses  instant_us format_int visitor_status
 local set = redis.call('HMGET', meta, 'phase', 'starts_us', 'missed_s')
 local room = {

@@ -1,7 +1,7 @@
 --- Fire the schedules that are due, each slot once however often this is called; a JSON list of
 --- those that need a next time. The arguments are those of BridgeMQ.
 --- keys  cron waiting data_prefix
---- args  now batch
+--- args  now:str|int batch:int=100 -> Any
 --- uses  keys_at index_foreign fire_slot instance_data route_of instant_ms whole text_of check_keys
 local line = keys_at(string.match(waiting, '^(.*):jobs:waiting$'))
 now = instant_ms(now)

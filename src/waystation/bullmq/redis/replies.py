@@ -1,0 +1,215 @@
+"""What the scripts of a queue reply, read."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from waystation.core import codec
+from waystation.core.errors import JobFailed
+from waystation.core.store.script import texts
+
+
+class Settlement(NamedTuple):
+    """What came of settling and claiming."""
+
+    codes: Sequence[int]
+    """0 for each outcome that counts, else why it does not."""
+    claims: Sequence[Any]
+    """An id and a flat list of fields for each job claimed, in turn."""
+    limited_ms: int
+    """How long the rate limit lets nothing through; 0 when it does not bind."""
+    due_in_ms: int
+    """How long until the next delayed job is due; asked for only when there was nothing to claim,
+    0 when there is none."""
+    now: int
+    """The instant of the call, in milliseconds."""
+
+
+def settlement(answer: Any) -> Settlement:
+    """What came of settling and claiming."""
+    return Settlement(*answer)
+
+
+class Existing(str):
+    """The id of a job that was there before, and what is stored of it."""
+
+    __slots__ = ("fields",)
+    fields: dict[bytes, bytes]
+    """None when the job has gone since, and only its deduplication is left."""
+
+
+def ids_or_codes(answer: Any) -> list[str | int]:
+    """The ids of added jobs; a number stands for one that was refused."""
+    return [_id_or_job(each) for each in answer]
+
+
+def _id_or_job(added: Any) -> str | int:
+    if isinstance(added, bytes):
+        return added.decode()
+    if isinstance(added, int):
+        return added
+    id, fields = added
+    existing = Existing(id.decode())
+    existing.fields = dict(zip(fields[::2], fields[1::2], strict=True))
+    return existing
+
+
+def id_or_code(answer: Any) -> str | int:
+    """The id of an added job, or a number that says why there is none."""
+    return answer.decode() if isinstance(answer, bytes) else int(answer)
+
+
+class End(NamedTuple):
+    """How a job stands: `completed`, `failed`, `open` or `missing`, with result or reason."""
+
+    state: str
+    value: bytes
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has ended, and how is known."""
+        return self.state in ("completed", "failed")
+
+    def result(self) -> Any:
+        """What the job returned; raises JobFailed if it failed."""
+        if self.state == "failed":
+            raise JobFailed(self.value.decode("utf-8", "replace"))
+        return codec.decode_or_text(self.value)
+
+
+def end(raw: Any) -> End:
+    """How a job stands."""
+    state, value = raw
+    return End(state.decode(), value)
+
+
+def pair(answer: Any) -> tuple[int, int]:
+    """Where to go on, and how many were removed."""
+    cursor, removed = answer
+    return int(cursor), removed
+
+
+class Sweep(NamedTuple):
+    """What came of one pass over a state."""
+
+    removed: list[str]
+    spared: int
+
+    @property
+    def seen(self) -> int:
+        """How many jobs were looked at."""
+        return len(self.removed) + self.spared
+
+
+def sweep(answer: Any) -> Sweep:
+    """What came of one pass over a state."""
+    removed, spared = answer
+    return Sweep(texts(removed), spared)
+
+
+def word(answer: Any) -> str:
+    """A reply that is one word."""
+    return answer.decode()
+
+
+def hashes(answer: Any) -> list[dict[bytes, bytes]]:
+    """The fields of each job that is there."""
+    return [dict(zip(flat[::2], flat[1::2], strict=True)) for flat in answer]
+
+
+class Standing(NamedTuple):
+    """Where one job stands, and what its queue allows."""
+
+    now_ms: int
+    state: str
+    ahead: int
+    """Jobs that come before it; -1 when it does not wait."""
+    fields: dict[bytes, bytes]
+    lock: str | None
+    lock_ms: int
+    due_ms: int | None
+    paused: bool
+    concurrency: int | None
+    """The most that may be active at once."""
+    limit: int | None
+    """The most that may start in a window, if that is set for the whole queue."""
+    started: int | None
+    """Jobs that the rate limit has counted in this window."""
+    window_ms: int
+    """What is left of the window."""
+    active: int
+    waiting: int
+
+
+def standing(answer: Any) -> Standing:
+    """Where one job stands."""
+    now, state, ahead, fields, lock, lock_ms, due, rules, started, window_ms, active, waiting = (
+        answer
+    )
+    paused, concurrency, limit = rules
+    return Standing(
+        now_ms=int(now),
+        state=state.decode(),
+        ahead=ahead,
+        fields=dict(zip(fields[::2], fields[1::2], strict=True)),
+        lock=None if lock is None else lock.decode("utf-8", "replace"),
+        lock_ms=lock_ms,
+        due_ms=None if due is None else int(due),
+        paused=paused is not None,
+        concurrency=_number(concurrency),
+        limit=_number(limit),
+        started=_number(started),
+        window_ms=window_ms,
+        active=active,
+        waiting=waiting,
+    )
+
+
+def _number(text: bytes | None) -> int | None:
+    # Another client may have written anything there.
+    return int(text) if text is not None and text.isdigit() else None
+
+
+class Extent(NamedTuple):
+    """How much of a stream there was and is."""
+
+    added: int | None
+    """Entries since it began; None where the server does not count them."""
+    length: int
+    first: str
+    last: str
+    behind: int | None
+    """Entries behind the place that was asked about."""
+
+    @property
+    def gone(self) -> int | None:
+        """Entries that are kept no longer."""
+        return None if self.added is None else self.added - self.length
+
+
+def extent(raw: Any) -> Extent:
+    """How much of a stream there is."""
+    added, length, first, last, behind = raw
+    return Extent(_known(added), length, first.decode(), last.decode(), _known(behind))
+
+
+def _known(number: int) -> int | None:
+    return None if number < 0 else number
+
+
+def schedulers(answer: Any) -> list[tuple[bytes, bytes | None, dict[bytes, bytes]]]:
+    """Score, mark of a paused one, and fields of each scheduler."""
+    return [
+        (score, mark, dict(zip(flat[::2], flat[1::2], strict=True))) for score, mark, flat in answer
+    ]
+
+
+class Stepped(NamedTuple):
+    """What came of a step: a code, below 0 for an error, and a value if there is one."""
+
+    code: int
+    value: bytes = b""
+
+
+def stepped(answer: Any) -> Stepped:
+    """What came of a step."""
+    return Stepped(*answer)
