@@ -59,22 +59,6 @@ async def configure(
     ...
 
 
-@script(reply=bool)
-async def plan(
-    redis: Client,
-    keys: RoomKeys,
-    *,
-    id: str,
-    event: str,
-    seed: str,
-    begins: int,
-    ends: int,
-    most: int,
-) -> bool:
-    """Plan an event, unless a room has as many as it may or another at that time."""
-    ...
-
-
 @script(reply=int)
 async def delete(redis: Client, keys: RoomKeys) -> int:
     """Delete a room with everything that is kept of it, if nobody is in it; how many people are."""
@@ -103,6 +87,22 @@ async def expire(
     redis: Client, keys: RoomKeys, *, queue: str, batch: int, now: str | int
 ) -> replies.Swept:
     """Take those out of the line who fell silent; the ids of at most so many."""
+    ...
+
+
+@script(reply=bool)
+async def plan(
+    redis: Client,
+    keys: RoomKeys,
+    *,
+    id: str,
+    event: str,
+    seed: str,
+    begins: int,
+    ends: int,
+    most: int,
+) -> bool:
+    """Plan an event, unless a room has as many as it may or another at that time."""
     ...
 
 

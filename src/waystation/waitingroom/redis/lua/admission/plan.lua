@@ -1,6 +1,6 @@
 --- Plan an event, unless a room has as many as it may or another at that time.
 --- keys  schedule state
---- args  id event seed begins ends most
+--- args  id event seed begins:int ends:int most:int -> bool
 local planned = redis.call('HGETALL', schedule)
 local others = 0
 for at = 1, #planned, 2 do
