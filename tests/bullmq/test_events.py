@@ -13,6 +13,8 @@ from redis.asyncio import Redis
 
 from tests.support.listening import blocked_on, first
 from tests.support.patience import LIMIT_S
+from waystation.bullmq import Job, Queue, Worker
+from waystation.bullmq.events import finishes
 from waystation.bullmq.events.event import QueueEvent, read_event
 from waystation.bullmq.events.stream import NOW, START, QueueEvents, QueueEventsProducer
 from waystation.bullmq.redis.keys import QueueKeys
@@ -25,6 +27,7 @@ from waystation.core.errors import (
 )
 from waystation.core.store import embedded
 from waystation.core.store.connection import StoreOptions, connect
+from waystation.sync import Queue as SyncQueue
 
 KEYS = QueueKeys("mail")
 
@@ -169,6 +172,31 @@ async def test_listening_goes_on_where_it_was_after_the_store_has_been_away() ->
             async with Redis.from_url(server.url, protocol=2) as redis:
                 await tell(redis, "waiting", jobId="2")
             assert [event.job_id for event in await waiting] == ["1", "2"]
+
+
+async def test_whoever_waits_for_a_job_goes_on_after_the_store_has_been_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(finishes, "_LOOK_AGAIN_S", 0.05)
+
+    async def send(job: Job) -> str:
+        return "sent"
+
+    with embedded.ephemeral({"appendonly": "yes", "appendfsync": "always"}) as server:
+        async with Queue("mail", server.url) as queue, asyncio.timeout(LIMIT_S):
+            with SyncQueue("mail", server.url) as without_a_loop:
+                job = await queue.add("send")
+                waiting = [
+                    asyncio.create_task(queue.wait(job.id)),
+                    asyncio.create_task(asyncio.to_thread(without_a_loop.wait, job.id)),
+                ]
+                async with Redis.from_url(server.url, protocol=2) as redis:
+                    await blocked_on(redis, 2)
+                server.kill()
+                assert not (await asyncio.wait(waiting, timeout=0.3))[0]
+                await asyncio.to_thread(server.restart)
+                async with Worker("mail", send, server.url):
+                    assert await asyncio.gather(*waiting) == ["sent", "sent"]
 
 
 async def test_what_cannot_heal_ends_the_listening_with_the_reason(

@@ -32,7 +32,8 @@ async def read_parts(
 ) -> AsyncGenerator[Part]:
     """Parts of a job's output after this place, until the job has ended."""
     async with store.clone() as own:
-        reading = Reading(own.blocking(BLOCK_S), own.hot, keys, job_id, after)
+        # By the queue's own client, so that a queue that is closed ends it.
+        reading = Reading(own.blocking(BLOCK_S), store.hot, keys, job_id, after)
         while (parts := await reading.more()) is not None:
             for part in parts:
                 yield part

@@ -135,6 +135,8 @@ class StoreError(WaystationError):
     """The store refused or failed."""
 
     code = "STORE_ERROR"
+    for_good = False
+    """Whether it is in vain to try again, because whoever was asked has been closed."""
 
 
 START_THE_STORE = "start it, or name another in WAYSTATION_STORE__URL"

@@ -1,7 +1,7 @@
 """Events: what happens to the files of a queue, as it happens."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from datetime import datetime
 from typing import Any, cast
@@ -40,12 +40,14 @@ class Event(envelope.Event, frozen=True, kw_only=True):
         return instant(self.at_ms)
 
 
-async def follow(store: Store, keys: FileKeys, after: str) -> AsyncGenerator[Event]:
+async def follow(
+    store: Store, keys: FileKeys, after: str, *, until: Callable[[], bool] = lambda: False
+) -> AsyncGenerator[Event]:
     """Events behind one, as they come; `0-0` begins with the oldest that is kept."""
     # A call that blocks needs a connection of its own.
     async with store.clone(max_connections=1) as own:
         redis: Any = own.blocking(_BLOCK_S)
-        while True:
+        while not until():
             try:
                 with faults.translated():
                     reply: Any = await redis.xread(

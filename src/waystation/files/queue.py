@@ -1,7 +1,6 @@
 """The queue of files: add files, look at jobs, retry what failed."""
 
 import asyncio
-import contextlib
 import os
 import time
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
@@ -216,9 +215,12 @@ class Queue(StoreClient):
                 # Its event may be trimmed before it is read, so the job is examined now and then.
                 while not (await asyncio.wait([following], timeout=pause_s))[0]:
                     pause_s = min(2 * pause_s, _LONGEST_LOOK_S)
-                    with contextlib.suppress(StoreUnreachable, StoreBusy):
-                        if await self._has_ended(store, id):
+                    try:
+                        if await self._has_ended(await self._connected(), id):
                             return
+                    except (StoreUnreachable, StoreBusy) as error:
+                        if error.for_good:
+                            raise
                 await following
             finally:
                 await end([following])
@@ -246,7 +248,8 @@ class Queue(StoreClient):
         store = await self._connected()
         if after is None:
             after = await events.newest_id(store, self.keys)
-        async with aclosing(events.follow(store, self.keys, after)) as found:
+        following = events.follow(store, self.keys, after, until=lambda: self._closed)
+        async with aclosing(following) as found:
             async for event in found:
                 yield event
 

@@ -18,6 +18,7 @@ from waystation.core.errors import (
     Malformed,
     NotFound,
     StoreError,
+    StoreUnreachable,
     WaystationError,
 )
 from waystation.core.events import Line
@@ -343,9 +344,14 @@ class Queue(StoreClient):
         if after is None:
             after = await events.newest_id(store, self.keys.events)
         async with aclosing(events.follow(store, self.keys, after)) as following:
-            async for event in following:
-                if event is not None:
-                    yield event
+            try:
+                async for event in following:
+                    if event is not None:
+                        yield event
+            except StoreUnreachable:
+                # They end when the queue is closed.
+                if not self._closed:
+                    raise
 
     # --- the queue as a whole --------------------------------------------------------------------
 

@@ -3,7 +3,8 @@
 import threading
 from typing import Self
 
-from waystation.core.errors import InvalidOption, StoreUnreachable
+from waystation.core.errors import InvalidOption
+from waystation.core.store import faults
 from waystation.core.store.client import place_of
 from waystation.core.store.connection.blocking import BlockingStore, connect_blocking
 from waystation.core.store.connection.store import StoreOptions
@@ -47,7 +48,7 @@ class BlockingClient:
         if self._opened is not None:
             return self._opened
         if self._closed:
-            raise StoreUnreachable(f"this {type(self).__name__} has been closed")
+            raise faults.closed(f"this {type(self).__name__} has been closed")
         with self._opening:
             if self._opened is None:
                 self._opened = self._given or connect_blocking(*place_of(self._url))

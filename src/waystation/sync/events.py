@@ -1,7 +1,8 @@
 """Queue events for code that waits, and waiting for the end of a job."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeAlias, cast
 
 from waystation.bullmq.events.event import QueueEvent, read_event
@@ -65,26 +66,40 @@ class QueueEvents(BlockingClient):
         most = None if timeout is None else seconds(timeout, "timeout")
         deadline = None if most is None else time.monotonic() + most
         # The position first, a look second: an end between the two is seen by both.
-        position = self.last_id()
+        position, pause = self.last_id(), _FIRST_PAUSE_S
         while True:
-            end = end_of.call_sync(
-                self._store().client, self._keys, base=self._keys.base, id=job_id
-            )
-            if end.finished:
-                return end.result()
-            gone = end.state == "missing"
-            left = _BLOCK_S if deadline is None else deadline - time.monotonic()
-            entries = self._read(position, 0.0 if gone else max(0.0, min(left, _BLOCK_S)))
-            for id, entry in entries:
-                event = read_event(self.name, id, entry)
-                if event.job_id == job_id and event.name in ENDS:
-                    return outcome_of(job_id, event)
-            if gone and len(entries) < _AT_ONCE:
-                return outcome_of(job_id, None)
-            if entries:
-                position = entries[-1][0].decode()
+            left = _BLOCK_S if deadline is None else max(0.0, deadline - time.monotonic())
+            try:
+                position, result = self._look(job_id, position, min(left, _BLOCK_S))
+                if result is not None:
+                    return result()
+                pause = _FIRST_PAUSE_S
+            except (StoreUnreachable, StoreBusy) as error:
+                # As listening does, it goes on after an outage.
+                if error.for_good:
+                    raise
+                time.sleep(min(pause, left))
+                pause = min(2 * pause, _LAST_PAUSE_S)
             if deadline is not None and time.monotonic() >= deadline:
                 raise TimeoutError(f"job {job_id} has not finished within {most:g} s")
+
+    def _look(
+        self, job_id: str, position: str, block_s: float
+    ) -> tuple[str, Callable[[], Any] | None]:
+        """How far events were read, and what gives the result of a job that has ended."""
+        client = self._store().client
+        end = end_of.call_sync(client, self._keys, base=self._keys.base, id=job_id)
+        if end.finished:
+            return position, end.result
+        gone = end.state == "missing"
+        entries = self._read(position, 0.0 if gone else block_s)
+        for id, entry in entries:
+            event = read_event(self.name, id, entry)
+            if event.job_id == job_id and event.name in ENDS:
+                return position, partial(outcome_of, job_id, event)
+        if gone and len(entries) < _AT_ONCE:
+            return position, partial(outcome_of, job_id, None)
+        return (entries[-1][0].decode() if entries else position), None
 
     def _begin(self, after: str) -> Trail:
         client = self._store().client

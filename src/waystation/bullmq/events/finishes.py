@@ -15,6 +15,7 @@ from waystation.core.durations import Duration, seconds
 from waystation.core.errors import (
     JobFailed,
     NotFound,
+    StoreBusy,
     StoreUnreachable,
 )
 
@@ -68,13 +69,16 @@ class Finishes:
         # Listen first, look second: an end between the two is seen by both, never by neither.
         position = await self._stream.last_id()
         with self._awaiting(job_id, position) as ended:
+            end = await self._look(job_id)
             while not ended.done():
-                end = await self._look(job_id)
                 if end.finished:
                     return end.result()
                 if end.state == "missing":
                     return outcome_of(job_id, await self._found_since(position, job_id))
-                await asyncio.wait([ended], timeout=_LOOK_AGAIN_S)
+                if not (await asyncio.wait([ended], timeout=_LOOK_AGAIN_S))[0]:
+                    # As listening does, it goes on after an outage.
+                    with contextlib.suppress(StoreUnreachable, StoreBusy):
+                        end = await self._look(job_id)
             return outcome_of(job_id, ended.result())
 
     async def _look(self, job_id: str) -> End:

@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-from waystation.core.errors import InvalidOption, StoreUnreachable
+from waystation.core.errors import InvalidOption
 from waystation.core.options import nearest
 from waystation.core.shared import Shared
+from waystation.core.store import faults
 from waystation.core.store.connection import Store, StoreOptions, connect
 from waystation.core.store.keyspace import Keyspace
 from waystation.core.store.settings import store_settings
@@ -110,7 +111,7 @@ class StoreClient:
         if self._store is not None:
             return self._store
         if self._closed:
-            raise StoreUnreachable(f"this {type(self).__name__} has been closed")
+            raise faults.closed(f"this {type(self).__name__} has been closed")
         if self._opening is None or _failed(self._opening):
             self._opening = asyncio.create_task(self._open())
         # Whoever gives up does not stop the others from getting there.

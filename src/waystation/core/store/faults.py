@@ -130,6 +130,13 @@ def of_client(error: Exception) -> Exception:
     return redis.ConnectionError(f"{type(error).__name__}: {error}")
 
 
+def closed(sentence: str) -> StoreUnreachable:
+    """The error of what has been closed, which nobody should ask again."""
+    error = StoreUnreachable(sentence)
+    error.for_good = True
+    return error
+
+
 def _must_change(text: str) -> str | None:
     for pattern, sentence in _SETTINGS_MUST_CHANGE:
         if found := pattern.search(text):

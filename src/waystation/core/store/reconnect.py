@@ -42,7 +42,9 @@ async def reconnecting(step: Callable[[], Awaitable[T]]) -> T:
     while True:
         try:
             return await step()
-        except (StoreUnreachable, StoreBusy):
+        except (StoreUnreachable, StoreBusy) as error:
+            if error.for_good:
+                raise
             await reconnect.pause()
 
 

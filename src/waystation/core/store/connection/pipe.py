@@ -90,7 +90,7 @@ class Pipe:
 
     async def _open(self) -> "_Line":
         if self._closed:
-            raise StoreUnreachable(_CLOSED)
+            raise faults.closed(_CLOSED)
         # Everybody who waits shares one attempt, and nobody who gives up stops it for the others.
         if self._opening is None:
             self._opening = asyncio.create_task(self._connect())
@@ -103,7 +103,7 @@ class Pipe:
             task = asyncio.current_task()
             if opening.cancelled() and not (task and task.cancelling()):
                 # Whoever closes the pipe does not mean the tasks that wait for it.
-                raise StoreUnreachable(_CLOSED) from None
+                raise faults.closed(_CLOSED) from None
             if self._expecting == 1 and self._opening is opening:
                 # With nobody left to wait it would outlive the loop that is about to end; whoever
                 # comes next begins anew, and does not share its end.

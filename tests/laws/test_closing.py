@@ -1,0 +1,85 @@
+"""Whoever waits for something of a queue ends when the queue is closed, and is told."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from tests.support.listening import blocked_on
+from tests.support.patience import LIMIT_S
+from waystation import bullmq, files, routing
+from waystation.core.errors import StoreUnreachable
+
+Waiting = Callable[[Any, str], Coroutine[Any, Any, None]]
+
+
+async def wait(queue: Any, job_id: str) -> None:
+    await queue.wait(job_id)
+
+
+async def follow(queue: Any, job_id: str) -> None:
+    async for _ in queue.events(after="0-0"):
+        pass
+
+
+async def read(queue: Any, job_id: str) -> None:
+    async for _ in queue.stream(job_id):
+        pass
+
+
+MAKERS: dict[str, Callable[[str], Any]] = {
+    "bullmq": lambda url: bullmq.Queue("mail", url),
+    "routing": lambda url: routing.Queue(url),
+    "files": lambda url: files.Queue(url),
+}
+WAYS: list[tuple[str, Waiting]] = [
+    *((product, way) for product in MAKERS for way in (wait, follow)),
+    ("bullmq", read),
+]
+
+
+def make_file(folder: Path, number: int) -> Path:
+    path = folder / f"{number}.txt"
+    path.touch()
+    return path
+
+
+async def test_whoever_waits_at_a_queue_that_is_closed_ends(
+    redis: Redis, redis_url: str, tmp_path: Path
+) -> None:
+    queues = [MAKERS[product](redis_url) for product, _ in WAYS]
+    async with asyncio.timeout(LIMIT_S):
+        # A file is a job once, so each has one of its own.
+        jobs = [
+            await queue.add(make_file(tmp_path, number) if product == "files" else "send")
+            for number, ((product, _), queue) in enumerate(zip(WAYS, queues, strict=True))
+        ]
+        waiting: list[asyncio.Task[None]] = [
+            asyncio.create_task(way(queue, job.id), name=f"{product}.{way.__name__}")
+            for (product, way), queue, job in zip(WAYS, queues, jobs, strict=True)
+        ]
+        await blocked_on(redis, len(WAYS))
+        for queue in queues:
+            await queue.close()
+        _, hanging = await asyncio.wait(waiting, timeout=LIMIT_S / 2)
+    for each in hanging:
+        each.cancel()
+    assert not {each.get_name() for each in hanging}
+    for each in waiting:
+        # Events come to an end; what was promised cannot come any more.
+        if each.get_name().endswith(".follow"):
+            assert each.exception() is None
+        else:
+            with pytest.raises(StoreUnreachable, match="closed"):
+                await each
+
+
+async def test_a_listener_that_was_closed_does_not_begin(redis_url: str) -> None:
+    events = bullmq.QueueEvents("mail", redis_url)
+    await events.close()
+    async with asyncio.timeout(LIMIT_S):
+        with pytest.raises(StoreUnreachable, match="has been closed"):
+            await anext(aiter(events))
