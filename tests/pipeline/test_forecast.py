@@ -90,6 +90,15 @@ def test_the_first_backlog_is_forecast_by_the_part_of_it_that_is_done(
     assert held / told == pytest.approx(BAND, abs=0.07)
 
 
+def test_small_backlogs_of_before_do_not_widen_the_band_of_a_large_one() -> None:
+    before = [Slot(3, 0), Slot(0, 3)] * 100
+    steady = [Slot(4_000, 0), *[Slot(0, 10)] * 100]
+    found = forecast([*before, *steady], seconds=10)
+    assert found is not None
+    assert found.high_s < 4 * found.low_s
+    assert found.low_s <= 3_000 * 10 / 10 <= found.high_s
+
+
 def test_a_backlog_that_has_only_begun_is_not_forecast() -> None:
     assert forecast(a_batch(random.Random(1))[:20], seconds=1) is None
 

@@ -66,8 +66,11 @@ def test_a_backlog_is_worked_off_however_late_it_is() -> None:
     mean_s = sum(each.run_s or 0.0 for each in arrivals) / len(arrivals)
     late = [100_000.0] * 400
     assert workers_wanted(arrivals, late, running=7, target_s=1.0) == 407
+    # Within a quarter of the target a worker takes 25 of them.
     many = workers_wanted(arrivals, late, running=7, target_s=100 * mean_s)
-    assert many == 7 + 4
+    assert many == 7 + 400 / 25
+    soon = workers_wanted(arrivals, [60 * mean_s] * 400, running=7, target_s=100 * mean_s)
+    assert soon == 7 + 400 / 40
 
 
 def test_of_very_many_jobs_some_stand_for_all() -> None:

@@ -4,8 +4,8 @@ The backlog is divided by the recent rate of ends. A series begins with what was
 that it ends with what is open now, however long that has waited and however others have left.
 
 Past guesses are compared with what really happened, and the band covers the errors of most of them.
-In the first backlog of a queue no guess has come to its end; then guesses are compared for the part
-that is done by now.
+A guess whose backlog is not done yet is compared for the part that is: in the first backlog of a
+queue there are no others.
 """
 
 import datetime as dt
@@ -99,14 +99,15 @@ def misses(series: Sequence[Slot]) -> list[float]:
 
 
 def misses_so_far(series: Sequence[Slot]) -> list[float]:
-    """The same for every slot with a backlog, for as much of it as is done by now."""
+    """The same for every slot whose backlog is not done yet, for the part of it that is."""
     waiting = backlog(series)
     done = list(accumulate(slot.ended for slot in series))
     found: list[float] = []
     for at in range(len(series) - LEAST_SLOTS):
         rate = _rate(series, at)
-        part = min(waiting[at], done[-1] - done[at])
-        if rate > 0 and part > 0:
+        # What was done earlier is not: it would seem to have taken until now.
+        part = done[-1] - done[at]
+        if rate > 0 and 0 < part < waiting[at]:
             found.append((len(series) - 1 - at) / (part / rate))
     return found
 
@@ -129,27 +130,11 @@ def forecast(series: Sequence[Slot], *, seconds: int, band: Band | None = None) 
     likely = guess(series, len(series) - 1) if series else None
     if likely is None:
         return None
-    band = band or _widest(calibrated(misses(series)), calibrated(misses_so_far(series)))
+    band = band or calibrated([*misses(series), *misses_so_far(series)])
     if band is None:
         return None
     likely_s = likely * seconds
     return Forecast(backlog(series)[-1], likely_s * band.low, likely_s, likely_s * band.high, band)
-
-
-def _widest(*bands: Band | None) -> Band | None:
-    """A band that covers what guesses missed by when they came true, and in the present backlog.
-
-    Those that have come true by now are mostly of short backlogs.
-    """
-    known = [each for each in bands if each is not None]
-    if not known:
-        return None
-    return Band(
-        min(each.low for each in known),
-        max(each.high for each in known),
-        min(each.coverage for each in known),
-        max(each.checks for each in known),
-    )
 
 
 def _rate(series: Sequence[Slot], at: int) -> float:

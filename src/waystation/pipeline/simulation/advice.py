@@ -3,8 +3,8 @@
 Jobs are expected to come as they came lately: as in the last half hour, or, so that a rush is seen
 while it begins, as in the last minute alone. Whatever waits now comes first; what has waited for
 longer than the target is late with any number of workers, and counts only as work to be done. Never
-fewer are advised than what runs and what waits needs to begin within the target: a backlog is
-worked off, however old it is.
+fewer are advised than what runs, and what waits needs to begin in the time that its target leaves
+it: a backlog is worked off, however old it is.
 """
 
 import math
@@ -21,6 +21,8 @@ WINDOW_S = 1800.0
 """Seconds of arrivals that are expected to come again."""
 LATELY_S = 60.0
 """The last of them, which are expected to go on."""
+SOON = 0.25
+"""The part of the target within which what is late has to begin."""
 MOST = 3_000
 """Jobs in a replay; of more, every second or third is taken, for as many workers less."""
 
@@ -45,10 +47,12 @@ def workers_wanted(
     runs = [each.run_s for each in arrivals if each.run_s is not None]
     if not runs:
         return None
-    # A worker may take several short jobs within the target, one after the other.
-    places = math.ceil(len(waiting) * min(1.0, sum(runs) / len(runs) / target_s))
+    # A worker takes several short jobs, one after the other, before the last one is late. What is
+    # late or soon will be gets a part of the target: a whole worker each would be very many.
+    run_s = sum(runs) / len(runs)
+    places = sum(run_s / max(run_s, target_s - age, target_s * SOON) for age in waiting)
     return max(
-        running + places,
+        running + math.ceil(round(places, 6)),
         *(_fewest(arrivals, runs, waiting, span_s, target_s) for span_s in (WINDOW_S, LATELY_S)),
     )
 
