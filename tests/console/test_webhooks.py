@@ -22,6 +22,7 @@ from waystation.console.webhooks import (
     DispatcherKeys,
     Hooks,
     JobDispatcher,
+    WebhookKeys,
 )
 from waystation.core.clock import HandClock
 from waystation.core.http.addresses import networks
@@ -30,6 +31,7 @@ from waystation.core.webhooks import delivery, passes
 from waystation.core.webhooks.sending import Sender
 
 INSIDE = ("127.0.0.0/8",)
+DISPATCHING = DispatcherKeys().leader, DispatcherKeys().terms
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "hear-of-jobs-by-webhook.md"
 
 
@@ -337,6 +339,27 @@ async def test_what_happens_in_the_millisecond_of_its_beginning_is_sent(
     await desk.store.ask("XADD", keys.events, f"{hook.added_ms}-0", *told)
     await _dispatcher(desk, HandClock()).carry()
     assert receiver.heard() == [("added", "7")]
+
+
+async def test_what_is_wrong_with_one_webhook_or_queue_stops_no_other(
+    desk: Desk, receiver: Receiver
+) -> None:
+    keys = WebhookKeys()
+    for name in ("bad", "mail"):
+        await Queue(name, desk.store).add("send")
+    await _hooked(desk, receiver, events=["added"])
+    await desk.store.ask("HSET", keys.hooks, "later", '{"id":"later"}')
+    bad = QueueKeys("bad").events
+    await desk.store.ask("DEL", bad)
+    await desk.store.ask("SET", bad, "of another type")
+    # An event at an instant that no calendar has.
+    await desk.store.ask("XADD", QueueKeys("mail").events, f"{9**18}-1", "event", "added")
+    for round in range(5):
+        await _dispatcher(desk, HandClock(), f"console {round}").carry()
+        await desk.store.ask("DEL", *DISPATCHING)
+    assert len(receiver.events) == 1
+    assert (await _only(desk))["delivered"] == 1
+    await desk.store.ask("DEL", bad)
 
 
 async def test_of_several_consoles_one_sends(desk: Desk, receiver: Receiver) -> None:

@@ -16,10 +16,10 @@ from typing import Any
 import msgspec
 
 from waystation.console.finding.directory import Directory
-from waystation.console.products.queue import ConsoleQueue, short
+from waystation.console.products.queue import ConsoleQueue, alone, short
 from waystation.core import codec
-from waystation.core.durations import instant
-from waystation.core.errors import InvalidOption, NotFound, StoreError
+from waystation.core.durations import instant, possible_instant
+from waystation.core.errors import InvalidOption, Malformed, NotFound, StoreError
 from waystation.core.events import Event, EventName, from_bullmq, from_entry
 from waystation.core.store.connection import Store
 from waystation.core.store.keyspace import Hash, Keyspace
@@ -107,17 +107,20 @@ class Hooks:
         raw = await self._store.ask("HGETALL", self._keys.hooks)
         if not raw:
             return []
-        hooks = [codec.decode(each, Hook) for each in raw[1::2]]
         kept = await self._store.ask("HGETALL", self._keys.states)
-        states = {
-            id.decode(): codec.decode(state, State)
-            for id, state in zip(kept[::2], kept[1::2], strict=True)
-        }
+        states = dict(zip(kept[::2], kept[1::2], strict=True))
         # One that was removed while it was being delivered has left its state behind.
-        if left := states.keys() - {each.id for each in hooks}:
+        if left := states.keys() - set(raw[::2]):
             await self._store.ask("HDEL", self._keys.states, *sorted(left))
-        hooks.sort(key=lambda each: (each.added_ms, each.id))
-        return [(each, states.get(each.id) or State()) for each in hooks]
+        found = list[tuple[Hook, State]]()
+        for id, hook in zip(raw[::2], raw[1::2], strict=True):
+            try:
+                state = states.get(id, b"{}")
+                found.append((codec.decode(hook, Hook), codec.decode(state, State)))
+            except Malformed as error:
+                # The others hear of theirs all the same.
+                _log.error("webhook_failed", error, webhook=id.decode("utf-8", "replace"))
+        return sorted(found, key=lambda each: (each[0].added_ms, each[0].id))
 
     async def get(self, id: str) -> tuple[Hook, State]:
         """One of them; NotFound when there is none of this id."""
@@ -273,7 +276,10 @@ class JobDispatcher:
         for queue in random.sample(queues, len(queues)):
             if hook.queues and f"{queue.product}/{queue.name}" not in hook.queues:
                 continue
-            if not await self._serve_queue(hook, state, queue, until):
+            goes_on = True
+            with alone(queue.product, queue.name):
+                goes_on = await self._serve_queue(hook, state, queue, until)
+            if not goes_on:
                 return
 
     async def _serve_queue(
@@ -366,4 +372,6 @@ def _gap(queue: ConsoleQueue, after: str, before: str) -> dict[str, Any]:
 
 
 def _instant(at_ms: int) -> str:
-    return instant(at_ms).isoformat(timespec="milliseconds")
+    # Other programs may have written a number that is no instant.
+    found = possible_instant(at_ms)
+    return found.isoformat(timespec="milliseconds") if found else str(at_ms)

@@ -371,7 +371,8 @@ class Room(StoreClient):
         Not None, as a queue's `get_job`: whoever asks for a place has been given its id.
         """
         found = await self.store.hash(self._keys(Place(id, "")).position)
-        if "ip_hash" not in found:
+        # An id of another room would be found as well.
+        if "ip_hash" not in found or found.get("queue_id") != self.queue_id:
             raise NotFound(f"there is no place {id}")
         return Place(id, found["ip_hash"])
 

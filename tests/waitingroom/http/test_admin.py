@@ -50,6 +50,26 @@ async def test_numbers_are_those_of_the_room(house: House) -> None:
     assert (status["status"], status["estimated_queued_users"]) == ("queueing", 1)
 
 
+async def test_a_room_whose_numbers_cannot_be_read_hides_no_other(house: House) -> None:
+    admin = await house.operator()
+    assert (await admin.post(ROOT, {"id": "concert"})).status_code == 201
+    keys = house.rooms.of("concert").store.keys_now()
+    await house.store.ask("SET", keys.stats, "of another type", "EX", 60)
+    listed = (await admin.get(ROOT)).json()["queues"]
+    assert [each["id"] for each in listed] == [QUEUE]
+    await house.store.ask("DEL", keys.stats)
+
+
+async def test_an_operator_of_one_room_sees_nobody_of_another(house: House) -> None:
+    """Ids are found by any room; whose they are is looked at."""
+    admin = await house.operator()
+    await admin.post(ROOT, {"id": "concert"})
+    place = await house.visitor().join()
+    theirs = f"{ROOT}/concert/positions/{place['position_id']}"
+    assert (await admin.get(theirs)).status_code == 404
+    assert (await admin.http.delete(theirs)).status_code == 404
+
+
 async def test_somebody_can_be_taken_out_and_a_session_ended(house: House) -> None:
     operator = await house.operator("operator")
     person = house.visitor()

@@ -3,11 +3,12 @@
 import hashlib
 import time
 from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from waystation.console.products.queue import ConsoleQueue, short
+from waystation.console.products.queue import ConsoleQueue, alone, short
 from waystation.console.products.views import Failure
 from waystation.core import fingerprints
 
@@ -94,17 +95,17 @@ async def _groups(queues: Sequence[ConsoleQueue]) -> Groups:
     found: list[Group] = []
     looked_at, complete = 0, True
     for queue in queues:
-        failed = (await queue.levels()).counts.get(queue.failed, 0)
-        most = min(PER_QUEUE, IN_ALL - looked_at)
-        is_complete = failed <= most
-        complete = complete and is_complete
-        if not failed or most <= 0:
-            continue
-        members: dict[str, list[Failure]] = {}
-        async for failure in failures_of(queue, most=most):
-            looked_at += 1
-            members.setdefault(group_id(failure), []).append(failure)
-        found += [_group(queue, id, each, is_complete) for id, each in members.items()]
+        is_whole = False
+        with alone(queue.product, queue.name) if len(queues) > 1 else nullcontext():
+            failed = (await queue.levels()).counts.get(queue.failed, 0)
+            most = min(PER_QUEUE, IN_ALL - looked_at)
+            members: dict[str, list[Failure]] = {}
+            async for failure in failures_of(queue, most=min(failed, most)):
+                looked_at += 1
+                members.setdefault(group_id(failure), []).append(failure)
+            is_whole = failed <= most
+            found += [_group(queue, id, each, is_whole) for id, each in members.items()]
+        complete = complete and is_whole
     # Of two that are equally large the newer kind comes first, which no further failure changes.
     found.sort(key=lambda group: group.first_at or datetime.min.replace(tzinfo=UTC), reverse=True)
     found.sort(key=lambda group: group.count, reverse=True)

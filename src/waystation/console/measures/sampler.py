@@ -9,9 +9,9 @@ import msgspec
 
 from waystation.console.finding.directory import Directory
 from waystation.console.finding.names import workers_by_queue
-from waystation.console.products.queue import ConsoleQueue
+from waystation.console.products.queue import ConsoleQueue, alone
 from waystation.core import codec
-from waystation.core.errors import StoreBusy, StoreError, StoreUnreachable
+from waystation.core.errors import StoreError
 from waystation.core.store.connection import Store
 
 KEPT = 300
@@ -100,9 +100,8 @@ class _Activity:
 
 def _shares(entries: list[tuple[bytes, list[bytes]]], per_s: float) -> dict[str, float]:
     """What part of the events each kind has, of the latest that came since the last sample."""
-    kinds = Counter(
-        fields[fields.index(b"event") + 1].decode() for _, fields in entries if b"event" in fields
-    )
+    told = (dict(zip(fields[::2], fields[1::2], strict=True)) for _, fields in entries)
+    kinds = Counter(each[b"event"].decode("utf-8", "replace") for each in told if b"event" in each)
     whole = kinds.total()
     return {kind: per_s * count / whole for kind, count in kinds.items()} if whole else {}
 
@@ -184,7 +183,7 @@ class Sampler:
         await self._directory.look_if_due()
         await self._count_workers()
         queues = self._directory.every()
-        samples = await asyncio.gather(*(self._measure(queue) for queue in queues))
+        samples = await asyncio.gather(*(self._measured(queue) for queue in queues))
         known = {(queue.product, queue.name) for queue in queues}
         for kept in (self._points, self._activity):
             for key in [key for key in kept if key not in known]:
@@ -210,16 +209,15 @@ class Sampler:
         """All samples that are kept of one queue."""
         return list(self._points.get((product, name), ()))
 
-    async def _measure(self, queue: ConsoleQueue) -> QueueSample | None:
+    async def _measured(self, queue: ConsoleQueue) -> QueueSample | None:
+        with alone(queue.product, queue.name):
+            return await self._measure(queue)
+
+    async def _measure(self, queue: ConsoleQueue) -> QueueSample:
         key = (queue.product, queue.name)
         activity = self._activity.setdefault(key, _Activity())
-        try:
-            levels = await queue.levels()
-            await activity.update(self._store, queue.stream)
-        except (StoreUnreachable, StoreBusy):
-            raise
-        except StoreError:
-            return None  # other keys lie where those of a queue are expected
+        levels = await queue.levels()
+        await activity.update(self._store, queue.stream)
         now, rates = time.time(), activity.per_s
         oldest = levels.oldest_at
         waited = max(0.0, now - oldest.timestamp()) if oldest else 0.0

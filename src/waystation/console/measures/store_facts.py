@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import msgspec
 
-from waystation.console.products.queue import ConsoleQueue
+from waystation.console.products.queue import ConsoleQueue, alone
 from waystation.core.errors import WaystationError
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
@@ -103,8 +103,8 @@ class StoreView:
             evicted=int(info.get("evicted_keys", 0)),
             persistence=await self._persistence(info),
             slow=await self._slow(),
-            queues=await self._queues(queues),
-            left_out=max(0, len(queues) - MOST_QUEUES),
+            queues=(of_queues := await self._queues(queues)),
+            left_out=max(0, len(queues) - len(of_queues)),
         )
 
     async def _persistence(self, info: dict[str, Any]) -> str:
@@ -129,11 +129,14 @@ class StoreView:
 
     async def _queues(self, queues: list[ConsoleQueue]) -> list[QueueMemory]:
         if time.monotonic() - self._memory[0] > FRESH_S:
-            measured = await asyncio.gather(*(each.memory() for each in queues[:MOST_QUEUES]))
-            found = [
-                QueueMemory(product=queue.product, name=queue.name, bytes=size, jobs=jobs)
-                for queue, (size, jobs) in zip(queues, measured, strict=False)
-            ]
+            measured = await asyncio.gather(*(_memory(each) for each in queues[:MOST_QUEUES]))
+            found = [each for each in measured if each]
             found.sort(key=lambda each: each.bytes, reverse=True)
             self._memory = time.monotonic(), found
         return self._memory[1]
+
+
+async def _memory(queue: ConsoleQueue) -> QueueMemory | None:
+    with alone(queue.product, queue.name):
+        size, jobs = await queue.memory()
+        return QueueMemory(product=queue.product, name=queue.name, bytes=size, jobs=jobs)

@@ -42,7 +42,7 @@ from waystation.console.products.views import (
 )
 from waystation.console.why import Answer, of_bullmq
 from waystation.core import codec
-from waystation.core.durations import instant
+from waystation.core.durations import possible_instant
 from waystation.core.errors import InvalidInput, InvalidOption, Malformed, NotFound, WrongState
 from waystation.core.store.connection import Store
 
@@ -179,7 +179,7 @@ class BullmqQueue:
         if not id:
             return None
         made = await self._store.ask("HGET", self._keys.of(id.decode()).job, "timestamp")
-        return instant(int(made)) if made and made.isdigit() else None
+        return possible_instant(int(made)) if made and made.isdigit() else None
 
     async def about(self) -> dict[str, Any]:
         """Limits and settings that are stored with the queue."""

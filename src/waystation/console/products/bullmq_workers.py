@@ -9,7 +9,7 @@ from typing import Any
 from waystation.bullmq.redis.client import client_name
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.console.products.views import HeldJob, WorkerView
-from waystation.core.durations import instant
+from waystation.core.durations import possible_instant
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
 
@@ -127,4 +127,4 @@ def _text(raw: bytes | None) -> str:
 
 
 def _instant(raw: bytes | None) -> datetime | None:
-    return instant(int(raw)) if raw and raw.isdigit() else None
+    return possible_instant(int(raw)) if raw and raw.isdigit() else None

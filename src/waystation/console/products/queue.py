@@ -1,6 +1,7 @@
 """The interface of a queue to the console, the same for every product."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar, Protocol
 
 import msgspec
@@ -15,7 +16,12 @@ from waystation.console.products.views import (
     WorkerView,
 )
 from waystation.console.why import Answer
-from waystation.core.errors import InvalidOption
+from waystation.core.errors import InvalidOption, StoreBusy, StoreUnreachable
+from waystation.core.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+_told = set[tuple[str, str]]()
+"""Queues of which the log says already that they cannot be read."""
 
 SHORT = 160
 """Characters of data and errors in a list."""
@@ -112,6 +118,19 @@ class ConsoleQueue(Protocol):
     async def plan(self, action: str, asked: Act, *, by: str = "") -> Plan:
         """What an action would concern, and the step that takes it."""
         ...
+
+
+@contextmanager
+def alone(product: str, name: str) -> Generator[None]:
+    """Let what is wrong with one queue of many, whatever it is, concern no other."""
+    try:
+        yield
+    except (StoreUnreachable, StoreBusy):
+        raise
+    except Exception as error:
+        if (product, name) not in _told:
+            _told.add((product, name))
+            _log.error("queue_unreadable", error, line=product, queue=name)
 
 
 def actions_for(queue: ConsoleQueue, state: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from waystation.console.products.queue import short
 from waystation.console.products.views import Moment
-from waystation.core.durations import instant
+from waystation.core.durations import instant, possible_instant
 from waystation.core.line.event_trail import newest_first
 from waystation.core.store.connection import Store
 
@@ -30,7 +30,7 @@ async def moments_of(store: Store, stream: str, id: str) -> list[Moment]:
 def _moment(id: bytes, fields: dict[bytes, bytes]) -> Moment:
     note = next((fields[name] for name in _NOTES if fields.get(name)), b"")
     return Moment(
-        at=instant(int(id.partition(b"-")[0])),
+        at=possible_instant(int(id.partition(b"-")[0])) or instant(0),
         what=fields.get(b"event", b"?").decode("utf-8", "replace"),
         note=short(note.decode("utf-8", "replace"), 300),
     )

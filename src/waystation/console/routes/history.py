@@ -7,6 +7,7 @@ import msgspec
 
 from waystation.console.context import FAILS, Console
 from waystation.console.past.views import CheckView, GapView, Hour, LedgerRow
+from waystation.console.products.queue import alone
 from waystation.console.routes import queries
 from waystation.console.routes.queues import ROOT
 from waystation.core.http.endpoints import endpoint
@@ -118,11 +119,12 @@ class HistoryRoutes:
         for queue in self._console.directory.every():
             if not await self._console.store.ask("EXISTS", queue.stream):
                 continue  # nothing has ever happened in it
-            with faults.translated():
-                info: Any = await self._console.store.redis.xinfo_stream(queue.stream)
-            added, last = info.get("entries-added"), info["last-generated-id"]
-            last = last.decode() if isinstance(last, bytes) else last
-            here = state.read_to.get(queue.stream, Offset())
-            many = behind(here, last, None if added is None else int(added))
-            found.append(Lag(product=queue.product, queue=queue.name, events=many))
+            with alone(queue.product, queue.name):
+                with faults.translated():
+                    info: Any = await self._console.store.redis.xinfo_stream(queue.stream)
+                added, last = info.get("entries-added"), info["last-generated-id"]
+                last = last.decode() if isinstance(last, bytes) else last
+                here = state.read_to.get(queue.stream, Offset())
+                many = behind(here, last, None if added is None else int(added))
+                found.append(Lag(product=queue.product, queue=queue.name, events=many))
         return found

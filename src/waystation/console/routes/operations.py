@@ -7,6 +7,7 @@ import msgspec
 
 from waystation.console.context import FAILS, Console
 from waystation.console.measures.store_facts import StoreFacts
+from waystation.console.products.queue import alone
 from waystation.console.products.routing import RoutingQueue
 from waystation.console.routes import queries
 from waystation.console.routes.queues import ROOT
@@ -75,8 +76,12 @@ class Operations:
         """Waiting jobs of routing by their needs, the workers that fit, and why none runs them."""
         await self._console.require(request, "viewer")
         await self._console.sampler.overview()
-        queues = [q for q in self._console.directory.every() if isinstance(q, RoutingQueue)]
-        return answer(Coverage(covered=[each for q in queues for each in await q.coverage()]))
+        found = list[Covered]()
+        for queue in self._console.directory.every():
+            if isinstance(queue, RoutingQueue):
+                with alone(queue.product, queue.name):
+                    found += await queue.coverage()
+        return answer(Coverage(covered=found))
 
     @endpoint(
         f"GET {ROOT}/audit",

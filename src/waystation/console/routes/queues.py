@@ -8,7 +8,7 @@ from waystation.console.actions.kinds import ACTIONS, Act, Acted
 from waystation.console.actions.taking import take
 from waystation.console.context import FAILS, Console
 from waystation.console.measures.sampler import Overview, Point, QueueSample
-from waystation.console.products.queue import ConsoleQueue
+from waystation.console.products.queue import ConsoleQueue, alone
 from waystation.console.products.views import SchedulerView, WorkerView
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import NO_STORE, Answer, Request, answer
@@ -99,14 +99,20 @@ class Queues:
     async def all_workers(self, request: Request) -> Answer:
         """The workers of all queues."""
         await self._console.require(request, "viewer")
-        found = [each for queue in await self._queues() for each in await queue.workers()]
+        found = list[WorkerView]()
+        for queue in await self._queues():
+            with alone(queue.product, queue.name):
+                found += await queue.workers()
         return answer(WorkerList(workers=found))
 
     @endpoint(f"GET {ROOT}/schedulers", gives={200: SchedulerList}, fails=FAILS, scope="viewer")
     async def all_schedulers(self, request: Request) -> Answer:
         """The schedulers of all queues."""
         await self._console.require(request, "viewer")
-        found = [each for queue in await self._queues() for each in await queue.schedulers()]
+        found = list[SchedulerView]()
+        for queue in await self._queues():
+            with alone(queue.product, queue.name):
+                found += await queue.schedulers()
         return answer(SchedulerList(schedulers=found))
 
     @endpoint(

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from waystation.console.products.queue import ConsoleQueue, short
+from waystation.console.products.queue import ConsoleQueue, alone, short
 from waystation.console.products.views import JobView
 from waystation.console.search.query import Query, fits
 from waystation.core import codec
@@ -100,10 +100,11 @@ class Search:
                 if time.monotonic() > until:
                     yield queue, None
                     return
-                detail = await queue.job(id)
-                if detail and (not reach.states or detail.job.state in reach.states(queue)):
-                    detail.job.data = codec.encode_shown(detail.data).decode()
-                    yield queue, detail.job
+                with alone(queue.product, queue.name):
+                    detail = await queue.job(id)
+                    if detail and (not reach.states or detail.job.state in reach.states(queue)):
+                        detail.job.data = codec.encode_shown(detail.data).decode()
+                        yield queue, detail.job
             if query.get("id"):
                 return
         for queue in queues:
@@ -111,19 +112,25 @@ class Search:
             if time.monotonic() > until:
                 yield queue, None
                 return
-            counts = (await queue.levels()).counts
-            for state in reach.states(queue) if reach.states else queue.states:
-                if query.get("state") and query.get("state").lower() != state:
-                    continue
-                async for job in _some(queue, state, counts.get(state, 0), reach.per_state):
-                    if job is None or not id or job.id != id:
-                        yield queue, job
+            is_whole = False
+            with alone(queue.product, queue.name):
+                counts = (await queue.levels()).counts
+                for state in reach.states(queue) if reach.states else queue.states:
+                    if query.get("state") and query.get("state").lower() != state:
+                        continue
+                    async for job in _some(queue, state, counts.get(state, 0), reach.per_state):
+                        if job is None or not id or job.id != id:
+                            yield queue, job
+                is_whole = True
+            if not is_whole:
+                yield queue, None
 
 
 async def _some(
     queue: ConsoleQueue, state: str, count: int, most: int
 ) -> AsyncGenerator[JobView | None]:
-    for offset in range(0, min(count, most), PAGE):
+    # To its end, which may be further back by now than what was counted.
+    for offset in range(0, most if count else 0, PAGE):
         page = await queue.jobs(
             state, offset=offset, limit=PAGE, newest_first=True, most=LONGEST_DATA
         )
@@ -131,6 +138,8 @@ async def _some(
             yield job
             if len(job.data) >= LONGEST_DATA:
                 yield None
+        if not page:
+            return
     if count > most:
         yield None
 
@@ -149,5 +158,5 @@ def _is_in_time(job: JobView, until: datetime | None) -> bool:
 
 
 def _only_word(query: Query) -> str:
-    alone = len(query.words) == 1 and not query.fields
-    return query.words[0] if alone else ""
+    is_one = len(query.words) == 1 and not query.fields
+    return query.words[0] if is_one else ""

@@ -1,15 +1,17 @@
 """Asking why: finds what a name stands for, in any product, and explains it."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
+from functools import partial
 
+from waystation.bullmq.redis.keys import QueueKeys
 from waystation.console.finding.names import find_queues, has_files, job_types
 from waystation.console.finding.places import Places, QueueName
 from waystation.console.past.history import History
 from waystation.console.why import of_bullmq, of_files, of_history, of_rooms, of_routing
 from waystation.console.why.answer import Answer, Cause
-from waystation.core.errors import InvalidOption
+from waystation.core.errors import InvalidOption, StoreBusy, StoreError, StoreUnreachable
 from waystation.core.events import Line
 from waystation.core.line.event_trail import newest_first
 from waystation.core.store.connection import Store
@@ -55,10 +57,13 @@ async def why(
         answers += await _explain_namespace(store, subject, products, places)
         if answers:
             return answers
-    answers = await _explain_subject(store, subject, queue, products, wanted, places)
+    unread: list[StoreError] = []
+    answers = await _explain_subject(store, subject, queue, products, wanted, places, unread)
     if not answers and history is not None:
         past = await of_history.job(history, subject, product=product or "", queue=queue or "")
         answers = [past] if past else []
+    if unread and not answers:
+        raise unread[0]
     forbidden = [keys for _, keys in known.forbidden]
     return answers or [await _unknown(store, subject, queue, wanted, forbidden, places)]
 
@@ -93,25 +98,40 @@ async def _explain_subject(
     products: set[Line],
     known: Sequence[QueueName],
     places: Places,
+    unread: list[StoreError],
 ) -> list[Answer]:
-    answers: list[Answer | None] = []
+    steps: list[Callable[[], Awaitable[Answer | None]]] = []
     for each in known:
         if queue not in (None, each.name):
             continue
         if each.product is Line.BULLMQ:
             if keys := places.bullmq.keys_of(each.name):
-                answer = await of_bullmq.job(store, keys, subject, shown=each.name)
-                answer = answer or await of_bullmq.scheduler(store, keys, subject, shown=each.name)
-                answers.append(answer)
+                steps.append(partial(_in_bullmq, store, keys, subject, each.name))
         elif each.product is Line.WAITINGROOM:
-            answers.append(await of_rooms.visitor(store, each.name, subject))
+            steps.append(partial(of_rooms.visitor, store, each.name, subject))
     # Jobs of these two are not kept by queue, so they are looked for once.
     if Line.ROUTING in products:
-        answers.append(await of_routing.job(store, subject, namespace=places.routing))
+        steps.append(partial(of_routing.job, store, subject, namespace=places.routing))
     if Line.FILES in products:
-        answers.append(await of_files.file(store, subject, layout=places.files))
-    found = [each for each in answers if each is not None]
-    return [each for each in found if _fits(each, queue)]
+        steps.append(partial(of_files.file, store, subject, layout=places.files))
+    answers = list[Answer]()
+    for step in steps:
+        try:
+            answer = await step()
+        except (StoreUnreachable, StoreBusy):
+            raise
+        except StoreError as error:
+            # A queue that cannot be read hides what is in the others from nobody.
+            unread.append(error)
+            continue
+        if answer and _fits(answer, queue):
+            answers.append(answer)
+    return answers
+
+
+async def _in_bullmq(store: Store, keys: QueueKeys, id: str, shown: str) -> Answer | None:
+    job = await of_bullmq.job(store, keys, id, shown=shown)
+    return job or await of_bullmq.scheduler(store, keys, id, shown=shown)
 
 
 def _fits(answer: Answer, queue: str | None) -> bool:

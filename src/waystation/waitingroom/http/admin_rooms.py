@@ -203,9 +203,9 @@ async def _session(room: Room, id: str) -> bodies.ListedSession:
     )
 
 
-async def numbers(room: Room) -> bodies.Stats:
+async def numbers(room: Room, state: RoomState | None = None) -> bodies.Stats:
     """The numbers of this instant and this hour."""
-    state, hour = await room.state(), await room.statistics()
+    state, hour = state or await room.state(), await room.statistics()
     wait = _wait_of_the_last(state)
     return bodies.Stats(
         now=rfc3339(state.now_ms),
@@ -245,11 +245,14 @@ class RoomAdmin:
     async def list_rooms(self, request: Request) -> Answer:
         """List the rooms that the key may see, with their numbers."""
         who = await self._context.operators.require(request, "viewer", request.query.get("queue"))
-        rooms = [
-            {**room_body(room, state), "stats": await numbers(room)}
-            for room, state in await self._rooms.states()
-            if who.may("viewer", room.name)
-        ]
+        rooms = list[dict[str, Any]]()
+        for room, state in await self._rooms.states():
+            if who.may("viewer", room.name):
+                try:
+                    rooms.append({**room_body(room, state), "stats": await numbers(room, state)})
+                except StoreError as error:
+                    # The others are shown all the same.
+                    self._rooms.report(room, "stats", error)
         return answer({"queues": rooms})
 
     @endpoint(f"POST {ROOT}", takes=bodies.NewRoom, gives={201: dict}, fails=FAILS, scope="admin")
