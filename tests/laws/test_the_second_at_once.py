@@ -26,12 +26,14 @@ from redis.asyncio.client import Pipeline
 
 from tests.support.patience import LIMIT_S
 from waystation import bullmq, files, routing
+from waystation.core import codec
 from waystation.core.clock import HandClock
 from waystation.core.errors import NotFound, WrongState
 from waystation.core.operators.operators import Operators
 from waystation.core.operators.roles import Grant, Role
 from waystation.core.store.connection import Store, connect
 from waystation.core.store.connection.pipe import Pipe
+from waystation.files.upkeep.unmatched import UnmatchedSweep
 from waystation.waitingroom.operating.alarms import AlarmOptions, Alarms
 from waystation.waitingroom.operating.codes import Codes
 from waystation.waitingroom.operating.control import Control
@@ -143,6 +145,32 @@ async def files_dead(url: str) -> Opened:
             yield queue
 
 
+class Unhandled(NamedTuple):
+    """Files without a handler, and two processes that look after them."""
+
+    queue: files.Queue
+    sweeps: list[UnmatchedSweep]
+
+    async def counts(self) -> Any:
+        return await self.queue.counts()
+
+    async def sweep(self) -> int:
+        return await self.sweeps.pop().sweep()
+
+
+async def files_unmatched(url: str) -> Opened:
+    now = [0.0]
+    async with await connect(url) as store, files.Queue(store) as queue:
+        sweeps = [UnmatchedSweep(store.hot, queue.keys, timer=lambda: now[0]) for _ in range(2)]
+        for number, id in enumerate(IDS, 1):
+            job = codec.encode({"id": id, "filepath": f"/{id}"})
+            await store.ask("XADD", queue.keys.unmatched, f"{number}-0", "job", job, "lane", 2)
+        for each in sweeps:
+            assert await each.sweep() == 0
+        now[0] = 1e6
+        yield Unhandled(queue, sweeps)
+
+
 ALL, NONE = MANY, 0
 OPERATIONS = {
     "bullmq retry": Operation(failed, on("retry", *IDS), {"waiting": ALL, "failed": NONE}),
@@ -155,9 +183,7 @@ OPERATIONS = {
     "bullmq drain": Operation(waiting, on("drain"), {"waiting": NONE}),
     "bullmq cancel": Operation(waiting, on("cancel", *IDS), {"waiting": NONE, "failed": ALL}),
     "bullmq remove_orphans": Operation(orphaned, on("remove_orphans"), {"waiting": NONE}),
-    "bullmq sweep_blobs": Operation(
-        stray, on("sweep_blobs", older=0), {"waiting": NONE}, counts=False
-    ),
+    "bullmq sweep_blobs": Operation(stray, on("sweep_blobs", older=0), {"waiting": NONE}),
     "bullmq obliterate": Operation(
         waiting, on("obliterate", force=True), {"waiting": NONE}, counts=False
     ),
@@ -170,6 +196,7 @@ OPERATIONS = {
     "files retry_all": Operation(
         files_dead, on("dead_letters.retry_all"), {"waiting": ALL, "failed": NONE}
     ),
+    "files sweep of unmatched": Operation(files_unmatched, on("sweep"), {"failed": ALL}),
     "files purge": Operation(files_dead, on("dead_letters.purge"), {"failed": NONE}),
 }
 

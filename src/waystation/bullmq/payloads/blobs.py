@@ -35,8 +35,8 @@ class Blobs(Protocol):
         """A payload; raises `NotFound` when it is gone, and nothing else for that."""
         ...
 
-    def delete(self, name: str) -> None:
-        """Delete a payload, which may be gone already."""
+    def delete(self, name: str) -> bool | None:
+        """Delete a payload; False when it was gone already, of which nobody has to know."""
         ...
 
     def of(self, queue: str) -> Iterator[Blob]:
@@ -76,9 +76,13 @@ class DirectoryBlobs:
             self._check_root()
             raise NotFound(f"{name} is gone from {self.root}") from None
 
-    def delete(self, name: str) -> None:
-        """Delete a file."""
-        self._place(name).unlink(missing_ok=True)
+    def delete(self, name: str) -> bool:
+        """Delete a file; False when it was gone already."""
+        try:
+            self._place(name).unlink()
+        except FileNotFoundError:
+            return False
+        return True
 
     def of(self, queue: str) -> Iterator[Blob]:
         """The files of a queue."""

@@ -30,9 +30,11 @@ async def sweep(
         raise InvalidOption("there are no blobs to sweep: payloads need blobs")
     before = datetime.now(UTC) - timedelta(seconds=seconds(older, "older"))
     names = await unneeded(store, blobs, queues, before)
-    if not dry_run:
-        await asyncio.to_thread(lambda: [blobs.delete(each) for each in names])
-    return len(names)
+    if dry_run:
+        return len(names)
+    # Another sweep may be at the same ones.
+    deleted = await asyncio.to_thread(lambda: [blobs.delete(each) for each in names])
+    return sum(each is not False for each in deleted)
 
 
 async def unneeded(
