@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
+from time import sleep
 from typing import Any, cast
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -23,6 +24,7 @@ from waystation_bring import Bridge, Brought, CeleryQueue, RqQueue, TaskMap
 from tests.support.patience import LIMIT_S
 from tests.support.project import ROOT
 from waystation.cli import root
+from waystation.core.store import embedded
 from waystation.errors import InvalidOption, StoreUnreachable
 from waystation.sync import Queue
 from waystation.tasks import Tasks
@@ -364,6 +366,19 @@ class TestBothWays:
                 assert brought(RqQueue(), redis_url, from_url=elsewhere).jobs.total() == 1
                 assert [each.id for each in queue.get_jobs()] == [sent.id]
             assert client.keys("rq:job:*") == []
+
+    def test_a_cluster_takes_what_another_server_had(self, client: Redis, redis_url: str) -> None:
+        rq.Queue("default", connection=client).enqueue("shop.send", "ada")
+        with embedded.cluster_node() as node:
+            with Redis.from_url(node.url) as ours:
+                ours.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+                while b"cluster_state:ok" not in cast(
+                    bytes, ours.execute_command("CLUSTER", "INFO")
+                ):
+                    sleep(0.01)
+            url = node.url.replace("redis:", "redis+cluster:")
+            found = brought(RqQueue(), url, from_url=redis_url, prefix="{bull}")
+            assert found.jobs == {"default/send": 1}
 
     def test_a_store_that_is_away_leaves_everything(self, redis_url: str, client: Redis) -> None:
         theirs = rq.Queue("default", connection=client)

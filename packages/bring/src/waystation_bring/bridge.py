@@ -23,6 +23,7 @@ from waystation.core.codec import PAYLOAD_LIMIT
 from waystation.core.errors import InvalidOption, WaystationError
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store import faults
+from waystation.core.store.connection.address import Kind
 from waystation.core.store.connection.blocking import BlockingStore
 from waystation.sync import Queue
 from waystation.sync.client import BlockingClient
@@ -362,6 +363,8 @@ def _page(client: Redis, place: Place, seen: int) -> list[bytes]:
 
 def _database(store: BlockingStore) -> tuple[str, int]:
     """What tells one database from every other, by whatever address it is reached."""
+    if store.address.kind is Kind.CLUSTER:
+        return str(store.address), 0
     info = cast("Any", store.client.info("server"))
     pool = store.client.connection_pool.connection_kwargs
     return str(info.get("run_id") or store.address), int(pool.get("db") or 0)
