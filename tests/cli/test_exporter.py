@@ -7,7 +7,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.request import urlopen
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from redis.asyncio import Redis
 
 from waystation.bullmq import Queue
 from waystation.cli.exporter import FAMILIES, Exported, Fixed, Numbers, merged
@@ -63,6 +65,23 @@ async def test_a_store_that_is_away_is_exported_instead_of_old_metrics(redis_url
         await numbers.update()
         assert b"bullmq_job_count" not in numbers.expose()
         assert numbers.expose().endswith(b"waystation_store_up 0\n")
+
+
+async def test_a_queue_that_cannot_be_read_costs_its_own_metrics(
+    redis: Redis, redis_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Queue("mail", redis_url) as mail, Queue("odd", redis_url) as odd:
+        await mail.add("send")
+        await redis.set("bull:odd:wait", "no list")
+        numbers = Numbers(Fixed([odd, mail]))
+        for _ in range(2):
+            await numbers.update()
+    page = numbers.expose()
+    assert b'bullmq_job_count{queue="mail",state="waiting"} 1' in page
+    assert page.endswith(b"waystation_store_up 1\n")
+    assert await numbers.readiness() == {"store": True}
+    [said] = [each for each in caplog.messages if each.startswith("queue_not_exported")]
+    assert "bull:odd:wait must hold a list" in said
 
 
 def test_what_has_one_name_stands_together() -> None:

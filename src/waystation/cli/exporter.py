@@ -15,17 +15,19 @@ from waystation.console.options import ConsoleOptions
 from waystation.core.app import compose
 from waystation.core.app.loading import loaded
 from waystation.core.app.settings import StoreSettings, TelemetrySettings
-from waystation.core.errors import InvalidOption, WaystationError
+from waystation.core.errors import InvalidOption, StoreBusy, StoreUnreachable, WaystationError
 from waystation.core.line import prometheus
 from waystation.core.line.prometheus import Family
 from waystation.core.runtime.loop import Loop
 from waystation.core.runtime.service import until_asked_to_stop
 from waystation.core.telemetry import endpoint
+from waystation.core.telemetry.logs import describe, get_logger
 from waystation.core.telemetry.metrics import Metrics
 from waystation.files.settings import FilesSettings, layout
 from waystation.routing.settings import RoutingSettings
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
+_log = get_logger(__name__)
 
 UP = Family("waystation_store_up", "gauge", (), "Whether the store answers.")
 FAMILIES = (UP, *bullmq_metrics.FAMILIES, *prometheus.FAMILIES)
@@ -123,16 +125,31 @@ class Numbers(Metrics):
         self._queues = queues
         self._page = b""
         self._up = False
+        self._left_out: set[str] = set()
 
     async def update(self) -> None:
         """Read all metrics; while the store does not answer, only that is exported."""
+        left_out: set[str] = set()
         try:
-            pages = [await queue.prometheus_text() for queue in await self._queues.known()]
+            pages = [await self._read(queue, left_out) for queue in await self._queues.known()]
             self._page = (merged(pages) + _up(1)).encode()
             self._up = True
         except WaystationError:
             self._page = _up(0).encode()
             self._up = False
+        self._left_out = left_out
+
+    async def _read(self, queue: Exported, left_out: set[str]) -> str:
+        """The metrics of one queue; nothing, and a line in the log, where it cannot be read."""
+        try:
+            return await queue.prometheus_text()
+        except (StoreUnreachable, StoreBusy):
+            raise
+        except WaystationError as error:
+            left_out.add(str(error))
+            if str(error) not in self._left_out:
+                _log.error("queue_not_exported", **describe(error))
+            return ""
 
     async def readiness(self) -> dict[str, bool]:
         """Whether the store answered the last update."""
