@@ -13,7 +13,7 @@ from redis import Redis
 
 from tests.pipeline.disk import small_disk
 from tests.pipeline.raw_streams import ALL, tell
-from waystation.core.errors import InvalidInput, WrongSchema
+from waystation.core.errors import CheckpointDamaged, InvalidInput, WrongSchema
 from waystation.pipeline import tables
 from waystation.pipeline.bronze.archive import ArchiveOptions, ArchiveStream
 from waystation.pipeline.bronze.ingest import commit
@@ -66,7 +66,9 @@ def written(root: str, *birds: str, day: date | None = MONDAY) -> list[Part]:
     return writer.parts
 
 
-def committed(root: str, parts: list[Part], batch: int, *, replace: bool = False) -> bool:
+def committed(
+    root: str, parts: list[Part], batch: int, *, replace: bool | list[date] = False
+) -> bool:
     """What the driver does."""
     return delta.commit(
         SIGHTINGS.path(root),
@@ -141,6 +143,41 @@ def test_a_commit_that_lost_a_race_leaves_no_files(
             committed(root, mine, 1, replace=True)
         assert birds(root) == []
     assert not {part.path for part in mine} & {named(root, file) for file in files(root)}
+
+
+@pytest.mark.parametrize("way", ["compacted", "deleted", "replaced"])
+def test_files_computed_from_others_are_refused_where_those_have_changed_meanwhile(
+    root: str, way: str
+) -> None:
+    path, old = SIGHTINGS.path(root), [*written(root, "owl"), *written(root, "wren")]
+    committed(root, old, 0)
+    mine = written(root, "owl and wren")
+    if way == "compacted":
+        DeltaTable(path).optimize.compact()
+    elif way == "deleted":
+        DeltaTable(path).delete("bird = 'owl'")
+    else:
+        committed(root, written(root, "owl", "wren", "crow"), 1, replace=True)
+    there = birds(root)
+    with pytest.raises(CheckpointDamaged, match="another run has changed"):
+        delta.commit(
+            path,
+            SIGHTINGS.schema,
+            mine,
+            BatchId("counting", 2),
+            partitions=SIGHTINGS.partitions,
+            gone=[part.path for part in old],
+        )
+    assert birds(root) == there
+    assert not {part.path for part in mine} & {named(root, file) for file in files(root)}
+
+
+def test_days_are_replaced_with_what_others_have_added_to_them_meanwhile(root: str) -> None:
+    committed(root, written(root, "owl"), 0)
+    mine = written(root, "wren")
+    committed(root, written(root, "crow") + written(root, "rook", day=TUESDAY), 1)
+    assert committed(root, mine, 2, replace=[MONDAY])
+    assert birds(root) == ["rook", "wren"]
 
 
 def test_files_that_are_given_up_are_deleted_unless_they_were_committed(root: str) -> None:

@@ -4,6 +4,8 @@ import datetime as dt
 import random
 import shutil
 from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -11,8 +13,9 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.pipeline import oracle, stories
-from tests.pipeline.rounds import history_at, keep
+from tests.pipeline.rounds import cut_short, history_at, keep
 from tests.pipeline.stories import StoryEvent
+from waystation.core.errors import CheckpointDamaged
 from waystation.pipeline.history import History
 from waystation.pipeline.refresh import fold
 from waystation.pipeline.silver.lives import FOLDED
@@ -81,6 +84,56 @@ def changed(root: str, column: str) -> list[str]:
     names = [part["path"] for part in noted["files"].get(column, ())]
     table = fold.APART[column]
     return list(map(str, delta.read_files(table.path(root), table, names).to_pylist()))
+
+
+def test_drivers_that_fold_the_same_events_at_once_fold_them_once(
+    spark: SparkSession, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = History(spark, root)
+    rows = as_stored(stories.rows(stories.told_about(random.Random(5), 40)))
+    many = len(rows) // 5 + 1
+    batches = enumerate(rows[first : first + many] for first in range(0, len(rows), many))
+
+    def store() -> int:
+        number, some = next(batches)
+        keep(root, some, number)
+        return DeltaTable(EVENTS.path(root)).version()
+
+    def fold_while(step: str, meanwhile: Callable[[], object]) -> None:
+        """Fold, and let another driver do something before this step."""
+        whole = getattr(fold, step)
+
+        def raced(*given: Any) -> Any:
+            monkeypatch.setattr(fold, step, whole)
+            meanwhile()
+            return whole(*given)
+
+        monkeypatch.setattr(fold, step, raced)
+        with pytest.raises(CheckpointDamaged, match="another run has changed"):
+            fold.fold(history)
+
+    def fold_more() -> None:
+        store()
+        fold.fold(history)
+
+    store()
+    fold_while("_commit", fold_more)
+
+    before, last = fold.folded_version(history), store()
+
+    def fold_fewer() -> None:
+        """As a driver that is killed after its first commit."""
+        with cut_short(bool), suppress(KeyboardInterrupt):
+            fold._fold_up_to(history, before, last)  # pyright: ignore[reportPrivateUsage]
+
+    store()
+    fold_while("_commit", fold_fewer)
+    fold.fold(history)
+
+    store()
+    # As a driver that has folded them when this one looks at what is open.
+    fold_while("_tidy", lambda: fold.fold(history))
+    assert_same(history)
 
 
 CASES: dict[str, list[tuple[Any, ...]]] = {

@@ -10,7 +10,7 @@ from waystation.pipeline.history import History
 from waystation.pipeline.hours import Hours
 from waystation.pipeline.progress import NoProgress, Progress
 from waystation.pipeline.refresh import gold_tables, stale_hours
-from waystation.pipeline.refresh.fold import fold
+from waystation.pipeline.refresh.fold import fold, folded_version
 from waystation.pipeline.storage import delta, filesystems
 from waystation.pipeline.storage.arrow import fs, pa
 from waystation.pipeline.storage.replaced import replace
@@ -66,7 +66,8 @@ def backfill(
     start = dt.datetime.combine(first, dt.time(), dt.UTC)
     hours = ((last - first).days + 1) * 24
     starts = tuple(start + dt.timedelta(hours=n) for n in range(hours))
-    stale_hours.record(history.root, 10**19 - 1, Hours(starts))
+    version = folded_version(history) or 0
+    stale_hours.record(history.root, version, Hours(starts), of="-backfill")
     refresh_all(history, progress)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
+from deltalake import DeltaTable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -48,6 +49,8 @@ OLD = dt.timedelta(hours=1)
 """Age from which on a file is no longer needed that nothing names."""
 
 
+FIRST, *_ = FOLDED
+"""The table that every batch is committed to first."""
 _GONE = {f"gone_{table.name}": table for table in FOLDED}
 _CHANGED = {f"{kind}_{table.name}": table for kind in ("added", "removed") for table in FOLDED} | {
     "added_steps": TOLD_STEPS
@@ -130,7 +133,7 @@ def _fold_up_to(history: History, before: int | None, newest: int) -> Folded:
         delta.commit(STEPS.path(root), STEPS.schema, [], batch, notes=unchanged)
         return Folded(newest, Hours())
     with sized(history.spark, rows):
-        written = _written(history, names)
+        written = _written(history, names, before)
     hours = _touched(root, names, written)
     # Recorded first: after an interruption the gold tables are still refreshed.
     stale_hours.record(root, newest, hours)
@@ -138,11 +141,15 @@ def _fold_up_to(history: History, before: int | None, newest: int) -> Folded:
     return Folded(newest, hours)
 
 
-def _written(history: History, names: Sequence[str]) -> Files:
+def _written(history: History, names: Sequence[str], before: int | None) -> Files:
     """The files that the tasks have written for some files of new events."""
     spark, place = history.spark, EVENTS.path(history.root)
     new = steps(delta.read_with_spark(spark, place, EVENTS, names))
-    written = task_files.write(lives.changes(history.read(STEPS), new), history.root, _WRITTEN)
+    known = history.read(STEPS)
+    if folded_version(history) != before:
+        # Another driver has folded some of these events into these steps.
+        raise delta.overtaken(STEPS.path(history.root))
+    written = task_files.write(lives.changes(known, new), history.root, _WRITTEN)
     if returned := written.pop("returned", None):
         more = task_files.write(_again(history, new, returned), history.root, _WRITTEN)
         for column, parts in more.items():
@@ -197,11 +204,9 @@ def _first_day(
 def _commit(root: str, written: Files, batch: BatchId, before: int | None) -> None:
     if any(written.get(name) for name in _GONE):
         # What is deleted now is added by this batch alone, so it must be finished as it is.
-        begun = BatchId(BEGUN, batch.batch)
-        for table in FOLDED:
-            delta.commit(table.path(root), table.schema, [], begun, partitions=table.partitions)
+        _claim(root, BatchId(BEGUN, batch.batch), before, ())
     for table in FOLDED:
-        _append(root, table, written, batch)
+        _append(root, table, written, batch, before)
     for table in OPEN:
         parts = written.get(table.name, ())
         # The last one makes the batch count as folded.
@@ -209,7 +214,25 @@ def _commit(root: str, written: Files, batch: BatchId, before: int | None) -> No
         delta.commit(table.path(root), table.schema, parts, batch, notes=more, replace=True)
 
 
-def _append(root: str, table: Table, written: Files, batch: BatchId) -> None:
+def _claim(root: str, batch: BatchId, before: int | None, parts: Iterable[Part]) -> None:
+    """Commit to the first table, which refuses all but one of the drivers that fold on from here.
+
+    Another one may fold the same events, but only up to the same version.
+    """
+    path = FIRST.path(root)
+
+    def refuse_others(table: DeltaTable) -> Iterable[BatchId]:
+        done = (table.transaction_version(each) or 0 for each in (APPLICATION, BEGUN))
+        if any((before or 0) < each != batch.batch for each in done):
+            raise delta.overtaken(path)
+        return ()
+
+    delta.commit(path, FIRST.schema, parts, batch, partitions=FIRST.partitions, check=refuse_others)
+    if delta.last_batch(path, batch.application) != batch.batch:
+        raise delta.overtaken(path)
+
+
+def _append(root: str, table: Table, written: Files, batch: BatchId, before: int | None) -> None:
     """Delete rows that newer ones replace, or whose items are open again; then add new ones."""
     path, parts = table.path(root), written.get(table.name, ())
     done = delta.last_batch(path, batch.application)
@@ -218,7 +241,9 @@ def _append(root: str, table: Table, written: Files, batch: BatchId) -> None:
         place, names = APART[f"gone_{table.name}"], [part.path for part in gone]
         # Whole rows: another driver may have added new ones with the same key.
         delta.delete_rows(root, table, delta.read_files(place.path(root), place, names))
-    if parts or gone or done is None:
+    if table is FIRST:
+        _claim(root, batch, before, parts)
+    elif parts or gone or done is None:
         delta.commit(path, table.schema, parts, batch, partitions=table.partitions)
 
 

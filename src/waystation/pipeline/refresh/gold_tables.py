@@ -14,6 +14,7 @@ from waystation.pipeline.refresh import gold_sums, stale_hours
 from waystation.pipeline.refresh.accounts import refresh_ledger, unsettled
 from waystation.pipeline.refresh.checks import refresh_quality
 from waystation.pipeline.refresh.cron_days import refresh_slots
+from waystation.pipeline.refresh.fold import folded_version
 from waystation.pipeline.refresh.room_tables import refresh_rooms
 from waystation.pipeline.refresh.snapshot import Snapshot
 from waystation.pipeline.storage import delta
@@ -34,8 +35,9 @@ def refresh(
     """
     progress = progress or NoProgress()
     progress.begin("refreshing gold tables")
+    folded = folded_version(history) or 0
     gold_sums.catch_up(history, target_ms=target_ms, everything=everything)
-    stale = stale_hours.read(history.root)
+    stale = stale_hours.read(history.root, until=folded)
     hours = stale.hours
     refresh_slots(history, everything=everything)
     if _has_visitors(history, None if everything else hours):

@@ -1,6 +1,7 @@
 """Stale hours: hours whose gold tables are older than silver, recorded before silver changes."""
 
 import datetime as dt
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -11,6 +12,8 @@ from waystation.pipeline.storage.filesystems import filesystem
 from waystation.pipeline.storage.places import is_remote
 
 _NOTE = ".json"
+_DIGITS = 20
+"""Of the version that the name of a note begins with."""
 
 
 class StaleHours(NamedTuple):
@@ -24,7 +27,7 @@ class StaleHours(NamedTuple):
 def record(root: str, version: int, hours: Hours, *, of: str = "") -> None:
     """Record hours that a fold changes, or the fold of one table."""
     files, folder = _folder(root)
-    note = f"{folder}/{version:020}{of}{_NOTE}"
+    note = f"{folder}/{version:0{_DIGITS}}{of}{_NOTE}"
     # Renamed into place, so that nobody reads half a file; an object appears as a whole.
     is_object = is_remote(root)
     fresh = note if is_object else note.replace(_NOTE, ".new")
@@ -36,15 +39,19 @@ def record(root: str, version: int, hours: Hours, *, of: str = "") -> None:
         files.move(fresh, note)
 
 
-def read(root: str) -> StaleHours:
-    """All hours on record."""
+def read(root: str, *, until: int) -> StaleHours:
+    """The hours on record of all folds up to a version.
+
+    Another driver records those of its fold before it changes silver: they are not stale yet.
+    """
     files, folder = _folder(root)
-    selector = fs.FileSelector(folder, allow_not_found=True)
-    found = files.get_file_info(selector)
-    notes = sorted(each.path for each in found if each.path.endswith(_NOTE))
+    found = files.get_file_info(fs.FileSelector(folder, allow_not_found=True))
+    names = (each.base_name for each in found if each.path.endswith(_NOTE))
+    notes = sorted(f"{folder}/{name}" for name in names if int(name[:_DIGITS]) <= until)
     hours: set[dt.datetime] = set()
     for name in notes:
-        with files.open_input_stream(name) as note:
+        # One that another driver has deleted since was refreshed by it.
+        with suppress(FileNotFoundError), files.open_input_stream(name) as note:
             hours |= set(msgspec.json.decode(note.read(), type=list[dt.datetime]))
     return StaleHours(Hours(tuple(sorted(hours))), notes)
 
@@ -53,7 +60,8 @@ def clear(root: str, stale: StaleHours) -> None:
     """Delete the records of hours that were refreshed."""
     files, _ = _folder(root)
     for name in stale.notes:
-        files.delete_file(name)
+        with suppress(FileNotFoundError):
+            files.delete_file(name)
 
 
 def _folder(root: str) -> tuple[Any, str]:

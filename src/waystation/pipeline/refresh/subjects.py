@@ -6,7 +6,7 @@ has changed in them next to it. The commit that replaces rows also notes how far
 """
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -47,19 +47,29 @@ def fold_subjects(history: History, folded: FoldedTable, newest: int) -> None:
     files = [each for each in new if each.path not in others]
     if not files:
         if before is not None:
-            _commit(root, folded, {}, [], batch, before)
+            _commit(root, folded, {}, {table: []}, batch, before)
         return
     with sized(history.spark, sum(each.rows for each in files)) as spark:
         events = delta.read_with_spark(spark, place, EVENTS, [each.path for each in files])
         told = task_files.shaped(folded.merged(folded.told(events)), table).persist()
         try:
             days = _days(history, folded, told)
-            written = _written(history, folded, events, told, days)
+            there = {each: delta.file_names(root, each, days=days) for each in _together(folded)}
+            if delta.last_batch(table.path(root), APPLICATION) != before:
+                # Another driver has merged some of these events with these rows.
+                raise delta.overtaken(table.path(root))
+            known = delta.read_with_spark(spark, table.path(root), table, there[table])
+            written = _written(root, folded, events, told, known)
         finally:
             told.unpersist()
     if folded.arrived_at:
         _record_settled(root, folded, written, newest)
-    _commit(root, folded, written, days, batch, before)
+    _commit(root, folded, written, there, batch, before)
+
+
+def _together(folded: FoldedTable) -> list[Table]:
+    """The tables that are written, the folded one last: with it a batch counts."""
+    return [*(each.table for each in folded.beside), folded.table]
 
 
 def _days(history: History, folded: FoldedTable, told: DataFrame) -> list[dt.date]:
@@ -85,15 +95,10 @@ def _days(history: History, folded: FoldedTable, told: DataFrame) -> list[dt.dat
 
 
 def _written(
-    history: History,
-    folded: FoldedTable,
-    events: DataFrame,
-    told: DataFrame,
-    days: Sequence[dt.date],
+    root: str, folded: FoldedTable, events: DataFrame, told: DataFrame, there: DataFrame
 ) -> dict[str, list[Part]]:
     """The files that tasks have written: all rows of these days, and those that have changed."""
     table = folded.table
-    there = history.read(table, days=days)
     after = task_files.shaped(folded.merged(there.unionByName(told)), table)
     old = there.select(*folded.who, _struct(table).alias("before"))
     new = after.select(*folded.who, _struct(table).alias("after"), *_beside(folded))
@@ -115,7 +120,7 @@ def _written(
     ]
     if folded.heard is not None:
         columns.append(F.expr(folded.heard.finished).alias(added(folded.heard.table.name)))
-    return task_files.write(subjects.select(*columns), history.root, _tables(folded))
+    return task_files.write(subjects.select(*columns), root, _tables(folded))
 
 
 def _struct(table: Table) -> Column:
@@ -164,22 +169,19 @@ def _commit(
     root: str,
     folded: FoldedTable,
     written: Files,
-    days: Sequence[dt.date],
+    gone: Mapping[Table, Sequence[str]],
     batch: BatchId,
     before: int | None,
 ) -> None:
-    """Commit all tables, the folded one last: with it the batch counts."""
+    """Put the new files of each table in the place of the old ones."""
     note = noted(written, list(changed_tables(folded)), batch.batch, before)
-    for table in (*(each.table for each in folded.beside), folded.table):
-        is_last = table is folded.table
-        if not (days or is_last):
-            continue
+    for table in gone:
         delta.commit(
             table.path(root),
             table.schema,
             written.get(table.name, ()),
             batch,
             partitions=table.partitions,
-            gone=delta.file_names(root, table, days=days) if days else (),
-            notes=note if is_last else None,
+            gone=gone[table],
+            notes=note if table is folded.table else None,
         )

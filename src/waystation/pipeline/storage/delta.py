@@ -27,7 +27,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from waystation.core.errors import WrongSchema
+from waystation.core.errors import CheckpointDamaged, WrongSchema
 from waystation.pipeline import tables
 from waystation.pipeline.storage.arrow import fs, pa, pc, pq
 from waystation.pipeline.storage.datasets import dataset_of
@@ -63,7 +63,7 @@ def commit(
     *,
     partitions: Sequence[str] = (),
     notes: Mapping[str, Any] | None = None,
-    replace: bool = False,
+    replace: bool | Sequence[dt.date] = False,
     gone: Iterable[str] = (),
     again: bool = False,
     check: Callable[[DeltaTable], Iterable[BatchId]] = lambda _: (),
@@ -72,9 +72,10 @@ def commit(
     """Commit files to a table, all or none; False when this batch was committed before.
 
     Files that are not committed are deleted, unless another commit may need them (`keep_files`).
-    Files that are `gone` leave the table with it. Whoever computes a batch `again` replaces it.
-    `check` may refuse the commit, and names other batches that it stands for; if one of those is
-    committed meanwhile, it fails.
+    They replace all others, or those of some days. Files that are `gone`, because the new ones were
+    computed from them, leave the table with it; it is refused where they have left before. Whoever
+    computes a batch `again` replaces it. `check` may refuse the commit, and names other batches
+    that it stands for; if one of those is committed meanwhile, it fails.
     """
     parts = list(parts)
     unneeded = [] if keep_files else parts
@@ -82,7 +83,8 @@ def commit(
         table = open_table(path, columns, partitions)
         if again or not _has_batch(table, batch):
             batches = [batch, *check(table)]
-            _add(table, columns, parts, batches, partitions, notes, replace, gone)
+            left = _leaving(table, list(gone), replace)
+            _add(table, columns, parts, batches, partitions, notes, replace is True, left)
             return True
     except CommitFailedError:
         discard(path, unneeded)
@@ -144,6 +146,26 @@ def discard(path: str, parts: Iterable[Part]) -> None:
                 files.delete_file(f"{root}/{part.path}")
 
 
+def overtaken(path: str) -> CheckpointDamaged:
+    """The refusal of what was computed from rows that another run has changed meanwhile."""
+    return CheckpointDamaged(
+        f"another run has changed {path} meanwhile: what this one has computed from it is out of "
+        "date. Nothing was written; start again"
+    )
+
+
+def _leaving(table: DeltaTable, gone: list[str], replace: bool | Sequence[dt.date]) -> list[str]:
+    """The files that leave a table with a commit."""
+    if not gone and isinstance(replace, bool):
+        return []
+    there: Any = pa.table(cast(Any, table.get_add_actions(flatten=True)))
+    if not set(gone) <= set(there["path"].to_pylist()):
+        raise overtaken(table.table_uri)
+    if not isinstance(replace, bool) and there.num_rows:
+        gone += _of_days(there, replace, table.table_uri)["path"].to_pylist()
+    return gone
+
+
 def _has_batch(table: DeltaTable, batch: BatchId) -> bool:
     before = table.transaction_version(batch.application)
     return before is not None and before >= batch.batch
@@ -192,7 +214,7 @@ def _lacking(table: DeltaTable, columns: StructType) -> list[Field]:
         raise _unknown_columns(table, unknown)
     for field in there.values():
         if field.type != wanted[field.name].type:
-            name, rebuilding = _name_and_remedy(table)
+            name, rebuilding = _name_and_remedy(table.table_uri)
             raise WrongSchema(
                 f"the table {name} has the column {field.name} as {_shown(field)}, wanted "
                 f"{_shown(wanted[field.name])}; {rebuilding}"
@@ -202,7 +224,7 @@ def _lacking(table: DeltaTable, columns: StructType) -> list[Field]:
 
 def _unknown_columns(table: DeltaTable, unknown: Sequence[str]) -> WrongSchema:
     """The refusal to write to a table with columns that would be null from now on."""
-    name, rebuilding = _name_and_remedy(table)
+    name, rebuilding = _name_and_remedy(table.table_uri)
     has = f"the table {name} has the column {', '.join(unknown)}"
     written_by = noted(table, VERSION_NOTE) or 0
     if written_by > tables.VERSION:
@@ -221,8 +243,8 @@ def _unknown_columns(table: DeltaTable, unknown: Sequence[str]) -> WrongSchema:
     )
 
 
-def _name_and_remedy(table: DeltaTable) -> tuple[str, str]:
-    layer, _, name = table.table_uri.rstrip("/").rpartition("/")
+def _name_and_remedy(path: str) -> tuple[str, str]:
+    layer, _, name = path.rstrip("/").rpartition("/")
     if layer.endswith(f"/{Layer.BRONZE}"):
         return name, "it cannot be computed again, so copy it elsewhere and begin a new history"
     return name, "`waystation pipeline rebuild` computes it again from the events"
@@ -473,13 +495,7 @@ def _described(path: str, days: Sequence[dt.date] | None, within: Within | None)
     if found is None or not found.num_rows:
         return found
     if days is not None:
-        if "partition.date" not in found.schema.names:
-            name, rebuilding = _name_and_remedy(DeltaTable(path))
-            raise WrongSchema(
-                f"the table {name} has no days: an older version of waystation has written it; "
-                f"{rebuilding}"
-            )
-        found = found.filter(pc.is_in(found["partition.date"], pa.array(days, pa.date32())))
+        found = _of_days(found, days, path)
     if within is not None:
         column, least, most = within
         tests = ((f"min.{column}", most, pc.greater), (f"max.{column}", least, pc.less))
@@ -490,6 +506,16 @@ def _described(path: str, days: Sequence[dt.date] | None, within: Within | None)
                 beyond = pc.fill_null(is_beyond(found[name], limit), False)
                 found = found.filter(pc.invert(beyond))
     return found
+
+
+def _of_days(files: Any, days: Sequence[dt.date], path: str) -> Any:
+    if "partition.date" not in files.schema.names:
+        name, rebuilding = _name_and_remedy(path)
+        raise WrongSchema(
+            f"the table {name} has no days: an older version of waystation has written it; "
+            f"{rebuilding}"
+        )
+    return files.filter(pc.is_in(files["partition.date"], pa.array(days, pa.date32())))
 
 
 def names_without(path: str, column: str, value: Any) -> set[str]:

@@ -30,7 +30,7 @@ def replace(
         # It is computed from what is there, so that whoever repeats it commits it again.
         BatchId("replaced", (changes.version(path) or 0) + 1),
         partitions=table.partitions,
-        gone=delta.file_names(root, table, days=days),
+        replace=True if days is None else days,
         check=lambda _: batches,
         again=True,
     )
