@@ -12,6 +12,7 @@ from tests.pipeline.rounds import history_at
 from waystation import bullmq, files, routing, waitingroom
 from waystation.core.store.connection import connect
 from waystation.pipeline.refresh.fold import fold
+from waystation.pipeline.reports.facts import report
 from waystation.pipeline.runner import STREAM_LIMIT, RunOptions, run
 from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.sources.streams import EventOptions
@@ -50,11 +51,26 @@ async def empty_some(url: str) -> None:
         await queue.obliterate()
 
 
+def tell_of_the_far_future(store: Redis) -> None:
+    """What programs write for which the last instant of the year 9999 means never."""
+    never = 253_402_300_799_999
+    for line, stream, event in (
+        ("routing", "bridge:events:stream", "added"),
+        ("files", "jobqueue:events", "waiting"),
+        ("waitingroom", "queue:{far}:events", "waiting"),
+    ):
+        fields: Any = {"v": 1, "line": line, "queue": "far", "event": event, "subject": "1"}
+        store.xadd(stream, {**fields, "at": never, "path": "/in/a", "lane": 0})
+    store.xadd("bull:far:events", {"event": "added", "jobId": "1"}, id=f"{never}-1")
+
+
 def ledger(spark: SparkSession, root: str, url: str) -> dict[tuple[str, str], dict[str, Any]]:
     run(history_at(root), RunOptions(events=EventOptions(url=url)))
     rows = history_at(root).read(LEDGER).collect()
     told: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:
+        if row["queue"].strip("{}") == "far":
+            continue
         # An hour may end while the test runs.
         mine = told.setdefault((row["line"], row["queue"]), dict.fromkeys(COUNTED, 0))
         for name in COUNTED:
@@ -92,6 +108,7 @@ def test_what_is_taken_out_is_removed_and_what_is_torn_out_is_lost(
     lines = history_at(root).read(EVENTS).groupBy("line").count().collect()
     assert {row["line"] for row in lines} == {"bullmq", "routing", "files", "waitingroom"}
 
+    tell_of_the_far_future(store)
     asyncio.run(empty_some(redis_url))
     store.delete("bull:mail:1")
     store.lrem("bull:mail:wait", 1, "2")
@@ -110,6 +127,10 @@ def test_what_is_taken_out_is_removed_and_what_is_torn_out_is_lost(
     }
     assert told["bullmq", "mail"]["lost_ids"] == ["1", "2"]
     assert told["routing", "render"]["lost_ids"] == [torn.decode()]
+
+    hours = [hour["hour"] for queue in report(history_at(root)).queues for hour in queue.hours]
+    assert hours
+    assert max(hours).year < 9999
 
     # What was found out is told from now on: it has ended, and nobody looks for it again.
     history = history_at(root)

@@ -28,6 +28,9 @@ FIELDS = "map<string,string>"
 COUNTS = "map<bigint,bigint>"
 
 
+LAST_MS = 253_402_214_399_999
+"""The last instant that tables hold: a day before the end of the year 9999, after which neither
+Python nor SQL can count, so that the days around it are known in every time zone."""
 VERSION = 8
 """Version of all tables together, noted in every commit; raised when a table or a column is added,
 or a column is retired or given another type."""

@@ -26,7 +26,7 @@ from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.opened import opened
 from waystation.pipeline.storage.parts import Part, PartWriter
 from waystation.pipeline.storage.schemas import schema_of
-from waystation.pipeline.tables import EVENTS, FIELD_VALUES, GAPS, PAYLOADS, Table
+from waystation.pipeline.tables import EVENTS, FIELD_VALUES, GAPS, LAST_MS, PAYLOADS, Table
 
 BESIDE_NOTE = "beside"
 """The note with the number of a commit of events, and the files of other tables that go with it."""
@@ -220,4 +220,4 @@ def _ends(reports: Sequence[Mapping[str, Any]]) -> dict[str, Offset]:
 
 
 def _instant(entry_id: str) -> datetime:
-    return datetime.fromtimestamp(min(id_order(entry_id)[0], 253_402_300_799_999) / 1000, UTC)
+    return datetime.fromtimestamp(min(id_order(entry_id)[0], LAST_MS) / 1000, UTC)

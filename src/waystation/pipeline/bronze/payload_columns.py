@@ -18,7 +18,7 @@ from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.payloads.rules import After, QueueRules
 from waystation.pipeline.storage.arrow import Array, Batch, Invalid, pa, pc
 from waystation.pipeline.storage.schemas import schema_of
-from waystation.pipeline.tables import FIELD_VALUES, PAYLOADS, Form
+from waystation.pipeline.tables import FIELD_VALUES, LAST_MS, PAYLOADS, Form
 
 GONE = "it was removed before it could be read"
 REPLACED = "it was replaced before it could be read"
@@ -42,8 +42,6 @@ FIELDS = (
     b"finishedOn",
 )
 """What is read of a job's hash."""
-LAST_MS = 253_402_300_799_999
-"""The end of the year 9999, the last that Python and SQL can represent."""
 SKEW_MS = 60_000
 """Milliseconds by which the clock of a producer or worker may be ahead of the store's."""
 _ADDED, _ENDED = FIELDS.index(b"timestamp"), FIELDS.index(b"finishedOn")

@@ -6,6 +6,7 @@ from waystation.pipeline.tables import (
     DAY,
     FLAG,
     INSTANT,
+    LAST_MS,
     LONG,
     TEXT,
     TEXTS,
@@ -89,15 +90,13 @@ ROUTES = Table(
 _ENDS = ("completed", "dead", "cancelled", "removed")
 _OF_NO_JOB = ("joined", "left", "lost", "paused", "resumed", "skipped")
 """Events of workers, of queues, and of slots that no job was made for."""
-_LATEST_MS = 253_402_300_799_999
-"""The last instant that both engines know."""
 IS_SCHEDULE = "(event = 'delayed' and fields['kind'] = 'cron')"
 
 
 def instant(name: str) -> str:
     """SQL: the instant in one of an event's own fields; null when there is none in it."""
     millis = f"try_cast(fields['{name}'] as bigint)"
-    return f"case when {millis} between 0 and {_LATEST_MS} then timestamp_millis({millis}) end"
+    return f"case when {millis} between 0 and {LAST_MS} then timestamp_millis({millis}) end"
 
 
 # One row for each event.

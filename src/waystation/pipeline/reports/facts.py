@@ -118,7 +118,9 @@ def report(history: History, now: dt.datetime | None = None) -> Report:
 
 
 def _queues(history: History, now: dt.datetime) -> list[QueueReport]:
-    recent = pc.field("hour") > now - dt.timedelta(hours=MOST_HOURS)
+    # Clocks may be wrong by years.
+    first, last = now - dt.timedelta(hours=MOST_HOURS), now + dt.timedelta(days=1)
+    recent = (pc.field("hour") > first) & (pc.field("hour") < last)
     hourly = _by_queue(reversed(_rows(history, HOURLY, "hour", where=recent)))
     rows = sorted(
         (_total(place, hours) for place, hours in hourly.items()), key=lambda row: -row["started"]

@@ -23,7 +23,7 @@ from waystation.pipeline.products import product_named
 from waystation.pipeline.sources.offsets import EventStream
 from waystation.pipeline.storage.arrow import Array, Batch, Invalid, Kind, pa, pc
 from waystation.pipeline.storage.schemas import schema_of
-from waystation.pipeline.tables import EVENTS
+from waystation.pipeline.tables import EVENTS, LAST_MS
 
 RawEntry: TypeAlias = Sequence[Any]
 """An id and a flat list of names and values, as the server sends them."""
@@ -55,8 +55,6 @@ ENTRY_ROWS = StructType(
 ENTRY_SCHEMA = schema_of(ENTRY_ROWS)
 INSTANT = SCHEMA.field("told_at").type
 
-LAST_MS = 253_402_300_799_999
-"""The end of the year 9999, the last that Python and SQL can represent."""
 MOST_SKEW_MS = 86_400_000
 """Most milliseconds between an event and its entry; more is kept, and marked as corrupt."""
 MOST_INT = 2**31 - 1
@@ -313,7 +311,7 @@ def _complaints_about(event: Event, told_ms: int) -> list[str]:
     if event.attempt is not None and event.attempt > MOST_INT:
         found.append(f"attempt must be at most {MOST_INT}, got {event.attempt}")
     if max(event.at_ms, told_ms) > LAST_MS:
-        found.append("the instant is after the year 9999")
+        found.append("the instant is at the end of the year 9999, or after it")
     elif abs(event.at_ms - told_ms) > MOST_SKEW_MS:
         found.append(f"its instant differs by {event.at_ms - told_ms} ms from the entry's")
     return found
