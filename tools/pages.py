@@ -1,4 +1,4 @@
-"""Texts that come from the code: reference pages, tours, functions of Lua scripts, manifests.
+"""Texts that come from the code: reference pages, tours, modules, manifests.
 
 python -m tools.pages           write them
 python -m tools.pages --check   say which are not what the code says
@@ -7,7 +7,7 @@ python -m tools.pages --check   say which are not what the code says
 import sys
 from pathlib import Path
 
-from tools import scripts
+from tools import scripts, twins
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -27,7 +27,7 @@ def pages() -> dict[Path, str]:
 
 def modules() -> dict[Path, str]:
     """Every generated module by its file."""
-    return scripts.modules()
+    return {**scripts.modules(), **twins.modules()}
 
 
 def stale() -> list[Path]:

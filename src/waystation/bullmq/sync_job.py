@@ -1,22 +1,13 @@
-"""SyncJob: the job as a plain `def` handler gets it, with blocking calls."""
+"""SyncJob: the job as a plain `def` handler gets it, with blocking calls.
 
-import inspect
-from collections.abc import Callable
+Written by `make docs` from the code for a loop; do not edit.
+"""
+
 from datetime import datetime, timedelta
-from typing import Any, Literal, ParamSpec, TypeVar, Unpack
+from typing import Any, Literal, Unpack
 
-from msgspec import UNSET
-
-from waystation.bullmq.fields import (
-    Changed,
-    Data,
-    JobFields,
-    Result,
-    remember,
-    remember_all,
-)
-from waystation.bullmq.options import JobKeywords
-from waystation.bullmq.payloads.envelope import is_envelope
+from waystation.bullmq.blocking_job import BlockingJob
+from waystation.bullmq.fields import Data, Result
 from waystation.bullmq.redis.children import (
     ChildKind,
     ChildResult,
@@ -24,20 +15,13 @@ from waystation.bullmq.redis.children import (
     DependencyPage,
 )
 from waystation.bullmq.redis.commands import Logs
-from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.states import JobState
-from waystation.bullmq.step_rules import as_promised, as_wanted, check_promise, name_of
 from waystation.core.checked import checked
 from waystation.core.durations import Duration, DurationKeywords
-from waystation.core.errors import InvalidInput
-from waystation.core.runtime.handlers.calls import Call, Calls
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 @checked
-class SyncJob(JobFields[Data, Result]):
+class SyncJob(BlockingJob[Data, Result]):
     """A job as a plain function gets it, in a thread or in a process.
 
     It has the methods of `Job`, and each returns when the store has answered. When the job was
@@ -45,33 +29,11 @@ class SyncJob(JobFields[Data, Result]):
     every call raises `Cancelled`; a handler in a process is ended at once.
     """
 
-    __slots__ = ("_calls", "_keys", "_way")
+    __slots__ = ()
 
-    def __init__(
-        self,
-        id: str,
-        fields: dict[bytes, bytes],
-        token: str | None,
-        keys: QueueKeys,
-        calls: Calls,
-        way: str = "",
-    ) -> None:
-        """Internal: queues and workers make jobs."""
-        super().__init__(id, fields, token)
-        self._keys = keys
-        self._calls = calls
-        self._way = way
-        """The path from the handler's job to this one."""
-
-    @property
-    def cancelled(self) -> bool:
-        """True when the handler should clean up and end, because its result no longer counts."""
-        return self._calls.cancelled
-
-    @property
-    def queue_name(self) -> str:
-        """The name of the job's queue."""
-        return self._keys.name
+    def refresh(self) -> None:
+        """Read the job again."""
+        return self._do("refresh")
 
     def update_data(self, data: Data) -> None:
         """Replace the job's data."""
@@ -81,14 +43,10 @@ class SyncJob(JobFields[Data, Result]):
         """Report the job's progress, which is any JSON value."""
         return self._do("update_progress", progress, message)
 
-    def log(self, line: object) -> int:
-        """Append a line to the job's log, as `str` writes it; return how many lines it has now."""
-        return self._do("log", str(line))
-
     def logs(
         self, offset: int = 0, limit: int | None = None, *, newest_first: bool = False
     ) -> Logs:
-        """Lines of the job's log, the oldest first unless asked otherwise."""
+        """Lines of the job's log; `limit` None means all."""
         return self._do("logs", offset, limit, newest_first=newest_first)
 
     def clear_logs(self, keep: int = 0) -> None:
@@ -114,7 +72,7 @@ class SyncJob(JobFields[Data, Result]):
         reset_attempts_made: bool = False,
         reset_attempts_started: bool = False,
     ) -> None:
-        """Let the finished job run again."""
+        """Run the finished job again."""
         return self._do(
             "retry",
             state,
@@ -129,6 +87,10 @@ class SyncJob(JobFields[Data, Result]):
     def remove(self, *, remove_children: bool = True) -> None:
         """Remove the job and, by default, its children."""
         return self._do("remove", remove_children=remove_children)
+
+    def remove_deduplication_key(self) -> bool:
+        """Allow other jobs with this one's deduplication id; False when this one did not own it."""
+        return self._do("remove_deduplication_key")
 
     def move_to_delayed(self, until: datetime, token: str | None = None) -> None:
         """Delay the job until this instant; the handler then raises `JobDelayed`."""
@@ -160,22 +122,6 @@ class SyncJob(JobFields[Data, Result]):
         """Make a failure of this attempt final, even if attempts are left."""
         return self._do("discard")
 
-    def step(self, name: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a function once, however often the job is tried, and return what it returned.
-
-        What it returns is stored as JSON, and has the type that the function's annotation names.
-        Steps of one name are distinguished by their order; one whose function has changed since it
-        was done raises `WrongState`.
-        """
-        if inspect.iscoroutinefunction(function):
-            raise InvalidInput(f"a step of a plain handler is a plain function, got {function!r}")
-        by = name_of(function)
-        step, done = self._do("_begin_step", name, by)
-        if done is not None:
-            return as_promised(function, done[0])
-        check_promise(step, function)
-        return as_promised(function, self._do("_save_step", step, function(*args, **kwargs), by))
-
     def sleep(self, duration: Duration | None = None, **given: Unpack[DurationKeywords]) -> None:
         """Leave the worker for a duration, such as `days=3`; then the handler runs again."""
         return self._do("sleep", duration, **given)
@@ -184,47 +130,12 @@ class SyncJob(JobFields[Data, Result]):
         """Leave the worker until this instant; then the handler runs again."""
         return self._do("sleep_until", instant)
 
-    def wait_for(self, signal: str, timeout: Duration | None = None, *, type: Any = Any) -> Any:
-        """Leave the worker until somebody calls `queue.signal`; returns the data of the signal.
-
-        Each wait takes the first signal of its name that no other has taken. Raises `TimedOut` when
-        none has come after `timeout`. With `type` the data is read as that.
-        """
-        data = self._do("wait_for", signal, timeout)
-        return as_wanted(f"the signal {signal!r}", data, type)
-
-    def on_failure(
-        self, name: str, function: Callable[P, Any], *args: P.args, **kwargs: P.kwargs
-    ) -> None:
-        """Call a function, once, if the job fails for good; those given last are called first.
-
-        It is called in the worker; a handler in a process can only name functions of a module.
-        """
-        return self._do("on_failure", name, function, *args, **kwargs)
-
-    def run_child(
-        self,
-        name: str,
-        data: Any = UNSET,
-        *,
-        queue: str | None = None,
-        type: Any = Any,
-        **given: Unpack[JobKeywords],
-    ) -> Any:
-        """Add a child once, leave the worker until it has ended, and return its result.
-
-        Raises `JobFailed` when it fails for good. With `type` the result is read as that.
-        """
-        result = self._do("run_child", name, data, queue=queue, **given)
-        return as_wanted(f"the result of the child {name!r}", result, type)
-
     def emit(self, data: Any) -> int:
-        """Append a part to the job's output, for readers of `queue.stream`; returns its number."""
-        return self._do("emit", data)
+        """Append a part to the job's output, for readers of `queue.stream`; returns its number.
 
-    def remove_deduplication_key(self) -> bool:
-        """Allow other jobs with this one's deduplication id; False when this one did not own it."""
-        return self._do("remove_deduplication_key")
+        Parts that an earlier attempt has emitted are not repeated.
+        """
+        return self._do("emit", data)
 
     def state(self) -> JobState:
         """The state that the job is in now."""
@@ -258,21 +169,10 @@ class SyncJob(JobFields[Data, Result]):
         """True when the job waits for its children."""
         return self._do("is_waiting_children")
 
-    def wait(self, timeout: Duration | None = None) -> Result:
-        """Wait until the job is finished, and return its result.
-
-        Raises `JobFailed` when it fails for good, and `TimeoutError` after `timeout`.
-        """
-        return self._do("wait", timeout)
-
-    def refresh(self) -> None:
-        """Read the job again."""
-        return self._do("refresh")
-
     def get_dependencies(
         self, kind: ChildKind, *, cursor: int = 0, count: int = 100
     ) -> DependencyPage:
-        """Some of its children; a page has about `count` of them, and no child is left out."""
+        """A page of about `count` of the job's children of one kind."""
         return self._do("get_dependencies", kind, cursor=cursor, count=count)
 
     def dependency_counts(self) -> DependencyCounts:
@@ -284,7 +184,10 @@ class SyncJob(JobFields[Data, Result]):
         return self._do("children_values")
 
     def children_results(self) -> list[ChildResult]:
-        """The job's finished children with their names, in the order in which a flow gave them."""
+        """The job's finished children with their names, in the order in which a flow gave them.
+
+        Children with ids of their own come in the order of these.
+        """
         return self._do("children_results")
 
     def ignored_children_failures(self) -> dict[str, str]:
@@ -302,35 +205,3 @@ class SyncJob(JobFields[Data, Result]):
     def remove_unprocessed_children(self) -> int:
         """Remove the children that no worker has started, with theirs; returns how many jobs."""
         return self._do("remove_unprocessed_children")
-
-    def get_parent(self) -> "SyncJob | None":
-        """The job that waits for this one."""
-        return self._make(Call(f"{self._way}get_parent"), self._parent)
-
-    def _parent(self, answer: Any) -> "SyncJob | None":
-        found = self._result(answer)
-        if found is None:
-            return None
-        id, fields, keys = found
-        return SyncJob(id, fields, None, keys, self._calls, f"{self._way}get_parent.")
-
-    def _opened(self, stored: Any) -> Any:
-        # A handler gets its job opened; the job of a queue is opened when it is looked at.
-        return self._do("_opened", stored) if is_envelope(stored) else stored
-
-    def _do(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        return self._make(Call(f"{self._way}{method}", args, kwargs), self._result)
-
-    def _make(self, call: Call, read: Callable[[Any], T]) -> T:
-        return self._calls.make(call, read)
-
-    def _result(self, answer: tuple[Any, Changed]) -> Any:
-        result, changed = answer
-        (remember_all if changed.is_all else remember)(self, changed.fields)
-        return result
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return SyncJob, (self.id, self._fields, self.token, self._keys, self._calls, self._way)
-
-    def __repr__(self) -> str:
-        return f"SyncJob({self.id!r}, {self.name!r})"

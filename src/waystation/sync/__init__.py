@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from waystation.bullmq.sync_job import SyncJob as Job
     from waystation.core.store.connection.blocking import BlockingStore as Store
     from waystation.core.store.connection.store import StoreOptions
+    from waystation.sync.bound import FlowJob
     from waystation.sync.client import open_store
     from waystation.sync.events import QueueEvents
-    from waystation.sync.flows import FlowJob, FlowProducer
+    from waystation.sync.flows import FlowProducer
     from waystation.sync.parts import DeadLetters, Limits, Schedulers
     from waystation.sync.queue import Queue
 
@@ -46,7 +47,8 @@ _NAMES = names_of(
         "waystation.core.store.connection.store": "StoreOptions",
         "client": "open_store",
         "events": "QueueEvents",
-        "flows": "FlowJob FlowProducer",
+        "bound": "FlowJob",
+        "flows": "FlowProducer",
         "parts": "DeadLetters Limits Schedulers",
         "queue": "Queue",
     },

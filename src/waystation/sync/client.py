@@ -1,7 +1,8 @@
 """Clients of a store for code that waits: opened when first needed, closed by whoever opened it."""
 
 import threading
-from typing import Self
+from collections.abc import Callable
+from typing import Any, Self
 
 from waystation.core.errors import InvalidOption
 from waystation.core.store import faults
@@ -53,3 +54,15 @@ class BlockingClient:
             if self._opened is None:
                 self._opened = self._given or connect_blocking(*place_of(self._url))
             return self._opened
+
+
+class Part:
+    """One of the parts of a queue. Internal."""
+
+    def __init__(self, do: Callable[..., Any], name: str) -> None:
+        """Internal: a queue makes it."""
+        self._queue_does = do
+        self._name = name
+
+    def _do(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        return self._queue_does(f"{self._name}.{method}", *args, **kwargs)

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from waystation.bullmq import FlowNode, Schedule
-from waystation.sync.flows import FlowJob, FlowProducer
+from waystation.sync.bound import FlowJob
+from waystation.sync.flows import FlowProducer
 from waystation.sync.queue import Queue
 from waystation.tasks.task import (
     BlockingTaskFlow,

@@ -39,7 +39,7 @@ from waystation.tasks.dependencies import Dependency
 from waystation.tasks.payload import MARK, Payload
 
 if TYPE_CHECKING:
-    from waystation.sync.flows import FlowJob as SyncFlowJob
+    from waystation.sync.bound import FlowJob as SyncFlowJob
     from waystation.tasks.tasks import Tasks
 
 P = ParamSpec("P")
