@@ -67,6 +67,9 @@ async def visitor_of_a_paused_room(scene: Scene) -> Expected:
     operators = Operators(scene.store, SystemClock())
     who = Operator(name="ada@desk", role=Role.ADMIN)
     await operators.note(who, "pause", "sale", before=None, after=None)
+    # What somebody else does to the room soon after is no pause.
+    other = Operator(name="bob@desk", role=Role.ADMIN)
+    await operators.note(other, "message", "sale", before=None, after=None)
     says = "waits because the room is paused, by ada@desk, since .*; the place is kept"
     return Expected(place.id, Cause.PAUSED, says)
 

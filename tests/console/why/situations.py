@@ -155,6 +155,33 @@ async def queue_in_which_everything_fails(scene: Scene) -> Expected:
     return Expected("pay", Cause.FAILING, says)
 
 
+async def _pays(scene: Scene, *names: str) -> None:
+    """Jobs that end one after the other, well only those that are called so."""
+
+    async def handle(job: Any) -> None:
+        if job.name != "well":
+            raise ValueError("smtp is down")
+
+    await scene.bullmq_worker(handle, queue="pay", concurrency=1)
+    pay = bullmq.Queue("pay", scene.store)
+    for name in names:
+        job = await pay.add(name, {}, attempts=1)
+        await until(partial(_is_in, pay, job.id, "completed" if name == "well" else "failed"))
+
+
+@situation
+async def queue_in_which_nearly_everything_fails(scene: Scene) -> Expected:
+    await _pays(scene, *("bad",) * 4, "well", "well", *("bad",) * 4)
+    says = r"Queue pay fails: 8 of the last 10 attempts failed, since .* \(.*smtp is down"
+    return Expected("pay", Cause.FAILING, says)
+
+
+@situation
+async def queue_in_which_some_fail(scene: Scene) -> Expected:
+    await _pays(scene, *("bad", "well") * 6)
+    return Expected("pay", Cause.EMPTY, "Queue pay has nothing to do now")
+
+
 async def _is_in(queue: Any, id: str, state: str) -> bool:
     return await queue.state(id) == state
 

@@ -58,7 +58,7 @@ class Cause(StrEnum):
     EMPTY = "empty"
     """The queue has nothing to do."""
     FAILING = "failing"
-    """Everything that ended lately has failed."""
+    """All or nearly all that ended lately has failed."""
     WORKING = "working"
     """The queue moves."""
     UNKNOWN = "unknown"

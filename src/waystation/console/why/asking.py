@@ -13,7 +13,7 @@ from waystation.console.why import of_bullmq, of_files, of_history, of_rooms, of
 from waystation.console.why.answer import Answer, Cause
 from waystation.core.errors import InvalidOption, StoreBusy, StoreError, StoreUnreachable
 from waystation.core.events import Line
-from waystation.core.line.event_trail import newest_first
+from waystation.core.line.event_trail import MOST_EVENTS, newest_first
 from waystation.core.store.connection import Store
 
 _NEAREST = 3
@@ -171,7 +171,8 @@ async def _unknown(
         ids = await _recent_ids(store, queue, known, places)
         near = difflib.get_close_matches(subject, [*names, *ids], n=_NEAREST)
         where = f" in queue {queue}" if queue else ""
-        text = f"Nothing named {subject} exists{where}, and no event that is kept names it"
+        looked = f"none of the newest {MOST_EVENTS:,} events names it"
+        text = f"Nothing named {subject} exists{where}, and {looked}"
     if forbidden:
         text += f"; this user may not read {', '.join(forbidden)}"
     like = f"; did you mean {' or '.join(near)}?" if near else "."

@@ -17,7 +17,7 @@ from waystation.console.why.pace import pace
 from waystation.console.why.recent import failing
 from waystation.core.errors import WaystationError
 from waystation.core.events import Line
-from waystation.core.line.event_trail import newest_first
+from waystation.core.line.event_trail import MOST_EVENTS, newest_first
 from waystation.core.store.connection import Store
 
 _BLOCKED = 2**53 - 1
@@ -279,7 +279,8 @@ async def _paused(store: Store, keys: QueueKeys) -> Found:
                 )
             if event.get("event") == "resumed":
                 break
-    return Found(cause=Cause.PAUSED, text="is paused, for longer than events are kept")
+    text = f"is paused; none of its newest {MOST_EVENTS:,} events says since when"
+    return Found(cause=Cause.PAUSED, text=text)
 
 
 def _limited(standing: Standing) -> Found | None:

@@ -159,15 +159,16 @@ _NOTED_WITHIN_MS = 60_000.0
 
 
 async def _who(store: Store, name: str, at_ms: float) -> str:
-    """Whoever the audit log names for a change at that instant."""
+    """Whoever the audit log names for a change at that instant: the first to be named after it."""
+    who = b""
     async with aclosing(newest_first(store.hot, OperatorKeys().audit)) as entries:
         async for id, fields in entries:
             since_ms = float(id.partition(b"-")[0]) - at_ms
             if since_ms < 0:
                 break
             if since_ms <= _NOTED_WITHIN_MS and fields.get(b"queue") == name.encode():
-                return fields.get(b"who", b"").decode()
-    return ""
+                who = fields.get(b"who", b"")
+    return who.decode("utf-8", "replace")
 
 
 _ENDS = {

@@ -106,7 +106,8 @@ async def type(store: Store, name: str, *, namespace: str) -> Answer | None:
     elif bad := await failing(store.hot, queue.keys.events, match={b"queue": name.encode()}):
         found = bad.found()
     elif waiting:
-        seen = await pace(store.hot, queue.keys.events, await _now_ms(store))
+        own = {b"queue": name.encode()}
+        seen = await pace(store.hot, queue.keys.events, await _now_ms(store), match=own)
         text = f"is at work: {waiting:,} wait{seen.sentence(waiting)}"
         found = Found(cause=Cause.WORKING, text=text, evidence=facts)
     elif able:

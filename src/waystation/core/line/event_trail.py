@@ -7,16 +7,16 @@ from waystation.core.store import faults
 from waystation.core.store.script import Client
 
 _PAGE = 500
-_MOST = 10_000
+MOST_EVENTS = 10_000
 """What came before so many events is not worth the time of the server."""
 
 
 async def newest_first(
     client: Client, stream: str
 ) -> AsyncGenerator[tuple[bytes, dict[bytes, bytes]]]:
-    """The ids and fields of a stream's events, from the newest back."""
+    """The ids and fields of a stream's newest events, from the last back."""
     end = "+"
-    for _ in range(_MOST // _PAGE):
+    for _ in range(MOST_EVENTS // _PAGE):
         with faults.translated():
             page: list[Any] = await client.execute_command(
                 "XREVRANGE", stream, end, "-", "COUNT", _PAGE
