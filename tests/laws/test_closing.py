@@ -10,8 +10,9 @@ from redis.asyncio import Redis
 
 from tests.support.listening import blocked_on
 from tests.support.patience import LIMIT_S
-from waystation import bullmq, files, routing
+from waystation import bullmq, files, routing, sync
 from waystation.core.errors import StoreUnreachable
+from waystation.core.runtime.handlers.threads import Threads
 
 Waiting = Callable[[Any, str], Coroutine[Any, Any, None]]
 
@@ -75,6 +76,20 @@ async def test_whoever_waits_at_a_queue_that_is_closed_ends(
         else:
             with pytest.raises(StoreUnreachable, match="closed"):
                 await each
+
+
+async def test_whoever_waits_without_a_loop_ends(redis: Redis, redis_url: str) -> None:
+    queue = sync.Queue("mail", redis_url)
+    job = await asyncio.to_thread(queue.add, "send")
+    # In threads that no process waits for, should they not end.
+    threads, events, parts = Threads(name="waiting"), queue.events(), queue.stream(job.id)
+    ways = (lambda: queue.wait(job.id), lambda: list(events), lambda: list(parts))
+    waiting = [asyncio.create_task(threads.run(way)) for way in ways]
+    await blocked_on(redis, len(waiting))
+    await asyncio.to_thread(queue.close)
+    async with asyncio.timeout(LIMIT_S):
+        ended = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [type(each) for each in ended] == [StoreUnreachable, list, StoreUnreachable]
 
 
 async def test_a_listener_that_was_closed_does_not_begin(redis_url: str) -> None:

@@ -46,10 +46,10 @@ class BlockingClient:
         self.close()
 
     def _store(self) -> BlockingStore:
+        if self._closed or (self._opened is not None and self._opened.is_shut):
+            raise faults.closed(f"this {type(self).__name__} has been closed")
         if self._opened is not None:
             return self._opened
-        if self._closed:
-            raise faults.closed(f"this {type(self).__name__} has been closed")
         with self._opening:
             if self._opened is None:
                 self._opened = self._given or connect_blocking(*place_of(self._url))

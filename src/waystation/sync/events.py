@@ -115,7 +115,9 @@ class QueueEvents(BlockingClient):
             try:
                 entries = self._read(trail.at, _BLOCK_S)
                 found = extent.call_sync(self._store().client, self._keys) if entries else None
-            except (StoreUnreachable, StoreBusy):
+            except (StoreUnreachable, StoreBusy) as error:
+                if error.for_good:
+                    return
                 time.sleep(pause)
                 pause = min(2 * pause, _LAST_PAUSE_S)
                 continue

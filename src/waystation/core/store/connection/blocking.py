@@ -48,6 +48,8 @@ class BlockingStore(Store):
     ) -> None:
         """Internal: `open_store` makes it."""
         super().__init__(address, options, share=share)
+        self.is_shut = False
+        """Whether it was closed; its clients would open connections anew."""
         self._makers = Clients(
             BLOCKING,
             address,
@@ -72,7 +74,7 @@ class BlockingStore(Store):
     @cached_property
     def redis(self) -> Redis:
         """The client for everything but the hot path."""
-        return cast(Redis, _Answered(self.client))
+        return cast(Redis, _Answered(self, self.client))
 
     @cached_property
     def hot(self) -> Client:
@@ -82,11 +84,11 @@ class BlockingStore(Store):
     @cached_property
     def durable(self) -> Client:
         """Internal: the client for additions."""
-        return cast(Client, _Answered(self.durable_client))
+        return cast(Client, _Answered(self, self.durable_client))
 
     def shut(self) -> None:
         """Close every connection, and give up the share in an embedded server."""
-        opened = self.__dict__
+        self.is_shut, opened = True, self.__dict__
         if isinstance(durable := opened.get("durable_client"), _Replicated):
             durable.close()
         if "client" in opened:
@@ -110,10 +112,13 @@ class BlockingStore(Store):
 class _Answered:
     """A client that blocks, in the clothes of one for a loop."""
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, store: BlockingStore, client: Any) -> None:
+        self._store = store
         self._client = client
 
     async def execute_command(self, *args: Any) -> Any:
+        if self._store.is_shut:
+            raise faults.closed("the store has been closed")
         return self._client.execute_command(*args)
 
     async def scan_iter(self, *args: Any, **kwargs: Any) -> AsyncGenerator[Any]:
