@@ -8,9 +8,10 @@ from typing import Any
 
 from tests.laws.line import Line
 from tests.support.patience import LIMIT_S
+from waystation.core.outcome import Done
 from waystation.core.runtime.claim import Claim, Refused, Settled
 from waystation.core.runtime.handlers import handler_of
-from waystation.core.runtime.worker import Worker, WorkerOptions
+from waystation.core.runtime.worker import MOST_AT_ONCE, Worker, WorkerOptions
 
 
 class Notes:
@@ -229,3 +230,17 @@ async def test_a_handler_that_raises_does_not_stop_the_worker(line: Line) -> Non
     async with working(line, handle, concurrency=1):
         await until(line, [bad], "failed")
         await until(line, [good], "completed")
+
+
+async def test_no_work_is_lost_by_the_largest_call(line: Line) -> None:
+    source, ids = line.source(), list[str]()
+    while len(ids) < MOST_AT_ONCE:
+        ids += await asyncio.gather(*(line.add() for _ in range(50)))
+    claims: dict[str, Claim[Any]] = {}
+    async with asyncio.timeout(LIMIT_S):
+        while len(claims) < len(ids):
+            reply = await source.settle([], claim=MOST_AT_ONCE)
+            claims |= {claim.id: claim for claim in reply.claims}
+        assert claims.keys() == set(ids)
+        done = [Settled(claim, Done()) for claim in claims.values()]
+        assert len((await source.settle(done, claim=MOST_AT_ONCE)).settled) == len(ids)

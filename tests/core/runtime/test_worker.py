@@ -433,6 +433,7 @@ async def test_a_keeper_that_breaks_is_mended() -> None:
     [
         ("concurrency", 0),
         ("batch_limit", 0),
+        ("batch_limit", 1001),
         ("calls", -1),
         ("lease", 0),
         ("poll", -1),

@@ -52,13 +52,17 @@ _RETRY_BACKOFF = Backoff(Growth.EXPONENTIAL, delay_ms=50, cap_ms=5_000, jitter=0
 _RNG = random.Random()
 
 
+MOST_AT_ONCE = 1_000
+"""What one call may take: scripts hand on no more values than a few thousand at once."""
+
+
 class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a worker works."""
 
     concurrency: int = 1
     """Handlers running at once."""
     batch_limit: int = 100
-    """Most work settled, and most claimed, in one call."""
+    """Most work settled, and most claimed, in one call; at most 1,000."""
     calls: int = 2
     """Calls to the source under way at once."""
     lease: Duration = 30.0
@@ -75,6 +79,10 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name in ("concurrency", "batch_limit", "calls"):
             at_least(name, getattr(self, name), 1)
+        if self.batch_limit > MOST_AT_ONCE:
+            raise InvalidOption(
+                f"batch_limit must be at most {MOST_AT_ONCE}, got {self.batch_limit}"
+            )
         seconds(self.lease, "lease", above=0)
         seconds(self.poll, "poll", above=0)
         seconds(self.grace, "grace")
