@@ -313,8 +313,7 @@ async def retried_job(scene: Scene) -> Expected:
 async def _overdue(scene: Scene) -> str:
     """A job whose delay was over a minute ago, while nobody worked on its queue."""
     job = await scene.mail.add("send", delay=A_DAY)
-    a_minute_ago = (int(time.time()) - 60) * 1000
-    await scene.store.redis.zadd("bull:mail:delayed", {job.id: a_minute_ago * 4096})
+    await scene.store.redis.zadd("bull:mail:delayed", {job.id: int(time.time() - 60) * 4_096_000})
     return job.id
 
 
