@@ -10,6 +10,7 @@ from redis.asyncio import Redis
 
 from tests.support.listening import blocked_on
 from tests.support.patience import LIMIT_S
+from tests.support.ports import free_port
 from waystation import bullmq, files, routing, sync
 from waystation.core.errors import StoreUnreachable
 from waystation.core.runtime.handlers.threads import Threads
@@ -29,6 +30,9 @@ async def follow(queue: Any, job_id: str) -> None:
 async def read(queue: Any, job_id: str) -> None:
     async for _ in queue.stream(job_id):
         pass
+
+
+async def nothing(job: Any) -> None: ...
 
 
 MAKERS: dict[str, Callable[[str], Any]] = {
@@ -90,6 +94,16 @@ async def test_whoever_waits_without_a_loop_ends(redis: Redis, redis_url: str) -
     async with asyncio.timeout(LIMIT_S):
         ended = await asyncio.gather(*waiting, return_exceptions=True)
     assert [type(each) for each in ended] == [StoreUnreachable, list, StoreUnreachable]
+
+
+async def test_a_worker_that_is_closed_waits_for_no_store() -> None:
+    worker = bullmq.Worker("mail", nothing, f"redis://127.0.0.1:{free_port()}")
+    starting = asyncio.create_task(worker.start(wait_s=600))
+    await asyncio.sleep(0.1)
+    async with asyncio.timeout(LIMIT_S):
+        await worker.close()
+        with pytest.raises(StoreUnreachable, match="this Worker has been closed"):
+            await starting
 
 
 async def test_a_listener_that_was_closed_does_not_begin(redis_url: str) -> None:

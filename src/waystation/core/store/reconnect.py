@@ -63,7 +63,7 @@ async def waiting(
         try:
             answer = await step()
         except (StoreUnreachable, StoreBusy) as error:
-            if clock.monotonic() >= ends:
+            if error.for_good or clock.monotonic() >= ends:
                 raise
             left_ms = round((ends - clock.monotonic()) * 1000)
             hint = "it is tried again"
