@@ -84,7 +84,7 @@ async def test_an_operator_sees_the_room_and_steers_it(street: Street) -> None:
     assert await complaints(page) == []
     await picture(page, "operator")
 
-    entries = await street.house.app.operators.audit(10)
+    entries = (await street.house.app.operators.audit(10)).entries
     actions = [each["action"] for each in entries]
     assert actions == ["resume", "rate", "message", "pause", "sign-in"]
 

@@ -193,7 +193,7 @@ async def test_whatever_a_shell_does_to_a_room_is_written_down(
 
     await asyncio.to_thread(work)
     async with await connect(redis_url) as store:
-        entries = await Operators(store, SystemClock()).audit(100)
+        entries = (await Operators(store, SystemClock()).audit(100)).entries
     told = [(each["action"], each["queue"]) for each in reversed(entries)]
     assert told == [
         *((action, "sale") for action in (

@@ -130,7 +130,7 @@ def test_who_added_and_removed_it_is_written_down(webhooks: Webhooks, redis_url:
 
     async def audit() -> list[dict[str, str]]:
         async with await connect(redis_url) as store:
-            return await Operators(store, SystemClock()).audit(10)
+            return (await Operators(store, SystemClock()).audit(10)).entries
 
     assert [entry["action"] for entry in asyncio.run(audit())] == ["remove-webhook", "add-webhook"]
 

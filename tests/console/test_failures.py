@@ -15,7 +15,9 @@ from tests.pipeline.rounds import history_at
 from tests.support.patience import limit
 from waystation.bullmq import Job, JobOptions, Queue, Worker
 from waystation.bullmq.redis.keys import QueueKeys
-from waystation.console.actions import failures
+from waystation.console.actions import failures, runs
+from waystation.console.actions.redrives import Mode
+from waystation.console.actions.runs import Bulk
 from waystation.core.runtime.loop import Loop
 from waystation.pipeline import runner
 from waystation.pipeline.runner import RunOptions
@@ -78,6 +80,52 @@ async def _redrive(desk: Desk, group: dict[str, Any], mode: str) -> dict[str, An
         return told if told["state"] != "running" else None
 
     return await _until(ended)
+
+
+async def test_a_redrive_counts_what_it_released_and_what_is_gone(desk: Desk) -> None:
+    """One whose jobs somebody removes meanwhile has not completed them."""
+    async with Queue("shop", desk.store) as queue:
+        ids = [(await queue.add("bill")).id for _ in range(3)]
+        await queue.cancel(*ids)
+        await queue.remove(ids[0])
+        console = desk.app.console
+        drive = console.redrives.start(
+            await console.directory.find("bullmq", "shop"), "any", Mode.ALL, ids, by="ada"
+        )
+
+        async def released() -> bool:
+            return drive.released > 0
+
+        await _until(released)
+        for id in ids[1:]:
+            await queue.remove(id)
+
+        async def ended() -> bool:
+            return drive.state != "running"
+
+        await _until(ended)
+    assert (drive.total, drive.released, drive.completed, drive.gone) == (3, 2, 0, 3)
+    kept = (await desk.get("redrives"))["redrives"]
+    assert [each["gone"] for each in kept] == [3]
+
+
+async def test_only_so_many_runs_are_remembered_and_the_rest_are_counted(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "KEPT", 2)
+    kept = desk.app.console.bulks
+
+    async def nothing(run: Bulk) -> None: ...
+
+    for _ in range(4):
+        run = kept.begin(Bulk(by="ada", action="retry", q="a", matched=0, beyond=False), nothing)
+
+        async def ended(run: Bulk = run) -> bool:
+            return run.state != "running"
+
+        await _until(ended)
+    told = await desk.get("search/runs")
+    assert (len(told["runs"]), told["forgotten"]) == (2, 2)
 
 
 async def test_an_incident_from_the_first_failure_to_a_clean_ledger(

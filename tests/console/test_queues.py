@@ -3,6 +3,8 @@
 import asyncio
 import base64
 import os
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ from tests.support.patience import limit
 from waystation import bullmq, files, routing
 from waystation.bullmq import Job, Keep, NewJob, PayloadOptions, Queue, Schedule
 from waystation.console.measures.live import Live
+from waystation.console.products import bullmq_workers
+from waystation.console.routes import live
 from waystation.console.why import why
 from waystation.errors import InvalidOption
 from waystation.waitingroom import Room, RoomOptions
@@ -455,6 +459,43 @@ async def test_a_worker_that_is_gone_is_shown_as_long_as_it_holds_jobs(desk: Des
         await desk.store.ask("HSET", f"bull:mail:{job.id}", "pb", "gone")
         seen = await _only_worker(desk)
     assert (seen["name"], seen["alive"], seen["active"]) == ("gone", False, 1)
+    assert seen["is_complete"]
+
+
+async def test_a_worker_of_more_jobs_than_are_looked_at_holds_at_least_those(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bullmq_workers, "MOST_HELD", 2)
+    async with Queue("mail", desk.store) as mail:
+        for _ in range(3):
+            job = await mail.add("send", {})
+            await desk.store.ask("LMOVE", "bull:mail:wait", "bull:mail:active", "RIGHT", "LEFT")
+            await desk.store.ask("HSET", f"bull:mail:{job.id}", "pb", "gone")
+        seen = await _only_worker(desk)
+    assert (seen["active"], seen["is_complete"]) == (2, False)
+
+
+async def test_a_flood_of_events_is_told_as_a_gap(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "MOST_EVENTS", 2)
+    monkeypatch.setattr(live, "EVERY_S", 0)
+    async with Queue("mail", desk.store) as mail, aclosing(_followed(desk)) as told:
+        await mail.add("send")
+        coming = asyncio.ensure_future(anext(told))
+        while not (await asyncio.wait({coming}, timeout=0.05))[0]:
+            await desk.store.ask("EVAL", _FLOOD, 1, "bull:mail:events")
+        _, events = await coming
+    assert [each["event"] for each in events] == ["gap", "drained", "drained"]
+
+
+_FLOOD = "for _ = 1, 3 do redis.call('XADD', KEYS[1], '*', 'event', 'drained') end"
+
+
+async def _followed(desk: Desk) -> AsyncGenerator[Any]:
+    queue = await desk.app.console.directory.find("bullmq", "mail")
+    async for each in live.Live(desk.app.console)._events(queue):  # pyright: ignore
+        yield each
 
 
 async def _noop(job: Job) -> None:

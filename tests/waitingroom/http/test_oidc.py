@@ -60,7 +60,7 @@ async def test_somebody_whom_the_provider_knows_operates_as_their_group_may(hous
     assert (who["name"], who["role"], who["queues"]) == ("oidc:bob", "operator", [QUEUE])
     assert (await browser.post(f"{ROOM}/pause", headers=OWN)).status_code == 200
     assert (await browser.http.patch(ROOM, json={"max_active": 5}, headers=OWN)).status_code == 403
-    entries = await house.app.operators.audit(10)
+    entries = (await house.app.operators.audit(10)).entries
     assert [(each["who"], each["action"]) for each in entries] == [
         ("oidc:bob", "pause"),
         ("oidc:bob", "sign-in"),

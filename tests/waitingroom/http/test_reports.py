@@ -9,6 +9,7 @@ from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import QUEUE, House
 from waystation.core.clock import HandClock
 from waystation.core.operators.roles import Role
+from waystation.waitingroom.http import admin_access, admin_rooms
 from waystation.waitingroom.operating.history import History
 from waystation.waitingroom.operating.statistics import percentile
 
@@ -31,6 +32,25 @@ async def test_a_day_is_told_hour_by_hour(redis_url: str) -> None:
         for wrong in ("0", "25", "x", "1e3", "-1", "\u0663"):
             answer = await viewer.get(f"{ROOT}/analytics", params={"hours": wrong})
             assert answer.status_code == 422
+
+
+async def test_lists_that_are_cut_say_how_many_there_are(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admin_rooms, "MOST_LISTED", 1)
+    monkeypatch.setattr(admin_access, "MOST_ENTRIES", 1)
+    admin = await house.operator()
+    for number in range(2):
+        await house.visitor(f"10.0.0.{number}").enter()
+    found = (await admin.get(f"{ROOT}/sessions")).json()
+    assert (len(found["sessions"]), found["total"]) == (1, 2)
+    for _ in range(2):
+        await admin.post(f"{ROOT}/pause")
+    await admin.post("/api/v1/admin/queues", {"id": "other"})
+    for asked, action, total in (("", "create", 3), (f"?queue={QUEUE}", "pause", 2)):
+        found = (await admin.get(f"/api/v1/admin/audit{asked}")).json()
+        assert [each["action"] for each in found["entries"]] == [action]
+        assert found["total"] == total
 
 
 async def test_a_day_is_there_minute_by_minute(redis_url: str) -> None:

@@ -1,6 +1,7 @@
 """Redrives: failed jobs of a group run again, a few first, and stop when they fail again."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
 
@@ -38,6 +39,8 @@ class Redrive(Run, kw_only=True):
     released: int = 0
     completed: int = 0
     failed: int = 0
+    gone: int = 0
+    """Not stored any more: completed by a queue that keeps none, or removed by somebody."""
 
 
 class Redrives(Runs[Redrive]):
@@ -67,8 +70,8 @@ class Redrives(Runs[Redrive]):
         size = CANARY
         while ids and redrive.state is State.RUNNING:
             step, ids = ids[:size], ids[size:]
-            await queue.retry(step)
-            redrive.released += len(step)
+            # Fewer where somebody else has retried or removed some meanwhile.
+            redrive.released += await queue.retry(step)
             await self._watch(redrive, queue, step)
             # Trust grows with what went well.
             size = min(LARGEST, size * 2)
@@ -81,8 +84,10 @@ class Redrives(Runs[Redrive]):
         while open_ids and redrive.state is State.RUNNING:
             ended = await queue.settled(sorted(open_ids))
             open_ids -= ended.keys()
-            redrive.completed += sum(state == "completed" for state in ended.values())
-            redrive.failed += sum(state == "failed" for state in ended.values())
+            counts = Counter(ended.values())
+            redrive.completed += counts["completed"]
+            redrive.failed += counts["failed"]
+            redrive.gone += counts["gone"]
             if redrive.failed:
                 redrive.end(State.RELAPSED)
             elif open_ids and clock() > until:

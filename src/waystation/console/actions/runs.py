@@ -70,6 +70,8 @@ class Runs(Generic[R]):
 
     def __init__(self) -> None:
         self._known: dict[str, R] = {}
+        self.forgotten = 0
+        """How many ended and are remembered no more."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def begin(self, run: R, steps: Callable[[R], Awaitable[None]]) -> R:
@@ -109,6 +111,7 @@ class Runs(Generic[R]):
         ended = [id for id, each in self._known.items() if each.state is not State.RUNNING]
         for id in ended[: max(0, len(self._known) - KEPT + 1)]:
             del self._known[id]
+            self.forgotten += 1
 
 
 async def _run(run: R, steps: Callable[[R], Awaitable[None]]) -> None:

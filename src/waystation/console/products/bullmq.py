@@ -286,8 +286,8 @@ class BullmqQueue:
         ]
 
     async def settled(self, ids: Sequence[str]) -> Mapping[str, str]:
-        """Of these jobs, those that have ended; one that was removed has been completed."""
-        ended = {"completed": "completed", "unknown": "completed", "failed": "failed"}
+        """Of these jobs, those that have ended, or are not stored any more."""
+        ended = {"completed": "completed", "unknown": "gone", "failed": "failed"}
         states = {id: await self._queue.state(id) for id in ids}
         return {id: ended[state] for id, state in states.items() if state in ended}
 

@@ -51,19 +51,23 @@ async def workers_of(
     store: Store, keys: QueueKeys, connections: Connections, *, shown: str
 ) -> list[WorkerView]:
     """The workers of a queue, and those that hold jobs and are not connected any more."""
-    held = await _held(store, keys, shown)
+    raw = await store.ask("LRANGE", keys.active, 0, MOST_HELD)
+    held = await _held(store, keys, shown, [id.decode() for id in raw[:MOST_HELD]])
     clients = await connections.of(keys)
     names = Counter(_name(each) for each in clients)
     found = [_connected(shown, each, held, names[_name(each)]) for each in clients]
     for name in sorted(held.keys() - names.keys()):
         jobs = held[name]
         found.append(_view(shown, name, jobs, alive=False, facts={"connected": False}))
+    for each in found:
+        each.is_complete = each.active is None or len(raw) <= MOST_HELD
     return found
 
 
-async def _held(store: Store, keys: QueueKeys, shown: str) -> dict[str, list[HeldJob]]:
+async def _held(
+    store: Store, keys: QueueKeys, shown: str, ids: Sequence[str]
+) -> dict[str, list[HeldJob]]:
     """Active jobs by the names of their workers; those of workers without a name are left out."""
-    ids = [id.decode() for id in await store.ask("LRANGE", keys.active, 0, MOST_HELD - 1)]
     if not ids:
         return {}
     redis: Any = store.redis

@@ -142,8 +142,8 @@ class FilesQueue:
         ]
 
     async def settled(self, ids: Sequence[str]) -> Mapping[str, str]:
-        """Of these files, those that have ended."""
-        ended = {"completed": "completed", None: "completed", "failed": "failed"}
+        """Of these files, those that have ended, or are not known any more."""
+        ended = {"completed": "completed", None: "gone", "failed": "failed"}
         states = {id: await self._queue.state(id) for id in ids}
         return {id: ended[state] for id, state in states.items() if state in ended}
 

@@ -91,7 +91,7 @@ class ConsoleQueue(Protocol):
         ...
 
     async def settled(self, ids: Sequence[str]) -> Mapping[str, str]:
-        """Of these jobs, those that have ended: `completed` or `failed`."""
+        """Of these jobs, those that have ended: `completed`, `failed` or `gone`."""
         ...
 
     async def retry(self, ids: Sequence[str]) -> int:

@@ -183,8 +183,8 @@ class RoutingQueue:
         }
 
     async def settled(self, ids: Sequence[str]) -> Mapping[str, str]:
-        """Of these jobs, those that have ended."""
-        ended = {"completed": "completed", None: "completed", "dead": "failed", "failed": "failed"}
+        """Of these jobs, those that have ended, or are not known any more."""
+        ended = {"completed": "completed", None: "gone", "dead": "failed", "failed": "failed"}
         states = {id: await self._queue.state(id) for id in ids}
         return {id: ended[state] for id, state in states.items() if state in ended}
 

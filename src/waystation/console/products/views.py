@@ -98,6 +98,8 @@ class WorkerView(msgspec.Struct, kw_only=True):
     seen_at: datetime | None = None
     active: int | None = None
     """Jobs that it holds, where that is known."""
+    is_complete: bool = True
+    """False when its queue has more active jobs than were looked at: it holds at least `active`."""
     holds: list[HeldJob] = []
     """The latest of them, where they are known."""
     facts: dict[str, Any] = {}

@@ -36,6 +36,8 @@ class RedriveList(msgspec.Struct, kw_only=True):
     """Redrives."""
 
     redrives: list[Redrive]
+    forgotten: int
+    """How many more there were, which ended before these."""
 
 
 class Failures:
@@ -87,7 +89,8 @@ class Failures:
     async def redrives(self, request: Request) -> Answer:
         """Redrives of this process, the newest first."""
         await self._console.require(request, "viewer")
-        return answer(RedriveList(redrives=self._console.redrives.every()))
+        kept = self._console.redrives
+        return answer(RedriveList(redrives=kept.every(), forgotten=kept.forgotten))
 
     @endpoint(f"GET {ROOT}/redrives/{{id}}", gives={200: Redrive}, fails=FAILS, scope="viewer")
     async def one(self, request: Request) -> Answer:

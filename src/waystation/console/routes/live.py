@@ -14,6 +14,7 @@ from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import Answer, Request
 from waystation.core.http.streams import Stream
 from waystation.core.operators.operators import Operator
+from waystation.core.webhooks.reading import GAP
 
 LONGEST_S = 300.0
 """After this long the browser comes again by itself, and shows again who it is."""
@@ -21,7 +22,7 @@ QUIET_S = 15.0
 """A word at least this often, so that nobody in between takes the stream for dead."""
 EVERY_S = 0.5
 MOST_EVENTS = 100
-"""Events that are sent at once; of more, the newest."""
+"""Events that are sent at once; of more, the newest, after one that is called gap."""
 
 
 class Live:
@@ -82,14 +83,17 @@ class Live:
             try:
                 # From the newest back: of a flood only its end is read.
                 latest = await store.ask(
-                    "XREVRANGE", queue.stream, "+", b"(" + after, "COUNT", MOST_EVENTS
+                    "XREVRANGE", queue.stream, "+", b"(" + after, "COUNT", MOST_EVENTS + 1
                 )
             except StoreError as error:
                 yield "trouble", {"detail": str(error)}
                 return
             if latest:
                 after, quiet = latest[0][0], time.monotonic()
-                yield "events", [_told(queue, *each) for each in latest[::-1]]
+                told = [_told(queue, *each) for each in latest[:MOST_EVENTS][::-1]]
+                if len(latest) > MOST_EVENTS:
+                    told.insert(0, {**told[0], "event": GAP, "job": None, "worker": None})
+                yield "events", told
             elif time.monotonic() - quiet > QUIET_S:
                 quiet = time.monotonic()
                 yield "quiet", {}

@@ -14,6 +14,7 @@ from waystation.console.routes.queues import ROOT
 from waystation.core.errors import StoreError
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import Answer, Request, answer
+from waystation.core.operators.operators import AuditLog
 from waystation.routing import Covered
 
 
@@ -37,12 +38,6 @@ class Coverage(msgspec.Struct, kw_only=True):
     """Waiting jobs of routing by their needs."""
 
     covered: list[Covered]
-
-
-class AuditLog(msgspec.Struct, kw_only=True):
-    """Who did what, the latest first."""
-
-    entries: list[dict[str, str]]
 
 
 class Operations:
@@ -94,7 +89,7 @@ class Operations:
         """Who did what, the latest first."""
         await self._console.require(request, "operator")
         limit = queries.whole(request, "limit", 100, least=1, most=queries.MOST_PAGE)
-        return answer(AuditLog(entries=await self._console.operators.audit(limit)))
+        return answer(await self._console.operators.audit(limit))
 
     @endpoint("GET /healthz")
     async def live(self, request: Request) -> Answer:

@@ -32,6 +32,8 @@ class BulkList(msgspec.Struct, kw_only=True):
     """Actions on whole searches."""
 
     runs: list[Bulk]
+    forgotten: int
+    """How many more there were, which ended before these."""
 
 
 class Searching:
@@ -75,7 +77,8 @@ class Searching:
     async def runs(self, request: Request) -> Answer:
         """Actions on whole searches in this process, the newest first."""
         await self._console.require(request, "viewer")
-        return answer(BulkList(runs=self._console.bulks.every()))
+        bulks = self._console.bulks
+        return answer(BulkList(runs=bulks.every(), forgotten=bulks.forgotten))
 
     @endpoint(f"DELETE {ROOT}/search/runs/{{id}}", gives={200: Bulk}, fails=FAILS, scope="operator")
     async def stop(self, request: Request) -> Answer:

@@ -46,6 +46,14 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True):
         return any(each.allows(scope, queue) for each in (own, *self.more))
 
 
+class AuditLog(msgspec.Struct, frozen=True, kw_only=True):
+    """Who did what, the latest first."""
+
+    entries: list[dict[str, str]]
+    total: int
+    """How many are kept."""
+
+
 class Operators:
     """Recognises operators by their keys, and remembers what they did."""
 
@@ -226,14 +234,19 @@ class Operators:
             about = {"operator": who.name, "action": action, "queue": queue}
             _log.error("audit_not_written", error, **about)
 
-    async def audit(self, count: int) -> list[dict[str, str]]:
-        """What was done, the latest first."""
-        raw = await self._store.ask("XREVRANGE", self._keys.audit, "+", "-", "COUNT", count)
+    async def audit(self, count: int, queue: str | None = None) -> AuditLog:
+        """What was done, to one room or queue or to all, the latest first."""
+        every = queue is None
+        most = ("COUNT", count) if every else ()
+        raw = await self._store.ask("XREVRANGE", self._keys.audit, "+", "-", *most)
         found = list[dict[str, str]]()
         for id, fields in raw:
             texts = [each.decode() for each in fields]
             found.append({"id": id.decode(), **dict(zip(texts[::2], texts[1::2], strict=True))})
-        return found
+        if every:
+            return AuditLog(entries=found, total=await self._store.ask("XLEN", self._keys.audit))
+        own = [each for each in found if each["queue"] == queue]
+        return AuditLog(entries=own[:count], total=len(own))
 
 
 @script(reply=bool)

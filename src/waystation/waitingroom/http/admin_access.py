@@ -14,6 +14,7 @@ from waystation.core.http.exchange import NO_STORE, Answer, Request, answer
 from waystation.core.http.problems import Code, Problem
 from waystation.core.http.queries import whole
 from waystation.core.http.tables import table
+from waystation.core.operators.operators import AuditLog
 from waystation.core.webhooks import delivery
 from waystation.waitingroom.http import admin_bodies as bodies
 from waystation.waitingroom.http.admin_bodies import FAILS, MOST_BODY, ROOT, AdminContext
@@ -495,11 +496,18 @@ class Reports:
         rows = [list(msgspec.structs.astuple(each)) for each in found]
         return table(f"{room.name}-hours", Hour.__struct_fields__, rows)
 
-    @endpoint("GET /api/v1/admin/audit", fails=(400, 401, 403, 429, 503), scope="admin")
+    @endpoint(
+        "GET /api/v1/admin/audit",
+        gives={200: AuditLog},
+        query={"queue": {"type": "string"}},
+        fails=(400, 401, 403, 429, 503),
+        scope="admin",
+    )
     async def audit(self, request: Request) -> Answer:
-        """The audit log, the latest first."""
+        """The audit log of one room or of all, the latest first; two hundred at most."""
         await self._context.operators.require(request, "admin")
-        return answer({"entries": await self._context.operators.audit(MOST_ENTRIES)})
+        queue = request.query.get("queue")
+        return answer(await self._context.operators.audit(MOST_ENTRIES, queue))
 
     @endpoint(
         "GET /api/v1/admin/audit/export",
@@ -510,9 +518,9 @@ class Reports:
     async def export_audit(self, request: Request) -> Answer:
         """The same as a CSV file, as far back as it is kept."""
         await self._context.operators.require(request, "admin")
-        entries = await self._context.operators.audit(MOST_EXPORTED)
+        log = await self._context.operators.audit(MOST_EXPORTED)
         rows = [
-            [rfc3339(int(each["at"])), *(each[name] for name in _AUDIT[1:])] for each in entries
+            [rfc3339(int(each["at"])), *(each[name] for name in _AUDIT[1:])] for each in log.entries
         ]
         return table("audit", _AUDIT, rows)
 

@@ -387,6 +387,9 @@ class Sessions(msgspec.Struct, kw_only=True):
     """Those inside."""
 
     sessions: list[ListedSession]
+    """The next to expire first, a hundred at most."""
+    total: int
+    """How many there are."""
 
 
 _BITS = ("pow_bits", "crowded_pow_bits")

@@ -13,7 +13,6 @@ from waystation.core.errors import InvalidOption, NotFound, StoreError, WrongSta
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import Answer, Request, answer
 from waystation.core.http.problems import Code, Problem
-from waystation.core.store import faults
 from waystation.waitingroom.estimates import estimate
 from waystation.waitingroom.http import admin_bodies as bodies
 from waystation.waitingroom.http.admin_bodies import (
@@ -114,12 +113,11 @@ class Overview:
     async def sessions(self, request: Request) -> Answer:
         """List sessions, the next to expire first; a hundred at most."""
         room, _ = await self._context.allowed(request, "viewer")
-        with faults.translated():
-            client = await room.store.client()
-            key = room.store.keys.sessions_expiry
-            ids = await client.execute_command("ZRANGE", key, 0, MOST_LISTED - 1)
+        key = room.store.keys.sessions_expiry
+        ids = await room.store.ask("ZRANGE", key, 0, MOST_LISTED - 1)
         listed = [await _session(room, each.decode()) for each in ids]
-        return answer(bodies.Sessions(sessions=listed))
+        total = await room.store.ask("ZCARD", key)
+        return answer(bodies.Sessions(sessions=listed, total=total))
 
     @endpoint(f"GET {ROOT}/{{id}}/sessions/{{sid}}", fails=FAILS, scope="viewer")
     async def session(self, request: Request) -> Answer:

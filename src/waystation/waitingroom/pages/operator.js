@@ -150,9 +150,11 @@
     at('hooks').replaceChildren(...webhooks.map(hook));
     await keys();
     try {
-      const { entries } = await ask('GET', `${admin}/audit`);
+      const { entries, total } = await ask('GET', `${admin}/audit?queue=${queue}`);
       at('audit-box').hidden = false;
-      const ours = entries.filter((each) => each.queue === queue).slice(0, 50);
+      const ours = entries.slice(0, 50);
+      at('audit-more').hidden = total <= ours.length;
+      at('audit-more').textContent = `The last ${number.format(ours.length)} of ${number.format(total)} changes.`;
       at('audit').replaceChildren(...ours.map((each) => {
         const line = document.createElement('tr');
         line.append(made('td', day.format(new Date(Number(each.at)))), made('td', `${each.who} (${each.role})`), made('td', each.action), made('td', change(each)));

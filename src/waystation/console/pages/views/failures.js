@@ -45,7 +45,7 @@ export async function failures(root, { signal }) {
     const [found, running] = await Promise.all([get('failures'), get('redrives')]);
     reply = found;
     show();
-    replace(drives, running.redrives.length > 0 && h('section', { class: 'panel', 'aria-label': 'Redrives' }, h('h2', {}, 'Redrives'), running.redrives.slice(0, 5).map((each) => progress(each, draw))));
+    replace(drives, running.redrives.length > 0 && h('section', { class: 'panel', 'aria-label': 'Redrives' }, h('h2', {}, running.redrives.length > 5 ? `The latest 5 of ${count(running.redrives.length + running.forgotten)} redrives` : 'Redrives'), running.redrives.slice(0, 5).map((each) => progress(each, draw))));
   }
   await draw();
   every(2, draw, signal, root);
@@ -64,9 +64,9 @@ function card(group, redrive) {
 }
 
 function progress(each, draw) {
-  const part = each.total ? Math.round((each.completed / each.total) * 100) : 0;
+  const part = each.total ? Math.round(((each.completed + each.gone) / each.total) * 100) : 0;
   return h('div', { class: 'redrive' },
-    h('div', { class: 'row spread wrap' }, h('span', {}, chip(each.state, STATES[each.state]), ` ${each.queue}: ${count(each.completed)} of ${count(each.total)} completed, ${count(each.failed)} failed again`),
+    h('div', { class: 'row spread wrap' }, h('span', {}, chip(each.state, STATES[each.state]), ` ${each.queue}: ${count(each.completed)} of ${count(each.total)} completed, ${count(each.failed)} failed again${each.gone ? `, ${count(each.gone)} not stored any more` : ''}`),
       each.state === 'running' && may('operator') && button('Stop', () => remove(`redrives/${each.id}`).then(draw, trouble), 'quiet')),
     h('progress', { max: 100, value: part, 'aria-label': `Redrive of ${each.queue}`, 'aria-valuetext': `${part} %` }),
     SAID[each.state] && h('p', { class: 'muted' }, `${SAID[each.state]} `, time(each.ended_at)));

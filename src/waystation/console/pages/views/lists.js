@@ -72,10 +72,11 @@ export async function workers(root, { signal }) {
 // The jobs by name, so that whoever looks for a slow one sees it; the rest as a number.
 function holding(each) {
   if (each.active === null) return '–';
-  if (!each.active) return h('span', { class: 'muted' }, 'nothing');
+  const least = each.is_complete ? '' : 'at least ';
+  if (!each.active) return h('span', { class: 'muted' }, each.is_complete ? 'nothing' : 'not known: too many jobs are active');
   const shown = each.holds.slice(0, 3).map((job) => h('li', {}, link(path('queues', each.product, job.queue, job.id), {}, job.name || job.id), ' ', h('span', { class: 'product' }, job.id, ' · ', time(job.started_at))));
   const more = each.active - shown.length;
-  return [shown.length ? h('ul', { class: 'held' }, shown, more > 0 && h('li', { class: 'muted' }, `and ${count(more)} more`)) : count(each.active),
+  return [shown.length ? h('ul', { class: 'held' }, shown, more > 0 && h('li', { class: 'muted' }, `and ${least}${count(more)} more`)) : `${least}${count(each.active)}`,
     each.facts.alike && h('div', { class: 'note' }, `held by ${each.facts.alike} workers of this name together`)];
 }
 

@@ -178,7 +178,7 @@ export async function queue(root, { parts, query, signal }) {
   await drawJobs();
   explain();
   const silent = h('p', { class: 'muted' }, 'Nothing since you opened this page.');
-  replace(live, panel('What happens now', silent, feed));
+  replace(live, panel('What happens now, the latest 20', silent, feed));
   follow(place('/live'), {
     events: (events) => {
       silent.remove();

@@ -26,11 +26,11 @@ export async function store(root, { signal }) {
 }
 
 // What was noted of an action: the reason as it was given, how much it concerned, and the rest as it is.
-function told(after) {
-  let noted;
-  try { noted = JSON.parse(after); } catch { return h('code', {}, after); }
-  if (noted === null || typeof noted !== 'object') return h('code', {}, after);
-  const { reason, affected, ids = [], ...rest } = noted;
+function noted(after) {
+  let said;
+  try { said = JSON.parse(after); } catch { return h('code', {}, after); }
+  if (said === null || typeof said !== 'object') return h('code', {}, after);
+  const { reason, affected, ids = [], ...rest } = said;
   const words = [reason, affected !== undefined && `${count(affected)} concerned`, ids.length > 0 && `${ids.slice(0, 3).join(', ')}${ids.length > 3 ? ', …' : ''}`].filter(Boolean).join(' · ');
   return [words && h('span', {}, words), Object.keys(rest).length > 0 && h('code', {}, JSON.stringify(rest))];
 }
@@ -39,10 +39,12 @@ const ENTRIES = 200;
 
 export async function audit(root, { signal }) {
   const list = h('div', {}, loading());
-  replace(root, h('h1', {}, 'Audit'), h('p', { class: 'muted' }, `Who did what, the latest first; the last ${ENTRIES} are shown.`), list);
+  const told = h('p', { class: 'muted' });
+  replace(root, h('h1', {}, 'Audit'), told, list);
   async function draw() {
     const reply = await get(`audit?limit=${ENTRIES}`);
-    const rows = reply.entries.map((each) => ({ cells: [[time(new Date(Number(each.at)).toISOString()), h('div', { class: 'note' }, moment(Number(each.at)))], [h('span', { class: 'strong' }, each.who), ' ', h('span', { class: 'product' }, each.role)], each.action, each.queue || '–', told(each.after)] }));
+    replace(told, `Who did what, the latest first${reply.total > reply.entries.length ? `; the last ${count(reply.entries.length)} of ${count(reply.total)} are shown` : ''}.`);
+    const rows = reply.entries.map((each) => ({ cells: [[time(new Date(Number(each.at)).toISOString()), h('div', { class: 'note' }, moment(Number(each.at)))], [h('span', { class: 'strong' }, each.who), ' ', h('span', { class: 'product' }, each.role)], each.action, each.queue || '–', noted(each.after)] }));
     replace(list, rows.length ? table('Audit log', [{ name: 'When' }, { name: 'Who' }, { name: 'Did' }, { name: 'To' }, { name: 'With', kind: 'data' }], rows) : empty('Nobody has done anything yet'));
   }
   await draw();
