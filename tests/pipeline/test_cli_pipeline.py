@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -16,9 +17,15 @@ from redis import Redis
 from tests.pipeline.conftest import JAVA
 from tests.pipeline.drill import command_line, descendants
 from tests.pipeline.raw_streams import tell
+from tests.pipeline.rounds import keep, told_by_products
 from waystation.cli import root
+from waystation.pipeline.gold.cells import CELLS
 from waystation.pipeline.maintenance import compaction
+from waystation.pipeline.products import product_tables
+from waystation.pipeline.silver.moves import OPEN
+from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, pq
+from waystation.pipeline.tables import DEPLOYS, every
 
 PATIENCE_S = 240
 
@@ -189,13 +196,42 @@ def test_a_folder_is_scanned_and_a_receipt_given(
     assert store.llen("jobqueue:high_priority") == store.llen("jobqueue:low_priority") == 1
 
 
+WITHOUT_DUCKDB = """
+import sys
+sys.modules["duckdb"] = None
+with open("{started}", "a") as file:
+    print(*sys.orig_argv, file=file)
+"""
+
+
+@pytest.mark.timeout(900)
+def test_a_run_writes_every_table_where_no_process_can_import_duckdb(
+    store: Redis, redis_url: str, tmp_path: Path
+) -> None:
+    history, started = str(tmp_path / "history"), tmp_path / "started"
+    keep(history, told_by_products(random.Random(1)), 0)
+    tell(store, 20, queue="trimmed")
+    store.xtrim("bull:trimmed:events", maxlen=5, approximate=False)
+    add(store, "1", '{"tenant":"acme"}')
+    (tmp_path / "waystation.yaml").write_text(
+        "pipeline: {payloads: {fields: {tenant: $.tenant}}}\n"
+    )
+    given = command("run", "--once", url=redis_url, home=tmp_path)
+    (tmp_path / "sitecustomize.py").write_text(WITHOUT_DUCKDB.format(started=started))
+    given["env"]["PYTHONPATH"] = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
+    run: Any = subprocess.run
+    ran = run(**given, capture_output=True)
+    assert ran.returncode == 0, ran.stderr
+    assert any("worker_daemon" in line for line in started.read_text().splitlines())
+    # Deploys are marked by another command.
+    tables = [each for each in (*every(), *OPEN, CELLS, *product_tables()) if each is not DEPLOYS]
+    assert [each.name for each in tables if not delta.count(each.path(history))] == []
+
+
 @pytest.mark.timeout(600)
 def test_ctrl_c_ends_a_run_after_its_batch(store: Redis, redis_url: str, tmp_path: Path) -> None:
     tell(store, 10)
     given = command("run", "--every", "1", url=redis_url, home=tmp_path)
-    # DuckDB answers questions, and takes no part in a run.
-    (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['duckdb'] = None\n")
-    given["env"]["PYTHONPATH"] = str(tmp_path)
     told: list[str] = []
     with subprocess.Popen(**given, stderr=subprocess.PIPE) as running:
         assert running.stderr is not None
