@@ -21,8 +21,8 @@ from waystation.pipeline.products import PRODUCTS, product_tables
 from waystation.pipeline.silver.moves import OPEN
 from waystation.pipeline.sources.columns import ENTRY_ROWS
 from waystation.pipeline.sources.columns import ROWS as EVENT_ROWS
+from waystation.pipeline.sources.jobs import SCHEMA as JOB_ROWS
 from waystation.pipeline.sources.jobs import ReadOptions, WriteOptions
-from waystation.pipeline.sources.jobs_reader import SCHEMA as JOB_ROWS
 from waystation.pipeline.sources.streams import AnyStreamOptions, EventOptions
 from waystation.waitingroom.http import app as http
 from waystation.waitingroom.metrics import RoomMetrics

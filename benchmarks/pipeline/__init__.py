@@ -3,8 +3,7 @@
 from benchmarks.pipeline import enqueue, events, payloads
 from benchmarks.report import Report
 from waystation.core.store import embedded
-from waystation.pipeline.spark.session import SessionOptions, register
-from waystation.pipeline.spark.startup import start_session
+from waystation.pipeline.spark.session import SessionOptions, register, start_session
 
 
 def run() -> list[Report]:

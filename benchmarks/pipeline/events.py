@@ -16,7 +16,7 @@ from benchmarks.turns import TIMES, medians
 from waystation.pipeline.bronze import ingest
 from waystation.pipeline.sources.offsets import EventStream, Offset, StreamRange
 from waystation.pipeline.sources.redis_streams import rows_of
-from waystation.pipeline.sources.stream_ends import end_of
+from waystation.pipeline.sources.store import end_of
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, pq
 from waystation.pipeline.storage.parts import PartWriter

@@ -21,8 +21,7 @@ from benchmarks.turns import TIMES
 from waystation.pipeline.silver import lives
 from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.silver.steps import steps
-from waystation.pipeline.spark.session import PREFERRED, SessionOptions
-from waystation.pipeline.spark.startup import start_session
+from waystation.pipeline.spark.session import PREFERRED, SessionOptions, start_session
 from waystation.pipeline.tables import EVENTS
 
 SIZES = tuple(int(size) for size in os.environ.get("FOLD_EVENTS", "1000000,10000000").split(","))

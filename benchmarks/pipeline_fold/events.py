@@ -3,8 +3,7 @@
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from waystation.pipeline.spark.session import SessionOptions
-from waystation.pipeline.spark.startup import start_session
+from waystation.pipeline.spark.session import SessionOptions, start_session
 from waystation.pipeline.tables import EVENTS
 
 EVENTS_A_JOB = 5

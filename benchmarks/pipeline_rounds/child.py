@@ -17,8 +17,7 @@ from waystation.pipeline.runner import RunOptions
 from waystation.pipeline.runner import run as run_once
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.spark import session as sessions
-from waystation.pipeline.spark.session import SessionOptions
-from waystation.pipeline.spark.startup import start_session
+from waystation.pipeline.spark.session import SessionOptions, start_session
 
 MASTER = "local[2]"
 

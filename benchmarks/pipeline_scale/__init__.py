@@ -25,8 +25,7 @@ from benchmarks.report import Report, Row
 from benchmarks.turns import TIMES, medians
 from waystation.core.store import embedded
 from waystation.pipeline.bronze import ingest
-from waystation.pipeline.spark.session import SessionOptions
-from waystation.pipeline.spark.startup import start_session
+from waystation.pipeline.spark.session import SessionOptions, start_session
 from waystation.pipeline.storage import delta
 from waystation.pipeline.tables import EVENTS
 

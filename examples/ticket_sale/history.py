@@ -21,7 +21,7 @@ from waystation.pipeline.reports.facts import QueueReport, Report, report
 from waystation.pipeline.reports.page import html_report
 from waystation.pipeline.runner import RunOptions, raise_stream_limits
 from waystation.pipeline.sources.streams import EventOptions
-from waystation.pipeline.spark import session, startup
+from waystation.pipeline.spark import session
 from waystation.pipeline.tables import EVENTS
 
 TITLE: str = "The history"
@@ -38,7 +38,7 @@ async def run(stage: Stage) -> Account:
         await asyncio.to_thread(raise_stream_limits, EventOptions(url=server.url, queues=QUEUE))
         stage.say(f"{PURCHASES:,} more purchases; one of the two cashiers is killed again.")
         stage.say("Meanwhile Spark starts; a Java machine takes its time.")
-        starting = asyncio.create_task(asyncio.to_thread(startup.start_session, _session()))
+        starting = asyncio.create_task(asyncio.to_thread(session.start_session, _session()))
         await _sell(stage, server.url)
         spark = await starting
         try:

@@ -23,10 +23,10 @@ from redis import Redis
 
 from tests.pipeline import mixed_entries
 from tests.pipeline.rounds import history_at
-from waystation.pipeline.bronze import reconciled_events
 from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.compaction import compact
 from waystation.pipeline.products import product_tables
+from waystation.pipeline.refresh import missing
 from waystation.pipeline.runner import RunOptions, run
 from waystation.pipeline.silver.moves import ENDED, OPEN_ATTEMPTS, OPEN_ITEMS, STEPS
 from waystation.pipeline.sources.streams import EventOptions
@@ -109,7 +109,7 @@ def _texts(history: History, table: Table) -> Iterator[str]:
     for row in _stored(history, table).select(columns).to_pylist():
         if table is FAILED_ITEMS and row["state"] not in ENDED:
             continue
-        if table is EVENTS and row["stream"] == reconciled_events.STREAM:
+        if table is EVENTS and row["stream"] == missing.STREAM:
             # Jobs that were found removed at one instant have no order.
             row |= {"entry_id": None, "seq": None}
         yield text_of([row[name] for name in columns])

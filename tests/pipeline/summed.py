@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from waystation.pipeline.gold import sums
-from waystation.pipeline.gold.changed import Changed
+from waystation.pipeline.gold.cells import Changed
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.tables import Table

@@ -8,8 +8,8 @@ from redis import Redis
 
 from tests.pipeline.raw_streams import Following
 from waystation.core.errors import InvalidOption
-from waystation.pipeline.sources.any_streams import RedisStreams
 from waystation.pipeline.sources.columns import ENTRY_ROWS
+from waystation.pipeline.sources.events import RedisStreams
 from waystation.pipeline.sources.stream_readers import StreamsFollower, StreamsReader
 
 

@@ -21,7 +21,7 @@ from waystation.pipeline.maintenance.erasure import retain
 from waystation.pipeline.maintenance.rebuild import rebuild, refresh_all
 from waystation.pipeline.products import cron_slots
 from waystation.pipeline.products.cron_slots import CRON_SLOTS, FIRED_SLOTS, SCHEDULES
-from waystation.pipeline.products.routed_jobs import ROUTE_DAYS, ROUTED_JOBS, ROUTES
+from waystation.pipeline.products.routing import ROUTE_DAYS, ROUTED_JOBS, ROUTES
 from waystation.pipeline.storage import changes, delta
 
 TABLES = (ROUTED_JOBS, ROUTE_DAYS, FIRED_SLOTS, SCHEDULES, CRON_SLOTS)

@@ -11,8 +11,7 @@ from tests.pipeline.rounds import history_at, keep, reads, refresh, rows_of
 from tests.pipeline.stories import START
 from waystation.pipeline.maintenance.erasure import forget, retain
 from waystation.pipeline.maintenance.rebuild import rebuild, refresh_all
-from waystation.pipeline.products.file_days import ADDED_FILES, FILE_DAYS
-from waystation.pipeline.products.files import FILES
+from waystation.pipeline.products.files import ADDED_FILES, FILE_DAYS, FILES
 from waystation.pipeline.products.waitingroom import FAIRNESS, VISITS
 from waystation.pipeline.storage import delta
 

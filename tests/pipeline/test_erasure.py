@@ -32,7 +32,7 @@ from waystation.pipeline.maintenance.erasure import forget, retain
 from waystation.pipeline.maintenance.rebuild import rebuild, refresh_all
 from waystation.pipeline.products.cron_slots import CRON_SLOTS, SCHEDULES
 from waystation.pipeline.products.files import FILES
-from waystation.pipeline.products.routed_jobs import ROUTED_JOBS, ROUTES
+from waystation.pipeline.products.routing import ROUTED_JOBS, ROUTES
 from waystation.pipeline.products.waitingroom import SESSIONS, VISITS
 from waystation.pipeline.tables import ATTEMPTS, FAILED_ITEMS, FAILURES, ITEMS
 

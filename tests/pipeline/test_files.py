@@ -14,8 +14,7 @@ from waystation.core.errors import InvalidInput
 from waystation.files.options import PREFIX
 from waystation.files.redis.keys import FileKeys
 from waystation.pipeline.products import product_named
-from waystation.pipeline.products.file_days import merged, told
-from waystation.pipeline.products.files import FACTS, FILES, FilesEncoder
+from waystation.pipeline.products.files import FACTS, FILES, FilesEncoder, merged, told
 from waystation.pipeline.sources.batch_writer import BatchWriter
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)

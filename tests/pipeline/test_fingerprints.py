@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from tests.pipeline.failure_corpora import CORPORA
 from waystation.core.fingerprints import error_class, fingerprint, signature
-from waystation.pipeline.silver.fingerprints import with_fingerprints
+from waystation.pipeline.silver.lives import with_fingerprints
 
 MANY = 1_000
 HEX = "0123456789abcdef"

@@ -15,10 +15,9 @@ from waystation.pipeline.bronze.archive import ArchiveOptions, ArchiveStream
 from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.sources.events import EventsReader
 from waystation.pipeline.sources.offsets import LAST_SEQ, EventStream, Offset, StreamRange
-from waystation.pipeline.sources.partitions import LEAST_ROWS_A_TASK
 from waystation.pipeline.sources.redis_streams import rows_of
-from waystation.pipeline.sources.stream_ends import end_of
-from waystation.pipeline.sources.stream_pieces import pieces
+from waystation.pipeline.sources.store import end_of
+from waystation.pipeline.sources.stream_readers import LEAST_ROWS_A_TASK, pieces
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.delta import BatchId

@@ -12,8 +12,7 @@ from waystation.pipeline.gold.forecast import Band, Forecast
 from waystation.pipeline.reports.console import console_report
 from waystation.pipeline.reports.facts import QueueReport, Report
 from waystation.pipeline.reports.page import html_report
-from waystation.pipeline.reports.plots import Level, Series, bars, levels, lines
-from waystation.pipeline.reports.scales import scale_of, ticks
+from waystation.pipeline.reports.plots import Level, Series, bars, levels, lines, scale_of, ticks
 from waystation.pipeline.reports.words import duration, number, part
 
 NOW = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)

@@ -30,8 +30,7 @@ from tests.pipeline.rounds import (
 from tests.pipeline.routing_stories import some_days
 from tests.pipeline.stories import StoryEvent
 from waystation.pipeline.maintenance.rebuild import rebuild, refresh_all
-from waystation.pipeline.products.file_days import ADDED_FILES, FILE_DAYS
-from waystation.pipeline.products.files import FILES
+from waystation.pipeline.products.files import ADDED_FILES, FILE_DAYS, FILES
 from waystation.pipeline.products.waitingroom import FAIRNESS, VISITS
 from waystation.pipeline.runner import RunOptions, run
 from waystation.pipeline.silver.moves import STEPS

@@ -24,8 +24,7 @@ from waystation.pipeline.products.cron_slots import (
     schedules,
 )
 from waystation.pipeline.products.cron_slots import told as told_slots
-from waystation.pipeline.products.routed_jobs import ROUTES, routed_jobs
-from waystation.pipeline.products.routing import RoutingEncoder
+from waystation.pipeline.products.routing import ROUTES, RoutingEncoder, routed_jobs
 from waystation.pipeline.sources.batch_writer import BatchWriter
 from waystation.routing import Schedule, Target
 from waystation.routing.redis.keys import RoutingKeys

@@ -18,8 +18,7 @@ from waystation.pipeline.ask.engine import Engine
 from waystation.pipeline.maintenance.rebuild import rebuild
 from waystation.pipeline.products import product_tables
 from waystation.pipeline.products.cron_slots import CRON_SLOTS
-from waystation.pipeline.products.file_days import ADDED_FILES, FILE_DAYS
-from waystation.pipeline.products.files import FILES
+from waystation.pipeline.products.files import ADDED_FILES, FILE_DAYS, FILES
 from waystation.pipeline.products.waitingroom import FAIRNESS, VISITS
 from waystation.pipeline.refresh import gold_tables
 from waystation.pipeline.refresh.fold import fold

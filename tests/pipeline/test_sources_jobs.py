@@ -11,8 +11,14 @@ from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.pipeline.options import parse
 from waystation.pipeline.products import product_named
 from waystation.pipeline.sources.batch_writer import BatchWriter
-from waystation.pipeline.sources.jobs import Jobs, WriteOptions, encoder_of, receipt
-from waystation.pipeline.sources.jobs_reader import JobSlice, JobsReader
+from waystation.pipeline.sources.jobs import (
+    Jobs,
+    JobSlice,
+    JobsReader,
+    WriteOptions,
+    encoder_of,
+    receipt,
+)
 from waystation.pipeline.sources.store import Store
 
 ROWS = 25

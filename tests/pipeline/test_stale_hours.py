@@ -2,8 +2,8 @@
 
 import datetime as dt
 
-from waystation.pipeline.hours import Hours
 from waystation.pipeline.refresh import stale_hours
+from waystation.pipeline.refresh.stale_hours import Hours
 
 NINE, TEN = (dt.datetime(2026, 3, 2, hour, tzinfo=dt.UTC) for hour in (9, 10))
 

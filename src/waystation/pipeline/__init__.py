@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from waystation.pipeline.gold.forecast import Band, Forecast
     from waystation.pipeline.health import Status, StreamLag, status
     from waystation.pipeline.history import History
-    from waystation.pipeline.hours import Hours
     from waystation.pipeline.maintenance.compaction import Compacted, compact
     from waystation.pipeline.maintenance.erasure import forget, retain
     from waystation.pipeline.maintenance.rebuild import backfill, rebuild
@@ -53,8 +52,7 @@ if TYPE_CHECKING:
     from waystation.pipeline.sources.batch_writer import Receipt
     from waystation.pipeline.sources.jobs import receipt
     from waystation.pipeline.sources.streams import EventOptions
-    from waystation.pipeline.spark.session import SessionOptions, register
-    from waystation.pipeline.spark.startup import open_session
+    from waystation.pipeline.spark.session import SessionOptions, open_session, register
     from waystation.pipeline.tables import Column, Layer, Layout, Table
 
 __all__ = [
@@ -73,7 +71,6 @@ __all__ = [
     "History",
     "HistoryCut",
     "HistoryError",
-    "Hours",
     "JavaDied",
     "JavaMissing",
     "Layer",
@@ -130,7 +127,6 @@ _find = names_of(
         "gold.forecast": "Band Forecast",
         "health": "Status StreamLag status",
         "history": "History",
-        "hours": "Hours",
         "maintenance.compaction": "Compacted compact",
         "maintenance.erasure": "forget retain",
         "maintenance.rebuild": "backfill rebuild",
@@ -146,8 +142,7 @@ _find = names_of(
         "sources.batch_writer": "Receipt",
         "sources.jobs": "receipt",
         "sources.streams": "EventOptions",
-        "spark.session": "SessionOptions register",
-        "spark.startup": "open_session",
+        "spark.session": "SessionOptions open_session register",
         "tables": "Column Layer Layout Table",
     },
 )

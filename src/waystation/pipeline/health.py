@@ -14,7 +14,7 @@ from waystation.pipeline.refresh.quality import Check, last_checks
 from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.sources import offsets
 from waystation.pipeline.sources.offsets import OFFSETS_NOTE, Offset
-from waystation.pipeline.sources.stream_ends import end_of
+from waystation.pipeline.sources.store import end_of
 from waystation.pipeline.sources.streams import EventOptions, Streams
 from waystation.pipeline.storage.notes import noted
 from waystation.pipeline.tables import (

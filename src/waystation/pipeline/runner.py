@@ -17,7 +17,7 @@ from waystation.pipeline.bronze import commits, ingest
 from waystation.pipeline.bronze.ingest import Ingest
 from waystation.pipeline.feedback.recommendations import write_recommendations
 from waystation.pipeline.feedback.wait_models import write_models
-from waystation.pipeline.gold.capacity import DEFAULT_TARGET_MS
+from waystation.pipeline.gold.staffing import DEFAULT_TARGET_MS
 from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.compaction import compact_where_needed
 from waystation.pipeline.maintenance.erasure import first_day_kept, retain_payloads
@@ -32,8 +32,7 @@ from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.refresh.quality import last_checks
 from waystation.pipeline.refresh.snapshot import Snapshot, take_snapshot
 from waystation.pipeline.sources.offsets import Offset, StreamRange
-from waystation.pipeline.sources.store import Store, url_of, url_option
-from waystation.pipeline.sources.stream_ends import end_of
+from waystation.pipeline.sources.store import Store, end_of, url_of, url_option
 from waystation.pipeline.sources.streams import EventOptions, Streams
 from waystation.pipeline.spark.errors import translated
 from waystation.pipeline.storage import changes

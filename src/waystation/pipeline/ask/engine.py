@@ -15,10 +15,9 @@ from typing import Any, Self
 import duckdb
 
 from waystation.core.errors import InvalidInput
-from waystation.pipeline.ask import as_of
 from waystation.pipeline.ask.active_files import EVERYTHING, Wanted, contents, duckdb_type
 from waystation.pipeline.ask.answers import Answer
-from waystation.pipeline.silver.moves import OPEN, OPEN_ATTEMPTS, OPEN_ITEMS
+from waystation.pipeline.silver.moves import MOVES, OPEN, OPEN_ATTEMPTS, OPEN_ITEMS, STATES
 from waystation.pipeline.storage.places import is_remote
 from waystation.pipeline.storage.unreadable import unreadable
 from waystation.pipeline.tables import ATTEMPTS, EVENTS, ITEMS, Table, every
@@ -98,7 +97,7 @@ class Engine:
         A table that does not exist yet is empty.
         """
         wanted = [each for each in (*every(), *more) if named is None or each.name in named]
-        if named is not None and as_of.NAME in named and EVENTS not in wanted:
+        if named is not None and NAME in named and EVENTS not in wanted:
             wanted.append(EVENTS)
         folded = [each for each in wanted if each.name in (ATTEMPTS.name, ITEMS.name)]
         for table in wanted:
@@ -216,7 +215,7 @@ class Engine:
 
     def add_as_of(self) -> None:
         """Let questions ask for the state as of an instant, where the view of events is there."""
-        self._run(f"create or replace {as_of.macro()}")
+        self._run(f"create or replace {macro()}")
 
     def _run(self, statement: str) -> None:
         with _readable():
@@ -293,3 +292,50 @@ def _hint(error: Exception) -> str:
 def _first_line(error: Exception) -> str:
     message = str(error).strip().splitlines()[0]
     return message.partition("Error: ")[2] or message
+
+
+NAME = "as_of"
+"""The table function of SQL: `select * from as_of(timestamptz '2026-03-01 14:00:00+00')`."""
+# A life begins with a birth; an id that was used again is the job of its last one. A job that was
+# removed as it ended says so with `kept`, in the same step of the store.
+_AS_OF = """
+with moves as (
+    select line, queue, subject, event, worker, "at",
+           coalesce(fields['name'], fields['type']) as name,
+           {{'told_at': told_at, 'seq': seq}} as place,
+           {{'told_at': told_at,
+             'seq': case when event in ('retry', 'stalled') then -1 else seq end}} as turn,
+           coalesce(event in ('added', 'fired')
+                    or (event = 'waiting' and attempt = 1 and fields['prev'] is null),
+                    false) as birth
+    from events
+    where date <= instant::date and told_at <= instant and line <> 'waitingroom'
+          and event in {moves} and subject <> ''
+), births as (
+    select line, queue, subject, max(place) as born from moves where birth group by all
+), lives as (
+    select line, queue, subject, arg_max(name, place) filter (name is not null) as name,
+           max("at") filter (birth) as added_at,
+           arg_max({{'state': {states}[event], 'since': "at", 'worker': worker}}, turn)
+               filter (event <> 'kept') as last,
+           count_if(event = 'active')::int as attempts, bool_or(event = 'kept') as is_gone
+    from moves left join births using (line, queue, subject)
+    where born is null or place >= born
+    group by line, queue, subject
+)
+select line, queue, subject, name, last['state'] as state, last['since'] as since, added_at,
+       attempts, case when last['state'] = 'active' then last['worker'] end as worker
+from lives
+where last['state'] <> 'removed' and not is_gone
+"""
+
+
+def macro() -> str:
+    """The table function, over the view `events`."""
+    query = _AS_OF.format(moves=(*MOVES, "kept"), states=_mapping(STATES))
+    return f"macro {NAME}(instant) as table {query}"
+
+
+def _mapping(values: Mapping[str, str]) -> str:
+    inner = ", ".join(f"'{key}': '{value}'" for key, value in values.items())
+    return f"map {{{inner}}}"

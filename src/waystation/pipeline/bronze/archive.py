@@ -22,7 +22,7 @@ from waystation.pipeline.options import parse
 from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.sources.columns import RANGE
 from waystation.pipeline.sources.events import EventsStream
-from waystation.pipeline.sources.partitions import StreamPartition
+from waystation.pipeline.sources.stream_readers import StreamPartition
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage.arrow import Batch, pa
 from waystation.pipeline.storage.parts import PART

@@ -12,7 +12,7 @@ from waystation.core.app.loading import loaded
 from waystation.core.errors import InvalidOption
 from waystation.pipeline.history import History
 from waystation.pipeline.settings import PipelineSettings
-from waystation.pipeline.spark import session, startup
+from waystation.pipeline.spark import session
 from waystation.pipeline.spark.errors import translated
 from waystation.pipeline.storage.places import checked_root, is_remote, way
 
@@ -50,9 +50,9 @@ def _options(
 
 @contextmanager
 def _started(options: session.SessionOptions, url: str | None) -> Generator[session.SparkSession]:
-    if not startup.is_running():
+    if not session.is_running():
         typer.echo("starting Spark …", err=True)
-    with startup.open_session(options) as spark, translated():
+    with session.open_session(options) as spark, translated():
         if url is not None:
             session.share_url(spark, url)
         yield spark

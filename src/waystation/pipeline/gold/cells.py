@@ -13,15 +13,14 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from waystation.pipeline.gold.changed import Changed
 from waystation.pipeline.gold.failures import EXAMPLES
 from waystation.pipeline.gold.forecast import SLOT_S
-from waystation.pipeline.gold.ledger import ARRIVAL
 from waystation.pipeline.histograms import bucket
-from waystation.pipeline.products.file_days import size_class
+from waystation.pipeline.products.files import size_class
 from waystation.pipeline.products.room_places import JOINS, STATE
 from waystation.pipeline.products.waitingroom import VISITED, power_of
 from waystation.pipeline.silver.moves import ENDS, HAS_ENDED
+from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.sql import texts
 from waystation.pipeline.tables import (
     DAY,
@@ -35,6 +34,8 @@ from waystation.pipeline.tables import (
     Table,
 )
 
+ARRIVAL = "date_trunc('hour', coalesce(added_at, to_utc_timestamp(`date`, 'UTC')))"
+"""The hour in which an item was added; the first hour of its day if that is unknown."""
 QUARTER_MS = 250
 """Milliseconds of a slot in which arrivals are counted: the finest that staffing looks at."""
 COUNTS = tuple(f"n{number}" for number in range(9))
@@ -138,6 +139,26 @@ KINDS: Mapping[str, Kind] = {
         FILE,
     )
 }
+
+
+class Changed(msgspec.Struct, frozen=True, kw_only=True):
+    """The changes of one batch: rows of each table with `sign`, 1 for added, -1 for taken back.
+
+    A row that changed is there twice. Rows about open work are among them.
+    """
+
+    batch: BatchId
+    steps: DataFrame | None = None
+    """Steps, each with the context that `with_context` adds."""
+    attempts: DataFrame | None = None
+    items: DataFrame | None = None
+    failed_items: DataFrame | None = None
+    places: DataFrame | None = None
+    room: DataFrame | None = None
+    """New events of the waiting room: queue, event, at, reason and lane."""
+    routed: DataFrame | None = None
+    files: DataFrame | None = None
+    """Items that are files, with their directory, type and size."""
 
 
 def cells(changed: Changed) -> DataFrame:

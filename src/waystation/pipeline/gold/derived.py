@@ -10,7 +10,6 @@ import msgspec
 
 from waystation.core import fingerprints
 from waystation.pipeline.gold import staffing
-from waystation.pipeline.gold.capacity import advised
 from waystation.pipeline.gold.cells import (
     COUNTS,
     FAILURE,
@@ -29,11 +28,10 @@ from waystation.pipeline.gold.cells import (
     WORKER,
 )
 from waystation.pipeline.gold.failures import EXAMPLES, MOST_KINDS, OTHER
-from waystation.pipeline.gold.staffing import Slot
+from waystation.pipeline.gold.staffing import Slot, advised
 from waystation.pipeline.histograms import PERCENTILES, percentile
-from waystation.pipeline.products.file_days import FILE_DAYS
-from waystation.pipeline.products.files import FILES, OUTLIER
-from waystation.pipeline.products.routed_jobs import ROUTE_DAYS, ROUTES
+from waystation.pipeline.products.files import FILE_DAYS, FILES, OUTLIER
+from waystation.pipeline.products.routing import ROUTE_DAYS, ROUTES
 from waystation.pipeline.products.waitingroom import ABANDONMENT, ABANDONMENT_DAYS, FUNNEL
 from waystation.pipeline.tables import (
     CAPACITY,

@@ -30,13 +30,13 @@ from waystation.pipeline.gold.cells import (
     ROUTE_DAY,
     SLOT,
     WORKER,
+    Changed,
     added_up,
     cells,
     extremes_of,
     together,
     without_extremes,
 )
-from waystation.pipeline.gold.changed import Changed
 from waystation.pipeline.gold.derived import Known
 from waystation.pipeline.gold.files import (
     File,
@@ -52,10 +52,10 @@ from waystation.pipeline.gold.forecast import LAST_DAY, first_slot
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import Batch, pa, pc
 from waystation.pipeline.storage.delta import BatchId
-from waystation.pipeline.storage.mapped import map_in_arrow
 from waystation.pipeline.storage.opened import files_of
 from waystation.pipeline.storage.parts import PART, Part
 from waystation.pipeline.storage.schemas import schema_of
+from waystation.pipeline.storage.task_files import map_in_arrow
 from waystation.pipeline.tables import SLOTS, Table
 
 APPLICATION = "gold"

@@ -24,7 +24,7 @@ from waystation.pipeline.maintenance.compaction import tables_of
 from waystation.pipeline.maintenance.rebuild import refresh_all
 from waystation.pipeline.products import folded_tables
 from waystation.pipeline.products.cron_slots import CRON_SLOTS, SCHEDULES
-from waystation.pipeline.products.routed_jobs import ROUTED_JOBS
+from waystation.pipeline.products.routing import ROUTED_JOBS
 from waystation.pipeline.products.waitingroom import SESSIONS, VISITS
 from waystation.pipeline.refresh.fold import drop_changes, fold
 from waystation.pipeline.silver.moves import OPEN, OPEN_ATTEMPTS, OPEN_FAILURES, OPEN_ITEMS, STEPS

@@ -7,14 +7,14 @@ from typing import Any
 
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.history import History
-from waystation.pipeline.hours import Hours
 from waystation.pipeline.progress import NoProgress, Progress
 from waystation.pipeline.refresh import gold_tables, stale_hours
 from waystation.pipeline.refresh.fold import fold, folded_version
+from waystation.pipeline.refresh.stale_hours import Hours
 from waystation.pipeline.storage import delta, filesystems
 from waystation.pipeline.storage.arrow import fs, pa
-from waystation.pipeline.storage.replaced import replace
 from waystation.pipeline.storage.schemas import schema_of
+from waystation.pipeline.storage.task_files import replace
 from waystation.pipeline.tables import LEDGER, Layer
 
 

@@ -6,10 +6,20 @@ from typing import Any, NamedTuple
 
 from waystation.core.errors import InvalidOption
 from waystation.core.events import Line
-from waystation.pipeline.products.routed_jobs import instant
 from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.storage.sql import Frame, grouped, select
-from waystation.pipeline.tables import DAY, FLAG, INSTANT, INT, LONG, TEXT, Column, Layer, Table
+from waystation.pipeline.tables import (
+    DAY,
+    FLAG,
+    INSTANT,
+    INT,
+    LAST_MS,
+    LONG,
+    TEXT,
+    Column,
+    Layer,
+    Table,
+)
 from waystation.routing.schedules import next_slot
 
 LATE_MS = 5_000
@@ -78,6 +88,13 @@ CRON_SLOTS = Table(
         _DATE,
     ),
 )
+
+
+def instant(name: str) -> str:
+    """SQL: the instant in one of an event's own fields; null when there is none in it."""
+    millis = f"try_cast(fields['{name}'] as bigint)"
+    return f"case when {millis} between 0 and {LAST_MS} then timestamp_millis({millis}) end"
+
 
 # One row for each event.
 _NAMED = (

@@ -1,4 +1,8 @@
-"""The ledger by sums: arrivals from the cells, and what is missing from the snapshot.
+"""The ledger: every job that was added has ended, is in the queue, was removed, or is lost.
+
+Arrivals come from the cells, and what is missing from the snapshot of the queues. That must be
+taken before the events are read: then a job that is not in it had ended by then, and its end is
+among the events. A job with neither is lost.
 
 Its hours are given as data, so that no other hour is touched, however many there are.
 """
@@ -11,15 +15,13 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from waystation.pipeline.bronze.reconciled_events import add_removals
-from waystation.pipeline.gold.cells import ARRIVED, CELLS, COUNTS
+from waystation.pipeline.gold.cells import ARRIVAL, ARRIVED, CELLS, COUNTS
 from waystation.pipeline.gold.files import files_by, meeting, names_in, span_of, write_days
-from waystation.pipeline.gold.ledger import ARRIVAL, EXAMPLES, LOST
 from waystation.pipeline.history import History
-from waystation.pipeline.hours import Hours
 from waystation.pipeline.products.room_places import PLACES, STATE
-from waystation.pipeline.refresh.missing import judged
+from waystation.pipeline.refresh.missing import LOST, add_removals, judged
 from waystation.pipeline.refresh.snapshot import Snapshot
+from waystation.pipeline.refresh.stale_hours import Hours
 from waystation.pipeline.silver.moves import OPEN_ITEMS
 from waystation.pipeline.silver.steps import SUBJECT
 from waystation.pipeline.storage import changes, delta
@@ -31,6 +33,8 @@ from waystation.pipeline.tables import GAPS, LEDGER, LONG
 
 APPLICATION = "ledger"
 _OF = ("line", "queue", "hour")
+MOST_IDS = 20
+"""Ids of lost jobs that a row names."""
 _AT_LEAST = 1
 """Entries that are lost in a gap where the server does not count them."""
 _COUNTED = (*ARRIVED.counts, "gaps", LOST)
@@ -82,7 +86,7 @@ def _rows(history: History, snapshot: Snapshot | None, hours: Hours) -> DataFram
     summed = reduce(DataFrame.unionByName, wanted).groupBy(*_OF)
     counted = summed.agg(
         *(F.sum(name).cast(LONG).alias(name) for name in _COUNTED),
-        F.min_by("id", "id", EXAMPLES).alias("ids"),
+        F.min_by("id", "id", MOST_IDS).alias("ids"),
     )
     is_known = snapshot is not None
     return counted.selectExpr(

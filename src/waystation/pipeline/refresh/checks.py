@@ -16,13 +16,13 @@ from waystation.pipeline.gold.cells import (
 )
 from waystation.pipeline.gold.files import files_by, names_in, span_of
 from waystation.pipeline.history import History
-from waystation.pipeline.hours import Hours
 from waystation.pipeline.refresh.quality import Check
+from waystation.pipeline.refresh.stale_hours import Hours
 from waystation.pipeline.silver.moves import OPEN_ATTEMPTS, OPEN_FAILURES, OPEN_ITEMS, STEPS
 from waystation.pipeline.storage import changes, delta
 from waystation.pipeline.storage.arrow import pa, pc
-from waystation.pipeline.storage.replaced import replace
 from waystation.pipeline.storage.schemas import schema_of
+from waystation.pipeline.storage.task_files import replace
 from waystation.pipeline.tables import (
     ATTEMPTS,
     CAPACITY,

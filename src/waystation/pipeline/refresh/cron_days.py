@@ -22,13 +22,13 @@ from waystation.pipeline.products.cron_slots import (
     expected_slots,
     schedules,
 )
-from waystation.pipeline.products.routed_jobs import ROUTED_JOBS
+from waystation.pipeline.products.routing import ROUTED_JOBS
 from waystation.pipeline.storage import changes, delta
 from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.storage.delta import BatchId
-from waystation.pipeline.storage.replaced import replace
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.storage.sessions import sized
+from waystation.pipeline.storage.task_files import replace
 from waystation.pipeline.tables import EVENTS
 
 UNTIL = "until"

@@ -17,7 +17,6 @@ from pyspark.sql import functions as F
 from waystation.core.events import Line
 from waystation.pipeline.bronze import commits
 from waystation.pipeline.history import History
-from waystation.pipeline.hours import Hours
 from waystation.pipeline.products import folded_tables
 from waystation.pipeline.refresh import stale_hours
 from waystation.pipeline.refresh.changed_rows import (
@@ -28,6 +27,7 @@ from waystation.pipeline.refresh.changed_rows import (
     arrival_hours,
     noted,
 )
+from waystation.pipeline.refresh.stale_hours import Hours
 from waystation.pipeline.refresh.subjects import fold_subjects
 from waystation.pipeline.silver import lives
 from waystation.pipeline.silver.lives import FOLDED, RETURNED, TOLD_STEPS

@@ -14,15 +14,13 @@ from pyspark.sql import functions as F
 
 from waystation.core.events import Line
 from waystation.pipeline.gold import sums
-from waystation.pipeline.gold.cells import CELLS, FILE, LEFT, MINUTE, ROUTE
-from waystation.pipeline.gold.changed import Changed
+from waystation.pipeline.gold.cells import CELLS, FILE, LEFT, MINUTE, ROUTE, Changed
 from waystation.pipeline.gold.files import files_by
 from waystation.pipeline.history import History
 from waystation.pipeline.products import folded_tables
-from waystation.pipeline.products.file_days import ADDED_FILES, FILE_DAYS
-from waystation.pipeline.products.files import FILES
+from waystation.pipeline.products.files import ADDED_FILES, FILE_DAYS, FILES
 from waystation.pipeline.products.room_places import PLACES, ROOM_EVENTS, room_events
-from waystation.pipeline.products.routed_jobs import ROUTE_DAYS, ROUTED_JOBS, ROUTES
+from waystation.pipeline.products.routing import ROUTE_DAYS, ROUTED_JOBS, ROUTES
 from waystation.pipeline.products.waitingroom import ABANDONMENT, ABANDONMENT_DAYS, FUNNEL
 from waystation.pipeline.refresh import fold
 from waystation.pipeline.refresh.changed_rows import CHANGES_NOTE, added, removed

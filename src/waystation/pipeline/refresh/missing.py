@@ -6,19 +6,26 @@ its data without a state that lists it. When both are gone it was removed, unles
 has lost data.
 """
 
+import datetime as dt
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, cast
 
+from waystation.core.events import VERSION, EventName
 from waystation.core.store import faults
-from waystation.pipeline.gold.ledger import LOST
 from waystation.pipeline.products import PRODUCTS, product_named
 from waystation.pipeline.products.facts import PAGE, ProductFacts
 from waystation.pipeline.refresh.snapshot import Snapshot
 from waystation.pipeline.silver.steps import SUBJECT, Subject
+from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, pc
+from waystation.pipeline.storage.delta import BatchId
+from waystation.pipeline.storage.parts import PartWriter
+from waystation.pipeline.storage.schemas import schema_of
+from waystation.pipeline.tables import EVENTS
 
-REMOVED, SEEN = "removed", "seen"
+LOST, REMOVED, SEEN = "lost", "removed", "seen"
+"""Fates: a job is lost that is neither in its queue nor ended nor removed."""
 
 
 def judged(unseen: Any, snapshot: Snapshot) -> Any:
@@ -97,3 +104,40 @@ def _item_key(snapshot: Snapshot, who: Subject) -> str:
 def _place_of(snapshot: Snapshot, who: Subject) -> tuple[ProductFacts, str, str, str]:
     line, queue, subject = who
     return product_named(line), *snapshot.options.place_of(line, queue), subject
+
+
+STREAM = "waystation:looks"
+"""The stream of these events; it does not exist in the store."""
+APPLICATION = "looks"
+
+
+def add_removals(root: str, subjects: Sequence[Subject], at: dt.datetime) -> None:
+    """Add an event for each job that was found removed at this instant.
+
+    It would stay open for ever without one, and every refresh would look for it.
+    """
+    if not subjects:
+        return
+    millis = int(at.timestamp() * 1000)
+    rows = [
+        {
+            "line": line,
+            "queue": queue,
+            "stream": STREAM,
+            "entry_id": f"{millis}-{turn}",
+            "seq": turn,
+            "told_at": at,
+            "at": at,
+            "event": EventName.REMOVED.value,
+            "subject": subject,
+            "fields": [("found", "neither its id nor its data")],
+            "version": VERSION,
+            "date": at.date(),
+        }
+        for turn, (line, queue, subject) in enumerate(subjects)
+    ]
+    path = EVENTS.path(root)
+    with PartWriter(path, EVENTS.schema, EVENTS.partitions) as writer:
+        writer.write(pa.RecordBatch.from_pylist(rows, schema=schema_of(EVENTS.schema)))
+    batch = BatchId(APPLICATION, millis)
+    delta.commit(path, EVENTS.schema, writer.parts, batch, partitions=EVENTS.partitions)

@@ -18,10 +18,9 @@ from waystation.pipeline.products import product_named
 from waystation.pipeline.products.facts import PAGE, OpenIds, ProductFacts, State
 from waystation.pipeline.silver.steps import SUBJECT, Subject
 from waystation.pipeline.sources import jobs
-from waystation.pipeline.sources.jobs_reader import SCHEMA
+from waystation.pipeline.sources.jobs import SCHEMA
 from waystation.pipeline.sources.offsets import EventStream, Offset
-from waystation.pipeline.sources.store import Store, url_option
-from waystation.pipeline.sources.stream_ends import end_of
+from waystation.pipeline.sources.store import Store, end_of, url_option
 from waystation.pipeline.sources.streams import EventOptions, Streams
 from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.storage.sessions import prepared

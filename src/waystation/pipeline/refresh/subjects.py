@@ -14,7 +14,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from waystation.pipeline.history import History
-from waystation.pipeline.hours import Hours
 from waystation.pipeline.products.facts import FoldedTable
 from waystation.pipeline.refresh import stale_hours
 from waystation.pipeline.refresh.changed_rows import (
@@ -25,6 +24,7 @@ from waystation.pipeline.refresh.changed_rows import (
     noted,
     removed,
 )
+from waystation.pipeline.refresh.stale_hours import Hours
 from waystation.pipeline.storage import changes, delta, task_files
 from waystation.pipeline.storage.arrow import pc
 from waystation.pipeline.storage.delta import BatchId

@@ -5,14 +5,18 @@ new ones and with them; what differs is what the batch has changed. So there is 
 for a job that ended before and goes on, nor for an attempt that was stored before.
 """
 
+from collections.abc import Callable
+from typing import Any, cast
+
 import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
 
 from waystation.core import fingerprints as core
-from waystation.pipeline.silver import fingerprints
 from waystation.pipeline.silver.moves import ENDED, ENDS, OUTCOMES, READY, STATES, STEPS
 from waystation.pipeline.silver.steps import IS_CLAIM, MARKED, SUBJECT, context
+from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.storage.sql import chosen, quoted, texts
 from waystation.pipeline.tables import (
     ATTEMPTS,
@@ -285,7 +289,7 @@ def changes(known: DataFrame, new: DataFrame, *, can_return: bool = True) -> Dat
     told = known.withColumn("is_new", F.lit(False)).unionByName(
         new.withColumn("is_new", F.lit(True))
     )
-    rows = fingerprints.with_fingerprints(told).withColumn("can_return", F.lit(can_return))
+    rows = with_fingerprints(told).withColumn("can_return", F.lit(can_return))
     for more in (_SEEN, _SIGNED, _NUMBERED):
         rows = rows.selectExpr("*", *more)
     rows = rows.selectExpr(*_NEIGHBOURS)
@@ -299,3 +303,31 @@ def changes(known: DataFrame, new: DataFrame, *, can_return: bool = True) -> Dat
     )
     pairs = versions.groupBy(*_SUBJECT, "life").agg(*map(F.expr, _PAIRED))
     return pairs.selectExpr("*", *_DIFFERENT).selectExpr(*_CHANGES)
+
+
+Rule = Callable[[str], str | None]
+
+
+def with_fingerprints(rows: DataFrame) -> DataFrame:
+    """Rows with `error_class` and `fingerprint` of their `reason`."""
+    # Python's patterns need no stack; Java's need a frame for each character of some texts, and
+    # a task whose stack overflows ends the whole of Spark.
+    rules: dict[str, Rule] = {"error_class": core.error_class, "fingerprint": core.fingerprint}
+    return rows.withColumns({name: _column(of)(F.col("reason")) for name, of in rules.items()})
+
+
+def _column(of: Rule) -> Any:
+    def values(reasons: Any) -> Any:
+        return _values(reasons, of)
+
+    # Spark reads there that whole arrays go in and come out.
+    values.__annotations__ = {"reasons": pa.Array, "return": pa.Array}
+    # The name of a type would be sent to the server, which a declared pipeline refuses.
+    return cast(Any, F).arrow_udf(values, StringType())
+
+
+def _values(reasons: Any, of: Rule) -> Any:
+    """A rule over texts, asked once for each different one; null stays null."""
+    encoded = reasons.cast(pa.string()).dictionary_encode()
+    known = [of(each) for each in encoded.dictionary.to_pylist()]
+    return pc.take(pa.array(known, pa.string()), encoded.indices)

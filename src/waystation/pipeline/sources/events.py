@@ -1,9 +1,11 @@
-"""`waystation.events`: the event streams as a DataFrame, in one batch or as a stream.
+"""`waystation.events` and `waystation.streams`: Redis streams as DataFrames, at once or followed.
 
     spark.readStream.format("waystation.events").option("url", "redis://…").option("queues", "mail")
+    spark.readStream.format("waystation.streams").option("streams", "orders,clicks:*")
 
-The rows are those of the table `events`. A row whose `_range` is not null is no event: it reports
-on a range of a stream, and how many of its entries were gone before they could be read.
+The rows of the first are those of the table `events`; a row of the second is an entry, with its
+fields as text. A row whose `_range` is not null reports on a range of a stream, and how many of its
+entries were gone before they could be read.
 """
 # ruff: noqa: N802 (Spark calls the methods so)
 
@@ -11,10 +13,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from waystation.pipeline.options import parse
-from waystation.pipeline.sources.columns import ROWS
-from waystation.pipeline.sources.redis_streams import EVENT_FORM
+from waystation.pipeline.sources.columns import ENTRY_ROWS, ROWS
+from waystation.pipeline.sources.redis_streams import ENTRY_FORM, EVENT_FORM
 from waystation.pipeline.sources.stream_readers import StreamsFollower, StreamsReader
-from waystation.pipeline.sources.streams import EventOptions, Streams
+from waystation.pipeline.sources.streams import AnyStreamOptions, AnyStreams, EventOptions, Streams
 
 NAME = "waystation.events"
 
@@ -52,3 +54,26 @@ class EventsStream(StreamsFollower):
 
     def __init__(self, options: EventOptions) -> None:
         super().__init__(options, Streams(options), EVENT_FORM)
+
+
+class RedisStreams(DataSource):
+    """The entries of any streams."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name that Spark knows it by."""
+        return "waystation.streams"
+
+    def schema(self) -> StructType:
+        """Stream, id, instant and fields of an entry, and `_range`."""
+        return ENTRY_ROWS
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Read what the streams hold now."""
+        options = parse(self.options, AnyStreamOptions)
+        return StreamsReader(options, AnyStreams(options), ENTRY_FORM)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Read what the streams hold and what is added to them."""
+        options = parse(self.options, AnyStreamOptions)
+        return StreamsFollower(options, AnyStreams(options), ENTRY_FORM)

@@ -18,6 +18,10 @@ from waystation.core.store.connection.address import Kind, parse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+from redis.exceptions import ResponseError
+
+from waystation.core.store import faults
+from waystation.pipeline.sources.offsets import Offset
 
 URL_VARIABLE = "WAYSTATION_STORE__URL"
 """Environment variable with the store's URL, the same for commands and data sources."""
@@ -102,3 +106,16 @@ class Store:
     def __getstate__(self) -> dict[str, str]:
         # A connection cannot be sent to another process; the URL can.
         return {"url": self.url}
+
+
+def end_of(client: Redis, stream: str) -> Offset | None:
+    """The end of a stream; None when there is no such stream."""
+    try:
+        info = client.xinfo_stream(stream)
+    except ResponseError as error:
+        if "no such key" in str(error).lower():
+            return None
+        raise faults.to_waystation_error(error) from error
+    added, last = info.get("entries-added"), info["last-generated-id"]
+    last = last.decode() if isinstance(last, bytes) else last
+    return Offset(last, None if added is None else int(added))

@@ -3,7 +3,8 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from itertools import pairwise
+from typing import Any, TypeAlias, cast
 
 import msgspec
 from pyspark.sql.datasource import (
@@ -17,14 +18,13 @@ from pyspark.sql.streaming.datasource import (
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
+from redis import Redis
 
+from waystation.core.store import faults
 from waystation.pipeline.sources import offsets, redis_streams
-from waystation.pipeline.sources.offsets import EventStream, Offset, StreamRange
-from waystation.pipeline.sources.partitions import LEAST_ROWS_A_TASK, StreamPartition, rows
-from waystation.pipeline.sources.redis_streams import RowForm
-from waystation.pipeline.sources.store import Store
-from waystation.pipeline.sources.stream_ends import end_of
-from waystation.pipeline.sources.stream_pieces import pieces
+from waystation.pipeline.sources.offsets import LAST_SEQ, EventStream, Offset, StreamRange, id_order
+from waystation.pipeline.sources.redis_streams import EVENT_FORM, RowForm, rows_of
+from waystation.pipeline.sources.store import Store, end_of
 from waystation.pipeline.sources.streams import Selected, StreamOptions
 from waystation.pipeline.storage.arrow import Batch
 
@@ -169,3 +169,81 @@ def _partitions(
 
 def _size(start: Offset, end: Offset) -> int:
     return StreamRange(EventStream("", "", ""), start, end).size
+
+
+LOOKS = 6
+"""Times that the busy part of a range is looked at more closely: from a year to a second."""
+FEW = 50
+"""Entries below which a slot of time is not busy."""
+
+Slot: TypeAlias = tuple[int, int]
+"""The first and the last millisecond of some time."""
+
+
+def pieces(client: Redis, span: StreamRange, *, many: int, few: int = FEW) -> list[StreamRange]:
+    """A range in pieces of equal time, about `many`; time with few entries does not count.
+
+    A millisecond is never cut, so whatever a script adds about a job is in one piece. A server
+    counts entries at the ends of a range only, so all are expected in the last piece: only the
+    reports on all pieces together tell what was lost.
+    """
+    last_ms = span.until.order[0]
+    if last_ms <= span.after.order[0]:
+        return [span]
+    with faults.translated():
+        found: Any = client.xrange(span.stream.key, f"({span.after.id}", span.until.id, count=1)
+        if not found:
+            return [span]
+        busy = [(id_order(found[0][0].decode())[0], last_ms)]
+        for _ in range(LOOKS):
+            slots = _slots(busy, many)
+            busy = _busy(client, span.stream.key, slots, few)
+            if len(busy) > len(slots) // 2:
+                break
+    cuts = [Offset(f"{end_ms}-{LAST_SEQ}", span.after.added) for _, end_ms in busy[:-1]]
+    guess = span.size // (len(cuts) + 1)
+    edges = [span.after, *cuts, span.until]
+    return [StreamRange(span.stream, *each, guess) for each in pairwise(edges)]
+
+
+def _slots(times: Sequence[Slot], many: int) -> list[Slot]:
+    """Some time in slots of equal length."""
+    length = -(-sum(end - start + 1 for start, end in times) // many)
+    return [
+        (first, min(first + length - 1, end))
+        for start, end in times
+        for first in range(start, end + 1, length)
+    ]
+
+
+def _busy(client: Redis, stream: str, slots: Sequence[Slot], few: int) -> list[Slot]:
+    """The slots that have at least so many entries."""
+    asking: Any = client.pipeline(transaction=False)
+    for start_ms, end_ms in slots:
+        asking.xrange(stream, start_ms, end_ms, count=few)
+    return [slot for slot, found in zip(slots, asking.execute(), strict=True) if len(found) == few]
+
+
+LEAST_ROWS_A_TASK = 20_000
+"""Starting a task costs as much as reading some thousand rows."""
+
+
+class StreamPartition(InputPartition):
+    """The ranges that one task reads."""
+
+    def __init__(self, ranges: Sequence[StreamRange]) -> None:
+        super().__init__(None)
+        self.ranges = ranges
+
+
+def rows(
+    store: Store,
+    options: StreamOptions,
+    partition: InputPartition,
+    accounts: bool,
+    form: RowForm = EVENT_FORM,
+) -> Iterator[Batch]:
+    """The rows of one task."""
+    for span in cast(StreamPartition, partition).ranges:
+        client = store.at(span.stream.key)
+        yield from rows_of(client, span, page=options.page, accounts=accounts, form=form)

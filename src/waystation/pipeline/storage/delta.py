@@ -30,12 +30,11 @@ from pyspark.sql.types import StructType
 from waystation.core.errors import CheckpointDamaged, WrongSchema
 from waystation.pipeline import tables
 from waystation.pipeline.storage.arrow import fs, pa, pc, pq
-from waystation.pipeline.storage.datasets import dataset_of
 from waystation.pipeline.storage.filesystems import filesystem
 from waystation.pipeline.storage.notes import VERSION_NOTE, metadata, noted
 from waystation.pipeline.storage.opened import files_of, opened
 from waystation.pipeline.storage.parts import Part, fsync, values_of
-from waystation.pipeline.storage.parts_source import Parts
+from waystation.pipeline.storage.parts_source import Parts, dataset_of
 from waystation.pipeline.storage.places import is_remote, missing_connector
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.storage.sessions import prepared

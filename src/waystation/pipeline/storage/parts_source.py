@@ -4,15 +4,15 @@ It reads places that Spark itself has no connector for.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from waystation.pipeline.options import parse, split_list
-from waystation.pipeline.storage.arrow import Batch
-from waystation.pipeline.storage.datasets import dataset_of
+from waystation.pipeline.storage.arrow import Batch, dataset, pa
+from waystation.pipeline.storage.filesystems import filesystem
 from waystation.pipeline.storage.schemas import schema_of
 
 NAME = "waystation.parts"
@@ -74,3 +74,17 @@ class PartsReader(DataSourceReader):
         for batch in files.to_batches(batch_size=BATCH_ROWS):
             if batch.num_rows:
                 yield batch.select(wanted.names)
+
+
+def dataset_of(path: str, columns: Any, names: Sequence[str], partitions: Sequence[str]) -> Any:
+    """Files of the table at a path; a column that a file of an older version lacks is null."""
+    files, root = filesystem(path)
+    by = pa.schema([columns.field(name) for name in partitions])
+    return dataset.dataset(
+        [f"{root}/{name}" for name in names],
+        schema=columns,
+        format="parquet",
+        filesystem=files,
+        partitioning=dataset.partitioning(by, flavor="hive") if by.names else None,
+        partition_base_dir=root,
+    )

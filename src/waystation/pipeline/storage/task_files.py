@@ -4,17 +4,22 @@ The rows of each table are an array in a column, so that one plan, and one pass 
 all of them. The files are invisible until they are committed.
 """
 
+import datetime as dt
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.udf import UserDefinedFunction
+from pyspark.util import PythonEvalType
 
+from waystation.pipeline.storage import changes, delta
 from waystation.pipeline.storage.arrow import Batch, pa
-from waystation.pipeline.storage.mapped import map_in_arrow
+from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import PART, Part, PartWriter
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.tables import Table
@@ -56,3 +61,39 @@ def _written(root: str, tables: Mapping[str, Table], batches: Iterable[Batch]) -
     ]
     if files:
         yield pa.RecordBatch.from_pylist(files, schema=schema_of(_ROWS))
+
+
+def map_in_arrow(
+    rows: DataFrame, function: Callable[[Iterable[Batch]], Iterator[Batch]], columns: StructType
+) -> DataFrame:
+    """`DataFrame.mapInArrow`, which asks for pandas and does not use it."""
+    kind = PythonEvalType.SQL_MAP_ARROW_ITER_UDF
+    udf: Any = UserDefinedFunction(function, returnType=columns, evalType=kind)
+    given: Any = udf(*(rows[name] for name in rows.columns))
+    java: Any = rows._jdf  # pyright: ignore[reportPrivateUsage]
+    return DataFrame(java.mapInArrow(given._jc, False, None), rows.sparkSession)
+
+
+def replace(
+    rows: DataFrame,
+    root: str,
+    table: Table,
+    *,
+    days: Sequence[dt.date] | None = None,
+    batches: Sequence[BatchId] = (),
+) -> None:
+    """Replace a table, or some days of it, by rows that tasks write; notes other batches."""
+    whole = F.array(F.struct(*table.names)).alias("rows")
+    parts = write(shaped(rows, table).select(whole), root, {"rows": table})
+    path = table.path(root)
+    delta.commit(
+        path,
+        table.schema,
+        parts.get("rows", ()),
+        # It is computed from what is there, so that whoever repeats it commits it again.
+        BatchId("replaced", (changes.version(path) or 0) + 1),
+        partitions=table.partitions,
+        replace=True if days is None else days,
+        check=lambda _: batches,
+        again=True,
+    )
