@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from waystation.pipeline.ask.answers import Answer
-from waystation.pipeline.commands.printing import print_answer
+from waystation.pipeline.commands.shared import print_answer
 
 ANSWER = Answer(
     ["subject", "tries", "reason"],

@@ -13,7 +13,7 @@ from waystation.core.errors import InvalidOption
 from waystation.core.events import Line
 from waystation.core.line import forecasts
 from waystation.core.line.forecasts import DesiredWorkers, Forecast
-from waystation.pipeline.commands.prefixes import bullmq_prefixes
+from waystation.pipeline.commands.store import bullmq_prefixes
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

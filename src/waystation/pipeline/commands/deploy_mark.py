@@ -8,10 +8,8 @@ import typer
 
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.ask.answers import Answer
-from waystation.pipeline.commands.options import AS_JSON, HISTORY
-from waystation.pipeline.commands.place import root_of
-from waystation.pipeline.commands.printing import print_answer
 from waystation.pipeline.commands.selecting import instant
+from waystation.pipeline.commands.shared import AS_JSON, HISTORY, print_answer, root_of
 from waystation.pipeline.deploys import Deploy, deploys, mark
 
 EXAMPLES = """\b

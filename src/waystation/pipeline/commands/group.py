@@ -4,14 +4,17 @@ from typing import Any
 
 import typer
 from typer.core import TyperGroup
-from typer.main import get_command, get_group
+from typer.main import get_group
 
 from waystation.core.app import extras
 from waystation.core.errors import InvalidInput, SparkNotStarted
 from waystation.pipeline.storage.spark_versions import require_installed
 
-QUESTIONS = ("costs", "find", "iceberg", "queues", "sql", "status", "views")
-"""Commands without Spark, each in a module of its name."""
+QUESTIONS = {
+    **dict.fromkeys(("costs", "find", "iceberg", "queues", "sql", "views"), "questions"),
+    "status": "status",
+}
+"""Commands without Spark, and the module of each."""
 EXAMPLES = """\b
 Examples:
   waystation pipeline run --once
@@ -42,13 +45,11 @@ class Pipeline(TyperGroup):
         if cmd_name not in QUESTIONS:
             return _spark_commands().get(cmd_name)
         module = extras.load(
-            f"waystation.pipeline.commands.{cmd_name}",
+            f"waystation.pipeline.commands.{QUESTIONS[cmd_name]}",
             extra="ask",
             purpose=f"waystation pipeline {cmd_name}",
         )
-        command = get_command(module.app)
-        command.name = cmd_name
-        return command
+        return get_group(module.app).commands[cmd_name]
 
 
 app = typer.Typer(

@@ -10,12 +10,9 @@ from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.redis.prefixes import Prefixes
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.ask.selection import Selection
-from waystation.pipeline.commands.asking import asking
-from waystation.pipeline.commands.options import HISTORY
-from waystation.pipeline.commands.place import pipeline_settings
-from waystation.pipeline.commands.prefixes import bullmq_prefixes
-from waystation.pipeline.commands.selecting import selecting
-from waystation.pipeline.commands.store import store_url
+from waystation.pipeline.commands.selecting import asking, selecting
+from waystation.pipeline.commands.shared import HISTORY, pipeline_settings
+from waystation.pipeline.commands.store import bullmq_prefixes, store_url
 from waystation.pipeline.payloads.rules import Sealer
 from waystation.pipeline.redrive.driver import Outcome, Redrive, RedriveOptions
 from waystation.pipeline.redrive.plan import Plan, name_of, plan, sandboxed

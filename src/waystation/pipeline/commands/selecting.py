@@ -1,8 +1,9 @@
-"""Options that choose jobs of the history, the same for every command that takes some."""
+"""The engine of a command that asks, and the options that choose jobs of the history."""
 
 import datetime as dt
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from typing import Annotated, Any
 
@@ -10,7 +11,9 @@ import typer
 
 from waystation.core.durations import parse_duration
 from waystation.core.errors import InvalidInput, InvalidOption
+from waystation.pipeline.ask.engine import Engine
 from waystation.pipeline.ask.selection import Selection
+from waystation.pipeline.commands.shared import root_of
 
 
 def _options(
@@ -99,3 +102,11 @@ def _pair(text: str, example: str) -> tuple[str, str]:
     if not found or not name:
         raise InvalidInput(f"wanted {example}, got {text!r}")
     return name.strip(), value.strip()
+
+
+@contextmanager
+def asking(context: typer.Context, history: str | None) -> Generator[Engine]:
+    """The engine over the history of a command."""
+    with Engine(root_of(context, history)) as engine:
+        engine.too_large = "`waystation pipeline sql --engine spark` can answer it"
+        yield engine

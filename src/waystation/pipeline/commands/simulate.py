@@ -13,10 +13,8 @@ from waystation.core.durations import parse_duration
 from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.core.events import Line
 from waystation.pipeline.ask.answers import Answer
-from waystation.pipeline.commands.asking import asking
-from waystation.pipeline.commands.options import AS_JSON, HISTORY
-from waystation.pipeline.commands.printing import json_line, print_answer
-from waystation.pipeline.commands.selecting import instant
+from waystation.pipeline.commands.selecting import asking, instant
+from waystation.pipeline.commands.shared import AS_JSON, HISTORY, json_line, print_answer
 from waystation.pipeline.reports.what_if import what_if_page
 from waystation.pipeline.reports.words import duration, part
 from waystation.pipeline.simulation.comparison import Comparison, Scenario, compare

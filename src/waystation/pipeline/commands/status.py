@@ -3,11 +3,8 @@
 import typer
 
 from waystation.pipeline import health
-from waystation.pipeline.commands.options import AS_JSON, HISTORY
-from waystation.pipeline.commands.place import root_of
-from waystation.pipeline.commands.prefixes import prefixes
-from waystation.pipeline.commands.printing import json_line
-from waystation.pipeline.commands.store import store_url
+from waystation.pipeline.commands.shared import AS_JSON, HISTORY, json_line, root_of
+from waystation.pipeline.commands.store import prefixes, store_url
 from waystation.pipeline.refresh.quality import require_consistent
 from waystation.pipeline.sources.streams import EventOptions
 

@@ -1,15 +1,48 @@
-"""Rows of an answer on a terminal: as a table, or as JSON lines."""
+"""What commands of the pipeline share: options, settings, and rows on a terminal."""
 
 import shutil
 import sys
 from collections.abc import Sequence
 from numbers import Number
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import typer
 
+from waystation.core.app.loading import loaded_only
 from waystation.pipeline.ask.answers import Answer
+from waystation.pipeline.settings import PipelineSettings
+from waystation.pipeline.storage.places import checked_root
+
+MASTER = Annotated[
+    str | None, typer.Option(help="Spark master; default pipeline.master.", show_default=False)
+]
+HISTORY = Annotated[
+    str | None,
+    typer.Option(
+        help="Directory or URL of the tables; default pipeline.history.", show_default=False
+    ),
+]
+CONF = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=VALUE",
+        help="A Spark setting; may be repeated.",
+        show_default=False,
+    ),
+]
+AS_JSON = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
+
+
+def pipeline_settings(context: typer.Context) -> PipelineSettings:
+    """The section `pipeline`."""
+    return loaded_only(context, {"pipeline": PipelineSettings})[PipelineSettings]
+
+
+def root_of(context: typer.Context, history: str | None) -> str:
+    """The directory of a command's history."""
+    return checked_root(history or str(pipeline_settings(context).history))
+
 
 GAP = "  "
 NARROW = 12
