@@ -1,4 +1,4 @@
-"""Events folded into `attempts`, beside DuckDB doing the same over the same files.
+"""Events folded into `attempts`, beside DuckDB doing the same over the same files as a measure.
 
 Every size has processes of its own, so that the peak of one is not taken for that of another.
 FOLD_EVENTS=100000,1000000 picks other sizes.
