@@ -81,7 +81,7 @@ def test_tasks_of_spark_read_and_write_an_object_store_that_it_has_no_connector_
         assert (result.events, result.failed_checks) == (7, ())
     history = History(spark, bucket)
     kept = [delta.read_arrow(bucket, table, STATE) for table in (ITEMS, OPEN_ITEMS)]
-    assert {tuple(row) for row in history.items(columns=STATE).collect()} == {
+    assert {tuple(row) for row in history.items().select(*STATE).collect()} == {
         tuple(row.values()) for rows in kept for row in rows.to_pylist()
     }
     assert history.items().where("ended_at is null").count() > 0

@@ -1,6 +1,7 @@
 """What the waiting room adds to the history, and what history gives back to it."""
 
 import datetime as dt
+import random
 from collections import defaultdict
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -13,6 +14,7 @@ from pyspark.sql import functions as F
 
 from tests.pipeline import stories
 from tests.pipeline.raw_streams import told
+from tests.pipeline.rounds import history_at, keep, reads, visitors
 from tests.pipeline.summed import summed
 from tests.waitingroom.hands import Hands, hands_on
 from waystation.core.store import embedded
@@ -34,6 +36,7 @@ from waystation.pipeline.products.waitingroom import (
     visits,
 )
 from waystation.pipeline.sources.store import Store
+from waystation.pipeline.tables import EVENTS
 from waystation.waitingroom.estimates.model import FEWEST_VISITS, Model, reached
 from waystation.waitingroom.estimates.spread import Spread
 from waystation.waitingroom.redis.keys import RoomKeys
@@ -264,6 +267,17 @@ def judged(rows: list[Any], model: Model) -> Judged:
 def test_too_few_visits_teach_nothing(spark: SparkSession) -> None:
     empty = stories.frame(spark, [])
     assert list(wait_models.models(empty, dt.datetime(2026, 1, 1, tzinfo=dt.UTC))) == []
+
+
+def test_models_are_learnt_from_the_events_of_the_last_day_alone(redis_url: str, root: str) -> None:
+    told = visitors(random.Random(3))
+    keep(root, told, 0)
+    now = max(row["at"] for row in told)
+    days = {row["date"] for row in told if row["at"] >= now - wait_models.WINDOW}
+    with reads() as read:
+        wait_models.write_models(history_at(root), Store(redis_url), now)
+    assert read == {EVENTS.name: {f"date={day}" for day in days}}
+    assert len(days) < len({row["date"] for row in told})
 
 
 def test_the_line_says_where_its_stream_is() -> None:

@@ -9,11 +9,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from waystation.pipeline.products import product_tables
-from waystation.pipeline.silver.moves import OPEN_ATTEMPTS, OPEN_FAILURES, OPEN_ITEMS
+from waystation.pipeline.silver.moves import OPEN_ATTEMPTS, OPEN_ITEMS
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.places import checked_root, credentials, is_remote
 from waystation.pipeline.storage.sessions import is_connected, prepared, share
-from waystation.pipeline.tables import ATTEMPTS, EVENTS, FAILED_ITEMS, ITEMS, Table, every
+from waystation.pipeline.tables import ATTEMPTS, EVENTS, ITEMS, Table, every
 
 
 class History:
@@ -55,20 +55,9 @@ class History:
         """All attempts, running ones included."""
         return self.read(ATTEMPTS).unionByName(self.read(OPEN_ATTEMPTS))
 
-    def items(
-        self, days: Sequence[dt.date] | None = None, columns: Sequence[str] = ITEMS.names
-    ) -> DataFrame:
-        """All jobs and files, open ones included; with `days`, those added on these days."""
-        kept = self.read(ITEMS, days=days, columns=columns)
-        unfinished = self.read(OPEN_ITEMS)
-        if days is not None:
-            unfinished = unfinished.where(F.col("date").isin(list(days)))
-        return kept.unionByName(unfinished.select(*columns))
-
-    def failed_items(self, columns: Sequence[str]) -> DataFrame:
-        """Some columns of each job or file, open ones too, and each kind of failure it had."""
-        kept = self.read(FAILED_ITEMS, columns=columns)
-        return kept.unionByName(self.read(OPEN_FAILURES, columns=columns))
+    def items(self) -> DataFrame:
+        """All jobs and files, open ones included."""
+        return self.read(ITEMS).unionByName(self.read(OPEN_ITEMS))
 
     def events(self) -> DataFrame:
         """All events."""
@@ -81,11 +70,6 @@ class History:
         within = (column, since, None)
         rows = delta.read(self.spark, self.root, table, columns=columns, within=within)
         return rows.where(F.col(column) >= F.lit(since))
-
-    def events_of(self, line: str, since: dt.datetime) -> DataFrame:
-        """The events of a product after an instant."""
-        ours = self.read(EVENTS).where(F.col("line") == line)
-        return ours.where(F.col("at") > F.lit(since))
 
     def create_views(self) -> list[str]:
         """Make every table a temporary view, so that SQL can name it; returns the names."""

@@ -49,7 +49,8 @@ def write_models(history: History, store: Store, now: dt.datetime) -> int:
     if not (many and recent):
         return 0
     written = 0
-    for queue, model in models(history.events_of(line, since), now):
+    events = history.rows_since(EVENTS, "at", since, EVENTS.names)
+    for queue, model in models(events.where(f"line = '{line}'"), now):
         write(store, queue, model, now)
         written += 1
     return written
