@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from redis.asyncio import Redis
@@ -21,7 +21,7 @@ from waystation.bullmq import (
 )
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.scheduling import schedulers
-from waystation.core.errors import InvalidOption, LeaseLost
+from waystation.core.errors import InvalidOption, LeaseLost, StoreUnreachable
 
 
 async def test_jobs_are_taken_and_ended_one_by_one(redis_url: str) -> None:
@@ -215,3 +215,22 @@ async def test_a_strategy_decides_the_pause_of_a_job_that_failed_by_hand(redis_u
         assert job is not None
         await worker.fail(job, TimeoutError())
         assert (await queue.counts("delayed"))["delayed"] == 1
+
+
+async def test_a_job_that_nobody_was_given_is_not_held(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lock runs out where its failure could not be stored, and others get it."""
+
+    async def away(*_: object) -> None:
+        raise StoreUnreachable("the store cannot be reached")
+
+    worker = ManualWorker("mail", redis_url, lease=1, stalled_interval=0.2)
+    async with Queue("mail", redis_url) as queue, worker, asyncio.timeout(LIMIT_S):
+        await queue.add("send", expires=datetime(2020, 1, 1, tzinfo=UTC))
+        with monkeypatch.context() as once:
+            once.setattr(ManualWorker, "fail", away)
+            with pytest.raises(StoreUnreachable):
+                await worker.get_next_job()
+        while await worker.get_next_job(0.1) is None:
+            pass

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,8 +13,19 @@ import pytest
 from tests.bullmq.hands import Hands
 from tests.bullmq.trees import child, parent
 from tests.support.patience import LIMIT_S
-from waystation.bullmq import FlowProducer, Job, JobOptions, NewJob, Queue, SyncJob, Worker
-from waystation.core.errors import Expired, InvalidOption, JobFailed, TimedOut
+from waystation.bullmq import (
+    FlowProducer,
+    Job,
+    JobOptions,
+    NewJob,
+    Queue,
+    Schedule,
+    SyncJob,
+    Worker,
+)
+from waystation.bullmq.scheduling import schedulers
+from waystation.bullmq.source import preparing
+from waystation.core.errors import Expired, InvalidOption, JobFailed, StoreUnreachable, TimedOut
 from waystation.core.outcome import Done, Failed
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
@@ -30,6 +42,33 @@ async def outcome(
             await queue.wait(job.id, timeout=LIMIT_S)
         await job.refresh()
         return job
+
+
+async def test_a_store_that_is_away_for_a_moment_fails_no_job(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is asked before a handler runs is no part of it."""
+    away = Counter[str]()
+
+    def at_first_away(home: Any, name: str) -> None:
+        step = getattr(home, name)
+
+        async def asked(*given: Any, **more: Any) -> Any:
+            away[name] += 1
+            if away[name] < 6:
+                raise StoreUnreachable("the store cannot be reached")
+            return await step(*given, **more)
+
+        monkeypatch.setattr(home, name, asked)
+
+    at_first_away(preparing, "server_ms")
+    at_first_away(schedulers, "_advance")
+    async with Queue("mail", redis_url) as queue, Worker("mail", lambda job: "sent", redis_url):
+        job = await queue.add("send", expires=3600, attempts=1)
+        assert await queue.wait(job.id, LIMIT_S) == "sent"
+        id = await queue.schedulers.upsert("daily", Schedule(every=3600))
+        assert await queue.wait(id, LIMIT_S) == "sent"
+        assert await queue.count() == 1
 
 
 async def sleep_for_ever(job: Job) -> None:

@@ -6,6 +6,7 @@ loop of its own, a person who decides. The locks of claimed jobs are renewed unt
 
 import asyncio
 import contextlib
+from collections.abc import Generator
 from typing import Any, TypedDict, Unpack
 
 from waystation.bullmq.fields import FAILING, known
@@ -124,13 +125,23 @@ class ManualWorker(Observed, QueueClient):
             self._held.pop(job.id, None)
             return False
         except Exception as error:
-            await self.fail(job, error)
+            with self._let_go(job):
+                await self.fail(job, error)
             return False
         except BaseException:
             # Whoever asked for a job does not wait for it any more.
-            await asyncio.shield(self.give_back(job))
+            with self._let_go(job):
+                await asyncio.shield(self.give_back(job))
             raise
         return True
+
+    @contextlib.contextmanager
+    def _let_go(self, job: Job) -> Generator[None]:
+        """End a job that nobody was given; one that cannot be ended now stalls."""
+        try:
+            yield
+        finally:
+            self._held.pop(job.id, None)
 
     async def _leave_to_undo(self, job: Job) -> None:
         """Leave a job to a worker with a handler, if that has something to undo."""

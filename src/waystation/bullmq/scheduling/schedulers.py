@@ -5,7 +5,6 @@ its handler. The script checks that the job is the scheduler's current one, so t
 never add two. Internal.
 """
 
-import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -33,9 +32,7 @@ from waystation.core.durations import instant
 from waystation.core.errors import (
     InvalidOption,
     NotFound,
-    StoreBusy,
     StoreError,
-    StoreUnreachable,
     WrongState,
 )
 from waystation.core.options import of_kind
@@ -49,8 +46,6 @@ _READ_AT_ONCE = 250
 _OVERDUE_MS = 10_000
 """After so long the job of a slot has begun, and made the next one, or waits for a worker."""
 _REPEATABLE, _ENDED, _TAKEN = -3, -4, -10
-_PAUSES_S = (0.05, 0.2, 1.0, None)
-"""Pauses between tries; a schedule must not end because Redis was away for a moment."""
 
 
 async def upsert(
@@ -218,21 +213,15 @@ async def advance(
     strategy: RepeatStrategy | None = None,
 ) -> str | None:
     """Add the scheduler's next job; returns its id, or None when there is none to add."""
-    for pause in _PAUSES_S:
-        try:
-            return await _advance(client, keys, job, now, strategy)
-        except (StoreUnreachable, StoreBusy):
-            if pause is None:
-                raise
-            await asyncio.sleep(pause)
-        except StoreError:
-            raise
-        except Exception as error:
-            # The job itself can run. Another worker may know the calendar, or the calendar answer
-            # later, so upkeep asks again.
-            _log.error("scheduler_waits", error, queue=keys.name, job_id=job.id)
-            return None
-    return None
+    try:
+        return await _advance(client, keys, job, now, strategy)
+    except StoreError:
+        raise
+    except Exception as error:
+        # The job itself can run. Another worker may know the calendar, or the calendar answer
+        # later, so upkeep asks again.
+        _log.error("scheduler_waits", error, queue=keys.name, job_id=job.id)
+        return None
 
 
 async def advance_overdue(

@@ -15,6 +15,7 @@ from waystation.core.errors import Expired, JobDelayed, KeyMissing, Unrecoverabl
 from waystation.core.runtime.handlers.interrupts import is_from_a_signal
 from waystation.core.runtime.handlers.time_limit import in_place_of_others
 from waystation.core.runtime.tasks import leave_if_cancelled
+from waystation.core.store.reconnect import reconnecting
 from waystation.core.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -32,8 +33,10 @@ async def prepare(job: Job, options: ClaimOptions) -> Limit | None:
     """
     if job.scheduler_id is not None:
         client, keys, *_ = queue_of(job)
-        # First, so that the schedule goes on even if this run of it fails.
-        await schedulers.advance(client, keys, job, strategy=options.repeat_strategy)
+        strategy = options.repeat_strategy
+        # First, so that the schedule goes on even if this run of it fails. A store that is away
+        # is waited for, here and below: a job fails by what its handler does.
+        await reconnecting(lambda: schedulers.advance(client, keys, job, strategy=strategy))
     if known(job, FAILING) is not None:
         return None
     if (reason := job.deferred_failure) is not None:
@@ -44,7 +47,8 @@ async def prepare(job: Job, options: ClaimOptions) -> Limit | None:
     if (terms := job.options.terms) == NONE:
         return None
     # The worker's clock may be another than the one by which the job was made.
-    now = await server_ms(queue_of(job).client) if terms.ask_for_time else 0
+    client = queue_of(job).client
+    now = await reconnecting(lambda: server_ms(client)) if terms.ask_for_time else 0
     begun = job.attempts_started > 1
     try:
         return limit_of(terms, created_ms=job.created_ms, now_ms=now, has_begun=begun)
