@@ -107,6 +107,9 @@ def test_a_path_that_two_rooms_could_be_meant_by_needs_both() -> None:
 def test_a_path_past_reading_is_refused_and_costs_little() -> None:
     with pytest.raises(InvalidInput, match="written plainly"):
         readings("/" + "%2525252e;a/../\\//%3f" * 400)
+    # Short, and read in seven hundred ways.
+    with pytest.raises(InvalidInput, match="written plainly"):
+        readings("/\\;..//%2525..%c0%af%2f%2e//%u002f%252e%5c?")
 
 
 @pytest.mark.parametrize(

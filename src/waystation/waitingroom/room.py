@@ -107,13 +107,9 @@ class Room(StoreClient):
     async def _enlist(self) -> None:
         await self.store.ask("SADD", RoomsKeys().every, self.queue_id)
 
-    async def delete(self, *, also: Sequence[str] = ()) -> None:
-        """Delete the room with all that is kept of it; WrongState while anybody is in it.
-
-        `also` names keys that other parts keep for it.
-        """
+    async def delete(self) -> None:
+        """Delete the room with all that is kept of it; WrongState while anybody is in it."""
         keys = self.store.keys.whole(self.store.now_ms())
-        keys = keys.with_theirs([*keys.theirs, *also])
         if people := await scripts.delete(await self._client(), keys):
             raise WrongState(f"{people:,} people are in the room; close it and let it empty first")
         self.store.forget_state()

@@ -12,8 +12,10 @@ from waystation.core import codec
 from waystation.core.errors import InvalidInput, InvalidOption, Malformed
 from waystation.core.http.endpoints import stated
 
+MOST_READINGS = 128
+"""A path that may be read in more ways than this is refused as past reading."""
 MOST_READ = 65_536
-"""A path whose readings have more characters than this together is refused as past reading."""
+"""The same for one whose readings have more characters than this together."""
 _ANY_CASE = {0x131: "i", 0x17F: "s", 0x307: ""}
 """What routes that ignore case take for i and s: letters without a dot, long, and with a dot."""
 _PLAIN = re.compile(r"(?:/(?![/.])[^/%;\\?#\x00-\x1f\x7f\u0131\u017f\u0307]*)+")
@@ -170,7 +172,7 @@ def readings(*paths: str) -> set[str]:
     while fresh:
         fresh = {step(each) for each in fresh for step in _STEPS} - found
         found |= fresh
-        if sum(map(len, found)) > MOST_READ:
+        if len(found) > MOST_READINGS or sum(map(len, found)) > MOST_READ:
             raise InvalidInput("a path must be written plainly")
     return found
 

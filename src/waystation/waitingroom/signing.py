@@ -364,7 +364,7 @@ class Keyring:
         head, payload, written = token.split(".")
         try:
             header = _object(_bytes(head))
-        except ValueError:
+        except (ValueError, RecursionError):
             _refuse("its header cannot be read")
         if header.keys() != {"alg", "kid", "typ"}:
             _refuse("its header says more or less than it should")

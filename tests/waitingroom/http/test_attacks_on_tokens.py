@@ -13,6 +13,7 @@ from tests.support.forgery import forged
 from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import QUEUE, House, Person
 from waystation.core.clock import HandClock
+from waystation.waitingroom.middleware.signed import Keys
 from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.signing import Kind
 
@@ -223,3 +224,13 @@ async def test_56_ids_alone_open_nothing(house: House) -> None:
     assert (await stranger.get(path)).status_code == 401
     headers = {"wr-session": mine["session_token"]}
     assert (await stranger.get(path, headers=headers)).status_code == 404
+
+
+async def test_a_token_of_a_thousand_levels_does_not_count(house: House) -> None:
+    """What is read before its signature is checked may be anything."""
+    person, token = await _session(house)
+    deep = base64.urlsafe_b64encode(b"[" * 1400).decode()
+    head, body, signature = token.split(".")
+    for forged_token in (f"{deep}.{body}.{signature}", f"{head}.{deep}.{signature}"):
+        assert await _verify(person, forged_token) == 401
+        assert Keys(house.keyring.jwks()).read(forged_token, Kind.SESSION.value) is None

@@ -8,7 +8,6 @@ from tests.waitingroom.hands import QUEUE, Hands
 from tests.waitingroom.http.hands import House
 from waystation.core.errors import NotFound, StoreError, WrongState
 from waystation.core.store.connection import connect
-from waystation.waitingroom.http.options import HttpKeys
 from waystation.waitingroom.metrics import RoomMetrics
 from waystation.waitingroom.operating.history import History
 from waystation.waitingroom.options import RoomOptions
@@ -63,7 +62,10 @@ async def _fill(redis: Any, kind: str, key: str) -> None:
             pass
 
 
-async def test_a_room_that_is_made_again_is_like_a_new_one(redis: Any, house: House) -> None:
+@pytest.mark.parametrize("over_http", [True, False])
+async def test_a_room_that_is_made_again_is_like_a_new_one(
+    redis: Any, house: House, over_http: bool
+) -> None:
     """Whatever was kept of it, whoever wrote it."""
     admin = await house.operator()
     fresh = (await admin.post(ADMIN, {"id": "new", "settings": {"admission_rate": 3}})).json()
@@ -74,10 +76,14 @@ async def test_a_room_that_is_made_again_is_like_a_new_one(redis: Any, house: Ho
         if is_of_room(line):
             await _fill(redis, line.type, getattr(keys, line.name))
     await redis.hset(keys.stats, "total_enqueued", "1")
-    for http in (HttpKeys(old.queue_id).looks, HttpKeys(old.queue_id).hooks):
-        await redis.set(http, "1")
+    for part in ("looks", "webhooks", "webhooks:state"):
+        await redis.set(f"queue:{old.queue_id}:{part}", "1")
 
-    assert (await admin.http.delete(f"{ADMIN}/old")).status_code == 204
+    if over_http:
+        assert (await admin.http.delete(f"{ADMIN}/old")).status_code == 204
+    else:
+        await old.delete()
+        house.rooms.forget()
     left = [each.decode() async for each in redis.scan_iter("*old*")]
     assert left == [keys.epoch]
     assert (await admin.get(f"{ADMIN}/old")).status_code == 404

@@ -22,7 +22,7 @@ from waystation.core.http.server import serving
 from waystation.core.webhooks import delivery as outside
 from waystation.core.webhooks import passes
 from waystation.waitingroom.http.app import App
-from waystation.waitingroom.http.options import HttpKeys, ServerOptions
+from waystation.waitingroom.http.options import ServerOptions
 from waystation.waitingroom.http.webhooks import WebhookDispatcher, dispatcher_of
 from waystation.waitingroom.visitor import JoinRequest
 
@@ -129,7 +129,7 @@ async def test_an_entry_that_cannot_be_read_holds_up_no_other(
 ) -> None:
     """Neither among the webhooks of a room nor among its events."""
     await _hooked(house, listener, "waiting")
-    await redis.hset(HttpKeys(house.room.queue_id).hooks, "aa", "{")
+    await redis.hset(house.room.store.keys.hooks, "aa", "{")
     for odd in ({"event": b"\xff"}, {"event": "waiting", "at": "soon"}):
         await redis.xadd(house.room.store.keys.events, odd)
     await house.visitor().join()

@@ -25,7 +25,6 @@ from waystation.waitingroom.http.admin_bodies import (
     named,
 )
 from waystation.waitingroom.http.bodies import PlaceBody, rfc3339
-from waystation.waitingroom.http.options import HttpKeys
 from waystation.waitingroom.http.status import (
     EVERY_S,
     LONGEST_S,
@@ -302,9 +301,8 @@ class RoomAdmin:
     async def delete(self, request: Request) -> Answer:
         """Delete an empty room with its codes, events and theme."""
         room, who = await self._context.allowed(request, "admin")
-        http = HttpKeys(room.queue_id)
         try:
-            await room.delete(also=(http.looks, http.hooks, http.hook_states))
+            await room.delete()
         except WrongState as error:
             raise Problem(409, Code.NOT_EMPTY, str(error)) from None
         self._rooms.forget()

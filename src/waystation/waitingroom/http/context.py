@@ -26,7 +26,7 @@ from waystation.core.errors import InvalidInput, InvalidToken, Malformed, Waysta
 from waystation.core.http.cookies import Cookies, Header, digest_of
 from waystation.core.http.exchange import Request
 from waystation.core.http.problems import Problem
-from waystation.waitingroom.http.options import HttpKeys, RoomCode, ServerOptions
+from waystation.waitingroom.http.options import RoomCode, ServerOptions
 from waystation.waitingroom.metrics import RoomMetrics
 from waystation.waitingroom.pages.theme import Theme
 from waystation.waitingroom.room import Room
@@ -292,7 +292,7 @@ def _claim(token: str, claim: str) -> str:
     try:
         _, payload, _ = token.split(".")
         return str(json.loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))[claim])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, RecursionError, KeyError, TypeError):
         raise InvalidToken("the token is not valid: it is not a token") from None
 
 
@@ -412,16 +412,16 @@ class ThemeStore:
     async def put(self, room: Room, looks: Theme) -> None:
         """Let a room's page look like this."""
         raw = codec.encode(looks)
-        await room.store.ask("SET", HttpKeys(room.queue_id).looks, raw)
+        await room.store.ask("SET", room.store.keys.looks, raw)
         await room.store.write({FIELD: hashlib.sha256(raw).hexdigest()[:16]})
 
     async def clear(self, room: Room) -> None:
         """Let a room's page look as it comes."""
         await room.store.write({FIELD: ""})
-        await room.store.ask("DEL", HttpKeys(room.queue_id).looks)
+        await room.store.ask("DEL", room.store.keys.looks)
 
     async def _kept(self, room: Room) -> Theme:
-        raw = await room.store.ask("GET", HttpKeys(room.queue_id).looks)
+        raw = await room.store.ask("GET", room.store.keys.looks)
         try:
             return codec.decode(raw, Theme) if raw else Theme()
         except WaystationError:

@@ -19,7 +19,7 @@ from waystation.core.http.problems import Problem
 from waystation.core.operators.oidc.client import ask
 from waystation.core.operators.oidc.errors import ProviderAway
 from waystation.core.operators.oidc.options import is_safe
-from waystation.core.store.keyspace import Hash, Keyspace, String
+from waystation.core.store.keyspace import Keyspace, String
 from waystation.core.telemetry.logs import get_logger
 from waystation.waitingroom.room import Room
 
@@ -64,9 +64,6 @@ class RoomCode(StrEnum):
 class HttpKeys(Keyspace, root=""):
     """The keys of the HTTP side."""
 
-    looks = String("queue:<name>:looks", "how the waiting page looks")
-    hooks = Hash("queue:<name>:webhooks", "webhooks by id: address, secret and events")
-    hook_states = Hash("queue:<name>:webhooks:state", "how far each webhook has come")
     idempotent = String("idempotency:<name>:<what>", "what was asked under a key", ttl="10 min")
     solved = String("pow:<name>:<what>", "a challenge that was solved already", ttl="10 min")
 

@@ -22,7 +22,6 @@ from waystation.core.webhooks.reading import GAP, START, unread
 from waystation.core.webhooks.sending import RETRY, Sender
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.http.context import ServerContext
-from waystation.waitingroom.http.options import HttpKeys
 from waystation.waitingroom.metrics import RoomMetrics
 from waystation.waitingroom.operating.alarms import CLEARED, RAISED, RINGING
 from waystation.waitingroom.redis.keys import name_of
@@ -66,7 +65,7 @@ class Webhooks:
 
     def __init__(self, room: Room) -> None:
         self._store = room.store
-        self._keys = HttpKeys(room.queue_id)
+        self._keys = room.store.keys
 
     async def every(self) -> list[Webhook]:
         """All of them."""

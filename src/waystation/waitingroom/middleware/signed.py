@@ -38,7 +38,7 @@ class Keys:
                 return None
             key.verify(_bytes(signature), f"{head}.{payload}".encode())
             claims = json.loads(_bytes(payload))
-        except (ValueError, InvalidSignature, AttributeError):
+        except (ValueError, RecursionError, InvalidSignature, AttributeError):
             return None
         return cast("dict[str, Any]", claims) if isinstance(claims, dict) else None
 
