@@ -1,7 +1,9 @@
 """Whoever waits for something of a queue ends when the queue is closed, and is told."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -112,3 +114,57 @@ async def test_a_listener_that_was_closed_does_not_begin(redis_url: str) -> None
     async with asyncio.timeout(LIMIT_S):
         with pytest.raises(StoreUnreachable, match="has been closed"):
             await anext(aiter(events))
+
+
+OPENED: dict[str, Callable[[str], Any]] = {
+    "bullmq.Worker": lambda url: bullmq.Worker("mail", nothing, url),
+    "bullmq.ManualWorker": lambda url: bullmq.ManualWorker("mail", url),
+    "bullmq.QueueEvents": lambda url: bullmq.QueueEvents("mail", url),
+    "routing.Worker": lambda url: routing.Worker({"send": nothing}, url),
+    "files.Worker": lambda url: files.Worker(nothing, url),
+}
+
+
+async def nothing_is_left(redis: Redis, before: set[asyncio.Task[Any]]) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        while any(each["name"] for each in await redis.client_list()):
+            await asyncio.sleep(0.01)
+    assert asyncio.all_tasks() == before
+    assert "lease-keeper" not in {each.name for each in threading.enumerate()}
+
+
+@pytest.mark.parametrize("name", OPENED)
+async def test_whoever_is_given_up_while_it_opens_leaves_nothing(
+    name: str, redis: Redis, redis_url: str
+) -> None:
+    before, turns, entered = asyncio.all_tasks(), 0, False
+    while not entered:
+        thing = OPENED[name](redis_url)
+        opening = asyncio.create_task(thing.__aenter__())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        entered, turns = opening.done(), 1 + turns * 5 // 4
+        opening.cancel()
+        with suppress(asyncio.CancelledError):
+            await opening
+        if entered:
+            await thing.close()
+        await nothing_is_left(redis, before)
+
+
+@pytest.mark.parametrize("name", OPENED)
+async def test_whoever_is_given_up_just_when_it_is_open_leaves_nothing(
+    name: str, redis: Redis, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, thing = asyncio.all_tasks(), OPENED[name](redis_url)
+    reached = thing._on_connect
+
+    async def then_given_up(store: Any) -> None:
+        await reached(store)
+        opening.cancel()
+
+    monkeypatch.setattr(thing, "_on_connect", then_given_up)
+    opening = asyncio.create_task(thing.__aenter__())
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    await nothing_is_left(redis, before)

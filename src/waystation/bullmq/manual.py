@@ -171,8 +171,8 @@ class ManualWorker(Observed, QueueClient):
             store, self._keys, self._options, progressed=callbacks.progressed, sealing=self._sealing
         )
         presence = Presence(source, callbacks)
-        await presence.open()
         self._closers.push_async_callback(presence.close)
+        await presence.open()
         keeper = LeaseKeeper(
             source,
             held=lambda: list(self._held.values()),
@@ -199,5 +199,8 @@ class ManualWorker(Observed, QueueClient):
             with contextlib.suppress(StoreError):
                 await self._source.settle(returned, claim=0)
             self._held.clear()
-        await self._closers.aclose()
         await super()._close()
+
+    async def _on_leave(self) -> None:
+        self._source = None
+        await self._closers.aclose()

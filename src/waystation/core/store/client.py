@@ -87,7 +87,10 @@ class StoreClient:
     async def _leave(self, opening: "asyncio.Task[Store]") -> None:
         opening.cancel()
         await asyncio.wait([opening])
-        if not _failed(opening) and self._given is None:
+        if _failed(opening):
+            return
+        await self._on_leave()
+        if self._given is None:
             await self._disconnect(opening.result())
 
     async def __aenter__(self) -> Self:
@@ -127,6 +130,7 @@ class StoreClient:
                 store.require_one_slot(self._keyspace)
             await self._on_connect(store)
         except BaseException:
+            await self._on_leave()
             if self._given is None:
                 await self._disconnect(store)
             raise
@@ -148,6 +152,9 @@ class StoreClient:
 
     async def _on_connect(self, store: Store) -> None:
         """What is to be done when the store is first reached, for those who leave a mark there."""
+
+    async def _on_leave(self) -> None:
+        """What is to be undone of that, perhaps a part of it, before the store is left."""
 
 
 async def _reach(place: tuple[str | None, StoreOptions]) -> Store:
