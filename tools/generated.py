@@ -11,6 +11,11 @@ MADE = "Written by `make docs` from"
 """The mark of a generated module."""
 
 
+def is_made(file: Path) -> bool:
+    """Whether a tool has written this module."""
+    return file.suffix in (".py", ".pyi") and f"\n\n{MADE}" in file.read_text()
+
+
 def module(file: Path, title: str, source: str, *code: str) -> str:
     """The text of a module that says what it is and where to change it."""
     return formatted(

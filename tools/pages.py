@@ -7,7 +7,8 @@ python -m tools.pages --check   say which are not what the code says
 import sys
 from pathlib import Path
 
-from tools import scripts, twins
+from tools import scripts, stubs, twins
+from tools.generated import SOURCE, is_made
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -27,13 +28,14 @@ def pages() -> dict[Path, str]:
 
 def modules() -> dict[Path, str]:
     """Every generated module by its file."""
-    return {**scripts.modules(), **twins.modules()}
+    return {**scripts.modules(), **twins.modules(), **stubs.modules()}
 
 
 def stale() -> list[Path]:
     """The pages that are not what the code says, or that nobody generates any more."""
     wanted = pages()
     present = {file for folder in ("reference", "tour") for file in (DOCS / folder).glob("*.md")}
+    present |= {file for file in SOURCE.rglob("*.py*") if is_made(file)}
     changed = {
         file for file, text in wanted.items() if not file.exists() or file.read_text() != text
     }

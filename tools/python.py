@@ -38,7 +38,7 @@ def offered(name: str) -> list[tuple[str, Any]]:
     things = ((name, getattr(package, name)) for name in package.__all__)
     return [
         (name, thing)
-        for name, thing in sorted(things, key=lambda each: each[0].lower())
+        for name, thing in sorted(things, key=lambda each: (each[0].lower(), each[0]))
         if not (inspect.isclass(thing) and issubclass(thing, Exception))
         # Keywords repeat the fields of an options struct, which is on the page.
         and not is_typeddict(thing)

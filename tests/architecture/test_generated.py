@@ -1,11 +1,13 @@
 """Modules that `make docs` writes."""
 
+import ast
+import importlib
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from tools import scripts
+from tools import generated, scripts, stubs
 from waystation.bullmq.redis import replies
 from waystation.bullmq.redis.keys import JobKeys, QueueKeys
 
@@ -45,3 +47,15 @@ def test_a_header_that_says_too_little_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=complaint):
         _function(tmp_path, "Take it.", header)
+
+
+@pytest.mark.parametrize("file", sorted(stubs.modules()), ids=str)
+def test_every_name_of_a_stub_can_be_imported(file: Path) -> None:
+    place = file.relative_to(generated.SOURCE).with_suffix("")
+    package = importlib.import_module(".".join(place.parts).removesuffix(".__init__"))
+    names: dict[str, object] = {}
+    exec(f"from {package.__name__} import *", names)
+    listed = ast.literal_eval(file.read_text().rpartition("__all__ = ")[2])
+    assert sorted(names.keys() - {"__builtins__"}) == sorted(listed) == sorted(package.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'Quue'"):
+        package.Quue  # noqa: B018

@@ -1,186 +1,53 @@
 """BullMQ in Python: queues and workers on the wire of Node's BullMQ."""
 
-from typing import TYPE_CHECKING
-
 from waystation.core.lazy import names_of
-
-if TYPE_CHECKING:
-    from waystation.bullmq.dead_letters import DeadLetters
-    from waystation.bullmq.events.event import QueueEvent
-    from waystation.bullmq.events.gaps import Gap
-    from waystation.bullmq.events.stream import QueueEvents, QueueEventsProducer
-    from waystation.bullmq.flows import FlowJob, FlowNode, FlowProducer
-    from waystation.bullmq.job import Job
-    from waystation.bullmq.limits import Limit, Limits
-    from waystation.bullmq.manual import ManualKeywords, ManualWorker
-    from waystation.bullmq.metrics import Metrics, MetricsKind
-    from waystation.bullmq.options import (
-        Backoff,
-        Deduplication,
-        JobKeywords,
-        JobOptions,
-        Keep,
-        Parent,
-        Retention,
-        StoredOptions,
-    )
-    from waystation.bullmq.parts import Part
-    from waystation.bullmq.payloads.blobs import Blob, Blobs, DirectoryBlobs
-    from waystation.bullmq.payloads.options import PayloadOptions
-    from waystation.bullmq.queue import Cleanable, Queue, Retryable
-    from waystation.bullmq.redis.children import (
-        ChildKind,
-        ChildResult,
-        DependencyCounts,
-        DependencyPage,
-    )
-    from waystation.bullmq.redis.commands import Logs
-    from waystation.bullmq.redis.packing import JobLike, NewJob
-    from waystation.bullmq.schedulers import Schedulers
-    from waystation.bullmq.scheduling.schedule import RepeatStrategy, Schedule, Scheduler
-    from waystation.bullmq.source.callbacks import WorkerEvent, WorkerSignal
-    from waystation.bullmq.source.options import BackoffStrategy, RetryPredicate
-    from waystation.bullmq.states import JobState, State
-    from waystation.bullmq.sync_job import SyncJob
-    from waystation.bullmq.terms import Terms, When
-    from waystation.bullmq.worker import JobHandler, Worker, WorkerKeywords, WorkerOptions
-    from waystation.core.durations import Duration, DurationKeywords
-    from waystation.core.errors import (
-        Expired,
-        JobDelayed,
-        JobFailed,
-        JobRateLimited,
-        JobWaiting,
-        JobWaitingForChildren,
-        NotAdded,
-        TimedOut,
-        UnreadableData,
-        Unrecoverable,
-    )
-    from waystation.core.line.forecasts import Forecast
-    from waystation.core.runtime.claim import Claim
-    from waystation.core.runtime.worker import Listener
-    from waystation.core.store.client import open_store
-    from waystation.core.store.connection import Store, StoreOptions
-    from waystation.core.store.connection.durable import Durability
-
-__all__ = [
-    "Backoff",
-    "BackoffStrategy",
-    "Blob",
-    "Blobs",
-    "ChildKind",
-    "ChildResult",
-    "Claim",
-    "Cleanable",
-    "DeadLetters",
-    "Deduplication",
-    "DependencyCounts",
-    "DependencyPage",
-    "DirectoryBlobs",
-    "Durability",
-    "Duration",
-    "DurationKeywords",
-    "Expired",
-    "FlowJob",
-    "FlowNode",
-    "FlowProducer",
-    "Forecast",
-    "Gap",
-    "Job",
-    "JobDelayed",
-    "JobFailed",
-    "JobHandler",
-    "JobKeywords",
-    "JobLike",
-    "JobOptions",
-    "JobRateLimited",
-    "JobState",
-    "JobWaiting",
-    "JobWaitingForChildren",
-    "Keep",
-    "Limit",
-    "Limits",
-    "Listener",
-    "Logs",
-    "ManualKeywords",
-    "ManualWorker",
-    "Metrics",
-    "MetricsKind",
-    "NewJob",
-    "NotAdded",
-    "Parent",
-    "Part",
-    "PayloadOptions",
-    "Queue",
-    "QueueEvent",
-    "QueueEvents",
-    "QueueEventsProducer",
-    "RepeatStrategy",
-    "Retention",
-    "RetryPredicate",
-    "Retryable",
-    "Schedule",
-    "Scheduler",
-    "Schedulers",
-    "State",
-    "Store",
-    "StoreOptions",
-    "StoredOptions",
-    "SyncJob",
-    "Terms",
-    "TimedOut",
-    "UnreadableData",
-    "Unrecoverable",
-    "When",
-    "Worker",
-    "WorkerEvent",
-    "WorkerKeywords",
-    "WorkerOptions",
-    "WorkerSignal",
-    "open_store",
-]
 
 __getattr__ = names_of(
     __name__,
     {
-        "waystation.core.durations": "Duration DurationKeywords",
-        "waystation.core.errors": (
-            "Expired JobDelayed JobFailed JobRateLimited JobWaiting JobWaitingForChildren "
-            "NotAdded TimedOut UnreadableData Unrecoverable"
-        ),
+        # Queues
+        "queue": "Queue Cleanable Retryable",
+        "redis.packing": "NewJob JobLike",
+        "states": "State JobState",
+        "schedulers": "Schedulers",
+        "scheduling.schedule": "Schedule Scheduler RepeatStrategy",
+        "limits": "Limits Limit",
+        "dead_letters": "DeadLetters",
+        "flows": "FlowProducer FlowNode FlowJob",
+        "metrics": "Metrics MetricsKind",
         "waystation.core.line.forecasts": "Forecast",
+        # Jobs and their options
+        "job": "Job",
+        "sync_job": "SyncJob",
+        "options": (
+            "JobOptions JobKeywords StoredOptions Backoff Deduplication Keep Parent Retention"
+        ),
+        "terms": "Terms When",
+        "waystation.core.durations": "Duration DurationKeywords",
+        "payloads.options": "PayloadOptions",
+        "payloads.blobs": "Blobs Blob DirectoryBlobs",
+        "redis.children": "ChildKind ChildResult DependencyCounts DependencyPage",
+        "redis.commands": "Logs",
+        "parts": "Part",
+        # Workers
+        "worker": "Worker WorkerOptions WorkerKeywords JobHandler",
+        "manual": "ManualWorker ManualKeywords",
+        "source.options": "BackoffStrategy RetryPredicate",
+        "source.callbacks": "WorkerEvent WorkerSignal",
         "waystation.core.runtime.claim": "Claim",
         "waystation.core.runtime.worker": "Listener",
+        # What happens in a queue
+        "events.stream": "QueueEvents QueueEventsProducer",
+        "events.event": "QueueEvent",
+        "events.gaps": "Gap",
+        # What handlers and callers raise and catch
+        "waystation.core.errors": (
+            "Unrecoverable JobDelayed JobWaiting JobWaitingForChildren JobRateLimited "
+            "JobFailed NotAdded Expired TimedOut UnreadableData"
+        ),
+        # The store
         "waystation.core.store.client": "open_store",
         "waystation.core.store.connection": "Store StoreOptions",
         "waystation.core.store.connection.durable": "Durability",
-        "dead_letters": "DeadLetters",
-        "events.event": "QueueEvent",
-        "events.gaps": "Gap",
-        "events.stream": "QueueEvents QueueEventsProducer",
-        "flows": "FlowJob FlowNode FlowProducer",
-        "job": "Job",
-        "limits": "Limit Limits",
-        "manual": "ManualKeywords ManualWorker",
-        "metrics": "Metrics MetricsKind",
-        "options": (
-            "Backoff Deduplication JobKeywords JobOptions Keep Parent Retention StoredOptions"
-        ),
-        "parts": "Part",
-        "payloads.blobs": "Blob Blobs DirectoryBlobs",
-        "payloads.options": "PayloadOptions",
-        "queue": "Cleanable Queue Retryable",
-        "redis.children": "ChildKind ChildResult DependencyCounts DependencyPage",
-        "redis.commands": "Logs",
-        "redis.packing": "JobLike NewJob",
-        "schedulers": "Schedulers",
-        "scheduling.schedule": "RepeatStrategy Schedule Scheduler",
-        "source.callbacks": "WorkerEvent WorkerSignal",
-        "source.options": "BackoffStrategy RetryPredicate",
-        "states": "JobState State",
-        "sync_job": "SyncJob",
-        "terms": "Terms When",
-        "worker": "JobHandler Worker WorkerKeywords WorkerOptions",
     },
 )

@@ -12,17 +12,23 @@ from typing import Any
 def names_of(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     """A package's `__getattr__`, from the names that each module is the home of.
 
-    A module is named from the package on, or from `waystation`.
+    A module is named from the package on, or from `waystation`; `Job=SyncJob` offers its name under
+    another. This is the one list of what a package offers: `__all__` comes from it, and `make docs`
+    writes the stub next to it that editors and type checkers read (`tools/stubs.py`).
     """
-    found = {
-        name: home if home.startswith("waystation.") else f"{package}.{home}"
-        for home, names in homes.items()
-        for name in names.split()
-    }
+    found: dict[str, tuple[str, str]] = {}
+    for home, names in homes.items():
+        place = home if home.startswith("waystation.") else f"{package}.{home}"
+        for each in names.split():
+            name, _, original = each.partition("=")
+            found[name] = place, original or name
 
     def find(name: str) -> Any:
+        if name == "__all__":
+            return [*found]
         if name not in found:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(found[name]), name)
+        place, original = found[name]
+        return getattr(import_module(place), original)
 
     return find

@@ -9,44 +9,19 @@
 - `HandClock` is a clock that stands still until the test advances it.
 """
 
-from typing import TYPE_CHECKING
-
 from waystation.core.lazy import names_of
-
-if TYPE_CHECKING:
-    from waystation.core.clock import HandClock
-    from waystation.testing.drill import Drill, Finding, Verdict, run_drill
-    from waystation.testing.jobs import MemoryJob, run_jobs
-    from waystation.testing.sandboxes import Sandbox
-    from waystation.testing.servers import Counted, Runs, embedded_server, run_until_empty
-    from waystation.testing.sync_sandbox import Opening, SyncSandbox, sandbox
-
-__all__ = [
-    "Counted",
-    "Drill",
-    "Finding",
-    "HandClock",
-    "MemoryJob",
-    "Opening",
-    "Runs",
-    "Sandbox",
-    "SyncSandbox",
-    "Verdict",
-    "embedded_server",
-    "run_drill",
-    "run_jobs",
-    "run_until_empty",
-    "sandbox",
-]
 
 __getattr__ = names_of(
     __name__,
     {
-        "waystation.core.clock": "HandClock",
-        "drill": "Drill Finding Verdict run_drill",
-        "jobs": "MemoryJob run_jobs",
+        # Handlers over jobs in memory
+        "jobs": "run_jobs MemoryJob",
+        # Queues and workers on a server of their own
+        "sync_sandbox": "sandbox Opening SyncSandbox",
         "sandboxes": "Sandbox",
-        "servers": "Counted Runs embedded_server run_until_empty",
-        "sync_sandbox": "Opening SyncSandbox sandbox",
+        "servers": "embedded_server run_until_empty Counted Runs",
+        "waystation.core.clock": "HandClock",
+        # Handlers under faults
+        "drill": "run_drill Drill Finding Verdict",
     },
 )
