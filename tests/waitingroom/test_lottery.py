@@ -271,6 +271,18 @@ async def test_a_witness_has_a_hand_in_the_draw(hands: Hands) -> None:
             lottery.verify(given, listed)
 
 
+async def test_a_list_that_is_closed_is_not_opened_again(hands: Hands) -> None:
+    """Who takes part is published by then; one who joined after that would spoil the proof."""
+    await witnessed(hands, "a", "b")
+    await hands.lottery.draw()
+    with pytest.raises(WrongState, match="lots are being drawn"):
+        await hands.control.schedule(hands.clock.now_ms() + 60_000)
+    await hands.lottery.reveal(SECRET)
+    await hands.lottery.draw()
+    lottery.verify(await hands.lottery.proof(), await hands.lottery.drawn())
+    await hands.control.schedule(hands.clock.now_ms() + 60_000)
+
+
 async def test_a_witness_who_stays_away_delays_the_draw_and_the_proof_says_so(
     hands: Hands,
 ) -> None:

@@ -116,12 +116,16 @@ class Control:
                 raise InvalidOption(f"{name} must be 0 to {LATEST_MS}, got {given}")
         if ends_ms is not None and ends_ms <= starts_ms:
             raise InvalidOption(f"ends_ms must be after starts_ms ({starts_ms}), got {ends_ms}")
+        seen = await self._room.state()
+        if seen.phase == "drawing":
+            raise WrongState("lots are being drawn among those who gathered; wait until they are")
         return await self._room.store.write(
             {
                 "phase": "prequeue",
                 "starts_us": str(starts_ms * 1000),
                 "ends_us": "" if ends_ms is None else str(ends_ms * 1000),
-            }
+            },
+            version=seen.version,
         )
 
     async def _become(self, status: Status, *, event: str, **more: str) -> int:
