@@ -13,6 +13,7 @@ from tests.support.patience import limit
 from tests.support.ports import free_port
 from waystation.bullmq import Queue, Schedule
 from waystation.console.actions import matching
+from waystation.console.actions.redrives import Mode
 from waystation.console.webhooks import FailedDelivery, Hooks, State
 from waystation.core.operators.roles import Role
 
@@ -320,6 +321,24 @@ async def test_a_failing_group_is_tried_mended_and_run_again(stocked: Shop) -> N
         await _retry(page, "Retry all")
         await page.get_by_text("Nothing has failed").wait_for()
         assert (await orders.counts())["failed"] == 0
+
+
+async def test_a_redrive_does_not_call_jobs_completed_that_were_removed(stocked: Shop) -> None:
+    console = stocked.app.console
+    async with Queue("orders", stocked.store) as orders:
+        job = await orders.add("charge", job_id="taken-away")
+        await job.cancel()
+        await orders.remove(job.id)
+        queue = await console.directory.find("bullmq", "orders")
+        drive = console.redrives.start(queue, "any", Mode.ONE, [job.id], by="ada")
+        async with asyncio.timeout(limit(30)):
+            while drive.state == "running":
+                await asyncio.sleep(0.02)
+    page = await stocked.page("failures")
+    told = await page.get_by_role("region", name="Redrives").inner_text()
+    assert "0 of 1 completed, 0 failed again, 1 removed or not stored any more" in told
+    assert "Completed but for 1 job" in told
+    assert "All of them were completed" not in told
 
 
 async def _retry(page: Page, name: str) -> None:

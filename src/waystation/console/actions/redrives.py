@@ -40,7 +40,7 @@ class Redrive(Run, kw_only=True):
     completed: int = 0
     failed: int = 0
     gone: int = 0
-    """Not stored any more: completed by a queue that keeps none, or removed by somebody."""
+    """Removed by somebody, or not stored any more without an event that says how they ended."""
 
 
 class Redrives(Runs[Redrive]):
@@ -72,7 +72,10 @@ class Redrives(Runs[Redrive]):
             step, ids = ids[:size], ids[size:]
             # Fewer where somebody else has retried or removed some meanwhile.
             redrive.released += await queue.retry(step)
+            seen = redrive.completed
             await self._watch(redrive, queue, step)
+            if ids and redrive.state is State.RUNNING and redrive.completed == seen:
+                redrive.end(State.UNSEEN)
             # Trust grows with what went well.
             size = min(LARGEST, size * 2)
 

@@ -26,6 +26,8 @@ class State(StrEnum):
     DONE = "done"
     RELAPSED = "relapsed"
     """Jobs failed again, and the others were left alone."""
+    UNSEEN = "unseen"
+    """Nothing says how the jobs of a step have ended, and the others were left alone."""
     STOPPED = "stopped"
     """Somebody stopped it."""
     TIMED_OUT = "timed-out"

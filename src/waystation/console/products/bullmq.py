@@ -28,7 +28,7 @@ from waystation.console.actions.kinds import LONGEST_ID, Act
 from waystation.console.products.bullmq_workers import Connections, workers_of
 from waystation.console.products.memory import measured
 from waystation.console.products.queue import SHORT, Plan, actions_for, short
-from waystation.console.products.timeline import moments_of
+from waystation.console.products.timeline import moments_of, outcomes
 from waystation.console.products.views import (
     Failure,
     FlowNode,
@@ -287,13 +287,12 @@ class BullmqQueue:
 
     async def settled(self, ids: Sequence[str]) -> Mapping[str, str]:
         """Of these jobs, those that have ended, or are not stored any more."""
-        ended = {"completed": "completed", "unknown": "gone", "failed": "failed"}
         states = {id: await self._queue.state(id) for id in ids}
-        return {id: ended[state] for id, state in states.items() if state in ended}
+        return await outcomes(self._store, self.stream, states)
 
     async def retry(self, ids: Sequence[str]) -> int:
         """Run failed jobs again; returns how many."""
-        return await self._queue.retry(*ids)
+        return await self._queue.retry(*ids, state="failed")
 
     async def change(
         self, action: str, jobs: Sequence[JobView], *, reason: str = "", by: str = ""

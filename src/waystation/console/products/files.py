@@ -9,7 +9,7 @@ from waystation.console.actions.kinds import Act
 from waystation.console.finding.names import has_files
 from waystation.console.products.memory import measured
 from waystation.console.products.queue import SHORT, Plan, require_no_until, short
-from waystation.console.products.timeline import moments_of
+from waystation.console.products.timeline import moments_of, outcomes
 from waystation.console.products.views import (
     Failure,
     JobDetail,
@@ -143,9 +143,8 @@ class FilesQueue:
 
     async def settled(self, ids: Sequence[str]) -> Mapping[str, str]:
         """Of these files, those that have ended, or are not known any more."""
-        ended = {"completed": "completed", None: "gone", "failed": "failed"}
         states = {id: await self._queue.state(id) for id in ids}
-        return {id: ended[state] for id, state in states.items() if state in ended}
+        return await outcomes(self._store, self.stream, states)
 
     async def retry(self, ids: Sequence[str]) -> int:
         """Run failed files again; returns how many."""

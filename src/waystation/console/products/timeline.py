@@ -1,5 +1,7 @@
 """The timeline of a job, read from the events that are still in its queue's stream."""
 
+from collections.abc import Mapping
+
 from waystation.console.products.queue import short
 from waystation.console.products.views import Moment
 from waystation.core.durations import instant, possible_instant
@@ -9,6 +11,16 @@ from waystation.core.store.connection import Store
 LOOKED_AT = 3000
 """Events that are looked through for one job, from the newest back."""
 _SUBJECTS = (b"jobId", b"subject")
+_ENDS = {
+    "completed": "completed",
+    "failed": "failed",
+    "retries-exhausted": "failed",
+    "dead": "failed",
+    "removed": "gone",
+    "cancelled": "gone",
+}
+_SAYS_NOTHING = ("kept", "progress", "cleaned")
+"""Events that may come after the one that tells how a job ended."""
 _NOTES = (b"failedReason", b"reason", b"error", b"worker")
 
 
@@ -25,6 +37,27 @@ async def moments_of(store: Store, stream: str, id: str) -> list[Moment]:
         if seen >= LOOKED_AT:
             break
     return found[::-1]
+
+
+async def outcomes(
+    store: Store, stream: str, states: Mapping[str, str | None]
+) -> Mapping[str, str]:
+    """Of jobs in these states, those that have ended: `completed`, `failed` or `gone`.
+
+    One that is not stored any more has ended as its last event says; where none does, nobody
+    knows whether it was completed, failed and was not kept, or was removed.
+    """
+    ended = {id: _ENDS[state] for id, state in states.items() if state in _ENDS}
+    missing = {id.encode(): id for id, state in states.items() if state in (None, "unknown")}
+    if missing:
+        async for _, fields in newest_first(store.hot, stream):
+            named = next((fields[name] for name in _SUBJECTS if name in fields), b"")
+            event = fields.get(b"event", b"").decode("utf-8", "replace")
+            if named in missing and event not in _SAYS_NOTHING:
+                ended[missing.pop(named)] = _ENDS.get(event, "gone")
+                if not missing:
+                    break
+    return ended | dict.fromkeys(missing.values(), "gone")
 
 
 def _moment(id: bytes, fields: dict[bytes, bytes]) -> Moment:

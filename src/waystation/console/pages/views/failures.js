@@ -6,11 +6,15 @@ import { bars } from '../charts.js';
 import { count, plural } from '../format.js';
 import { button, chip, confirmed, empty, loading, may, time, toast, trouble } from '../parts.js';
 
-const STATES = { running: 'busy', done: 'good', relapsed: 'bad', stopped: 'late', 'timed-out': 'late', broken: 'bad' };
+const STATES = { running: 'busy', done: 'good', relapsed: 'bad', unseen: 'late', stopped: 'late', 'timed-out': 'late', broken: 'bad' };
 const SAID = {
-  relapsed: 'Jobs failed again, so the rest was left alone.', done: 'All of them were completed.', stopped: 'Somebody stopped it.',
-  'timed-out': 'Jobs did not end in time; is a worker running?', broken: 'The store did not answer.', running: '',
+  relapsed: 'Jobs failed again, so the rest was left alone.', unseen: 'Nothing says how the jobs of a step ended, so the rest was left alone.', stopped: 'Somebody stopped it.',
+  'timed-out': 'Jobs did not end in time; is a worker running?', running: '',
 };
+const said = (each) => SAID[each.state] ?? {
+  done: each.gone ? `Completed but for ${plural(each.gone, 'job')}: removed, or not stored any more, and nothing says how it ended.` : 'All of them were completed.',
+  broken: each.error || 'The store did not answer.',
+}[each.state];
 
 export async function failures(root, { signal }) {
   const [list, drives] = [h('div', { class: 'groups' }, loading()), h('div', {})];
@@ -64,10 +68,10 @@ function card(group, redrive) {
 }
 
 function progress(each, draw) {
-  const part = each.total ? Math.round(((each.completed + each.gone) / each.total) * 100) : 0;
+  const part = each.total ? Math.round(((each.completed + each.failed + each.gone) / each.total) * 100) : 0;
   return h('div', { class: 'redrive' },
-    h('div', { class: 'row spread wrap' }, h('span', {}, chip(each.state, STATES[each.state]), ` ${each.queue}: ${count(each.completed)} of ${count(each.total)} completed, ${count(each.failed)} failed again${each.gone ? `, ${count(each.gone)} not stored any more` : ''}`),
+    h('div', { class: 'row spread wrap' }, h('span', {}, chip(each.state, STATES[each.state]), ` ${each.queue}: ${count(each.completed)} of ${count(each.total)} completed, ${count(each.failed)} failed again${each.gone ? `, ${count(each.gone)} removed or not stored any more` : ''}`),
       each.state === 'running' && may('operator') && button('Stop', () => remove(`redrives/${each.id}`).then(draw, trouble), 'quiet')),
-    h('progress', { max: 100, value: part, 'aria-label': `Redrive of ${each.queue}`, 'aria-valuetext': `${part} %` }),
-    SAID[each.state] && h('p', { class: 'muted' }, `${SAID[each.state]} `, time(each.ended_at)));
+    h('progress', { max: 100, value: part, 'aria-label': `Redrive of ${each.queue}`, 'aria-valuetext': `${part} % have ended` }),
+    said(each) && h('p', { class: 'muted' }, `${said(each)} `, time(each.ended_at)));
 }
