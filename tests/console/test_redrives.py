@@ -9,6 +9,7 @@ from tests.support.patience import limit
 from waystation import routing
 from waystation.bullmq import Job, JobOptions, Queue, Worker
 from waystation.console.actions.redrives import Mode, Redrive
+from waystation.errors import Unrecoverable
 
 TOTAL = 12
 
@@ -93,7 +94,7 @@ async def test_a_routed_job_whose_state_is_over_ends_as_its_event_says(desk: Des
     async def works(job: routing.Job) -> None: ...
 
     async def breaks(job: routing.Job) -> None:
-        raise routing.Unrecoverable("no currency")
+        raise Unrecoverable("no currency")
 
     async with routing.Queue(desk.store) as queue:
         ended = dict[str, str]()

@@ -3,8 +3,9 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from tests.console.why.not_stored import SITUATIONS
 from tests.console.why.scene import Expected, Scene, until
-from tests.console.why.situations import A_DAY, SITUATIONS, situation
+from tests.console.why.situations import A_DAY, situation
 from waystation.console.why import Cause
 from waystation.core.clock import SystemClock
 from waystation.core.operators.operators import Operator, Operators

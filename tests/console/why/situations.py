@@ -357,14 +357,6 @@ async def completed_job(scene: Scene) -> Expected:
 
 
 @situation
-async def completed_and_not_kept(scene: Scene) -> Expected:
-    job = await scene.mail.add("send", remove_on_complete=True)
-    await scene.bullmq_worker(works)
-    await scene.state(job.id, "unknown")
-    return Expected(job.id, Cause.COMPLETED, "was completed at .*, and was not kept")
-
-
-@situation
 async def job_that_lost_too_many_workers(scene: Scene) -> Expected:
     job = await scene.mail.add("send", attempts=1)
     await scene.store.redis.hset("bull:mail:1", mapping={"stc": 2, "defa": STALLED_TOO_OFTEN})

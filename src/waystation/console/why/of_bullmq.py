@@ -343,15 +343,16 @@ _ENDS = {
     "failed": (Cause.FAILED, "failed for good"),
     "removed": (Cause.REMOVED, "was removed"),
 }
+_AFTER_THE_END = ("retries-exhausted", "kept")
 
 
 async def _gone(store: Store, keys: QueueKeys, id: str) -> Found | None:
     """What the events say of a job that is not stored any more."""
     async with aclosing(_trail(store, keys)) as events:
         async for at_ms, event in events:
-            if event.get("jobId") != id:
-                continue
             name = event.get("event", "")
+            if event.get("jobId") != id or name in _AFTER_THE_END:
+                continue
             cause, did = _ENDS.get(name, (Cause.REMOVED, f"is gone; its last event was {name}"))
             text = f"{did}{_by(event, name)} at {at(at_ms)}"
             if name in ("completed", "failed"):
