@@ -144,6 +144,21 @@ async def test_the_past_is_searched_by_the_same_words(redis_url: str, tmp_path: 
         assert (await desk.get("history/search", params={"q": "timeout"}))["jobs"] != []
 
 
+async def test_every_i_is_one_letter_now_and_in_the_past(redis_url: str, tmp_path: Path) -> None:
+    towns = ("\u0130stanbul", "istanbul", "ISTANBUL", "\u0131stanbul")
+    dice = random.Random(5)
+    jobs = [lakes.job(dice, number) | {"name": town} for number, town in enumerate((*towns, "x"))]
+    lakes.keep(str(tmp_path / "history"), jobs)
+    options = msgspec.structs.replace(hands.ADMIN, history=str(tmp_path / "history"))
+    async with hands.desk(redis_url, options) as desk, Queue("mail", desk.store) as mail:
+        await mail.add_many(NewJob("send", {"town": town}) for town in (*towns, "Ankara"))
+        await desk.app.console.sampler.take()
+        for asked in towns:
+            past = await desk.get("history/search", params={"q": asked})
+            now = await desk.get("search", params={"q": asked})
+            assert ({each["name"] for each in past["jobs"]}, len(now["hits"])) == ({*towns}, 4)
+
+
 async def test_without_a_history_the_past_is_not_available(desk: Desk) -> None:
     told = await desk.get("history/search", params={"q": "id:1"})
     assert told == {"available": False, "jobs": [], "took_ms": 0.0}

@@ -3,7 +3,7 @@
 from typing import Any
 
 from waystation.console.products.queue import short
-from waystation.console.search.query import PastJob, Query
+from waystation.console.search.query import PastJob, Query, folded
 from waystation.pipeline.ask.engine import Engine, quoted
 from waystation.pipeline.ask.selection import Selection, jobs_sql, prepare
 
@@ -45,7 +45,9 @@ def _path(text: str) -> str:
 def _mentions(word: str) -> str:
     parts = ("subject", "name", "reason", "data")
     text = " || ' ' || ".join(f"coalesce({part}, '')" for part in parts)
-    return f"contains(lower({text}), {quoted(word.lower())})"
+    # As `folded` does it, where the jobs are.
+    plain = f"replace(replace(lower({text}), '\u0131', 'i'), '\u0307', '')"
+    return f"contains({plain}, {quoted(folded(word))})"
 
 
 def _job(row: dict[str, Any]) -> PastJob:

@@ -88,10 +88,15 @@ def _split(text: str) -> list[tuple[str, bool]]:
 
 def fits(query: Query, job: JobView) -> bool:
     """Whether a job, with its whole data, is what is searched for."""
-    text = " ".join((job.id, job.name, job.error or "", job.data)).lower()
-    return all(word.lower() in text for word in query.words) and all(
+    text = folded(" ".join((job.id, job.name, job.error or "", job.data)))
+    return all(folded(word) in text for word in query.words) and all(
         _field_fits(job, name, value) for name, value in query.fields
     )
+
+
+def folded(text: str) -> str:
+    """A text in lower case, with one letter for every i, dotted or not, which differ in Turkish."""
+    return text.lower().replace("\u0131", "i").replace("\u0307", "")
 
 
 def _field_fits(job: JobView, name: str, value: str) -> bool:
@@ -99,9 +104,9 @@ def _field_fits(job: JobView, name: str, value: str) -> bool:
         case "id":
             return job.id == value
         case "name" | "state":
-            return str(getattr(job, name)).lower() == value.lower()
+            return folded(str(getattr(job, name))) == folded(value)
         case "error":
-            return value.lower() in (job.error or "").lower()
+            return folded(value) in folded(job.error or "")
         case "queue" | "product":
             return True
         case _:
