@@ -1,8 +1,11 @@
 """Every field of every options struct is a keyword, is stored and comes back; a slip is told."""
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
+from operator import attrgetter
+from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -165,3 +168,20 @@ def test_a_method_that_has_another_name_is_told(queue: Any, name: str, meant: st
     with pytest.raises(AttributeError, match=f"no attribute '{name}'; did you mean {meant}"):
         getattr(queue, name)
     assert not hasattr(queue, "_nothing")
+
+
+def test_every_name_of_bullmq_leads_to_ours() -> None:
+    """Whoever calls a queue as Node does is told the call that the page for them has."""
+    page = Path(__file__).parents[2] / "docs/how-to/come-from-bullmq.md"
+    table = page.read_text().partition("\n## Queue\n")[2].partition("\n## ")[0]
+    queue, checked = bullmq.Queue("mail", URL), 0
+    for row in table.splitlines():
+        theirs, _, ours = row.strip("| ").partition(" | ")
+        for name in re.findall(r"`(\w*[A-Z]\w*)\(", theirs):
+            with pytest.raises(AttributeError) as told:
+                getattr(queue, name)
+            meant = str(told.value).partition("did you mean ")[2].rstrip("?")
+            assert f"`{meant}(" in ours, (name, meant)
+            attrgetter(meant)(queue)
+            checked += 1
+    assert checked > 25

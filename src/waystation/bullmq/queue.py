@@ -22,7 +22,7 @@ from waystation.bullmq.payloads import sweeping
 from waystation.bullmq.payloads.options import PayloadOptions
 from waystation.bullmq.payloads.sealing import Sealing
 from waystation.bullmq.redis import ends, packing, scanning, scripts
-from waystation.bullmq.redis.client import QueueClient, client_name
+from waystation.bullmq.redis.client import BULLMQS_NAMES, QueueClient, client_name
 from waystation.bullmq.redis.commands import Logs, ask, page_of, read_logs, server_ms, sign
 from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.redis.packing import Adding, JobLike, NewJob, Packed, Packer
@@ -80,6 +80,7 @@ class Queue(QueueClient):
 
     _blocks: ClassVar[bool] = False
     """Whether its client blocks."""
+    _called_elsewhere = BULLMQS_NAMES
 
     def __init__(
         self,

@@ -1,7 +1,8 @@
 """Queue clients: objects that work on one queue. Internal."""
 
 import base64
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import TypeAlias
 
 from waystation.bullmq.redis.keys import PREFIX, QueueKeys
@@ -11,6 +12,38 @@ from waystation.core.store.script import Client
 
 Connect: TypeAlias = Callable[[], Awaitable[tuple[Client, QueueKeys]]]
 """Connects a part of a queue, such as `queue.limits`: a client, and the queue's keys."""
+
+BULLMQS_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "add_bulk": "add_many",
+        "get_job_counts": "counts",
+        "get_job_state": "state",
+        "get_job_logs": "logs",
+        "retry_jobs": "retry_all",
+        "promote_jobs": "promote_all",
+        "upsert_job_scheduler": "schedulers.upsert",
+        "get_job_scheduler": "schedulers.get",
+        "get_job_schedulers": "schedulers.list",
+        "get_job_schedulers_count": "schedulers.count",
+        "remove_job_scheduler": "schedulers.remove",
+        "set_global_concurrency": "limits.set_concurrency",
+        "get_global_concurrency": "limits.get_concurrency",
+        "remove_global_concurrency": "limits.remove_concurrency",
+        "set_global_rate_limit": "limits.set_rate_limit",
+        "get_global_rate_limit": "limits.get_rate_limit",
+        "remove_global_rate_limit": "limits.remove_rate_limit",
+        "rate_limit": "limits.rate_limit",
+        "get_rate_limit_ttl": "limits.rate_limit_ttl",
+        "remove_rate_limit_key": "limits.reset_rate_limit",
+        "is_maxed": "limits.is_maxed",
+        **{
+            f"get_{state}{count}": "counts" if count else "get_jobs"
+            for state in ("waiting", "active", "delayed", "prioritized", "completed", "failed")
+            for count in ("", "_count")
+        },
+    }
+)
+"""What Node's BullMQ calls the methods of a queue, in our spelling, where that is another name."""
 
 
 class QueueClient(StoreClient):

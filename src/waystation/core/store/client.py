@@ -1,8 +1,10 @@
 """Clients of a store: how queues and workers connect to it, and leave it."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from waystation.core.errors import InvalidOption
 from waystation.core.options import nearest
@@ -32,11 +34,14 @@ def place_of(
     return url or configured.url, options or configured
 
 
-def _meant(name: str, known: Sequence[str]) -> str | None:
+def _meant(name: str, known: Sequence[str], elsewhere: Mapping[str, str]) -> str | None:
     """The method that a name stands for elsewhere: with `get_`, without it, or by its letters."""
     public = [each for each in known if not each.startswith("_")]
+    name = re.sub("(?<!^)[A-Z]", lambda letter: f"_{letter[0]}", name).lower()
     asked = name.removeprefix("get_")
-    for likely in (asked, f"get_{asked}", f"{name}_job"):
+    if name in elsewhere:
+        return elsewhere[name]
+    for likely in (name, asked, f"get_{asked}", f"{name}_job"):
         if likely in public:
             return likely
     return nearest(name, public)
@@ -44,6 +49,9 @@ def _meant(name: str, known: Sequence[str]) -> str | None:
 
 class StoreClient:
     """Something that works on a store: opened when first needed, closed by whoever opened it."""
+
+    _called_elsewhere: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Names that other libraries have for its methods."""
 
     def __init__(self, url: str | Store | None = None) -> None:
         if not isinstance(url, str | Store | None):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -60,7 +68,8 @@ class StoreClient:
 
         def __getattr__(self, name: str) -> Any:
             said = f"{type(self).__name__!r} object has no attribute {name!r}"
-            meant = None if name.startswith("_") else _meant(name, dir(type(self)))
+            known = dir(type(self))
+            meant = None if name.startswith("_") else _meant(name, known, self._called_elsewhere)
             raise AttributeError(f"{said}; did you mean {meant}?" if meant else said, name=name)
 
     async def close(self, force: bool = False) -> None:
