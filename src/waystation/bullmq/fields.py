@@ -62,7 +62,7 @@ class JobFields(Generic[Data, Result]):
     """A job as it was when it was read: the attributes that `Job` and `SyncJob` share."""
 
     # Fields are decoded when asked for: most handlers look at the data and nothing else.
-    __slots__ = ("_data", "_fields", "id", "token")
+    __slots__ = ("_data", "_fetched", "_fields", "id", "token")
 
     def __init__(self, id: str, fields: dict[bytes, bytes], token: str | None = None) -> None:
         self.id = id
@@ -254,6 +254,16 @@ class JobFields(Generic[Data, Result]):
     def _json(self, field: bytes, otherwise: Any) -> Any:
         raw = self._fields.get(field)
         return otherwise if raw is None else codec.decode_or_text(raw)
+
+
+def sealed_fields(job: JobFields) -> list[bytes]:
+    """What of a job is stored in an envelope."""
+    return [raw for raw in job._fields.values() if raw.startswith(BEGINNING)]
+
+
+def keep_fetched(job: JobFields, blobs: Mapping[str, Any]) -> None:
+    """Keep what was read from outside the store, by the names of the blobs."""
+    job._fetched = blobs
 
 
 def remember(job: JobFields, fields: Mapping[bytes, bytes]) -> None:

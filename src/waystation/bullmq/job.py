@@ -101,8 +101,8 @@ class Job(JobFields[Data, Result]):
         return self._ref.keys.name
 
     async def refresh(self) -> None:
-        """Read the job again."""
-        client, keys, *_ = self._ref
+        """Read the job again, and what of it is kept outside the store."""
+        client, keys, _, sealing = self._ref
         [fields] = await scripts.read_jobs(client, keys, base=keys.base, ids=[self.id])
         if not fields:
             raise NotFound(f"there is no job {self.id}")
@@ -110,6 +110,8 @@ class Job(JobFields[Data, Result]):
         if self.discarded:
             fields[b"discarded"] = b"1"
         remember_all(self, fields)
+        if sealing is not None:
+            await sealing.fetch(self)
 
     # Data, progress, log
 
@@ -516,7 +518,9 @@ class Job(JobFields[Data, Result]):
 
     def _opened(self, stored: Any) -> Any:
         sealing = self._queue and self._queue.sealing
-        return stored if sealing is None else sealing.opened(stored)
+        # Few jobs have blobs, and every job that is claimed is made.
+        fetched = getattr(self, "_fetched", None)
+        return stored if sealing is None else sealing.opened(stored, fetched)
 
     async def _open(self, stored: Any) -> Any:
         """As `_opened`, without holding up the loop."""

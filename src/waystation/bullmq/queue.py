@@ -157,6 +157,8 @@ class Queue(QueueClient):
     async def get_job(self, job_id: str) -> Job | None:
         """The job as it is now; None when there is none."""
         found = await self._read([job_id])
+        if found and self._sealing is not None:
+            await self._sealing.fetch(found[0])
         return found[0] if found else None
 
     async def get_jobs(
@@ -169,7 +171,8 @@ class Queue(QueueClient):
         """Jobs of these states, or of all, in this order; a page of each state.
 
         `offset` and `limit` count in each state; `limit` None means all. Ids without a job are left
-        out, and those after them fill the page.
+        out, and those after them fill the page. Data that is kept outside the store is read when it
+        is looked at; `await job.refresh()` before that does not hold up the loop.
         """
         found: dict[str, Job] = {}
         for state in known_states(states or STATES):

@@ -32,7 +32,7 @@ class SyncJob(BlockingJob[Data, Result]):
     __slots__ = ()
 
     def refresh(self) -> None:
-        """Read the job again."""
+        """Read the job again, and what of it is kept outside the store."""
         return self._do("refresh")
 
     def update_data(self, data: Data) -> None:

@@ -45,7 +45,8 @@ class Queue(BlockingQueue):
         """Jobs of these states, or of all, in this order; a page of each state.
 
         `offset` and `limit` count in each state; `limit` None means all. Ids without a job are left
-        out, and those after them fill the page.
+        out, and those after them fill the page. Data that is kept outside the store is read when it
+        is looked at; `await job.refresh()` before that does not hold up the loop.
         """
         return self._do("get_jobs", *states, offset=offset, limit=limit, newest_first=newest_first)
 

@@ -10,13 +10,20 @@ import binascii
 import hashlib
 import sys
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec import UNSET
 
-from waystation.bullmq.fields import OPENED_RESULT, JobFields, known, remember
+from waystation.bullmq.fields import (
+    OPENED_RESULT,
+    JobFields,
+    keep_fetched,
+    known,
+    remember,
+    sealed_fields,
+)
 from waystation.bullmq.options import JobOptions
 from waystation.bullmq.payloads.blobs import DirectoryBlobs
 from waystation.bullmq.payloads.envelope import (
@@ -119,10 +126,25 @@ class Sealing:
 
     # Opening
 
-    def opened(self, stored: Any) -> Any:
+    def opened(self, stored: Any, fetched: Mapping[str, Any] | None = None) -> Any:
         """A value from what is stored of it, or why it cannot be had."""
         envelope = envelope_of(stored)
-        return stored if envelope is None else _decoded(self._raw(envelope))
+        if envelope is None:
+            return stored
+        if fetched and envelope.blob is not None and envelope.blob in fetched:
+            if isinstance(found := fetched[envelope.blob], Exception):
+                raise found
+            return found
+        return _decoded(self._raw(envelope))
+
+    async def fetch(self, job: JobFields) -> None:
+        """Have what of a job is kept outside the store here when somebody looks at it.
+
+        That is done by properties, which would hold up the loop for a file or an object store.
+        """
+        if self.blobs is not None and not self._here and (sealed := sealed_fields(job)):
+            stored = [codec.decode_or_text(raw) for raw in sealed]
+            keep_fetched(job, await self.aside(lambda: dict(self._blobs_in(stored))))
 
     async def opened_soon(self, stored: Any) -> Any:
         """As `opened`, without holding up the loop."""
@@ -175,6 +197,19 @@ class Sealing:
         else:
             envelope.sealed = base64.b64encode(raw).decode()
         return envelope.stored()
+
+    def _blobs_in(self, stored: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+        """The blobs of these envelopes by name, or why one cannot be had."""
+        for each in stored:
+            try:
+                envelope = envelope_of(each)
+            except UnreadableData:
+                continue
+            if envelope is not None and envelope.blob is not None:
+                try:
+                    yield envelope.blob, _decoded(self._raw(envelope))
+                except Exception as error:
+                    yield envelope.blob, error
 
     def _raw(self, envelope: Envelope) -> bytes:
         raw = self._kept(envelope)
