@@ -18,6 +18,7 @@ AN_HOUR = timedelta(hours=1)
 
 async def test_a_paused_queue_hands_out_nothing_until_resumed(queue: Queue, hands: Hands) -> None:
     await queue.add("before")
+    await queue.add("urgent", priority=1)
     await queue.pause()
     await queue.add("during")
 
@@ -27,7 +28,7 @@ async def test_a_paused_queue_hands_out_nothing_until_resumed(queue: Queue, hand
     await queue.resume()
     assert not await queue.is_paused()
     assert await hands.redis.zscore(hands.keys.marker, "0") == 0
-    assert [claim.work.name for claim in await hands.claim(5)] == ["before", "during"]
+    assert [claim.work.name for claim in await hands.claim(5)] == ["before", "during", "urgent"]
     told = [event["event"] for event in await hands.events()]
     assert told.count("paused") == told.count("resumed") == 1
 

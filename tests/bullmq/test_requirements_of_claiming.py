@@ -237,3 +237,14 @@ async def test_locks_are_renewed_while_a_job_runs_and_not_after(
             while await hands.where(id) != ["completed"]:
                 await asyncio.sleep(0.01)
     assert await hands.redis.exists(lock) == 0
+
+
+async def test_every_job_that_is_due_comes_however_many_are(hands: Hands) -> None:
+    """A call promotes a thousand at most, and the next one goes on."""
+    ids = [await hands.add(delay=1) for _ in range(1001)]
+    await hands.clock.advance(2)
+    claimed: list[str] = []
+    while some := await hands.claim(1000):
+        claimed += [claim.id for claim in some]
+    assert sorted(claimed) == sorted(ids)
+    assert not await hands.ids("delayed")

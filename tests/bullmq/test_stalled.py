@@ -60,3 +60,17 @@ async def test_one_pass_takes_as_many_calls_as_it_needs(
     assert sorted(found) == sorted(dead)
     assert not await hands.ids("active")
     assert await hands.redis.exists(hands.keys.stalled_check)
+
+
+@pytest.mark.parametrize("allowed", [0, 1, 3])
+async def test_a_job_is_given_up_when_it_stalls_more_often_than_allowed(
+    allowed: int, hands: Hands
+) -> None:
+    id = await hands.add()
+    for _ in range(allowed):
+        await hands.claim_one()
+        await hands.lapse(max_stalled=allowed)
+        assert "defa" not in await hands.hash(id)
+    await hands.claim_one()
+    await hands.lapse(max_stalled=allowed)
+    assert (await hands.hash(id))["defa"] == "job stalled more than allowable limit"

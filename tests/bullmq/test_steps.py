@@ -150,6 +150,8 @@ async def test_a_lost_answer_is_resolved_and_nothing_done_twice(hands: Hands) ->
     client.lose_next()
     await job.emit("part")
     assert ran == {"a": 1}
+    assert (await hands.hash(id))["steps"] == "1"
+    assert [event["step"] for event in await hands.events("step")] == ["a"]
     assert await hands.call("XLEN", hands.keys.of(id).output) == 1
     client.lose_next()
     with pytest.raises(JobDelayed, match="sleeps"):

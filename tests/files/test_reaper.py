@@ -94,6 +94,20 @@ async def test_every_worker_is_reached_though_a_pass_is_cut_short(hands: Hands) 
     assert await hands.redis.llen(hands.keys.queues[1]) == 600
 
 
+async def test_a_worker_is_lost_once_and_when_nothing_of_it_is_left(hands: Hands) -> None:
+    await hands.redis.sadd(hands.keys.workers, "w")
+    raws = [b'{"id":"%d","filepath":"/a"}' % number for number in range(25)]
+    await hands.redis.lpush(hands.keys.of("w").processing, *raws)
+    time = iter(range(1_000))
+    # Its first look at the timer takes so long that a pass takes one page of the list.
+    reaper = hands.reaper(options=ReaperOptions(count=10, budget=1), timer=lambda: next(time) * 9.0)
+    lost: list[int] = []
+    while await hands.redis.exists(hands.keys.of("w").processing):
+        await reaper.reap()
+        lost.append([event["event"] for event in await hands.events()].count("lost"))
+    assert lost == [0, 0, 1]
+
+
 async def test_pages_are_apart_by_the_delay_give_or_take_a_half(hands: Hands) -> None:
     """T-30."""
     await hands.redis.sadd(hands.keys.workers, *[f"w{number}" for number in range(300)])

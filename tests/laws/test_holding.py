@@ -2,9 +2,12 @@
 
 import asyncio
 
+import pytest
+from redis.asyncio import Redis
+
 from tests.laws.line import Line
 from waystation.core.errors import WaystationError
-from waystation.core.outcome import Done, Failed, Returned
+from waystation.core.outcome import Done, Failed, Outcome, Returned
 from waystation.core.runtime.claim import Settled
 
 
@@ -142,3 +145,28 @@ async def test_settling_and_claiming_happen_in_one_call(line: Line) -> None:
 
     assert await line.state(first) == "completed"
     assert [claim.id for claim in reply.claims] == [second]
+
+
+@pytest.mark.parametrize("end", [Done(), Failed(RuntimeError("no")), Returned(), None])
+async def test_nothing_says_that_work_is_held_once_it_is_not(
+    end: Outcome | None, line: Line, redis_url: str
+) -> None:
+    async with Redis.from_url(redis_url) as store:
+        source = line.source()
+        await line.add()
+        # The keys that a worker has for as long as it runs are there from its first work on.
+        (first,) = (await source.settle([], claim=1)).claims
+        await source.settle([Settled(first, Done())], claim=0)
+        await line.add(attempts=2)
+        before = set(await store.keys())
+        (claim,) = (await source.settle([], claim=1)).claims
+        of_holding = set(await store.keys()) - before
+
+        if end is None:
+            await line.lapse_leases()
+        else:
+            await source.settle([Settled(claim, end)], claim=0)
+
+        # The line that is kept in memory has no keys.
+        assert bool(of_holding) == bool(before)
+        assert not of_holding & set(await store.keys())

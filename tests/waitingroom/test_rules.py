@@ -95,6 +95,8 @@ def test_paths_that_only_look_odd_pass(path: str) -> None:
 def test_what_opens_opens_its_own_part() -> None:
     for path in ("/checkout/assets/x.css", "/checkout/assets/100%25", "/checkout/assets/a;b/c"):
         assert not closing(LISTS[1], "GET", [path], {}), path
+    # A site may answer it as the page without the slash.
+    assert closing(LISTS[1], "GET", ["/checkout/assets/"], {})
 
 
 def test_a_path_that_two_rooms_could_be_meant_by_needs_both() -> None:
