@@ -110,6 +110,9 @@ def test_a_section_left_empty_means_its_defaults(file: Path) -> None:
     }
 
 
+ALIAS = "FILE:1 is used a second time by an alias (*name); write the value out in both places"
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -173,15 +176,30 @@ def test_a_section_left_empty_means_its_defaults(file: Path) -> None:
             "worker: {lease: [1s]}",
             "worker.lease (FILE:1) wants a duration such as 500ms, 30s or 1h30m, got a list",
         ),
-        ("- store", "FILE:1 wants sections such as `store:`, got something else"),
         (
             "store:\n  url: a\n  url: b",
             "FILE:3 sets 'url' a second time; it was set at FILE:2",
         ),
-        ("store: &x {}\nworker: *x", "FILE:1 is used by an alias; write the value out"),
-        ("store: &x [*x]", "FILE:1 is used by an alias; write the value out"),
+        ("store: &x {}\nworker: *x", ALIAS),
+        ("store: &x [*x]", ALIAS),
         ("store: !vault x", "FILE:1 wants a plain value, got the tag '!vault'"),
-        ("store: {\n", "FILE:2 is not YAML: did not find expected node content"),
+        (
+            "store: {\n",
+            "FILE:2 is not YAML: the text ends before a bracket or a quotation mark is closed",
+        ),
+        (
+            "store:\n\turl: x",
+            "FILE:2 is not YAML: lines are indented with spaces, not with tabs",
+        ),
+        ("store: a: b", "FILE:1 is not YAML: mapping values are not allowed in this context"),
+        (
+            "- store",
+            "FILE:1 wants sections, a name with a colon and its keys below it, got a list",
+        ),
+        (
+            "store",
+            "FILE:1 wants sections, a name with a colon and its keys below it, got a single value",
+        ),
         ("? [a]\n: b", "FILE:1 wants a name as key, got a collection"),
         (
             "worker: {lease: x, grace: y}",

@@ -27,8 +27,10 @@ class Page:
         if isinstance(top, MappingNode):
             yield from self._entries(top, ())
         elif top is not None and self._plain(top) is not None:
+            got = "a list" if isinstance(top, SequenceNode) else "a single value"
             raise InvalidSetting(
-                f"{self._place(top)} wants sections such as `store:`, got something else"
+                f"{self._place(top)} wants sections, a name with a colon and its keys below it, "
+                f"got {got}"
             )
 
     def value(self, text: str) -> Value:
@@ -41,7 +43,8 @@ class Page:
             return cast("Node | None", yaml.compose(text, Loader=yaml.CSafeLoader))
         except yaml.MarkedYAMLError as error:
             line = error.problem_mark.line + 1 if error.problem_mark else 1
-            raise InvalidSetting(f"{self._name}:{line} is not YAML: {error.problem}") from None
+            problem = _in_words(text.splitlines(), line) or error.problem
+            raise InvalidSetting(f"{self._name}:{line} is not YAML: {problem}") from None
         except yaml.YAMLError:
             raise InvalidSetting(f"{self._name} holds characters YAML does not allow") from None
 
@@ -82,7 +85,10 @@ class Page:
 
     def _check(self, node: Node, depth: int) -> None:
         if id(node) in self._read:
-            raise InvalidSetting(f"{self._place(node)} is used by an alias; write the value out")
+            raise InvalidSetting(
+                f"{self._place(node)} is used a second time by an alias (*name); write the value "
+                "out in both places"
+            )
         if not node.tag.startswith(_STANDARD_TAG):
             raise InvalidSetting(
                 f"{self._place(node)} wants a plain value, got the tag {node.tag!r}"
@@ -90,3 +96,11 @@ class Page:
         if depth > _DEEPEST:
             raise InvalidSetting(f"{self._place(node)} is nested more than {_DEEPEST} levels deep")
         self._read.add(id(node))
+
+
+def _in_words(lines: list[str], line: int) -> str:
+    """What is wrong with a line, where the parser's own words help nobody; empty for the rest."""
+    if line > len(lines):
+        return "the text ends before a bracket or a quotation mark is closed"
+    begins = lines[line - 1][: -len(lines[line - 1].lstrip())]
+    return "lines are indented with spaces, not with tabs" if "\t" in begins else ""
