@@ -40,6 +40,17 @@ def test_each_key_belongs_to_exactly_one_fleet() -> None:
             assert owners.setdefault(key, number) == number, key
 
 
+@pytest.mark.parametrize("given", [each for each in NAMED if "prefix" not in each])
+def test_the_prefix_of_a_fleet_leads_to_its_queues_or_is_refused(given: dict[str, Any]) -> None:
+    fleet = Layout(**given)
+    if fleet == Layout():
+        assert Layout(prefix=fleet.prefix) == fleet
+    else:
+        with pytest.raises(InvalidOption, match="give queues instead"):
+            Layout(prefix=fleet.prefix)
+    assert Layout(prefix=fleet.prefix, priorities=fleet.priorities, queues=fleet.queues) == fleet
+
+
 def test_a_queue_that_would_give_a_fleet_the_keys_of_another_is_refused() -> None:
     with pytest.raises(InvalidOption, match=r"queues\.high must not be 'jobqueue'"):
         Layout(queues={"high": "jobqueue", "low": "other"})

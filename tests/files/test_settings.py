@@ -101,7 +101,7 @@ def test_every_key_of_the_schema_is_read(file: Path) -> None:
     assert options.breaker
     assert (options.breaker.failure_threshold, options.breaker.cooldown_s) == (0.25, 10)
     assert composed.producer_options(found).scan.scan_dir == "/inbox"
-    own = ["q:now", "q:later", "q:done", "q:dead", "q:now:unmatched"]
+    own = ["q:now", "q:later", "q:done", "q:dead", "q:now:by-queues:unmatched"]
     assert composed.named_queues(found) == own
 
 

@@ -17,6 +17,8 @@ from waystation.core.runtime.worker import WorkerOptions as CoreWorkerOptions
 PREFIX = "jobqueue"
 DAY_S = 86_400.0
 PRIORITIES = ("high", "low")
+BY_QUEUES = ":by-queues"
+"""The end of a prefix that was made of the key of a queue: it does not tell the queues' keys."""
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,8 +26,8 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
     prefix: str = ""
     """Start of all keys that have no name here; braces, as in `{jobqueue}`, keep them in one
-    cluster slot. Without one it is `jobqueue`, or the key of the first queue where queues have
-    keys of their own, so that two fleets with other queues share nothing."""
+    cluster slot. Without one it is `jobqueue`, or made of the key of the first queue where queues
+    have keys of their own, so that two fleets with other queues share nothing."""
     priorities: tuple[str, ...] = PRIORITIES
     """The most urgent first."""
     queues: Mapping[str, str] = MappingProxyType({})
@@ -48,6 +50,11 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         if len(set(self.priorities)) < len(self.priorities):
             raise InvalidOption(f"priorities must differ, got {', '.join(self.priorities)}")
         given, start = self.queues, self.prefix or PREFIX
+        if self.prefix.endswith(BY_QUEUES) and not given:
+            raise InvalidOption(
+                f"the prefix {self.prefix!r} is that of a fleet whose queues have keys of their "
+                "own, which it does not tell: give queues instead"
+            )
         if given and (missing := [name for name in self.priorities if name not in given]):
             raise InvalidOption(f"queues must have an entry for the priority {missing[0]!r}")
         queues = {name: given.get(name) or f"{start}:{name}_priority" for name in self.priorities}
@@ -109,7 +116,7 @@ def _start_of(queues: Mapping[str, str]) -> str:
             f"queues.{name} must not be {PREFIX!r}, what the keys of a fleet without names "
             "start with"
         )
-    return first
+    return f"{first}{BY_QUEUES}"
 
 
 def layout_of(prefix: str | None, layout: Layout | None) -> Layout:

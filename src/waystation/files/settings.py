@@ -199,8 +199,8 @@ class FilesSettings(Section, frozen=True, kw_only=True):
 
     namespace: str = ""
     """What all keys start with that have no setting of their own, or none that is set; braces
-    make it a hash tag. Without one it is `jobqueue`, or the key of the first queue where
-    `worker.queues` is set, so that two fleets with other queues share nothing."""
+    make it a hash tag. Without one it is `jobqueue`, or made of the key of the first queue
+    where `worker.queues` is set, so that two fleets with other queues share nothing."""
     events_max_len: Annotated[int, msgspec.Meta(ge=1)] = 10_000
     """About how many events are kept for those who follow them."""
     redis: RedisSettings = RedisSettings()
