@@ -197,7 +197,7 @@ async def test_sql_over_the_history_only_reads_and_only_the_history(
         assert answer == {"columns": ["many"], "rows": [[40]], "complete": True}
         answer = await asks.ask("sql", query="select subject, added_at from items", limit=7)
         assert (len(answer["rows"]), answer["complete"]) == (7, False)
-        past = (await asks.ask("search", query=f"id:{jobs[3]['subject']}"))["past"]
+        past = (await asks.ask("search", query=f"id:{jobs[3]['subject']}"))["past"]["jobs"]
         assert [each["id"] for each in past] == [jobs[3]["subject"]]
 
         for writes in (

@@ -141,7 +141,13 @@ async def test_the_past_is_searched_by_the_same_words(redis_url: str, tmp_path: 
             assert {each["id"] for each in told["jobs"]} == wanted, asked
         hostile = await desk.get("history/search", params={"q": "x'); drop table items; --"})
         assert hostile["jobs"] == []
-        assert (await desk.get("history/search", params={"q": "timeout"}))["jobs"] != []
+        late = (await desk.get("history/search", params={"q": "timeout"}))["jobs"]
+        assert late != []
+        # Of what is cut it is told that there is more.
+        for limit, complete in ((len(late), True), (len(late) - 1, False)):
+            asked = {"q": "timeout", "limit": str(limit)}
+            told = await desk.get("history/search", params=asked)
+            assert (told["jobs"], told["complete"]) == (late[:limit], complete)
 
 
 async def test_every_i_is_one_letter_now_and_in_the_past(redis_url: str, tmp_path: Path) -> None:
@@ -161,4 +167,4 @@ async def test_every_i_is_one_letter_now_and_in_the_past(redis_url: str, tmp_pat
 
 async def test_without_a_history_the_past_is_not_available(desk: Desk) -> None:
     told = await desk.get("history/search", params={"q": "id:1"})
-    assert told == {"available": False, "jobs": [], "took_ms": 0.0}
+    assert told == {"available": False, "jobs": [], "complete": True, "took_ms": 0.0}

@@ -223,7 +223,8 @@ async def search(access: Access, asked: Wanted) -> Any:
     console = await access.measured()
     live = await console.search.run(console.directory.every(), query, Reach(limit=asked.limit))
     found = await console.history.search(query, asked.limit) if asked.past else None
-    return {"live": live, "past": found[0] if found else None}
+    past = found and {"jobs": found.jobs, "complete": found.complete}
+    return {"live": live, "past": past}
 
 
 async def tables(access: Access, asked: Arguments) -> Any:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from waystation.console.past.views import Selected
-from waystation.console.search.query import PastJob, Query
+from waystation.console.search.query import PastFound, PastJob, Query
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.storage.places import checked_root, is_remote
 
@@ -40,11 +40,14 @@ class History:
         place = self._root or "pipeline.history"
         return f"there is no history at {place}; `waystation pipeline run` keeps one"
 
-    async def search(self, query: Query, limit: int) -> tuple[list[PastJob], float] | None:
-        """The jobs that fit and the milliseconds it took; None without a history."""
+    async def search(self, query: Query, limit: int) -> PastFound | None:
+        """The newest jobs that fit; None without a history."""
         began = time.monotonic()
-        found = await self._ask("jobs", "find", query, limit)
-        return None if found is None else (found, round((time.monotonic() - began) * 1000, 1))
+        found = await self._ask("jobs", "find", query, limit + 1)
+        if found is None:
+            return None
+        took_ms = round((time.monotonic() - began) * 1000, 1)
+        return PastFound(found[:limit], complete=len(found) <= limit, took_ms=took_ms)
 
     async def job(self, id: str, *, product: str = "", queue: str = "") -> PastJob | None:
         """The latest job of this id, in a product or a queue; None when the history knows none."""

@@ -25,6 +25,8 @@ class Past(msgspec.Struct, kw_only=True):
     available: bool
     """False when no history is kept here."""
     jobs: list[PastJob] = []
+    complete: bool = True
+    """False when there are more than `limit`."""
     took_ms: float = 0
 
 
@@ -102,7 +104,7 @@ class Searching:
         found = await self._console.history.search(query, limit)
         if found is None:
             return answer(Past(available=False))
-        return answer(Past(available=True, jobs=found[0], took_ms=found[1]))
+        return answer(Past(available=True, **found._asdict()))
 
     async def _asked(self, request: Request) -> tuple[Query, int]:
         await self._console.require(request, "viewer")

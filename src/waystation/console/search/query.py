@@ -2,6 +2,7 @@
 
 import re
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 
@@ -44,6 +45,15 @@ class PastJob(msgspec.Struct, kw_only=True):
     error: str | None
     data: str | None
     """The beginning of the data; None when the history did not keep it."""
+
+
+class PastFound(NamedTuple):
+    """What a search has found in the history."""
+
+    jobs: list[PastJob]
+    complete: bool
+    """False when there are more."""
+    took_ms: float
 
 
 def parse(text: str) -> Query:

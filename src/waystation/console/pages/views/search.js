@@ -33,13 +33,17 @@ export async function search(root, { query, signal }) {
   await drawLive(look);
   // A search reads for a while, so it is repeated the less often the longer it took.
   every(2, () => (Date.now() < look.again ? null : drawLive(look)), signal, found);
-  get(`history/search?q=${encodeURIComponent(asked)}`).then((known) => {
-    if (!known.available) return;
-    const lines = known.jobs.map((job) => ({ cells: [[link(path('queues', job.product, job.queue, job.id), { class: 'strong' }, job.name || job.id), ' ', h('span', { class: 'product' }, job.id)], job.queue, job.state ? chip(job.state) : '–',
-      job.error ? h('span', { class: 'bad-text' }, job.error) : job.data === null ? 'not kept' : h('code', {}, job.data), time(job.ended_at || job.added_at)] }));
-    replace(past, h('h2', {}, 'In the history'), h('p', { class: 'muted' }, `${count(known.jobs.length)} found in ${Math.round(known.took_ms)} ms, the newest first.`),
-      lines.length ? table('Past jobs', [{ name: 'Job' }, { name: 'Queue' }, { name: 'Ended as' }, { name: 'Data', kind: 'data' }, { name: 'When' }], lines) : empty('Nothing found in the history'));
-  }).catch(trouble);
+  drawPast(asked, past, AT_ONCE).catch(trouble);
+}
+
+async function drawPast(asked, past, limit) {
+  const known = await get(`history/search?q=${encodeURIComponent(asked)}&limit=${limit}`);
+  if (!known.available) return;
+  const lines = known.jobs.map((job) => ({ cells: [[link(path('queues', job.product, job.queue, job.id), { class: 'strong' }, job.name || job.id), ' ', h('span', { class: 'product' }, job.id)], job.queue, job.state ? chip(job.state) : '–',
+    job.error ? h('span', { class: 'bad-text' }, job.error) : job.data === null ? 'not kept' : h('code', {}, job.data), time(job.ended_at || job.added_at)] }));
+  replace(past, h('h2', {}, 'In the history'), h('p', { class: 'muted' }, `${known.complete ? '' : 'More than '}${count(known.jobs.length)} found in ${Math.round(known.took_ms)} ms, the newest first.`),
+    lines.length ? table('Past jobs', [{ name: 'Job' }, { name: 'Queue' }, { name: 'Ended as' }, { name: 'Data', kind: 'data' }, { name: 'When' }], lines) : empty('Nothing found in the history'),
+    !known.complete && limit < MOST && h('p', {}, button('Show more of the past', () => drawPast(asked, past, Math.min(MOST, limit * 4)).catch(trouble))));
 }
 
 // A search looks through the newest first; more of them are looked for when somebody asks.
