@@ -140,6 +140,14 @@ class TestTheEnvelopeOfOurOwnLines:
 
         assert together == alone
 
+    @pytest.mark.parametrize("line", ["", "bullmq", "x" * 99])
+    def test_the_product_is_that_of_the_stream_whatever_an_entry_says(self, line: str) -> None:
+        row = self.row(line=line)
+
+        assert row["line"] == "routing"
+        assert row["_corrupt"] == f"line must be routing, got {line[:40]!r}"
+        assert dict(row["fields"]) == {"line": line}
+
     def test_a_version_of_the_future_is_kept_and_marked(self) -> None:
         assert self.row(v="9")["_corrupt"] == f"version 9 is newer than {VERSION}"
 

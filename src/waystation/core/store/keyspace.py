@@ -6,6 +6,7 @@ leak test read the same lines. `<part>` in a root or suffix stands for what an i
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar, overload
 
@@ -203,6 +204,13 @@ def _expression(pattern: str) -> re.Pattern[str]:
         ),
         re.DOTALL,
     )
+
+
+def is_name(text: str) -> bool:
+    """Whether something can be called so."""
+    with suppress(InvalidOption):
+        return bool(_checked("name", text))
+    return False
 
 
 def _checked(what: str, value: Any) -> str:

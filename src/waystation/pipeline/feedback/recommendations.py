@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from waystation.bullmq.redis.prefixes import unless_default
+from waystation.core.errors import InvalidOption
 from waystation.core.events import Line
 from waystation.core.line.forecasts import (
     MOST_LABELS,
@@ -81,24 +82,29 @@ def write_recommendations(
         *_workers(history, now),
     ]
     # What is not followed any more may still have had an event lately.
-    followed = [(place, piece) for place, piece in pieces if options.knows(*place)]
-    put(store, followed, options)
-    return len(followed)
+    return put(store, [each for each in pieces if options.knows(*each[0])], options)
 
 
 def put(
     store: Store, pieces: Iterable[tuple[QueueKey, Recommendation]], options: EventOptions
-) -> None:
-    """Write recommendations; writing the same again changes nothing."""
+) -> int:
+    """Write recommendations, and return how many; writing the same again changes nothing."""
+    many = 0
     for (line, queue), piece in pieces:
         prefix, name = options.place_of(line, queue)
         named = unless_default(prefix) if line == Line.BULLMQ.value else ""
-        key = key_of(type(piece), name)
+        try:
+            key = key_of(type(piece), name)
+        except InvalidOption:
+            # Another program's queue, with a name that nobody can ask ours about.
+            continue
+        many += 1
         pipe = store.at(key).pipeline(transaction=True)
         pipe.hset(key, field_of(line, named), written(piece).decode())
         pipe.pexpireat(key, piece.until)
         with faults.translated():
             pipe.execute()
+    return many
 
 
 def _slo(history: History, now: dt.datetime) -> Iterator[tuple[QueueKey, Recommendation]]:

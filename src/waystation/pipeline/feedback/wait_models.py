@@ -2,11 +2,13 @@
 
 import datetime as dt
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import groupby
 from typing import Any, cast
 
 import msgspec
 
+from waystation.core.errors import InvalidOption
 from waystation.core.events import Line
 from waystation.core.store import faults
 from waystation.pipeline.history import History
@@ -51,8 +53,10 @@ def write_models(history: History, store: Store, now: dt.datetime) -> int:
     written = 0
     events = history.rows_since(EVENTS, "at", since, EVENTS.names)
     for queue, model in models(events.where(f"line = '{line}'"), now):
-        write(store, queue, model, now)
-        written += 1
+        # No room of ours can have the name that another program's entries may have.
+        with suppress(InvalidOption):
+            write(store, queue, model, now)
+            written += 1
     return written
 
 

@@ -114,10 +114,13 @@ def _by_column(stream: EventStream, entries: Sequence[RawEntry]) -> Batch:
         _expect(pc.max(pc.abs(pc.subtract(at_ms, told_ms))).as_py() <= MOST_SKEW_MS)
     event = _whole(page.column(field_names.event))
     _expect(pc.all(pc.is_in(event, value_set=_EVENTS)).as_py())
+    if field_names.line:
+        said = _whole(page.column(field_names.line))
+        _expect(pc.all(pc.equal(said, stream.line)).as_py())
     told_at = _instant(told_ms)
     return pa.RecordBatch.from_arrays(
         [
-            _named(page, field_names.line, stream.line),
+            _repeat(stream.line, len(ids)),
             _named(page, field_names.queue, stream.queue),
             _repeat(stream.key, len(ids)),
             ids,
@@ -266,13 +269,17 @@ def _row(stream: EventStream, entry_id: bytes, flat: Sequence[bytes]) -> dict[st
     complaints = [*([event.corrupt] if event.corrupt else []), *complaints]
     complaints += _complaints_about(event, told_ms)
     fields = dict(event.fields)
+    if field_names.line in said and event.line != stream.line:
+        # The stream is the product's, whatever an entry of another program says.
+        complaints.append(f"line must be {stream.line}, got {event.line[:40]!r}")
+        fields[field_names.line] = event.line
     attempt, version = event.attempt, event.version
     if attempt is not None and attempt > MOST_INT:
         fields[field_names.attempt] = str(attempt)
         attempt = None
     return {
+        "line": stream.line,
         # An empty name is a name, as in a page that is converted column by column.
-        "line": event.line if field_names.line in said else event.line or stream.line,
         "queue": event.queue if field_names.queue in said else event.queue or stream.queue,
         "stream": stream.key,
         "entry_id": text,

@@ -12,10 +12,14 @@ import msgspec
 from waystation.bullmq.redis.prefixes import Prefixes, check_several
 from waystation.core.errors import InvalidOption
 from waystation.core.events import Line
+from waystation.core.store.keyspace import is_name
+from waystation.core.telemetry.logs import get_logger
 from waystation.pipeline.options import at_least, split_list
 from waystation.pipeline.sources.offsets import EventStream
 from waystation.pipeline.sources.store import URL_VARIABLE, Store, url_of
 from waystation.pipeline.stream_names import ALL_QUEUES, STREAM_NAMES, streams_of
+
+_log = get_logger(__name__)
 
 
 class StreamOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -237,11 +241,19 @@ class Streams(Selected):
                 before, after = whole.split("\0")
                 if stream.startswith(before) and stream.endswith(after):
                     queue = stream[len(before) : len(stream) - len(after)]
-                    # A colon in between would make it some other key.
-                    if queue and ":" not in queue:
+                    if is_name(queue):
                         name = self._options.name_of(line, prefix, queue)
                         return EventStream(line, name, stream)
+                    # A colon in between makes it some other key.
+                    if queue and ":" not in queue:
+                        _tell_not_followed(line, queue)
         return None
+
+
+@cache
+def _tell_not_followed(line: str, queue: str) -> None:
+    """Say once that another program's queue has a name that none of ours can have."""
+    _log.warning("queue_not_followed", line=line, queue=queue)
 
 
 def _is_pattern(queue: str) -> bool:
