@@ -270,6 +270,7 @@ def test_a_run_whose_java_is_killed_says_so_and_what_to_do(
         (("sql", "select nothing from nowhere", "--no-live"), "nowhere"),
         (("retain", "0"), "at least one day"),
         (("report", "--to", "/no/such/folder/report.html"), "can be written"),
+        (("report", "--to", "."), ". cannot be written: Is a directory"),
         (("forget", ""), "the id of a job, file or visitor"),
         (("forget", "ada", "--mentioned"), "at least 4 characters"),
         (("scan", "nowhere"), "wanted a directory, or a listing"),

@@ -1,5 +1,6 @@
 """Whoever is forgotten is in no byte of the history, whatever else is in it or goes wrong."""
 
+import datetime as dt
 import os
 import random
 import re
@@ -123,6 +124,10 @@ def test_a_refresh_that_fails_leaves_no_byte_behind(
         with pytest.raises(OSError, match="no space left"):
             forget(history, someone)
         assert traces(Path(root), someone) == []
+
+
+def test_more_days_than_there_are_keep_everything() -> None:
+    assert erasure.first_day_kept(10**12, START.date()) == dt.date.min
 
 
 def test_a_file_that_a_run_may_be_writing_is_named(root: str, history: History) -> None:

@@ -38,6 +38,7 @@ from waystation.pipeline.spark.errors import translated
 from waystation.pipeline.storage import changes
 from waystation.pipeline.storage.opened import kept_open
 from waystation.pipeline.storage.sessions import is_connected
+from waystation.pipeline.storage.turns import together
 from waystation.pipeline.tables import EVENTS
 
 NOTHING_READ: Mapping[str, Offset] = MappingProxyType({})
@@ -86,7 +87,10 @@ def run(history: History, options: RunOptions, progress: Progress | None = None)
     """Store all events that the streams hold now, and refresh silver and gold."""
     rounds = Rounds(history, options, progress)
     rounds.start(rounds.after).finish()
-    return rounds.last or rounds.refresh()
+    if rounds.last is None:
+        with together(history.root, "run"):
+            return rounds.refresh()
+    return rounds.last
 
 
 @translated()
@@ -241,7 +245,8 @@ def raise_stream_limits(
 def _raise_limit(store: Store, key: str, field: str | None, limit: int) -> bool:
     client: Any = store.at(key)
     present = client.hget(key, field) if field else client.get(key)
-    if int(present or 0) >= limit:
+    # Other programs may have written something else than a number there.
+    if present and present.isdigit() and int(present) >= limit:
         return False
     _ = client.hset(key, field, limit) if field else client.set(key, limit)
     return True

@@ -33,6 +33,7 @@ from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import Part
 from waystation.pipeline.storage.places import is_remote
 from waystation.pipeline.storage.sessions import prepared, share, sized
+from waystation.pipeline.storage.turns import together
 from waystation.pipeline.tables import EVENTS
 
 _log = get_logger(__name__)
@@ -75,10 +76,11 @@ class Batches:
             try:
                 if self._is_stopped:
                     raise Stopped
-                rows: list[dict[str, Any]] = cast(Any, files).toArrow().to_pylist()
-                stored = commit(self._root, rows, BatchId(application, batch)) if rows else 0
-                self.events += stored
-                self._after(stored)
+                with together(self._root, "run"):
+                    rows: list[dict[str, Any]] = cast(Any, files).toArrow().to_pylist()
+                    stored = commit(self._root, rows, BatchId(application, batch)) if rows else 0
+                    self.events += stored
+                    self._after(stored)
             except Exception as error:
                 self.error = error
                 raise

@@ -23,6 +23,7 @@ from waystation.pipeline.silver.moves import OPEN
 from waystation.pipeline.storage import delta, filesystems
 from waystation.pipeline.storage.arrow import fs
 from waystation.pipeline.storage.opened import files_of
+from waystation.pipeline.storage.turns import alone
 from waystation.pipeline.tables import LEDGER, Layer, Table, every
 
 KEEP_H = 7 * 24
@@ -56,6 +57,7 @@ def tables_of(root: str) -> list[Table]:
     return [table for table in known if DeltaTable.is_deltatable(table.path(root))]
 
 
+@alone("compact")
 def compact(history: History, progress: Progress | None = None) -> list[Compacted]:
     """Compact every table, and delete files of old versions."""
     progress = progress or NoProgress()

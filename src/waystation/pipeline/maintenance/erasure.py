@@ -34,6 +34,7 @@ from waystation.pipeline.storage import delta, filesystems
 from waystation.pipeline.storage.arrow import Invalid, fs, pa, pc, pq
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.notes import last_note
+from waystation.pipeline.storage.turns import alone
 from waystation.pipeline.tables import (
     ATTEMPTS,
     EVENTS,
@@ -77,9 +78,10 @@ def first_day_kept(days: int, today: dt.date) -> dt.date:
     """The oldest day to keep when so many days are retained."""
     if days < 1:
         raise InvalidInput(f"at least one day must be retained, got {days}")
-    return today - dt.timedelta(days=days)
+    return today - dt.timedelta(days=min(days, (today - dt.date.min).days))
 
 
+@alone("retain")
 def retain(history: History, since: dt.date) -> dict[str, int]:
     """Delete rows older than a day; returns the rows deleted from each table."""
     fold(history)
@@ -116,6 +118,15 @@ def forget(
     whole word, however JSON spells it, select the jobs, files and visitors, of one queue or of all.
     Returns the rows deleted from each table.
     """
+    if not key:
+        raise InvalidInput("wanted the id of a job, file or visitor, got nothing")
+    if mentioned and len(key) < SHORTEST:
+        raise InvalidInput(f"wanted at least {SHORTEST} characters to search for, got {key!r}")
+    return _forget(history, key, queue, line, mentioned)
+
+
+@alone("forget")
+def _forget(history: History, key: str, queue: str, line: str, mentioned: bool) -> dict[str, int]:
     delete = _delete_mentioned if mentioned else _delete_subject
     gone = delete(history, key, queue, line)
     _delete_examples(history.root)
@@ -136,8 +147,6 @@ def forget(
 
 
 def _delete_subject(history: History, key: str, queue: str, line: str) -> dict[str, int]:
-    if not key:
-        raise InvalidInput("wanted the id of a job, file or visitor, got nothing")
     fold(history)
     found = [each for each in _queues_with(history, key) if line in ("", each[0])]
     named = sorted(f"{name} of {product}" for product, name in found if name)
@@ -151,8 +160,6 @@ def _delete_subject(history: History, key: str, queue: str, line: str) -> dict[s
 
 
 def _delete_mentioned(history: History, key: str, queue: str, line: str) -> dict[str, int]:
-    if len(key) < SHORTEST:
-        raise InvalidInput(f"wanted at least {SHORTEST} characters to search for, got {key!r}")
     fold(history)
     word = re.compile(_word(key))
     found = history.events().where(_mentions(key))

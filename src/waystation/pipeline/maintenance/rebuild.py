@@ -15,9 +15,11 @@ from waystation.pipeline.storage import delta, filesystems
 from waystation.pipeline.storage.arrow import fs, pa
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.storage.task_files import replace
+from waystation.pipeline.storage.turns import alone
 from waystation.pipeline.tables import LEDGER, Layer
 
 
+@alone("rebuild")
 def rebuild(history: History, progress: Progress | None = None) -> None:
     """Delete silver and gold, and build them again from bronze."""
     progress = progress or NoProgress()
@@ -56,6 +58,7 @@ def _account(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(row[name] for name in (*LEDGER.key, *_COUNTED))
 
 
+@alone("backfill")
 def backfill(
     history: History, first: dt.date, last: dt.date, progress: Progress | None = None
 ) -> None:

@@ -1,0 +1,164 @@
+"""Two who change a history at the same moment: the outcome is that of one after the other.
+
+Rounds may share it with each other, and every commit of theirs is checked; whatever deletes,
+rewrites or rebuilds is alone, and whoever comes meanwhile waits, or is refused with a sentence.
+"""
+
+import inspect
+import shutil
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from deltalake.table import TableOptimizer
+from redis import Redis
+
+from tests.pipeline.rounds import failed_checks, history_at, keep, refresh, rows_of, tables_at
+from tests.pipeline.stories import START
+from tests.pipeline.test_cli_pipeline import traces
+from tests.pipeline.test_erasure import told_about_all
+from tests.support.patience import LIMIT_S
+from waystation import pipeline
+from waystation.core.errors import InvalidInput, WrongState
+from waystation.pipeline.history import History
+from waystation.pipeline.maintenance import compaction, erasure, rebuild
+from waystation.pipeline.runner import RunOptions, run
+from waystation.pipeline.sources.streams import EventOptions
+from waystation.pipeline.storage import turns
+from waystation.pipeline.tables import ITEMS
+
+FIRST_DAY = START.date()
+MAINTENANCE: dict[str, Callable[[History], Any]] = {
+    "forget": lambda history: erasure.forget(history, someone(history), queue="*"),
+    "retain": lambda history: erasure.retain(history, FIRST_DAY),
+    "compact": compaction.compact,
+    "rebuild": rebuild.rebuild,
+    "backfill": lambda history: rebuild.backfill(history, FIRST_DAY, FIRST_DAY),
+}
+
+
+CHANGES: list[tuple[Any, str]] = [
+    (DeltaTable, "create_write_transaction"),
+    (DeltaTable, "delete"),
+    (TableOptimizer, "compact"),
+    (shutil, "rmtree"),
+]
+"""What changes tables."""
+
+
+def someone(history: History) -> str:
+    """Who is to be forgotten."""
+    return min((row[2] for row in rows_of(history.root, ITEMS)), default="nobody")
+
+
+def test_all_that_looks_after_a_history_is_known_here() -> None:
+    exported = {
+        name
+        for module in (compaction, erasure, rebuild)
+        for name, each in inspect.getmembers(module, inspect.isfunction)
+        if each.__module__ == module.__name__ and getattr(pipeline, name, None) is each
+    }
+    assert exported == MAINTENANCE.keys()
+
+
+@pytest.mark.parametrize("name", MAINTENANCE)
+def test_a_place_without_a_history_is_refused(name: str, root: str) -> None:
+    with pytest.raises(InvalidInput, match="there is no history at"):
+        MAINTENANCE[name](history_at(root))
+    assert not Path(root).exists()
+
+
+@pytest.mark.timeout(900)
+def test_whoever_comes_while_another_is_alone_is_refused_and_changes_nothing(
+    root: str, redis_url: str, store: Redis
+) -> None:
+    store.xadd("bull:mail:events", {"event": "added", "jobId": "<1>", "name": "x"})
+    history, rows = history_at(root), told_about_all(7)
+    keep(root, rows[::2], 0)
+    refresh(history)
+    keep(root, rows[1::2], 1)
+
+    def another_round(history: History) -> None:
+        run(history, RunOptions(events=EventOptions(url=redis_url)))
+
+    others = {**MAINTENANCE, "run": another_round}
+    for name, act in MAINTENANCE.items():
+        gone = someone(history) if name == "forget" else ""
+        with frozen(act, history), pytest.MonkeyPatch.context() as patch:
+            patch.setattr(turns, "PATIENCE_S", 0.1)
+            before = versions(root)
+            for other in others.values():
+                with pytest.raises(WrongState, match=f"for the {name} of process"):
+                    other(history)
+            assert versions(root) == before
+        assert not gone or traces(Path(root), gone) == []
+    another_round(history)
+    assert failed_checks(root) == []
+    found = tables_at(root)
+    rebuild.rebuild(history)
+    assert found == tables_at(root)
+
+
+@pytest.mark.timeout(900)
+def test_all_at_once_leave_what_one_after_the_other_leaves(root: str) -> None:
+    history = history_at(root)
+    keep(root, told_about_all(9), 0)
+    refresh(history)
+    gone = someone(history)
+    acting = (MAINTENANCE[name] for name in ("forget", "compact", "rebuild"))
+    acts = [threading.Thread(target=act, args=(history,)) for act in acting]
+    for each in acts:
+        each.start()
+    for each in acts:
+        each.join()
+    assert traces(Path(root), gone) == []
+    found = tables_at(root)
+    rebuild.rebuild(history)
+    assert found == tables_at(root)
+    assert failed_checks(root) == []
+
+
+def versions(root: str) -> dict[str, int]:
+    """How often each table was changed."""
+    logs = {log.parent for log in Path(root).glob("*/*/_delta_log")}
+    return {str(each): DeltaTable(each).version() for each in logs}
+
+
+@contextmanager
+def frozen(act: Callable[[History], Any], history: History) -> Generator[None]:
+    """Let somebody change a history, and stop before the first change while the block lasts."""
+    stopped, go_on, failed = threading.Event(), threading.Event(), list[BaseException]()
+
+    def waiting(change: Any) -> Any:
+        def wrapped(*given: Any, **more: Any) -> Any:
+            if threading.current_thread() is acting:
+                stopped.set()
+                go_on.wait()
+            return change(*given, **more)
+
+        return wrapped
+
+    def acted() -> None:
+        try:
+            act(history)
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            stopped.set()
+
+    acting = threading.Thread(target=acted)
+    with pytest.MonkeyPatch.context() as patch:
+        for owner, name in CHANGES:
+            patch.setattr(owner, name, waiting(getattr(owner, name)))
+        acting.start()
+        assert stopped.wait(20 * LIMIT_S)
+        try:
+            yield
+        finally:
+            go_on.set()
+            acting.join()
+    assert not failed, failed
