@@ -22,6 +22,11 @@ def test_a_table_in_a_file_is_as_wide_as_its_values(capsys: pytest.CaptureFixtur
     ]
 
 
+def test_one_long_text_does_not_fill_up_the_others(capsys: pytest.CaptureFixture[str]) -> None:
+    print_answer(Answer(["data", "n"], [("x" * 99_999, 1), ("y", 2)]), as_json=False)
+    assert [len(line) for line in capsys.readouterr().out.splitlines()] == [203, 100_002, 203]
+
+
 def test_a_table_on_a_terminal_cuts_the_widest_column_first(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

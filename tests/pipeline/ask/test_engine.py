@@ -123,6 +123,16 @@ def test_an_answer_says_whether_there_are_more_rows(tmp_path: Path) -> None:
     assert [(len(each.rows), each.complete) for each in found] == [(2, False), (3, True), (3, True)]
 
 
+def test_a_date_that_python_has_not_is_refused(tmp_path: Path) -> None:
+    with Engine(str(tmp_path)) as engine, pytest.raises(InvalidInput, match="cast it to text"):
+        engine.ask("select date '290000-01-01'")
+
+
+def test_json_that_cannot_be_read_is_answered_with_a_way_around_it(tmp_path: Path) -> None:
+    with Engine(str(tmp_path)) as engine, pytest.raises(InvalidInput, match=r"try\(data->>"):
+        engine.ask("select '{no'->>'$.a'")
+
+
 def test_a_history_that_does_not_exist_yet_has_empty_tables(tmp_path: Path) -> None:
     with Engine(str(tmp_path / "none")) as engine:
         engine.add_tables(product_tables())

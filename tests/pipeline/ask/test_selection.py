@@ -296,7 +296,8 @@ def test_only_so_many_of_the_newest_are_looked_up(root: str, jobs: list[dict[str
     assert [row[5] for row in rows] == added[:-4:-1]
 
 
-def test_data_that_is_no_json_hides_no_other_job(tmp_path: Path) -> None:
+@pytest.mark.parametrize("data", ["{no", r'{"order": "\ud800"}', "NaN"])
+def test_data_that_is_no_json_hides_no_other_job(tmp_path: Path, data: str) -> None:
     place = str(tmp_path / "history")
     jobs: list[dict[str, Any]] = [
         {**lakes.job(random.Random(n), n), "gone": False} for n in range(2)
@@ -304,10 +305,22 @@ def test_data_that_is_no_json_hides_no_other_job(tmp_path: Path) -> None:
     lakes.keep(place, jobs, batches=1)
     odd = {"line": "bullmq", "queue": jobs[0]["queue"], "subject": jobs[0]["subject"]}
     at = jobs[0]["ended_at"]
-    lakes.store(place, PAYLOADS, [{**odd, "read_at": at, "data": "{no", "date": at.date()}], 5)
-    number = str(jobs[1]["data"]["order"]["id"])
-    rows = found(place, Selection(paths={"$.order.id": number}))
-    assert jobs[1]["subject"] in [row["subject"] for row in rows]
+    lakes.store(place, PAYLOADS, [{**odd, "read_at": at, "data": data, "date": at.date()}], 5)
+    number = jobs[1]["data"]["order"]["id"]
+    for chosen in (
+        Selection(paths={"$.order.id": str(number)}),
+        Selection(where=f"data->>'$.order.id' = '{number}'"),
+    ):
+        assert jobs[1]["subject"] in [row["subject"] for row in found(place, chosen)]
+    chosen = Selection(queue=odd["queue"], ids=(odd["subject"],), where="data is not null")
+    (row,) = found(place, chosen)
+    # It is shown as it was stored.
+    assert row["data"] == data
+
+
+def test_there_may_be_no_day_before_the_first(root: str, jobs: list[dict[str, Any]]) -> None:
+    ever = dt.datetime.min.replace(tzinfo=dt.UTC)
+    assert len(found(root, Selection(since=ever))) == len(found(root, Selection(where="true")))
 
 
 @pytest.mark.parametrize(

@@ -194,7 +194,12 @@ class Engine:
             rows = found.to_arrow_table()
         complete = most is None or rows.num_rows <= most
         rows = rows if complete else rows.slice(0, most)
-        columns = [rows.column(number).to_pylist() for number in range(rows.num_columns)]
+        try:
+            columns = [rows.column(number).to_pylist() for number in range(rows.num_columns)]
+        except OverflowError:
+            raise InvalidInput(
+                "a date of the answer is outside of the years 1 to 9999; cast it to text"
+            ) from None
         return Answer(list(rows.column_names), list(zip(*columns, strict=True)), complete)
 
     def add_open_work(self) -> None:
@@ -279,8 +284,10 @@ def _refused(views: Sequence[str], too_large: str) -> Generator[None]:
 
 
 def _hint(error: Exception) -> str:
-    """The columns that may be meant by one that does not exist, and how a text is written."""
+    """What may be meant: the columns next to one that does not exist, how a text is written."""
     message, _, meant = str(error).partition("Candidate bindings:")
+    if "Malformed JSON" in message:
+        return ". Not every job has JSON that can be read: try(data->>'$.a') leaves those out"
     if not meant:
         return ""
     unquoted = re.search(r'column "(\w+)"', message)

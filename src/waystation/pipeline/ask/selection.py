@@ -86,6 +86,8 @@ MERGED = (
 
 What was left out is said of the row that the data comes from.
 """
+_JSON = ("data", "options", "result", "progress", "stacktrace")
+"""Those of them that are JSON, unless somebody has written something else."""
 
 _ITEMS = (
     "line",
@@ -258,11 +260,20 @@ def jobs_sql(selection: Selection, declared: Sequence[str] = ()) -> str:
             group by {items}
         )
         select *{columns} from found"""
-    wheres = [
-        *_path_conditions(selection),
-        *([f"({selection.where}\n)"] if selection.where else []),
-    ]
-    return f"select * from ({found}) where {_all(wheres)} {NEWEST_FIRST}"
+    is_theirs = _all(_path_conditions(selection))
+    if not selection.where:
+        return f"select * from ({found}) where {is_theirs} {NEWEST_FIRST}"
+    # Data that no reader of JSON takes is a text to the condition, and shown as it is.
+    readable = ", ".join(
+        f"if({name} is null or json_valid({name}), {name}, to_json({name})::varchar) as {name}"
+        for name in _JSON
+    )
+    return f"""
+        select "(whole)".* from (
+            select * replace ({readable}), kept as "(whole)" from ({found}) as kept
+            where {is_theirs}
+        ) where ({selection.where}
+        ) {NEWEST_FIRST}"""
 
 
 def _known_by(name: str) -> str:
@@ -281,7 +292,7 @@ def _item_conditions(wanted: Selection) -> list[str]:
     if wanted.failure:
         conditions.append(f"fingerprint = {quoted(wanted.failure)}")
     if wanted.since:
-        day = _day(wanted.since - LATE)
+        day = _day_before(wanted.since)
         conditions += [f"date >= date '{day}'", f"added_at >= {literal(wanted.since)}"]
     if wanted.until:
         conditions += [f"added_at < {literal(wanted.until)}"]
@@ -340,7 +351,7 @@ def _wanted(
 ) -> Wanted:
     if chosen.queue:
         texts = {**texts, "queue": [chosen.queue]}
-    return Wanted(texts, chosen.since and _day(chosen.since - LATE), until)
+    return Wanted(texts, chosen.since and _day_before(chosen.since), until)
 
 
 def _among(column: str, texts: Sequence[str]) -> str:
@@ -349,6 +360,12 @@ def _among(column: str, texts: Sequence[str]) -> str:
 
 def _day(at: dt.datetime) -> dt.date:
     return at.astimezone(dt.UTC).date()
+
+
+def _day_before(at: dt.datetime) -> dt.date:
+    """The day of an instant before which nothing belongs to it; there is none before the first."""
+    day = _day(at)
+    return max(day, dt.date.min + LATE) - LATE
 
 
 def _all(conditions: Sequence[str]) -> str:

@@ -145,7 +145,10 @@ def report(
         else:
             Console().print(console_report(found))
         if to is not None:
-            to.write_text(html_report(found))
+            try:
+                to.write_text(html_report(found))
+            except OSError as error:
+                raise InvalidInput(f"{to} cannot be written: {error.strerror}") from error
             typer.echo(f"written to {to}", err=True)
 
 

@@ -47,6 +47,8 @@ def root_of(context: typer.Context, history: str | None) -> str:
 GAP = "  "
 NARROW = 12
 """The width that no column is cut to."""
+WIDEST = 200
+"""The width that no shorter text is filled up beyond."""
 
 
 def print_answer(answer: Answer, *, as_json: bool) -> None:
@@ -89,6 +91,8 @@ def _text(value: Any) -> str:
 
 def _cell(text: str, width: int, to_the_right: bool) -> str:
     text = text if len(text) <= width else text[: width - 1] + "…"
+    # One long text is no reason to fill up all the others.
+    width = min(width, WIDEST)
     return text.rjust(width) if to_the_right else text.ljust(width)
 
 
