@@ -1,6 +1,7 @@
 """The console in a real browser: every view, light and dark, wide and narrow, with live data."""
 
 import asyncio
+import random
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from playwright.async_api import Browser, Page
 
 from tests.browser.console_scene import HOSTILE, Shop, shop
 from tests.browser.street import complaints, picture
+from tests.pipeline.ask import lakes
 from tests.support.patience import limit
 from tests.support.ports import free_port
 from waystation.bullmq import Queue, Schedule
@@ -209,6 +211,17 @@ async def test_more_than_can_be_counted_are_done_without_asking_again(
     await stocked.go(page, "audit")
     await page.wait_for_selector('body[data-live="on"]')
     assert stocked.complaints == []
+
+
+async def test_a_search_of_the_past_says_that_there_is_more_and_shows_it(stocked: Shop) -> None:
+    dice = random.Random(3)
+    more = [lakes.job(dice, 5000 + number) | {"name": "reckon"} for number in range(60)]
+    lakes.keep(str(stocked.app.console.options.history), more, first=10)
+    page = await stocked.page("search?q=name:reckon")
+    await page.get_by_text("More than 50 found").wait_for()
+    await page.get_by_role("button", name="Show more of the past").click()
+    await page.get_by_text("60 found").wait_for()
+    assert await page.get_by_role("button", name="Show more of the past").count() == 0
 
 
 async def test_removing_all_that_match_asks_for_their_number(stocked: Shop) -> None:
