@@ -28,6 +28,15 @@ async def _pass(hands: Hands, seconds: float) -> None:
     await Schedule(hands.room).keep()
 
 
+async def test_an_event_that_is_over_is_refused(hands: Hands) -> None:
+    await hands.open()
+    schedule = Schedule(hands.room)
+    await schedule.plan(_event(hands, -HOUR // 2, id="begun"))
+    with pytest.raises(InvalidOption, match="an event must end in the future, got 20"):
+        await schedule.plan(_event(hands, -HOUR))
+    assert [each.id for each in await schedule.planned()] == ["begun"]
+
+
 async def test_an_event_changes_the_room_while_it_lasts(hands: Hands) -> None:
     await hands.open(queueing_method="passthrough", admission_rate=1.0)
     changes = {"queueing_method": "fifo", "admission_rate": "20"}

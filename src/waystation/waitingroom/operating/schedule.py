@@ -87,6 +87,10 @@ class Schedule:
 
     async def plan(self, event: ScheduledEvent) -> ScheduledEvent:
         """Add an event, which must not overlap another; with the commitment of its draw."""
+        if event.ends_ms <= (await self._room.state()).now_ms:
+            # It would be taken away at the next look, without having been on.
+            ended = possible_instant(event.ends_ms) or event.ends_ms
+            raise InvalidOption(f"an event must end in the future, got {ended}")
         seed = await self._seed(event.id) if event.by_lot else ""
         if seed:
             # Chosen now, so that anybody may note what the draw is held by.
