@@ -161,6 +161,27 @@ def test_the_row_of_other_failures_says_how_many_kinds_it_stands_for() -> None:
     assert "1,119 other kinds of failure" in console.export_text()
 
 
+def test_whatever_is_cut_says_how_much() -> None:
+    lost = msgspec.structs.replace(MAIL, lost=40, lost_ids=("a", "b"))
+    facts = msgspec.structs.replace(
+        FACTS, queues=(lost,), failures_in_all=1_001, workers_in_all=77, gaps_in_all=9
+    )
+    console = Console(width=120, record=True, file=StringIO())
+    console.print(console_report(facts))
+    shown = console.export_text()
+    for text in (html_report(facts), shown):
+        assert "and 38 more" in text
+        assert "and 1,000 more" in text
+    assert "and 77 more" in html_report(facts)
+    assert "of the last 14 days" in shown
+    charted = msgspec.structs.replace(FACTS, queues=(MAIL,) * 12 + (lost, without_charts(lost)))
+    assert "Charts are shown of the 13 busiest queues" in html_report(charted)
+
+
+def without_charts(queue: QueueReport) -> QueueReport:
+    return msgspec.structs.replace(queue, hours=(), needed=())
+
+
 def test_the_console_shows_the_same_verdict() -> None:
     console = Console(width=120, record=True, file=StringIO())
     console.print(console_report(FACTS))

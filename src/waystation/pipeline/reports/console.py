@@ -5,8 +5,15 @@ from rich.table import Table
 from rich.text import Text
 
 from waystation.pipeline.gold.failures import label
-from waystation.pipeline.reports.facts import Report
-from waystation.pipeline.reports.words import consistency, duration, first_seen, number, part
+from waystation.pipeline.reports.facts import MOST_HOURS, Report
+from waystation.pipeline.reports.words import (
+    consistency,
+    duration,
+    first_seen,
+    more,
+    number,
+    part,
+)
 
 
 def console_report(report: Report) -> RenderableType:
@@ -36,13 +43,13 @@ def _ledger(report: Report) -> Table:
             Text(f"{each.line}/{each.queue}"),
             *(number(n) for n in (each.acknowledged, each.terminal, each.visible, each.removed)),
             *(_alarm(n) for n in (each.lost, each.duplicated, each.gaps)),
-            Text(", ".join(each.lost_ids)),
+            Text(", ".join(filter(None, (*each.lost_ids, more(len(each.lost_ids), each.lost))))),
         )
     return table
 
 
 def _times(report: Report) -> Table:
-    table = _table("Attempts and times", "queue")
+    table = _table(f"Attempts and times of the last {MOST_HOURS // 24} days", "queue")
     heads = ("started", "retried", "failed", "wait\np50", "wait\np95", "run\np50", "run\np95")
     for head in heads:
         table.add_column(head, justify="right", no_wrap=True)
@@ -72,8 +79,8 @@ def _failures(report: Report) -> RenderableType:
             number(row["subjects"]),
             part(row["retry_helps"]),
         )
-    if len(report.failures) > 8:
-        table.add_row(Text(f"and {len(report.failures) - 8} more"))
+    if others := more(len(report.failures[:8]), report.failures_in_all):
+        table.add_row(Text(others))
     return table
 
 

@@ -11,6 +11,7 @@ from waystation.pipeline.feedback.recommendations import backlogs
 from waystation.pipeline.gold.forecast import SLOT_S, Forecast, forecast
 from waystation.pipeline.histograms import added, percentile
 from waystation.pipeline.history import History, utc
+from waystation.pipeline.refresh.accounts import MOST_IDS
 from waystation.pipeline.refresh.quality import Check, last_checks
 from waystation.pipeline.reports.words import verdict
 from waystation.pipeline.storage import delta
@@ -27,8 +28,12 @@ from waystation.pipeline.tables import (
 )
 
 MOST_FAILURES = 15
+MOST_WORKERS = 50
+MOST_GAPS = 50
 MOST_QUEUES = 12
+"""Queues with charts: the busiest ones."""
 MOST_HOURS = 14 * 24
+"""Hours that attempts and their times are counted from."""
 
 _COUNTS = ("added", "started", "completed", "failed", "retried", "stalled")
 
@@ -78,6 +83,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     gaps: tuple[dict[str, Any], ...]
     checks: tuple[Check, ...] = ()
     """The consistency checks of the last refresh."""
+    failures_in_all: int = 0
+    """Kinds of failure, of which `failures` are the most frequent."""
+    workers_in_all: int = 0
+    gaps_in_all: int = 0
     deploys: tuple[Deploy, ...] = ()
     """The deploys that were marked, the oldest first."""
 
@@ -102,6 +111,8 @@ def report(history: History, now: dt.datetime | None = None) -> Report:
     """Read the figures of a report from a history."""
     now = now or dt.datetime.now(dt.UTC)
     events = delta.summary(EVENTS.path(history.root), counted="_corrupt", spanned="at")
+    failures, gaps = _rows(history, FAILURES, "attempts"), _rows(history, GAPS, "before_at")
+    workers = _by_worker(_rows(history, WORKERS, "hour"))
     return Report(
         made_at=now,
         events=events.rows,
@@ -109,9 +120,12 @@ def report(history: History, now: dt.datetime | None = None) -> Report:
         first_at=events.least,
         last_at=events.most,
         queues=tuple(_queues(history, now)),
-        failures=_rows(history, FAILURES, "attempts", MOST_FAILURES),
-        workers=tuple(_by_worker(_rows(history, WORKERS, "hour"))[:50]),
-        gaps=_rows(history, GAPS, "before_at", 50),
+        failures=failures[:MOST_FAILURES],
+        workers=tuple(workers[:MOST_WORKERS]),
+        gaps=gaps[:MOST_GAPS],
+        failures_in_all=len(failures),
+        workers_in_all=len(workers),
+        gaps_in_all=len(gaps),
         checks=tuple(last_checks(history.root)),
         deploys=tuple(deploys(history.root)),
     )
@@ -124,7 +138,8 @@ def _queues(history: History, now: dt.datetime) -> list[QueueReport]:
     hourly = _by_queue(reversed(_rows(history, HOURLY, "hour", where=recent)))
     rows = sorted(
         (_total(place, hours) for place, hours in hourly.items()), key=lambda row: -row["started"]
-    )[:MOST_QUEUES]
+    )
+    with_charts = {(row["line"], row["queue"]) for row in rows[:MOST_QUEUES]}
     ledgers = {
         place: _account(hours) for place, hours in _by_queue(_rows(history, LEDGER, "hour")).items()
     }
@@ -137,8 +152,8 @@ def _queues(history: History, now: dt.datetime) -> list[QueueReport]:
         _facts(
             row,
             ledgers.get(place, {}),
-            [_without_histograms(hour) for hour in hourly.get(place, [])],
-            needed.get(place, []),
+            [_without_histograms(hour) for hour in hourly[place]] if place in with_charts else [],
+            needed.get(place, []) if place in with_charts else [],
             forecast(series[place], seconds=SLOT_S) if place in series else None,
         )
         for row in rows
@@ -166,7 +181,7 @@ def _facts(
         lost=account.get("lost"),
         duplicated=account.get("duplicated", 0),
         gaps=account.get("gaps", 0),
-        lost_ids=tuple(account.get("lost_ids") or ())[:20],
+        lost_ids=tuple(account.get("lost_ids") or ())[:MOST_IDS],
         clean=account.get("clean"),
         hours=tuple(hours),
         needed=tuple(needed),
@@ -230,12 +245,10 @@ def _by_worker(hours: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: row["last_at"], reverse=True)
 
 
-def _rows(
-    history: History, table: Table, by: str, most: int | None = None, where: Any = None
-) -> tuple[dict[str, Any], ...]:
+def _rows(history: History, table: Table, by: str, where: Any = None) -> tuple[dict[str, Any], ...]:
     """Rows of a gold table, the greatest first."""
     found = delta.read_arrow(history.root, table, table.names, where)
-    rows = found.sort_by([(by, "descending")]).slice(0, most).to_pylist()
+    rows = found.sort_by([(by, "descending")]).to_pylist()
     return tuple({name: _value(value) for name, value in row.items()} for row in rows)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from waystation.pipeline.deploys import Deploy
 from waystation.pipeline.gold.failures import label
-from waystation.pipeline.reports.facts import QueueReport, Report
+from waystation.pipeline.reports.facts import MOST_QUEUES, QueueReport, Report
 from waystation.pipeline.reports.plots import Level, Series, bars, levels, lines, share, strip
 from waystation.pipeline.reports.whole_page import table, whole_page
 from waystation.pipeline.reports.words import (
@@ -16,6 +16,7 @@ from waystation.pipeline.reports.words import (
     first_seen,
     instant,
     moment,
+    more,
     number,
     part,
 )
@@ -31,16 +32,31 @@ def html_report(report: Report) -> str:
         "<h2>Ledger</h2>",
         "<p>Every job that was added has ended, is in the queue, was removed, or is lost.</p>",
         _ledger(report.queues),
+        _charted(report.queues),
         *(section(queue, n) for n, queue in enumerate(report.queues) if queue.hours),
         "<h2>Failures</h2>",
         "<p>Failures whose messages differ only in ids and numbers are counted together.</p>",
         _failures(report),
+        _more(len(report.failures), report.failures_in_all),
         "<h2>Workers</h2>",
         _workers(report),
+        _more(len(report.workers), report.workers_in_all),
     ]
     if report.gaps:
-        body += ["<h2>Gaps</h2>", _gaps(report)]
+        body += ["<h2>Gaps</h2>", _gaps(report), _more(len(report.gaps), report.gaps_in_all)]
     return whole_page("Queue report", body)
+
+
+def _more(shown: int, in_all: int) -> str:
+    others = more(shown, in_all)
+    return f'<p class="soft">{others}</p>' if others else ""
+
+
+def _charted(queues: Sequence[QueueReport]) -> str:
+    charted = sum(bool(queue.hours) for queue in queues)
+    if charted < MOST_QUEUES or charted == len(queues):
+        return ""
+    return f'<p class="soft">Charts are shown of the {charted} busiest queues.</p>'
 
 
 def _span(report: Report) -> str:
@@ -103,7 +119,8 @@ def _ledger(queues: Sequence[QueueReport]) -> str:
 
 def _name(queue: QueueReport, n: int) -> str:
     name = f"{escape(queue.line)} / <b>{escape(queue.queue)}</b>"
-    lost = ", ".join(f"<code>{escape(i)}</code>" for i in queue.lost_ids)
+    others = more(len(queue.lost_ids), queue.lost)
+    lost = ", ".join(filter(None, (*(f"<code>{escape(i)}</code>" for i in queue.lost_ids), others)))
     linked = f'<a href="#{anchor(n)}">{name}</a>' if queue.hours else name
     return f'{linked}<br><span class="bad">lost:</span> {lost}' if lost else linked
 

@@ -32,6 +32,11 @@ def first_seen(failure: dict[str, Any], deploys: Sequence[Deploy]) -> str:
     return f"first seen {later} after deploy {found.name}"
 
 
+def more(shown: int, in_all: int | None) -> str:
+    """How many are not shown; empty when all are."""
+    return f"and {number(in_all - shown)} more" if in_all and in_all > shown else ""
+
+
 def part(value: float | None) -> str:
     """A share in percent."""
     return "-" if value is None else f"{100 * value:.3g} %"
