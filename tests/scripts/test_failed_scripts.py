@@ -16,7 +16,7 @@ from redis import Redis
 
 import waystation
 from tests.scripts.calls import KINDS, Call, Replay, place_of, recorded, row_of
-from tests.scripts.walks import bullmq, core, files, pipeline, routing, waitingroom
+from tests.scripts.walks import bullmq, core, files, operators, pipeline, routing, waitingroom
 from waystation.core.store.embedded import Ephemeral
 from waystation.core.store.script import LuaScript
 from waystation.core.store.script import tokens as lua_words
@@ -24,6 +24,7 @@ from waystation.core.store.script import tokens as lua_words
 ROOT = Path(waystation.__file__).parent
 WALKS: dict[str, Callable[[str], Awaitable[None]]] = {
     "waystation.core.store": core.walk,
+    "waystation.core.operators": operators.walk,
     "waystation.pipeline.sources": pipeline.walk,
     "waystation.bullmq.redis": bullmq.walk,
     "waystation.files.redis": files.walk,

@@ -3,17 +3,21 @@
 import random
 from typing import Any
 
+import pytest
+
 from tests.waitingroom.hands import Hands, hands_on
+from waystation.core.errors import WrongState
 from waystation.waitingroom.operating.codes import Codes
 from waystation.waitingroom.operating.history import History
 from waystation.waitingroom.operating.lottery import WITNESS_S, commit
+from waystation.waitingroom.operating.schedule import Schedule, ScheduledEvent
 from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.visitor import JoinRequest, Lane
 
 
 async def walk(url: str) -> None:
     """Take the paths of every script of the waiting room."""
-    for part in (join, enter, beat, admit, miss, leave, rejoin, draw, redeem, tend, delete):
+    for part in (join, enter, beat, admit, miss, leave, rejoin, draw, redeem, tend, plan, delete):
         async with hands_on(url) as hands:
             await hands.redis.flushdb()
             await part(hands)
@@ -214,6 +218,18 @@ async def tend(hands: Hands) -> None:
         await history.note()
     for change in (hands.control.pause, hands.control.resume, hands.control.queue_all):
         await change()
+
+
+async def plan(hands: Hands) -> None:
+    await hands.open()
+    schedule, now = Schedule(hands.room), hands.clock.now_ms()
+    await schedule.plan(ScheduledEvent(id="gala", starts_ms=now, ends_ms=now + 1))
+    with pytest.raises(WrongState, match="at that time"):
+        await schedule.plan(ScheduledEvent(id="sale", starts_ms=now, ends_ms=now + 1))
+    drawn = ScheduledEvent(
+        id="sale", gathers_ms=now + 1, starts_ms=now + 2, ends_ms=now + 3, by_lot=True
+    )
+    await schedule.plan(drawn)
 
 
 async def delete(hands: Hands) -> None:

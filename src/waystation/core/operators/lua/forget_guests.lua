@@ -6,7 +6,8 @@ local kept = redis.call('HGETALL', operators)
 for at = 1, #kept, 2 do
   if string.sub(kept[at], 1, #guest) == guest then
     local read, who = pcall(cjson.decode, kept[at + 1])
-    if read and (who.expires_ms or 0) <= tonumber(now) then redis.call('HDEL', operators, kept[at]) end
+    local ends = read and type(who) == 'table' and tonumber(who.expires_ms or 0)
+    if ends and ends <= tonumber(now) then redis.call('HDEL', operators, kept[at]) end
   end
 end
 return 1
