@@ -9,6 +9,7 @@ from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.prefixes import Prefixes
 from waystation.core.events import Line
 from waystation.core.store import faults
+from waystation.core.store.keyspace import is_name
 from waystation.pipeline.bullmq_jobs import FIELDS, NUMBERS, STATES
 from waystation.pipeline.sources.store import Store
 
@@ -69,8 +70,8 @@ def _queues(store: Store, prefixes: Prefixes) -> Iterator[QueueKeys]:
             key.decode("utf-8", "replace")[len(head) : -len(tail)]
             for key in client.scan_iter(match=f"{head}*{tail}", count=1000, _type="stream")
         }
-        # A colon in between would make it some other key.
-        for name in sorted(name for name in found if name and ":" not in name):
+        # Others are keys of something else, or queues that ours cannot be called like.
+        for name in sorted(filter(is_name, found)):
             yield QueueKeys(name, prefix=prefix)
 
 
