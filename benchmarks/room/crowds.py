@@ -19,7 +19,7 @@ from rich.table import Table
 
 from waystation.core.store import embedded
 from waystation.core.store.connection import StoreOptions, connect
-from waystation.waitingroom.estimates.spread import Wait
+from waystation.waitingroom.estimates.estimate import Wait
 from waystation.waitingroom.simulator import Crowd, Simulation
 from waystation.waitingroom.simulator.people import Person
 

@@ -22,7 +22,7 @@ from waystation.cli.sections import SECTIONS
 from waystation.core.errors import InvalidSetting
 from waystation.core.settings.load import load, together
 from waystation.core.settings.section import rows
-from waystation.files.settings_file import load_files
+from waystation.files.settings import load_files
 
 IMAGE = (PLACE / "Dockerfile").read_text()
 IMAGE_VARIABLES = dict(re.findall(r"(WAYSTATION_\w+)=(\S+)", IMAGE))

@@ -15,8 +15,7 @@ from waystation.files.handlers import Handlers
 from waystation.files.options import Layout, WorkerOptions
 from waystation.files.queue import Queue
 from waystation.files.redis.keys import FileKeys
-from waystation.files.settings import layout
-from waystation.files.settings_file import load_files
+from waystation.files.settings import layout, load_files
 from waystation.files.worker import Worker
 
 NAMED: list[dict[str, Any]] = [

@@ -18,8 +18,7 @@ from waystation.core.settings.section import rows
 from waystation.files.commands import wiring as composed
 from waystation.files.handlers import Handlers
 from waystation.files.options import Layout
-from waystation.files.settings import FilesSettings
-from waystation.files.settings_file import load_files
+from waystation.files.settings import FilesSettings, load_files
 
 WHOLE = """
 redis:

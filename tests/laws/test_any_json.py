@@ -23,7 +23,7 @@ from waystation import bullmq, sync, tasks
 from waystation.cli.root import run
 from waystation.console.assistants.access import Access
 from waystation.console.assistants.server import server_of
-from waystation.console.finding.places import Places
+from waystation.console.finding.names import Places
 from waystation.console.options import ConsoleOptions
 from waystation.core import codec
 from waystation.core.errors import InvalidInput

@@ -37,8 +37,8 @@ from waystation.pipeline.products.waitingroom import (
 )
 from waystation.pipeline.sources.store import Store
 from waystation.pipeline.tables import EVENTS
+from waystation.waitingroom.estimates.estimate import Spread
 from waystation.waitingroom.estimates.model import FEWEST_VISITS, Model, reached
-from waystation.waitingroom.estimates.spread import Spread
 from waystation.waitingroom.redis.keys import RoomKeys
 from waystation.waitingroom.simulator import Crowd, Simulation
 

@@ -33,8 +33,7 @@ from waystation.bullmq import (
 from waystation.core.errors import InvalidInput, InvalidOption, StoreUnsuitable
 from waystation.core.store import embedded
 from waystation.core.store.embedded import Ephemeral
-from waystation.files.settings import layout
-from waystation.files.settings_file import load_files
+from waystation.files.settings import layout, load_files
 from waystation.waitingroom.metrics import RoomMetrics
 from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.redis.keys import RoomsKeys

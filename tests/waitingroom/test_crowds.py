@@ -5,7 +5,7 @@ import random
 import pytest
 
 from benchmarks.room.crowds import changed_s, crowds, judged, run
-from waystation.waitingroom.estimates.spread import Wait
+from waystation.waitingroom.estimates.estimate import Wait
 from waystation.waitingroom.simulator import Crowd
 from waystation.waitingroom.simulator.people import Person
 

@@ -6,7 +6,6 @@ from redis.asyncio import Redis
 
 from tests.waitingroom.hands import Hands
 from tests.waitingroom.literal.room import LiteralRoom
-from waystation.core.store.limits import FixedWindow, allow
 from waystation.waitingroom.visitor import Begun, Joined, JoinRequest, Refused, Waiting
 
 T0 = 1_700_000_000
@@ -169,17 +168,17 @@ async def test_the_start_of_a_sale_is_no_stampede(hands: Hands) -> None:
     assert len(await hands.admit()) == 10
 
 
-async def test_a_call_that_is_refused_does_not_prolong_the_ban(redis: Redis) -> None:
+async def test_a_call_that_is_refused_does_not_prolong_the_ban(hands: Hands) -> None:
     """F18, F-W16, W-15, W-16, W-17: the spec adds every call, refused or not."""
-    key = "ratelimit:192.168.1.1:enqueue"
-    limit = FixedWindow(2, 60_000)
-    for _ in range(2):
-        assert (await allow(redis, key, limit, now_ms=0)).allowed
+    await hands.open(newcomers_per_minute=2)
+    for name in "ab":
+        await hands.join(name, address="192.0.2.1")
     for second in range(1, 60):
-        assert not (await allow(redis, key, limit, now_ms=second * 1000)).allowed
-    assert await redis.hget(key, "used") == b"2"  # pyright: ignore
-    assert 0 < await redis.ttl(key) <= 60
-    assert (await allow(redis, key, limit, now_ms=60_001)).allowed
+        await hands.clock.advance(1)
+        refused = await newcomer(hands, "c", address="192.0.2.1")
+        assert refused == Refused("crowded", 60_000 - second * 1000)
+    await hands.clock.advance(1.001)
+    await hands.join("c", address="192.0.2.1")
 
 
 async def test_as_many_come_in_as_should_though_some_stay_away(hands: Hands) -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from waystation.waitingroom.estimates.estimate import Spread, Wait
 from waystation.waitingroom.estimates.model import (
     BOUNDS,
     FEWEST_VISITS,
@@ -17,7 +18,6 @@ from waystation.waitingroom.estimates.model import (
     closed_form,
     fit,
 )
-from waystation.waitingroom.estimates.spread import Spread, Wait
 
 LEAST, MOST = BOUNDS["f50"]
 NOW_S = 1_700_000_000

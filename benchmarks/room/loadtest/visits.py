@@ -17,7 +17,7 @@ from urllib.parse import quote
 from benchmarks.room.loadtest.client import Answer, Connection, Site
 from benchmarks.room.loadtest.tally import Tally, Turn
 from waystation.core.errors import StoreUnreachable
-from waystation.waitingroom.estimates.spread import Wait
+from waystation.waitingroom.estimates.estimate import Wait
 from waystation.waitingroom.simulator import Crowd, Mood, Verdict
 from waystation.waitingroom.simulator.people import Person
 from waystation.waitingroom.visitor import Place

@@ -16,12 +16,11 @@ from waystation.console.routes.queues import Queues
 from waystation.console.routes.rooms import RoomRoutes
 from waystation.console.routes.searching import Searching
 from waystation.console.routes.webhooks import HookRoutes
-from waystation.core.http import openapi, reference
+from waystation.core.http import openapi
 from waystation.core.http.addresses import networks
 from waystation.core.http.asgi import lifespan, problem_answer, reported, request_of
 from waystation.core.http.endpoints import Table, endpoint, offered
-from waystation.core.http.exchange import Answer, Receive, Request, Scope, Send
-from waystation.core.http.slow import SlowBodies
+from waystation.core.http.exchange import Answer, Receive, Request, Scope, Send, SlowBodies
 from waystation.core.operators.oidc.provider import Provider
 from waystation.core.operators.routes import OperatorRoutes
 from waystation.core.store.connection import Store
@@ -129,7 +128,7 @@ def page() -> str:
         for name, each in ACTIONS.items()
     ]
     actions = ["## Actions", "", "| action | needs | what it does |", "|---|---|---|", *rows]
-    return reference.page("HTTP of the console", _INTRO, PARTS) + "\n" + "\n".join(actions) + "\n"
+    return openapi.page("HTTP of the console", _INTRO, PARTS) + "\n" + "\n".join(actions) + "\n"
 
 
 _CONFIRMED = " `confirm` must be the name of the queue."

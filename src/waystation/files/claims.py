@@ -7,27 +7,29 @@ worker's list, and every failure changes them, so whoever comes late finds nothi
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Container, Iterable, Sequence
+from contextlib import aclosing
 from itertools import groupby
 from typing import Any, cast
 
 from waystation.core import codec, identity
-from waystation.core.breaker import BreakerOptions
+from waystation.core.breaker import BreakerOptions, Permit
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.durations import milliseconds, seconds
-from waystation.core.errors import LeaseLost, StoreError
+from waystation.core.errors import LeaseLost, Malformed, StoreError
+from waystation.core.line.event_trail import newest_first
 from waystation.core.line.lost_answers import LOST, LostAnswers
 from waystation.core.line.server_time import script_time
 from waystation.core.line.wake_up import WakeUp
 from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Claim, Extend, Refused, Reply, Settled
 from waystation.core.runtime.tasks import end
+from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
 from waystation.core.telemetry.logs import describe, get_logger
-from waystation.files.doubts import cleared
+from waystation.files import job as jobs
 from waystation.files.fetch.plan import FetchPlanner, Plan, resolve
-from waystation.files.fetch.reader import FileClaim, Reader
 from waystation.files.fetch.unmatched import HandledFiles, Picks, UnmatchedFiles
 from waystation.files.job import Job
 from waystation.files.metrics import Meter
@@ -38,14 +40,69 @@ from waystation.files.redis.keys import FileKeys
 from waystation.files.redis.records import (
     Record,
     as_stored,
+    dead,
     failure,
     handed_back,
     reason_in,
+    skipped,
     success,
 )
 from waystation.files.redis.replies import Settlement
 
 _log = get_logger(__name__)
+
+
+class FileClaim(Claim[Job]):
+    """A job that is ours while its bytes are in our list."""
+
+    __slots__ = ("lane", "permit", "raw")
+
+    def __init__(self, job: Job, raw: bytes, lane: int, *, worker: str) -> None:
+        super().__init__(job.id, job, worker)
+        self.raw = raw
+        self.lane = lane
+        self.permit: Permit | None = None
+
+
+class Reader:
+    """Decodes the payloads that one worker fetched."""
+
+    def __init__(
+        self, keys: FileKeys, worker: str, unmatched: UnmatchedFiles, meter: Meter | None
+    ) -> None:
+        self._keys = keys
+        self._worker = worker
+        self._unmatched = unmatched
+        self._meter = meter
+        self.aside: list[Record] = []
+        """Records for the next call: what is no job, and what other workers have handlers for."""
+
+    def claims(self, raws: Iterable[bytes], lane: int = 0) -> list[FileClaim]:
+        """Claims of those payloads that this worker can process."""
+        claims: list[FileClaim] = []
+        for raw in raws:
+            try:
+                job = jobs.read(raw)
+            except Malformed as error:
+                self._set_poison_aside(raw, lane or len(self._keys.queues), error)
+                continue
+            at = lane or self._keys.lane_of(job.origin_queue, job.priority)
+            if self._unmatched.is_wanted(job):
+                claims.append(FileClaim(job, raw, at, worker=self._worker))
+            else:
+                self.aside.append(skipped(raw, job.id, at, job.attempt))
+                if self._meter:
+                    self._meter.skipped(at)
+        return claims
+
+    def _set_poison_aside(self, raw: bytes, lane: int, error: Malformed) -> None:
+        # It ends with the next call: a list with something unreadable in it must move on.
+        name = jobs.poison_id(raw)
+        queue = self._keys.queues[lane - 1]
+        _log.error("job_unreadable", job_id=name, queue=queue, **describe(error))
+        self.aside.append(dead(raw, name, lane, 1, raw, Reason.MALFORMED, error))
+        if self._meter:
+            self._meter.failed(lane, Reason.MALFORMED, again=False)
 
 
 class FileSource:
@@ -367,3 +424,67 @@ def _by_holder(
     )
     groups = {holder: list(group) for holder, group in by_holder}
     return groups.pop(worker, []), list(groups.values())
+
+
+async def cleared(
+    client: Client,
+    keys: FileKeys,
+    sent: Sequence[tuple[Settled[Job], Record]],
+    codes: Sequence[int],
+    in_doubt: Container[Claim[Job]],
+) -> Sequence[int]:
+    """The codes of one worker's outcomes, but 0 for those that an earlier call has stored.
+
+    When an outcome is sent again because the answer to its call was lost, and refused, the first
+    call may have been the one that filed it. A completed file is remembered by its bytes, which
+    every failure changes; how other attempts ended is recorded in the queue's events.
+    """
+    codes = list(codes)
+    doubted = [at for at, code in enumerate(codes) if code and sent[at][0].claim in in_doubt]
+    if doubted:
+        records = [sent[at][1] for at in doubted]
+        filed = await _filed_before(client, keys, records, worker=sent[0][0].claim.token)
+        for at in (at for at, was_filed in zip(doubted, filed, strict=True) if was_filed):
+            codes[at] = 0
+    return codes
+
+
+async def _filed_before(
+    client: Client, keys: FileKeys, records: Sequence[Record], *, worker: str
+) -> list[bool]:
+    """Whether each outcome was filed by an earlier call of its worker."""
+    filed = [await _is_plain(client, keys, record) for record in records]
+    if not all(filed):
+        known = await _recorded(client, keys, worker)
+        filed = [
+            was or _end_of(record) in known for was, record in zip(filed, records, strict=True)
+        ]
+    return filed
+
+
+async def _is_plain(client: Client, keys: FileKeys, record: Record) -> bool:
+    """Whether the lists show it; what was handed back is no longer ours, however that came."""
+    kind, raw = record[:2]
+    if kind != "completed":
+        return kind == "returned"
+    with faults.translated():
+        return await client.execute_command("LPOS", keys.completed, raw) is not None
+
+
+async def _recorded(client: Client, keys: FileKeys, worker: str) -> set[tuple[bytes, ...]]:
+    """Event, file, attempt and reason of every end of this worker's that the events still hold."""
+    name = worker.encode()
+    async with aclosing(newest_first(client, keys.events)) as events:
+        return {
+            tuple(event.get(field, b"") for field in (b"event", b"subject", b"attempt", b"reason"))
+            async for _, event in events
+            if event.get(b"worker") == name
+        }
+
+
+def _end_of(record: Record) -> tuple[bytes, ...]:
+    kind, _, id, _, attempt = record[:5]
+    # A file that was taken back from a silent worker has another reason than ours in its event.
+    reason = {"retry": 7, "dead": 6}.get(str(kind))
+    parts = (kind, id, attempt, "" if reason is None else record[reason])
+    return tuple(str(part).encode() for part in parts)

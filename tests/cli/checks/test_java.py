@@ -2,8 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from waystation.cli.checks.finding import Verdict
-from waystation.cli.checks.java import java
+from waystation.cli.doctor import Verdict, java
 from waystation.pipeline.spark.java import programs
 
 

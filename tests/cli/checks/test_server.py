@@ -1,8 +1,7 @@
 import msgspec
 import pytest
 
-from waystation.cli.checks.finding import Verdict
-from waystation.cli.checks.server import server
+from waystation.cli.doctor import Verdict, server
 from waystation.core.store.server import Facts, Kind
 
 FIT = Facts(

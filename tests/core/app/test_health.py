@@ -7,7 +7,7 @@ from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
 from waystation.bullmq import Worker
 from waystation.core.app import compose
-from waystation.core.app.health import Health
+from waystation.core.app.compose import Health
 from waystation.core.app.settings import TelemetrySettings
 from waystation.core.store.connection import connect
 from waystation.core.store.embedded import Ephemeral

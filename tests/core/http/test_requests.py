@@ -8,9 +8,8 @@ import pytest
 from waystation.core.errors import ScriptFailed, StoreUnreachable
 from waystation.core.http.asgi import reported
 from waystation.core.http.endpoints import Endpoint, Table
-from waystation.core.http.exchange import Answer, Message, Request
+from waystation.core.http.exchange import Answer, Message, Request, SlowBodies
 from waystation.core.http.problems import Problem
-from waystation.core.http.slow import SlowBodies
 
 
 def request(*messages: Message, headers: Any = ()) -> Request:

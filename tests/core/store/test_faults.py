@@ -15,10 +15,10 @@ from waystation.core.errors import (
     StoreUnreachable,
     StoreUnsuitable,
 )
-from waystation.core.store import faults, limits
+from waystation.core.store import faults
 from waystation.core.store.connection import Store, StoreOptions
 from waystation.core.store.connection.address import parse
-from waystation.core.store.limits import FixedWindow
+from waystation.core.store.leader import Election, OfficeKeys
 
 EVERY_ERROR = [
     each
@@ -43,7 +43,7 @@ async def test_whatever_a_client_raises_during_a_call_is_an_error_of_the_store(
     store = Store(parse(url), StoreOptions())
     for client in (store.hot, store.redis):
         with pytest.raises(StoreError):
-            await limits.allow(client, "key", FixedWindow(1, 1))
+            await Election(client, OfficeKeys("key"), owner="a").acquire()
     with pytest.raises(StoreError):
         await store.ask("PING")
     with pytest.raises(StoreError):

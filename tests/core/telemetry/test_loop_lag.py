@@ -6,7 +6,6 @@ import time
 from tests.support.patience import LIMIT_S
 from waystation.core.app import compose
 from waystation.core.app.settings import TelemetrySettings
-from waystation.core.telemetry import loop_lag
 from waystation.core.telemetry.metrics import Metrics
 
 COUNT = "waystation_loop_lag_seconds_count"
@@ -21,7 +20,7 @@ async def until(metrics: Metrics, count: float) -> None:
 
 async def test_a_loop_that_was_blocked_is_late_for_all_that_was_due_meanwhile() -> None:
     metrics = Metrics()
-    observing = asyncio.create_task(loop_lag.observe(metrics.loop_lag.of(), every_s=0.02))
+    observing = asyncio.create_task(compose.observe_lag(metrics.loop_lag.of(), every_s=0.02))
     await until(metrics, 1)
     before = metrics.registry.get_sample_value(COUNT) or 0
 

@@ -1,7 +1,7 @@
 """The numbers of several processes as one page."""
 
+from waystation.core.app.fleet import summed, without_gauges
 from waystation.core.telemetry.metrics import Metrics
-from waystation.core.telemetry.sums import summed, without_gauges
 
 
 def page(*queues: str, held: int = 0) -> bytes:

@@ -1,18 +1,15 @@
-"""The limits and the election that all products share."""
+"""The election that all products share."""
 
 import pytest
 
 from waystation.core.errors import NotLeader
 from waystation.core.store.connection import connect
 from waystation.core.store.leader import Election, OfficeKeys
-from waystation.core.store.limits import FixedWindow, allow
 
 
 async def walk(url: str) -> None:
     """Take the paths of every shared script."""
     async with await connect(url) as store:
-        for now in (1000, 1001, 1002, 9000):
-            await allow(store.redis, "limit", FixedWindow(2, 1000), now_ms=now)
         first, second = (Election(store.redis, OfficeKeys("chair"), owner=name) for name in "ab")
         term = await first.acquire()
         assert term is not None

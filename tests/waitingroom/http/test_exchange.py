@@ -9,9 +9,8 @@ import pytest
 
 from tests.support.patience import LIMIT_S
 from waystation.core.http import exchange, streams
-from waystation.core.http.exchange import MOST_BODY, Message, Request, Scope
+from waystation.core.http.exchange import MOST_BODY, Message, Request, Scope, SlowBodies
 from waystation.core.http.problems import Problem
-from waystation.core.http.slow import SlowBodies
 
 
 def _asked(*parts: bytes, end: bool = True, headers: dict[str, str] | None = None) -> Request:

@@ -11,8 +11,8 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, RSAKey
 
-from waystation.core.operators.oidc import id_token
-from waystation.core.operators.oidc.errors import SignInRefused
+from waystation.core.operators.oidc import provider
+from waystation.core.operators.oidc.client import SignInRefused
 from waystation.core.operators.oidc.options import Grant, OidcOptions, is_safe
 from waystation.core.operators.operators import Operator
 from waystation.core.operators.roles import Role
@@ -57,7 +57,7 @@ def _text(raw: bytes) -> bytes:
 
 
 def _read(token: str) -> dict[str, Any]:
-    return id_token.read(token, JWKS, issuer=ISSUER, client_id=CLIENT, nonce="n", now_s=NOW)
+    return provider.read(token, JWKS, issuer=ISSUER, client_id=CLIENT, nonce="n", now_s=NOW)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def _read(token: str) -> dict[str, Any]:
         _signed({"alg": "ES256", "kid": "curve"}, key=CURVE),
         _signed(aud=[CLIENT]),
         _signed(aud=[CLIENT, "another"], azp=CLIENT),
-        _signed(exp=NOW - id_token.LEEWAY_S + 1),
+        _signed(exp=NOW - provider.LEEWAY_S + 1),
     ],
 )
 def test_what_the_provider_signed_for_us_is_believed(token: str) -> None:
@@ -92,12 +92,12 @@ REFUSED = {
     "from another provider": _signed(iss="https://login.example.evil"),
     "for another sign-in": _signed(nonce="m"),
     "for no sign-in": _signed(nonce=None),
-    "over": _signed(exp=NOW - id_token.LEEWAY_S - 1),
+    "over": _signed(exp=NOW - provider.LEEWAY_S - 1),
     "without an end": _signed(exp=None),
     "from the future": _signed(iat=NOW + 600),
     "about nobody": _signed(sub=None),
     "cut short": _signed()[:-8],
-    "too long": _signed(more="x" * id_token.LONGEST),
+    "too long": _signed(more="x" * provider.LONGEST),
     "no token": "hello",
 }
 
@@ -111,7 +111,7 @@ def test_52_nothing_else_is(token: str) -> None:
 @pytest.mark.parametrize("jwks", [{}, {"keys": []}, {"keys": [{"kty": "oct", "k": "AAAA"}]}])
 def test_without_keys_nothing_is_believed(jwks: dict[str, Any]) -> None:
     with pytest.raises(SignInRefused):
-        id_token.read(_signed(), jwks, issuer=ISSUER, client_id=CLIENT, nonce="n", now_s=NOW)
+        provider.read(_signed(), jwks, issuer=ISSUER, client_id=CLIENT, nonce="n", now_s=NOW)
 
 
 def _options(**grants: Grant) -> OidcOptions:

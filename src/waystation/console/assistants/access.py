@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
 from waystation.console.context import Console
-from waystation.console.finding.places import Places
+from waystation.console.finding.names import Places
 from waystation.console.measures.live import Live
 from waystation.console.options import ConsoleOptions
 from waystation.core.operators.operators import Operator, Role

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
+import msgspec
+
 from waystation.bullmq.redis.keys import PREFIX, QueueKeys
 from waystation.bullmq.redis.prefixes import Prefixes
 from waystation.bullmq.redis.scanning import queue_names
-from waystation.console.finding.places import Places, QueueName
 from waystation.core.errors import StoreUnsuitable, WaystationError
 from waystation.core.events import Line
 from waystation.core.store import faults
@@ -19,6 +20,24 @@ from waystation.files import Queue as FileQueue
 from waystation.routing import Queue as RoutingQueue
 from waystation.routing.redis.keys import NAMESPACE
 from waystation.waitingroom.redis.keys import RoomsKeys, name_of, room_id
+
+
+class Places(msgspec.Struct, frozen=True, kw_only=True):
+    """The prefixes and key names that the products use."""
+
+    bullmq: Prefixes = Prefixes()
+    routing: str = NAMESPACE
+    files: Layout = Layout()
+
+
+class QueueName(msgspec.Struct, frozen=True):
+    """One queue of one product: a queue of BullMQ, a type of job, a priority, or a room."""
+
+    product: Line
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.product}/{self.name}"
 
 
 class Known(NamedTuple):

@@ -3,8 +3,7 @@
 import msgspec
 
 from waystation.console.finding.directory import Directory
-from waystation.console.finding.names import workers_by_queue
-from waystation.console.finding.places import Places
+from waystation.console.finding.names import Places, workers_by_queue
 from waystation.console.measures.sampler import QueueSample, Sampler
 from waystation.console.options import ConsoleOptions
 from waystation.core.errors import StoreUnsuitable

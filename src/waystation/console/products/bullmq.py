@@ -26,7 +26,6 @@ from waystation.bullmq.redis.prefixes import Prefixes
 from waystation.bullmq.states import STATES, State
 from waystation.console.actions.kinds import LONGEST_ID, Act
 from waystation.console.products.bullmq_workers import Connections, workers_of
-from waystation.console.products.memory import measured
 from waystation.console.products.queue import SHORT, Plan, actions_for, short
 from waystation.console.products.timeline import moments_of, outcomes
 from waystation.console.products.views import (
@@ -39,6 +38,7 @@ from waystation.console.products.views import (
     Relative,
     SchedulerView,
     WorkerView,
+    measured,
 )
 from waystation.console.why import Answer, of_bullmq
 from waystation.core import codec

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, cast
 
 from waystation.console.actions.kinds import Act
 from waystation.console.finding.names import has_files
-from waystation.console.products.memory import measured
 from waystation.console.products.queue import SHORT, Plan, require_no_until, short
 from waystation.console.products.timeline import moments_of, outcomes
 from waystation.console.products.views import (
@@ -17,6 +16,7 @@ from waystation.console.products.views import (
     Levels,
     SchedulerView,
     WorkerView,
+    measured,
 )
 from waystation.console.why import Answer, of_files
 from waystation.core.errors import InvalidOption

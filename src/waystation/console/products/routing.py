@@ -7,7 +7,6 @@ from typing import Any, ClassVar, cast
 import msgspec
 
 from waystation.console.actions.kinds import Act
-from waystation.console.products.memory import measured
 from waystation.console.products.queue import SHORT, Plan, actions_for, require_no_until, short
 from waystation.console.products.timeline import moments_of, outcomes
 from waystation.console.products.views import (
@@ -17,6 +16,7 @@ from waystation.console.products.views import (
     Levels,
     SchedulerView,
     WorkerView,
+    measured,
 )
 from waystation.console.why import Answer, of_routing
 from waystation.core import codec

@@ -1,9 +1,13 @@
 """What the console shows of queues, jobs, workers and schedulers, whatever product they are of."""
 
+import asyncio
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
+
+from waystation.core.store.connection import Store
 
 
 class JobView(msgspec.Struct, kw_only=True):
@@ -144,3 +148,13 @@ class Levels(msgspec.Struct, kw_only=True):
     paused: bool = False
     oldest_at: datetime | None = None
     """Since when the oldest job that is ready has waited."""
+
+
+async def measured(store: Store, keys: Sequence[str], jobs: Sequence[str], count: int) -> int:
+    """The bytes of these keys, and of `count` jobs like these."""
+    sizes = await asyncio.gather(
+        *(store.ask("MEMORY", "USAGE", key, "SAMPLES", 5) for key in (*keys, *jobs))
+    )
+    fixed = sum(size or 0 for size in sizes[: len(keys)])
+    found = [size for size in sizes[len(keys) :] if size]
+    return fixed + (sum(found) * count // len(found) if found else 0)

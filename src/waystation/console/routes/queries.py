@@ -3,8 +3,7 @@
 from typing import Any
 
 from waystation.core.errors import InvalidInput
-from waystation.core.http.exchange import Request
-from waystation.core.http.queries import whole
+from waystation.core.http.exchange import Request, whole
 
 __all__ = ["page", "text", "whole", "word"]
 

@@ -3,23 +3,68 @@
 import asyncio
 import errno
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from typing import Protocol
 
 import msgspec
+from prometheus_client import Histogram
 
 from waystation.core.app import extras
-from waystation.core.app.health import Health
 from waystation.core.app.settings import StoreSettings, TelemetrySettings, TracingSettings
-from waystation.core.errors import InvalidSetting
+from waystation.core.errors import InvalidSetting, StoreError
 from waystation.core.runtime.signals import calling_on_signals
 from waystation.core.runtime.tasks import end
 from waystation.core.store.connection import Store, connect
 from waystation.core.store.reconnect import waiting
 from waystation.core.store.server import require_suitable
-from waystation.core.telemetry import endpoint, logs, loop_lag
+from waystation.core.telemetry import endpoint, logs
 from waystation.core.telemetry.metrics import Metrics
 from waystation.core.telemetry.traces import Traces
+
+_PATIENCE_S = 2.0
+"""A store that takes longer to answer a ping is not one to send work to."""
+
+
+class Works(Protocol):
+    """A part of a process that can end before the process does."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it is at work."""
+        ...
+
+
+class Health:
+    """Answers /readyz: not before the process has started, and while its store answers."""
+
+    def __init__(self) -> None:
+        self._store: Store | None = None
+        self._running: Sequence[Works] = ()
+
+    def watch(self, store: Store, running: Sequence[Works] = ()) -> None:
+        """Be ready from now on, while the store answers and all of these run."""
+        self._store = store
+        self._running = running
+
+    async def __call__(self) -> dict[str, bool]:
+        """What has to be well, and whether it is."""
+        if self._store is None:
+            return {"started": False}
+        checks = {"store": await _answers(self._store)}
+        if self._running:
+            checks["workers"] = all(each.is_running for each in self._running)
+        return checks
+
+
+async def _answers(store: Store) -> bool:
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            await store.ask("PING")
+    except (StoreError, TimeoutError):
+        return False
+    return True
+
 
 _log = logs.get_logger(__name__)
 
@@ -115,7 +160,7 @@ async def telemetry(
     with _spans_sent(settings.tracing, names):
         health = Health()
         async with metrics_served(settings, metrics, ready or health, names):
-            observing = asyncio.create_task(loop_lag.observe(metrics.loop_lag.of()))
+            observing = asyncio.create_task(observe_lag(metrics.loop_lag.of()))
             try:
                 yield Telemetry(metrics, Traces(), health)
             finally:
@@ -166,3 +211,18 @@ async def metrics_served(
         ) from error
     async with server:
         yield
+
+
+async def observe_lag(lag: Histogram, *, every_s: float = 1.0) -> None:
+    """Observe the lag once in each interval, until cancelled.
+
+    The instants are fixed beforehand. Those that pass while the loop is blocked are observed
+    afterwards, one by one, so that a long block weighs as much as the time it took.
+    """
+    loop = asyncio.get_running_loop()
+    due = loop.time()
+    while True:
+        due += every_s
+        await asyncio.sleep(max(0.0, due - loop.time()))
+        # The loop rounds, and may wake up a little early.
+        lag.observe(max(0.0, loop.time() - due))

@@ -5,9 +5,17 @@ from collections.abc import Sequence
 
 from waystation.core.errors import NotReplicated, StoreBusy, StoreUnreachable
 from waystation.core.http.addresses import Network, is_among, visitor_address
-from waystation.core.http.exchange import NO_STORE, Answer, Headers, Receive, Request, Scope, Send
+from waystation.core.http.exchange import (
+    NO_STORE,
+    Answer,
+    Headers,
+    Receive,
+    Request,
+    Scope,
+    Send,
+    SlowBodies,
+)
 from waystation.core.http.problems import KIND, Problem, from_error
-from waystation.core.http.slow import SlowBodies
 from waystation.core.telemetry.logs import get_logger
 
 _log = get_logger(__name__)

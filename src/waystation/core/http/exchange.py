@@ -1,16 +1,56 @@
 """Requests and answers on ASGI."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping
+from contextlib import contextmanager
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
 
 from waystation.core import codec
-from waystation.core.errors import Malformed
+from waystation.core.errors import InvalidInput, Malformed
+from waystation.core.http.addresses import client_of
 from waystation.core.http.problems import Code, Problem
-from waystation.core.http.slow import SlowBodies
+
+QUICK_S = 1.0
+"""How long a body may be under way before it counts as slow."""
+MOST_SLOW = 20
+"""Slow bodies of one client at a time; those beyond get no longer than a quick one."""
+
+
+class SlowBodies:
+    """The slow bodies that one process waits for, by client."""
+
+    def __init__(self, most: int = MOST_SLOW, quick_s: float = QUICK_S) -> None:
+        self._most = most
+        self._quick_s = quick_s
+        self._under_way = Counter[str]()
+
+    @contextmanager
+    def counted(self, address: str, limit: asyncio.Timeout) -> Generator[None]:
+        """Count the body that the block waits for, and end its time if it is one too many."""
+        loop = asyncio.get_running_loop()
+        counted: list[str] = []
+
+        def count() -> None:
+            client = client_of(address)
+            counted.append(client)
+            self._under_way[client] += 1
+            if self._under_way[client] > self._most:
+                limit.reschedule(loop.time())
+
+        timer = loop.call_later(self._quick_s, count)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            for client in counted:
+                self._under_way[client] -= 1
+                if not self._under_way[client]:
+                    del self._under_way[client]
+
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -221,3 +261,15 @@ class Request:
 
 def _too_large(most: int) -> Problem:
     return Problem(413, Code.PAYLOAD_TOO_LARGE, f"a body may have {most} bytes")
+
+
+def whole(request: Request, name: str, default: int, *, least: int, most: int) -> int:
+    """A whole number in these bounds."""
+    text = request.query.get(name)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 12 and least <= int(text) <= most):
+        raise InvalidInput(
+            f"{name} must be a whole number from {least} to {most}, got {text[:40]!r}"
+        )
+    return int(text)

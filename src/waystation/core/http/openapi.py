@@ -1,13 +1,14 @@
 """The OpenAPI document, generated from the endpoints."""
 
 import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from waystation import __version__
 from waystation.core import codec
-from waystation.core.http.endpoints import Endpoint, Table
+from waystation.core.http.endpoints import Endpoint, Table, declared
 from waystation.core.http.problems import ProblemBody
 
 _SLOT = re.compile(r"\{(\w+)\}")
@@ -100,3 +101,22 @@ def _answer(status: int, schema: Any) -> dict[str, Any]:
 def _id_of(endpoint: Endpoint) -> str:
     words = re.sub(r"[^A-Za-z0-9]+", "_", endpoint.path).strip("_")
     return f"{endpoint.method.lower()}_{words}"
+
+
+MADE = "<!-- Written by `make docs` from the declarations in src; change those. -->"
+
+
+def page(title: str, intro: str, parts: Mapping[str, tuple[type, ...]]) -> str:
+    """A page as Markdown: a table of endpoints for each part."""
+    return "\n\n".join([f"# {title}", MADE, intro, *_tables(parts)]) + "\n"
+
+
+def _tables(parts: Mapping[str, tuple[type, ...]]) -> Iterator[str]:
+    for title, kinds in parts.items():
+        rows = [
+            f"| `{said.method} {said.path}` | {said.scope or 'nothing'} | {summary} |"
+            for kind in kinds
+            for said, summary in declared(kind)
+        ]
+        head = (f"## {title}", "", "| endpoint | needs | what for |", "|---|---|---|")
+        yield "\n".join([*head, *rows])

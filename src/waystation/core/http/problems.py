@@ -18,11 +18,35 @@ from waystation.core.errors import (
     WaystationError,
     WrongState,
 )
-from waystation.core.http.codes import Code
-
-__all__ = ["KIND", "Code", "Problem", "ProblemBody", "from_error"]
 
 KIND = b"application/problem+json"
+
+
+class Code(StrEnum):
+    """The `code` of a problem document; an error of the library is reported under its own."""
+
+    # Requests
+    MALFORMED = "MALFORMED"
+    PAYLOAD_TOO_LARGE = "PAYLOAD_TOO_LARGE"
+    BODY_TOO_SLOW = "BODY_TOO_SLOW"
+    UNSUPPORTED_MEDIA_TYPE = "UNSUPPORTED_MEDIA_TYPE"
+    METHOD_NOT_ALLOWED = "METHOD_NOT_ALLOWED"
+    NOT_FOUND = "NOT_FOUND"
+    INVALID_INPUT = "INVALID_INPUT"
+    RATE_LIMITED = "RATE_LIMITED"
+    CROSS_SITE = "CROSS_SITE"
+    IDEMPOTENCY_CONFLICT = "IDEMPOTENCY_CONFLICT"
+    INTERNAL = "INTERNAL"
+    # Operators
+    KEY_REQUIRED = "KEY_REQUIRED"
+    KEY_INVALID = "KEY_INVALID"
+    CODE_INVALID = "CODE_INVALID"
+    SIGNED_OUT = "SIGNED_OUT"
+    NOT_ALLOWED = "NOT_ALLOWED"
+    NOT_CONFIRMED = "NOT_CONFIRMED"
+    CHANGED_MEANWHILE = "CHANGED_MEANWHILE"
+    EXISTS = "EXISTS"
+    NOT_EMPTY = "NOT_EMPTY"
 
 
 class Problem(Exception):

@@ -1,19 +1,71 @@
 """The sign-in with an identity provider, from the way there to the cookie."""
 
+import hmac
+import secrets
 from typing import Any, cast
 
+import msgspec
+
+from waystation.core import codec
 from waystation.core.clock import Clock
-from waystation.core.http.cookies import Cookies, Header
+from waystation.core.http.cookies import Cookies, Header, digest_of
 from waystation.core.http.exchange import Request
 from waystation.core.http.pace import Pace
 from waystation.core.http.problems import Code, Problem
-from waystation.core.operators.oidc.errors import SignInRefused, SignInUnknown
+from waystation.core.operators.keys import OperatorKeys
+from waystation.core.operators.oidc.client import SignInRefused, SignInUnknown
 from waystation.core.operators.oidc.options import Grant
 from waystation.core.operators.oidc.provider import Provider
-from waystation.core.operators.oidc.state_store import LIFE_S, OidcStateStore, SignInState
 from waystation.core.operators.operators import SIGNED_IN_S, Operators
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.logs import get_logger
+
+LIFE_S = 600
+
+
+class SignInState(msgspec.Struct, frozen=True, kw_only=True):
+    """What has to come back, and what for."""
+
+    queue: str
+    """The room whose page it began on."""
+    nonce: str
+    """What the provider has to repeat in the token."""
+    verifier: str
+    """What shows the provider that whoever brings the code is whoever asked for it."""
+    browser: str
+    """The digest of a cookie: only the browser that set out comes back."""
+
+
+class OidcStateStore:
+    """Remembers each sign_in until it ends, which it does once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._keys = OperatorKeys()
+
+    async def begin(self, queue: str) -> tuple[SignInState, str, str]:
+        """Set out: the sign_in, the state that comes back with it, and the browser's cookie."""
+        state, cookie = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        sign_in = SignInState(
+            queue=queue,
+            nonce=secrets.token_urlsafe(32),
+            verifier=secrets.token_urlsafe(48),
+            browser=digest_of(cookie),
+        )
+        await self._store.ask("SET", self._at(state), codec.encode(sign_in), "EX", LIFE_S)
+        return sign_in, state, cookie
+
+    async def end(self, state: str, cookie: str) -> SignInState:
+        """Come back; SignInUnknown unless this browser set out, not long ago, and is not back."""
+        kept = await self._store.ask("GETDEL", self._at(state))
+        sign_in = codec.decode(kept, SignInState) if kept else None
+        if sign_in is None or not hmac.compare_digest(sign_in.browser, digest_of(cookie)):
+            raise SignInUnknown("this sign-in did not begin here, or is over; begin again")
+        return sign_in
+
+    def _at(self, state: str) -> str:
+        return self._keys.of(digest_of(state)).sign_in
+
 
 LONGEST_SUBJECT = 255
 _log = get_logger(__name__)

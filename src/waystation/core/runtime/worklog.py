@@ -7,8 +7,7 @@ from typing import Any, Generic, TypeVar
 from waystation.core.errors import ScriptFailed, StoreError, WrongType
 from waystation.core.outcome import Done, Failed, Retried, Returned
 from waystation.core.runtime.claim import Claim, Refused, Settled
-from waystation.core.telemetry.logs import describe, get_logger
-from waystation.core.telemetry.outage import Outage
+from waystation.core.telemetry.logs import Outage, describe, get_logger
 
 W = TypeVar("W")
 _log = get_logger(__name__)

@@ -7,8 +7,7 @@ from typing import TypeVar
 from waystation.core.backoff import Backoff, Dice, Growth
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import START_THE_STORE, StoreBusy, StoreUnreachable
-from waystation.core.telemetry.logs import get_logger
-from waystation.core.telemetry.outage import Outage
+from waystation.core.telemetry.logs import Outage, get_logger
 
 T = TypeVar("T")
 _log = get_logger(__name__)

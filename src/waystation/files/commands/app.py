@@ -24,8 +24,7 @@ from waystation.files.commands.roles import counted
 from waystation.files.dead_letters import DeadLetter
 from waystation.files.job import read
 from waystation.files.queue import Queue
-from waystation.files.settings import FilesSettings
-from waystation.files.settings_file import FilesFile, load_files
+from waystation.files.settings import FilesFile, FilesSettings, load_files
 
 T = TypeVar("T")
 

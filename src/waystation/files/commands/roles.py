@@ -31,8 +31,7 @@ from waystation.files.job import Job
 from waystation.files.options import Layout
 from waystation.files.producer import Producer, Tally
 from waystation.files.queue import Queue
-from waystation.files.settings import FilesSettings
-from waystation.files.settings_file import FilesFile
+from waystation.files.settings import FilesFile, FilesSettings
 from waystation.files.worker import Worker
 
 _log = get_logger(__name__)

@@ -20,9 +20,8 @@ from waystation.files.handlers import registered
 from waystation.files.options import QueueOptions, ReaperOptions, WorkerOptions
 from waystation.files.producer import ProducerOptions
 from waystation.files.redis.keys import FileKeys
-from waystation.files.settings import FilesSettings, RedisSettings
+from waystation.files.settings import FilesFile, FilesSettings, RedisSettings
 from waystation.files.settings import layout as layout
-from waystation.files.settings_file import FilesFile
 
 
 @asynccontextmanager

@@ -20,8 +20,7 @@ from waystation.core.errors import InvalidInput
 from waystation.files.commands import wiring as composed
 from waystation.files.directory.scan import Skip
 from waystation.files.producer import Priorities
-from waystation.files.settings import FilesSettings, layout
-from waystation.files.settings_file import load_files
+from waystation.files.settings import FilesSettings, layout, load_files
 from waystation.pipeline import runner
 from waystation.pipeline.commands.session import kept_history, spark_session
 from waystation.pipeline.commands.shared import CONF, HISTORY, MASTER

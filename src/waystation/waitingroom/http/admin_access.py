@@ -10,9 +10,8 @@ from waystation.core import codec
 from waystation.core.errors import InvalidInput, InvalidOption, Malformed, NotFound
 from waystation.core.http.cookies import require_own_site
 from waystation.core.http.endpoints import endpoint
-from waystation.core.http.exchange import NO_STORE, Answer, Request, answer
+from waystation.core.http.exchange import NO_STORE, Answer, Request, answer, whole
 from waystation.core.http.problems import Code, Problem
-from waystation.core.http.queries import whole
 from waystation.core.http.tables import table
 from waystation.core.operators.operators import AuditLog
 from waystation.core.webhooks import delivery

@@ -4,12 +4,20 @@ import time
 from collections.abc import Awaitable, Callable
 
 from waystation.core.errors import StoreError
-from waystation.core.http import openapi, reference
+from waystation.core.http import openapi
 from waystation.core.http.addresses import networks
 from waystation.core.http.asgi import is_from_here, lifespan, problem_answer, reported, request_of
 from waystation.core.http.endpoints import Table, endpoint, offered
-from waystation.core.http.exchange import NO_STORE, Answer, Receive, Request, Scope, Send, answer
-from waystation.core.http.slow import SlowBodies
+from waystation.core.http.exchange import (
+    NO_STORE,
+    Answer,
+    Receive,
+    Request,
+    Scope,
+    Send,
+    SlowBodies,
+    answer,
+)
 from waystation.core.operators.oidc.provider import Provider
 from waystation.core.operators.operators import Operators
 from waystation.core.operators.routes import OperatorRoutes
@@ -216,4 +224,4 @@ with one name for it in `code`."""
 
 def page() -> str:
     """The page as Markdown."""
-    return reference.page("HTTP", _INTRO, PARTS)
+    return openapi.page("HTTP", _INTRO, PARTS)

@@ -14,9 +14,8 @@ from functools import lru_cache
 
 from waystation.core.errors import InvalidOption
 from waystation.core.http.endpoints import endpoint
-from waystation.core.http.exchange import Answer, Request, answer
+from waystation.core.http.exchange import Answer, Request, answer, whole
 from waystation.core.http.problems import Problem
-from waystation.core.http.queries import whole
 from waystation.waitingroom.http import bodies
 from waystation.waitingroom.http.context import Tokens, VisitorCookies
 from waystation.waitingroom.http.options import Captcha, CaptchaOptions, HttpKeys, RoomCode

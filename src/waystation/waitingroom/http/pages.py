@@ -11,7 +11,7 @@ from waystation.core.http.cookies import require_own_site
 from waystation.core.http.endpoints import Endpoint, endpoint, offered
 from waystation.core.http.exchange import NO_STORE, Answer, Request, answer
 from waystation.core.http.problems import Code, Problem
-from waystation.core.operators.oidc.errors import SignInRefused
+from waystation.core.operators.oidc.client import SignInRefused
 from waystation.core.operators.oidc.options import CALLBACK
 from waystation.core.operators.oidc.provider import Provider
 from waystation.core.operators.operators import Operators

@@ -7,7 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from waystation.core.errors import InvalidOption
-from waystation.waitingroom.estimates.spread import Wait
+from waystation.waitingroom.estimates.estimate import Wait
 from waystation.waitingroom.visitor import Lane, Place
 
 CLAIM_WINDOW_S = 60

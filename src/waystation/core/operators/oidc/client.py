@@ -6,8 +6,6 @@ from typing import Any, cast
 
 import httpx2
 
-from waystation.core.operators.oidc.errors import ProviderAway
-
 TIMEOUT_S = 5.0
 """How long the whole answer may take."""
 MOST = 1_000_000
@@ -43,3 +41,23 @@ async def ask(
     if not isinstance(found, dict):
         raise ProviderAway(f"the identity provider answers {status} without a JSON object")
     return status, cast("dict[str, Any]", found)
+
+
+class SignInRefused(Exception):
+    """Somebody is not let in; the words are for them."""
+
+    status = 403
+    page = ""
+    """The page that the sign-in began on, as far as that is known."""
+
+
+class SignInUnknown(SignInRefused):
+    """What came back belongs to no sign-in that began in this browser."""
+
+    status = 400
+
+
+class ProviderAway(SignInRefused):
+    """The provider does not answer, or not as it should."""
+
+    status = 502
