@@ -15,10 +15,8 @@ from tests.support.ports import free_port
 from tests.support.processes import running
 from waystation.bullmq import JobFailed, NewJob, Queue, Worker
 from waystation.bullmq.redis.keys import QueueKeys
-from waystation.console import webhooks as dispatcher
 from waystation.console.webhooks import (
     DEAD_AFTER,
-    KEPT_FAILURES,
     DispatcherKeys,
     Hooks,
     JobDispatcher,
@@ -27,8 +25,9 @@ from waystation.console.webhooks import (
 from waystation.core.clock import HandClock
 from waystation.core.http.addresses import networks
 from waystation.core.http.server import serving
-from waystation.core.webhooks import delivery, passes
-from waystation.core.webhooks.sending import Sender
+from waystation.core.webhooks import delivery, dispatch
+from waystation.core.webhooks.delivery import Sender
+from waystation.core.webhooks.dispatch import KEPT_FAILURES
 
 INSIDE = ("127.0.0.0/8",)
 DISPATCHING = DispatcherKeys().leader, DispatcherKeys().terms
@@ -76,8 +75,8 @@ class Receiver:
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a receiver on a busy machine be slow."""
     monkeypatch.setattr(delivery, "PATIENCE_S", LIMIT_S)
-    monkeypatch.setattr(dispatcher, "PASS_S", LIMIT_S)
-    monkeypatch.setattr(passes, "WAIT_S", LIMIT_S)
+    monkeypatch.setattr(dispatch, "PASS_S", LIMIT_S)
+    monkeypatch.setattr(dispatch, "WAIT_S", LIMIT_S)
 
 
 @pytest.fixture

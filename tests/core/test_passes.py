@@ -5,15 +5,15 @@ from functools import partial
 
 import pytest
 
-from waystation.core.webhooks import passes
-from waystation.core.webhooks.passes import Passes
+from waystation.core.webhooks import dispatch
+from waystation.core.webhooks.dispatch import Passes
 
 
 async def test_more_slow_receivers_than_are_served_at_once_keep_nobody_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(passes, "MOST", 2)
-    monkeypatch.setattr(passes, "WAIT_S", 0.01)
+    monkeypatch.setattr(dispatch, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr(dispatch, "WAIT_S", 0.01)
     served = list[str]()
     done: asyncio.Event = asyncio.Event()
 

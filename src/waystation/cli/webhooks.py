@@ -108,7 +108,7 @@ def remove(context: typer.Context, id: OfHook) -> None:
 def test(context: typer.Context, id: OfHook) -> None:
     """Send a test event from this machine; ends with 1 when it is not taken."""
     from waystation.console.webhooks import try_out
-    from waystation.core.webhooks.sending import Sender
+    from waystation.core.webhooks.delivery import Sender
 
     sender = Sender(_networks(context))
 

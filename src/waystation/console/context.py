@@ -23,7 +23,7 @@ from waystation.core.http.problems import Code, Problem
 from waystation.core.identity import worker_name
 from waystation.core.operators.operators import Operator, Operators
 from waystation.core.store.connection import Store
-from waystation.core.webhooks.sending import Sender
+from waystation.core.webhooks.delivery import Sender
 from waystation.waitingroom.rooms import Rooms
 
 FAILS = (400, 401, 403, 404, 409, 412, 413, 415, 422, 429, 503)

@@ -14,7 +14,7 @@ from waystation.core.errors import InvalidOption
 from waystation.core.http import outgoing
 from waystation.core.http.addresses import networks
 from waystation.core.webhooks import delivery
-from waystation.core.webhooks.sending import Sender
+from waystation.core.webhooks.delivery import Sender
 
 HERE = networks(["127.0.0.0/8"], "webhook_networks")
 

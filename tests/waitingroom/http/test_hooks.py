@@ -20,7 +20,7 @@ from waystation.core.http import outgoing
 from waystation.core.http.addresses import networks
 from waystation.core.http.server import serving
 from waystation.core.webhooks import delivery as outside
-from waystation.core.webhooks import passes
+from waystation.core.webhooks import dispatch
 from waystation.waitingroom.http.app import App
 from waystation.waitingroom.http.options import ServerOptions
 from waystation.waitingroom.http.webhooks import WebhookDispatcher, dispatcher_of
@@ -54,7 +54,7 @@ class Listener:
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let one pass end though the machine is busy."""
-    monkeypatch.setattr(passes, "WAIT_S", LIMIT_S)
+    monkeypatch.setattr(dispatch, "WAIT_S", LIMIT_S)
 
 
 @pytest.fixture
@@ -377,7 +377,7 @@ async def test_a_receiver_that_is_slow_or_odd_holds_up_no_other(
         return await real(url, *rest, **more)
 
     monkeypatch.setattr(dispatcher.sender, "send", send)
-    monkeypatch.setattr(passes, "WAIT_S", 0.05)
+    monkeypatch.setattr(dispatch, "WAIT_S", 0.05)
     await other.join(JoinRequest(key="k", secret="s"))
     for turn in range(2):
         await house.visitor(f"10.1.1.{turn}").join()

@@ -14,7 +14,7 @@ from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import Answer, Request
 from waystation.core.http.streams import Stream
 from waystation.core.operators.operators import Operator
-from waystation.core.webhooks.reading import GAP
+from waystation.core.webhooks.dispatch import GAP
 
 LONGEST_S = 300.0
 """After this long the browser comes again by itself, and shows again who it is."""

@@ -1,4 +1,4 @@
-"""Webhook requests that cannot reach private networks.
+"""Webhook requests: signed, and unable to reach private networks.
 
 The name is resolved once, what it stands for is judged, and the connection goes to the address that
 was judged: a name that means something else a moment later changes nothing. Redirects are not
@@ -6,17 +6,25 @@ followed. This is why the standard library's client is used here and httpx2 else
 opened to the checked address, while TLS still verifies the name.
 """
 
+import asyncio
+import hashlib
+import hmac
 import re
 import socket
 from collections.abc import Mapping, Sequence
+from functools import partial
 from http.client import HTTPException
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
+from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import InvalidOption
+from waystation.core.failure import message_of
 from waystation.core.http import outgoing
 from waystation.core.http.addresses import Network
+from waystation.core.runtime.handlers.threads import Threads
+from waystation.core.telemetry.logs import get_logger
 
 PATIENCE_S = 5.0
 """For one delivery: connecting, sending and the answer."""
@@ -31,6 +39,8 @@ _NAME = re.compile(rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})*\.?", re.IGNORECASE)
 _OWN_NAT64 = IPv6Network("64:ff9b:1::/48")
 
 Address: TypeAlias = IPv4Address | IPv6Address
+
+_log = get_logger(__name__)
 
 
 class Unreachable(Exception):
@@ -141,3 +151,52 @@ def _written_out(host: str) -> Address | None:
     except (OSError, UnicodeError):
         return None
     return ip_address(str(found[0][4][0]).partition("%")[0])
+
+
+class Sender:
+    """Sends to public addresses, and to the private networks that were named."""
+
+    def __init__(
+        self,
+        private: Sequence[Network] = (),
+        *,
+        headers: str = "Waystation",
+        clock: Clock | None = None,
+    ) -> None:
+        self.private = private
+        """Private networks that webhooks may go to."""
+        self._headers = headers
+        self._clock = clock or SystemClock()
+        # Of its own: a name that nobody answers for must not keep others' threads.
+        self._threads = Threads(name="webhook")
+
+    def now_ms(self) -> int:
+        """The instant, in milliseconds."""
+        return self._clock.now_ms()
+
+    async def send(self, url: str, secret: str, body: bytes, *, delivery: str) -> str:
+        """Send a body; an empty text when it was taken, else what went wrong, whatever it was."""
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": "waystation-webhook",
+            f"{self._headers}-Delivery": delivery,
+            f"{self._headers}-Signature": signature(secret, body, self.now_ms() // 1000),
+        }
+        try:
+            # A little more than the request itself takes at most: names are asked for before.
+            async with asyncio.timeout(2 * PATIENCE_S):
+                status = await self._threads.run(partial(post, url, body, headers, self.private))
+        except (Unreachable, InvalidOption) as error:
+            return str(error)
+        except TimeoutError:
+            return "there was no answer in time"
+        except Exception as error:
+            _log.exception("webhook_not_sent")
+            return f"{type(error).__name__}: {message_of(error)}"
+        return "" if 200 <= status < 300 else f"the answer was {status}"
+
+
+def signature(secret: str, body: bytes, now_s: int) -> str:
+    """The signature of a body at an instant; whoever knows the secret can check it."""
+    mac = hmac.new(secret.encode(), f"{now_s}.".encode() + body, hashlib.sha256)
+    return f"t={now_s},v1={mac.hexdigest()}"

@@ -9,8 +9,9 @@ from waystation.core.app.commands import AsJson
 from waystation.core.app.loading import loaded
 from waystation.core.http.addresses import networks
 from waystation.core.webhooks import delivery as outside
+from waystation.core.webhooks.dispatch import Hook, State
 from waystation.waitingroom.commands.reach import Id, Noted, in_the_room, noted_in_the_room
-from waystation.waitingroom.http.webhooks import State, Webhook, Webhooks
+from waystation.waitingroom.http.webhooks import Webhooks
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.settings import RoomSettings
 
@@ -35,7 +36,7 @@ def add(
     inside = networks(loaded(context)[RoomSettings].webhook_networks, "webhook_networks")
     address = outside.checked(url, inside)
 
-    async def put(room: Room) -> Noted[Webhook]:
+    async def put(room: Room) -> Noted[Hook]:
         await room.state()
         made = await Webhooks(room).add(address, event or [])
         after = {"id": made.id, "url": made.url, "events": made.events}
@@ -51,10 +52,9 @@ def add(
 def list_hooks(context: typer.Context, id: Id, as_json: AsJson = False) -> None:
     """Print the webhooks and their state; secrets are not shown again."""
 
-    async def ask(room: Room) -> list[tuple[Webhook, State]]:
+    async def ask(room: Room) -> list[tuple[Hook, State]]:
         await room.state()
-        hooks = Webhooks(room)
-        return [(each, await hooks.state(each.id)) for each in await hooks.every()]
+        return await Webhooks(room).every()
 
     found = in_the_room(context, id, ask)
     if as_json:

@@ -15,13 +15,14 @@ from waystation.core.http.problems import Code, Problem
 from waystation.core.http.tables import table
 from waystation.core.operators.operators import AuditLog
 from waystation.core.webhooks import delivery
+from waystation.core.webhooks.dispatch import Hook, State
 from waystation.waitingroom.http import admin_bodies as bodies
 from waystation.waitingroom.http.admin_bodies import FAILS, MOST_BODY, ROOT, AdminContext
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.http.context import ThemeStore, Tokens
 from waystation.waitingroom.http.options import RoomCode
 from waystation.waitingroom.http.waiting_page import Shown, values
-from waystation.waitingroom.http.webhooks import Webhook, WebhookDispatcher, Webhooks
+from waystation.waitingroom.http.webhooks import WebhookDispatcher, Webhooks
 from waystation.waitingroom.operating import statistics as hours
 from waystation.waitingroom.operating.alarms import AlarmOptions, Alarms, limits_of, ringing_in
 from waystation.waitingroom.operating.codes import Codes
@@ -347,8 +348,7 @@ class WebhookAdmin:
     async def every(self, request: Request) -> Answer:
         """List webhooks and the state of their deliveries."""
         room, _ = await self._context.allowed(request, "viewer")
-        hooks = Webhooks(room)
-        listed = [await _listed(hooks, each) for each in await hooks.every()]
+        listed = [_listed(*each) for each in await Webhooks(room).every()]
         return answer(bodies.Webhooks(webhooks=listed))
 
     @endpoint(
@@ -390,16 +390,12 @@ class WebhookAdmin:
     async def try_out(self, request: Request) -> Answer:
         """Send a test event to a webhook."""
         room, _ = await self._context.allowed(request, "admin")
-        wanted = request.slots["hook"]
-        hook = next((each for each in await Webhooks(room).every() if each.id == wanted), None)
-        if hook is None:
-            raise NotFound("there is no such webhook")
+        hook, _ = await Webhooks(room).get(request.slots["hook"])
         wrong = await self._dispatcher.try_out(room, hook)
         return answer(bodies.Tried(taken=not wrong, error=wrong))
 
 
-async def _listed(hooks: Webhooks, hook: Webhook) -> bodies.Webhook:
-    state = await hooks.state(hook.id)
+def _listed(hook: Hook, state: State) -> bodies.Webhook:
     return bodies.Webhook(
         id=hook.id,
         url=hook.url,
