@@ -1,7 +1,4 @@
-"""What goes wrong when the protocol contracts are taken at their word, and does not with ours.
-
-Every test runs twice: over the spec's own scripts, where it must fail, and over ours.
-"""
+"""What would go wrong if the protocol contracts were taken at their word."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -9,36 +6,19 @@ from typing import Any
 
 import pytest
 
+from tests.bullmq.contracts import LEASE_MS, Held, System
 from tests.bullmq.hands import hands_on
-from tests.bullmq.literal.systems import LEASE_MS, Held, Literal, Ours, System
 from waystation.bullmq.redis.keys import QueueKeys
+from waystation.core.durations import seconds
 from waystation.core.errors import StoreUnreachable
 from waystation.core.runtime.worker import WorkerOptions
 
-TAKEN_LITERALLY = pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="the spec's own script"
-)
-BOTH = [pytest.param(Literal, marks=TAKEN_LITERALLY), Ours]
 
-FIRST_OF_A_PAIR = ("if not jobId or #jobId == 0 then", "jobId = jobId[1]\nif not jobId then")
-READ_ATTEMPTS = (
-    'local maxAttempts = redis.call("HGET", KEYS[3], "opts")',
-    'local maxAttempts = cjson.decode(redis.call("HGET", KEYS[3], "opts")).attempts',
-)
-READ_DELAY = ("if ARGV[2] > 0 then", "if tonumber(ARGV[2]) > 0 then")
-
-
-@pytest.fixture(params=BOTH)
-async def system(request: pytest.FixtureRequest, redis_url: str) -> AsyncIterator[System]:
-    """A queue that is really called `{queue}`, as the literal scripts assume."""
+@pytest.fixture
+async def system(redis_url: str) -> AsyncIterator[System]:
+    """A queue that is really called `{queue}`, as the contracts assume."""
     async with hands_on(redis_url, "{queue}") as hands:
-        yield request.param(hands)
-
-
-def repair(system: System, *repairs: tuple[str, str]) -> None:
-    if isinstance(system, Literal):
-        for fault, remedy in repairs:
-            system.repair(fault, remedy)
+        yield System(hands)
 
 
 async def claimed(system: System) -> Held:
@@ -65,14 +45,12 @@ async def test_among_equals_the_first_in_is_the_first_out(system: System) -> Non
 
     By decision the order is BullMQ's: what has no priority first, then the lower number.
     """
-    repair(system, FIRST_OF_A_PAIR)
     ids = [await system.add(priority=5) for _ in range(12)]
     assert [(await claimed(system)).id for _ in ids] == ids
 
 
 async def test_what_has_no_priority_runs_first_and_then_the_lower_number(system: System) -> None:
     """F-P2."""
-    repair(system, FIRST_OF_A_PAIR)
     late, soon, first = [await system.add(priority=number) for number in (9, 1, 0)]
     assert [(await claimed(system)).id for _ in range(3)] == [first, soon, late]
 
@@ -80,24 +58,15 @@ async def test_what_has_no_priority_runs_first_and_then_the_lower_number(system:
 async def test_a_failed_attempt_is_tried_again(system: System) -> None:
     """F-P3: a number is compared with the text of the options."""
     id = await system.add(attempts=3, backoff=None)
-    await system.fail(await claimed(system), retry_in=0)
-    assert await system.hands.where(id) == ["wait"]
-
-
-async def test_a_failed_attempt_leaves_the_job_somewhere(system: System) -> None:
-    """F-P3: with the first fault mended, the next one comes after the job has been taken out."""
-    repair(system, READ_ATTEMPTS)
-    id = await system.add(attempts=3, backoff=None)
-    await system.fail(await claimed(system), retry_in=0)
+    await system.fail(await claimed(system))
     assert await system.hands.where(id) == ["wait"]
 
 
 async def test_a_prioritized_job_is_tried_again_by_its_priority(system: System) -> None:
     """F-P4: a list command on a sorted set, after the job has been taken out."""
-    repair(system, FIRST_OF_A_PAIR, READ_ATTEMPTS, READ_DELAY)
     id = await system.add(priority=5, attempts=3, backoff=None)
     await system.add(priority=6)
-    await system.fail(await claimed(system), retry_in=0)
+    await system.fail(await claimed(system))
     assert await system.hands.where(id) == ["prioritized"]
 
 
@@ -169,9 +138,8 @@ async def test_a_delayed_job_runs_when_it_is_due_and_not_before(system: System) 
 
 async def test_a_job_that_waits_for_its_next_attempt_gets_it(system: System) -> None:
     """F-P8: nothing ever moves a delayed job back into the line."""
-    repair(system, READ_ATTEMPTS, READ_DELAY)
     id = await system.add(attempts=3, backoff=1)
-    await system.fail(await claimed(system), retry_in=1000)
+    await system.fail(await claimed(system))
     assert await system.hands.where(id) == ["delayed"]
     await system.hands.clock.advance(1.0)
     assert (await claimed(system)).id == id
@@ -203,26 +171,19 @@ async def test_the_end_of_a_job_tells_how_many_attempts_it_took(system: System) 
 
 @pytest.mark.parametrize("commands", range(6))
 async def test_a_producer_that_dies_half_way_leaves_a_whole_job_or_none(
-    request: pytest.FixtureRequest, redis_url: str, commands: int
+    redis_url: str, commands: int
 ) -> None:
-    """F-P11, with ours; the literal submission is the next test."""
-    assert await _is_whole_after(Ours, redis_url, commands)
-
-
-@TAKEN_LITERALLY
-async def test_the_literal_submission_can_be_cut_in_half(redis_url: str) -> None:
     """F-P11: four commands, and a crash between any two of them."""
-    for commands in range(6):
-        assert await _is_whole_after(Literal, redis_url, commands)
+    assert await _is_whole_after(redis_url, commands)
 
 
-async def _is_whole_after(kind: type[Literal] | type[Ours], redis_url: str, commands: int) -> bool:
+async def _is_whole_after(redis_url: str, commands: int) -> bool:
     async with hands_on(redis_url, "{queue}") as hands:
         await hands.call("FLUSHDB")
         client = hands.store.hot
         hands.store.__dict__["hot"] = Cut(client, after=commands)
         with contextlib.suppress(StoreUnreachable):
-            await kind(hands).add()
+            await System(hands).add()
         hands.store.__dict__["hot"] = client
         waits = await hands.ids("wait")
         told = [event["jobId"] for event in await hands.events("waiting")]
@@ -244,18 +205,10 @@ class Cut:
         return await self._client.execute_command(*command)
 
 
-@pytest.mark.parametrize(
-    "interval_s",
-    [
-        pytest.param(LEASE_MS / 1000 / 2, marks=TAKEN_LITERALLY),
-        WorkerOptions().renew or WorkerOptions().lease / 3,
-    ],
-)
-async def test_one_missed_heartbeat_does_not_cost_the_lock(interval_s: float) -> None:
+def test_one_missed_heartbeat_does_not_cost_the_lock() -> None:
     """F-P12: at half the time the second beat comes when the lock has just run out."""
-    lock_runs_out_at = LEASE_MS / 1000
-    second_beat = 2 * interval_s
-    assert second_beat < lock_runs_out_at
+    options = WorkerOptions()
+    assert 2 * seconds(options.renew or seconds(options.lease) / 3) < LEASE_MS / 1000
 
 
 async def test_many_checkers_look_once_in_an_interval(system: System) -> None:
@@ -263,27 +216,20 @@ async def test_many_checkers_look_once_in_an_interval(system: System) -> None:
     await system.add()
     await claimed(system)
     await system.hands.call("CONFIG", "RESETSTAT")
-    if isinstance(system, Literal):
-        for _ in range(10):
-            await system.check_stalled()
-    else:
-        for _ in range(10):
-            await system.hands.check_stalled()
+    for _ in range(10):
+        await system.hands.check_stalled()
     reads: dict[str, Any] = await system.hands.redis.info("commandstats")
     assert reads["cmdstat_lrange"]["calls"] == 1
 
 
-@pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize("name", ["mail", "{mail}"])
-async def test_every_key_is_the_queues_own(
-    redis_url: str, kind: type[Literal] | type[Ours], name: str
-) -> None:
+async def test_every_key_is_the_queues_own(redis_url: str, name: str) -> None:
     """F-P14, F-P16: the text `bull:{queue}:` stands in the scripts.
 
     By decision braces are a hash tag that the user writes, and none is added.
     """
     async with hands_on(redis_url, name) as hands:
-        system: System = kind(hands)
+        system = System(hands)
         await system.add()
         await claimed(system)
         assert all(key.startswith(f"bull:{name}:") for key in await hands.everything())
@@ -303,9 +249,8 @@ async def test_jobs_of_a_bullmq_producer_are_taken_in_their_order(system: System
 
 async def test_a_bullmq_worker_finds_our_delayed_jobs_when_they_are_due(system: System) -> None:
     """F-P15: BullMQ reads scores as milliseconds times 4096; plain ones look long overdue."""
-    repair(system, READ_ATTEMPTS, READ_DELAY)
     id = await system.add(attempts=2, backoff=60)
-    await system.fail(await claimed(system), retry_in=60_000)
+    await system.fail(await claimed(system))
     score = await system.hands.redis.zscore(system.hands.keys.delayed, id)
     assert score is not None
     assert score // 4096 == system.hands.clock.now_ms() + 60_000

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from tests.routing.bridge import Bridge
 from tests.routing.hands import Hands, hands_on
 from tests.routing.mesh import WATCHED, Seen
 from waystation.routing.source import hub
@@ -15,12 +14,6 @@ from waystation.routing.source import hub
 async def hands(redis_url: str, no_strays: None) -> AsyncGenerator[Hands]:
     async with hands_on(redis_url) as opened:
         yield opened
-
-
-@pytest.fixture
-def literal(hands: Hands) -> Bridge:
-    """The document's own scripts, on keys of their own."""
-    return Bridge(hands.redis, literal=True, namespace="literal")
 
 
 @pytest.fixture

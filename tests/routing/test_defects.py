@@ -1,7 +1,6 @@
-"""Each fault of the document's own algorithms, seen there first and then not here."""
+"""The faults of the document's own algorithms, and not here."""
 
 import json
-from typing import Any
 
 import pytest
 from redis.asyncio import Redis
@@ -17,13 +16,8 @@ from waystation.routing.upkeep import SchedulerOptions
 MINUTE = 60_000
 
 
-async def test_a_job_behind_a_hundred_others_is_found(hands: Hands, literal: Bridge) -> None:
+async def test_a_job_behind_a_hundred_others_is_found(hands: Hands) -> None:
     """F-B1 B-35"""
-    for number in range(100):
-        await literal.dispatch(f"p{number}", target={"server": "absent"})
-    await literal.dispatch("fits")
-    assert await literal.claim() is None
-
     await hands.queue.add_many(
         [NewJob("email", None, JobOptions(target=Target(server="absent")))] * 10_000
     )
@@ -48,16 +42,8 @@ async def test_ten_thousand_different_targets_do_not_hide_a_job(hands: Hands) ->
     await hands.redis.flushdb()
 
 
-async def test_a_lapsed_lock_does_not_leak_a_place(hands: Hands, literal: Bridge) -> None:
+async def test_a_lapsed_lock_does_not_leak_a_place(hands: Hands) -> None:
     """F-B2"""
-    limited: Any = {"rateLimit": {"maxConcurrent": 1}}
-    await literal.dispatch("a", **limited)
-    await literal.claim()
-    await hands.redis.delete("literal:jobs:lock:a")
-    assert await literal.release("a") == 0
-    await literal.dispatch("b", **limited)
-    assert await literal.claim() is None
-
     await hands.queue.limits.set("email", Limit(max_concurrent=1))
     a, b = await hands.add(), await hands.add()
     source = hands.source()
@@ -70,15 +56,8 @@ async def test_a_lapsed_lock_does_not_leak_a_place(hands: Hands, literal: Bridge
     assert await hands.claim_ids(source) == [b]
 
 
-async def test_each_firing_is_a_job_of_its_own(hands: Hands, literal: Bridge) -> None:
+async def test_each_firing_is_a_job_of_its_own(hands: Hands) -> None:
     """F-B3"""
-    await literal.dispatch("c", schedule={"cron": "* * * * *"})
-    await hands.redis.delete("literal:jobs:waiting")
-    for at in (MINUTE, 2 * MINUTE):
-        await hands.redis.zadd("literal:jobs:cron", {"c": at})
-        await literal.process_cron(at)
-    assert await hands.redis.lrange("literal:jobs:waiting", 0, -1) == [b"c", b"c"]
-
     id = await hands.add(schedule=Schedule(cron="* * * * *"))
     upkeep = await hands.upkeep()
     made: list[str] = []
@@ -93,16 +72,8 @@ async def test_each_firing_is_a_job_of_its_own(hands: Hands, literal: Bridge) ->
     assert [json.loads(claim.work.raw)["jobId"] for claim in claims] == made
 
 
-async def test_a_slot_fires_once_whoever_ticks_how_often(hands: Hands, literal: Bridge) -> None:
+async def test_a_slot_fires_once_whoever_ticks_how_often(hands: Hands) -> None:
     """F-B4"""
-    await literal.dispatch("c", schedule={"cron": "* * * * *"})
-    await hands.redis.delete("literal:jobs:waiting")
-    await hands.redis.zadd("literal:jobs:cron", {"c": MINUTE})
-    for _ in range(3):
-        await literal.process_cron(MINUTE)
-    assert await hands.redis.llen("literal:jobs:waiting") == 3
-    assert await literal.process_cron(1) == b"{}"
-
     await hands.add(schedule=Schedule(cron="* * * * *"))
     upkeep = await hands.upkeep()
     await hands.clock.advance(60)
@@ -113,14 +84,8 @@ async def test_a_slot_fires_once_whoever_ticks_how_often(hands: Hands, literal: 
     assert await Bridge(hands.redis).process_cron(1) == b"[]"
 
 
-async def test_the_jobs_of_a_dead_worker_are_found(hands: Hands, literal: Bridge) -> None:
+async def test_the_jobs_of_a_dead_worker_are_found(hands: Hands) -> None:
     """F-B5 B-60"""
-    await literal.dispatch("a")
-    await literal.claim("dead")
-    await hands.redis.delete("literal:jobs:lock:a")
-    # All that is left is a set without owners.
-    assert await hands.keys_like("literal:*active*") == ["literal:jobs:active"]
-
     mine, theirs = await hands.add(), await hands.add()
     living, dead = hands.source("living"), hands.source("dead")
     for name in ("living", "dead"):
@@ -135,27 +100,16 @@ async def test_the_jobs_of_a_dead_worker_are_found(hands: Hands, literal: Bridge
     assert await hands.waiting() == [theirs]
 
 
-async def test_the_limit_per_minute_binds(hands: Hands, literal: Bridge) -> None:
+async def test_the_limit_per_minute_binds(hands: Hands) -> None:
     """F-B6"""
-    await hands.redis.set("literal:ratelimit:minute:email", 10**6, ex=60)
-    await literal.dispatch("a")
-    assert await literal.claim() is not None
-
     await hands.queue.limits.set("email", Limit(max_per_minute=1))
     for _ in range(2):
         await hands.add()
     assert len(await hands.claim(hands.source(), 9)) == 1
 
 
-async def test_an_old_claim_of_the_same_worker_ends_nothing(hands: Hands, literal: Bridge) -> None:
+async def test_an_old_claim_of_the_same_worker_ends_nothing(hands: Hands) -> None:
     """F-B7"""
-    await literal.dispatch("a")
-    await literal.claim("w1")
-    await hands.redis.delete("literal:jobs:lock:a")
-    await hands.redis.rpush("literal:jobs:waiting", "a")
-    await literal.claim("w1")
-    assert await literal.release("a", "w1") == 1  # by the first run, while the second one works
-
     await hands.add()
     source = hands.source("w1")
     (first,) = await hands.claim(source)
@@ -167,15 +121,9 @@ async def test_an_old_claim_of_the_same_worker_ends_nothing(hands: Hands, litera
 
 
 async def test_a_job_that_kills_its_workers_is_given_up(
-    hands: Hands, literal: Bridge, caplog: pytest.LogCaptureFixture
+    hands: Hands, caplog: pytest.LogCaptureFixture
 ) -> None:
     """F-B8 B-62"""
-    await literal.dispatch("poison")
-    for _ in range(9):
-        assert await literal.claim() is not None
-        await hands.redis.delete("literal:jobs:lock:poison")
-        await hands.redis.rpush("literal:jobs:waiting", "poison")
-
     id = await hands.add()
     source = hands.source("victim")
     upkeep = await hands.upkeep(SchedulerOptions(max_stalls=2))
@@ -191,26 +139,15 @@ async def test_a_job_that_kills_its_workers_is_given_up(
     assert told == [("WARNING", "job_stalled")] * 3 + [("ERROR", "job_failed")]
 
 
-async def test_urgent_jobs_are_served_first_in_first_out(hands: Hands, literal: Bridge) -> None:
+async def test_urgent_jobs_are_served_first_in_first_out(hands: Hands) -> None:
     """F-B9"""
-    for name in ("first", "second"):
-        await literal.dispatch(name, priority=9)
-    assert (await literal.claim() or {})["jobId"] == "second"
-
     first = await hands.add(priority=9)
     await hands.add(priority=9)
     assert await hands.claim_ids(hands.source()) == [first]
 
 
-async def test_the_status_follows_the_job_and_nothing_leaks(hands: Hands, literal: Bridge) -> None:
+async def test_the_status_follows_the_job_and_nothing_leaks(hands: Hands) -> None:
     """F-B10"""
-    await hands.redis.set("literal:jobs:status:a", "delayed")
-    await hands.redis.zadd("literal:jobs:delayed", {"a": 1})
-    await hands.redis.set("literal:jobs:data:a", '{"type":"email"}')
-    await literal.process_delayed(2)
-    await literal.claim()
-    assert await hands.text("literal:jobs:status:a") == "delayed"
-
     id = await hands.add(schedule=Schedule(delay=0.001))
     await hands.clock.advance(1)
     source = hands.source()
@@ -222,14 +159,8 @@ async def test_the_status_follows_the_job_and_nothing_leaks(hands: Hands, litera
     assert [key for key in left if await hands.redis.ttl(key) == -1] == []
 
 
-async def test_categories_are_all_needed_and_mode_is_about_values(
-    hands: Hands, literal: Bridge
-) -> None:
+async def test_categories_are_all_needed_and_mode_is_about_values(hands: Hands) -> None:
     """F-B11 B-41 B-42"""
-    both = {"capabilities": ["gpu", "tpu"], "mode": "all"}
-    await literal.dispatch("a", target=both)
-    assert await literal.claim(capabilities=["gpu"]) is not None
-
     id = await hands.add(target=Target(capabilities=("gpu", "tpu"), mode="all"))
     assert not await hands.claim(hands.source(capabilities=["gpu"]))
     assert await hands.claim_ids(hands.source(capabilities=["tpu", "gpu"])) == [id]
@@ -249,16 +180,10 @@ async def test_with_a_hash_tag_all_keys_of_a_line_share_a_slot(hands: Hands, red
     await redis.delete(*keys)
 
 
-async def test_an_idle_look_writes_nothing(hands: Hands, literal: Bridge) -> None:
+async def test_an_idle_look_writes_nothing(hands: Hands) -> None:
     """F-B13"""
-
-    for number in range(20):
-        await literal.dispatch(f"p{number}", target={"server": "absent"})
+    for _ in range(20):
         await hands.add(target=Target(server="absent"))
-    before = await hands.calls("set", "del")
-    await literal.claim()
-    assert await hands.calls("set", "del") - before == 40
-
     source = hands.source()
     await hands.claim(source)
     before = await hands.calls("set", "del")
@@ -266,18 +191,8 @@ async def test_an_idle_look_writes_nothing(hands: Hands, literal: Bridge) -> Non
     assert await hands.calls("set", "del") == before
 
 
-async def test_the_end_of_a_job_is_one_step(hands: Hands, literal: Bridge) -> None:
+async def test_the_end_of_a_job_is_one_step(hands: Hands) -> None:
     """F-B14 B-59"""
-    # The document's worker writes the result, then the status, then releases: cut after the first,
-    # the job is finished and active at once, and runs again when its lock is over.
-    await literal.dispatch("a")
-    await literal.claim()
-    await hands.redis.set("literal:jobs:result:a", '{"success":true}')
-    assert await hands.redis.sismember("literal:jobs:active", "a")
-    await hands.redis.delete("literal:jobs:lock:a")
-    await hands.redis.rpush("literal:jobs:waiting", "a")
-    assert await literal.claim() is not None
-
     # Here a worker that dies has either filed all or nothing.
     id = await hands.add()
     source = hands.source()

@@ -4,9 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from redis.exceptions import ResponseError
 
-from tests.routing.bridge import Bridge
 from tests.routing.hands import Hands
 from waystation.core.errors import InvalidOption, NotLeader
 from waystation.core.outcome import Failed
@@ -22,10 +20,6 @@ async def test_a_leader_renews_its_lock_and_a_late_one_changes_nothing(
     hands: Hands,
 ) -> None:
     """F-B15 B-31"""
-    assert await hands.redis.set("literal:scheduler:lock", "a", nx=True, ex=30)
-    # The document's leader cannot renew: its own second try fails like anybody's.
-    assert not await hands.redis.set("literal:scheduler:lock", "a", nx=True, ex=30)
-
     office = SchedulerKeys("bridge")
     election = Election(hands.redis, office, owner="first")
     term = await election.acquire()
@@ -47,23 +41,12 @@ async def test_a_leader_renews_its_lock_and_a_late_one_changes_nothing(
 
 async def test_a_worker_cannot_overwrite_the_registry(hands: Hands) -> None:
     """F-B16"""
-    await hands.redis.sadd("literal:workers:active", "w1")
-    await hands.redis.set("literal:workers:active", "{}")
-    with pytest.raises(ResponseError, match="WRONGTYPE"):
-        await hands.redis.sadd("literal:workers:active", "w2")
-
     with pytest.raises(InvalidOption, match="other than active, heartbeat"):
         Profile(server="active")
 
 
 async def test_why_a_job_is_dead_is_known_after_a_day(hands: Hands) -> None:
     """F-B17"""
-    await hands.redis.lpush("literal:jobs:deadletter", "a")
-    await hands.redis.set("literal:jobs:result:a", '{"error":{"name":"ValueError"}}', ex=86_400)
-    await hands.redis.pexpire("literal:jobs:result:a", 0)
-    # A day later the document's list has an id and nothing else.
-    assert await hands.keys_like("literal:*") == ["literal:jobs:deadletter"]
-
     await hands.add(retry=Retry(attempts=1))
     await hands.fail(hands.source(), ValueError("bad"))
     for key in await hands.keys_like("bridge:jobs:result:*"):
@@ -72,17 +55,9 @@ async def test_why_a_job_is_dead_is_known_after_a_day(hands: Hands) -> None:
     assert letter.error.name == "ValueError"
 
 
-async def test_dispatching_is_one_step_and_dependencies_are_kept(
-    hands: Hands, literal: Bridge
-) -> None:
+async def test_dispatching_is_one_step_and_dependencies_are_kept(hands: Hands) -> None:
     """F-B18 B-56"""
     # The document's producer saves the data, then pushes the id: cut in between, it is nowhere.
-    await hands.redis.set("literal:jobs:data:orphan", '{"jobId":"orphan","type":"email"}')
-    assert await hands.keys_like("literal:*") == ["literal:jobs:data:orphan"]
-    # And what waits for another job is handed out like everything else.
-    await literal.dispatch("second", dependsOn=["first"])
-    assert (await literal.claim() or {})["jobId"] == "second"
-
     first = await hands.add()
     calls = await hands.calls("evalsha")
     second = await hands.add(depends_on=(first,))
@@ -92,26 +67,16 @@ async def test_dispatching_is_one_step_and_dependencies_are_kept(
     assert await hands.queue.state(second) == "held"
 
 
-async def test_a_paused_type_at_the_head_hides_nothing(hands: Hands, literal: Bridge) -> None:
+async def test_a_paused_type_at_the_head_hides_nothing(hands: Hands) -> None:
     """F-B19"""
-    await hands.redis.sadd("literal:queues:paused", "sms")
-    for number in range(100):
-        await literal.dispatch(f"p{number}", type="sms")
-    await literal.dispatch("fits")
-    assert await literal.claim() is None
-
     await hands.queue.pause("sms")
     await hands.queue.add_many([NewJob("sms")] * 500)
     fits = await hands.add()
     assert await hands.claim_ids(hands.source()) == [fits]
 
 
-async def test_a_long_job_keeps_its_lease(hands: Hands, literal: Bridge) -> None:
+async def test_a_long_job_keeps_its_lease(hands: Hands) -> None:
     """F-B20"""
-    await literal.dispatch("long")
-    await literal.claim(ttl=1)
-    assert 0 < await hands.redis.pttl("literal:jobs:lock:long") <= 1_000  # and nothing renews it
-
     id = await hands.add()
     source = hands.source()
     claims = await hands.claim(source)

@@ -1,1 +1,0 @@
-"""The spec's own scripts, word for word, to show what goes wrong with them."""
