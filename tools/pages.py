@@ -7,7 +7,7 @@ python -m tools.pages --check   say which are not what the code says
 import sys
 from pathlib import Path
 
-from tools import scripts, stubs, twins
+from tools import keywords, scripts, stubs, twins
 from tools.generated import SOURCE, is_made
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -28,7 +28,7 @@ def pages() -> dict[Path, str]:
 
 def modules() -> dict[Path, str]:
     """Every generated module by its file."""
-    return {**scripts.modules(), **twins.modules(), **stubs.modules()}
+    return {**scripts.modules(), **keywords.modules(), **twins.modules(), **stubs.modules()}
 
 
 def stale() -> list[Path]:

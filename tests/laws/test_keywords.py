@@ -12,12 +12,7 @@ import msgspec
 import pytest
 
 from waystation import bullmq, files, routing
-from waystation.bullmq import worker as bullmq_worker
-from waystation.bullmq.options import JobKeywords as BullmqJobKeywords
 from waystation.core.errors import InvalidOption
-from waystation.files.options import WorkerKeywords as FilesWorkerKeywords
-from waystation.routing import worker as routing_worker
-from waystation.routing.options import JobKeywords as RoutingJobKeywords
 
 URL = "redis://127.0.0.1:1"
 
@@ -45,25 +40,25 @@ def add(queue: Any, **given: Any) -> None:
 FACES = {
     "bullmq.Worker": Face(
         bullmq.WorkerOptions,
-        bullmq_worker.WorkerKeywords,
+        bullmq.WorkerKeywords,
         partial(cast(Any, bullmq.Worker), "mail", work, URL),
     ),
     "routing.Worker": Face(
         routing.WorkerOptions,
-        routing_worker.WorkerKeywords,
+        routing.WorkerKeywords,
         partial(cast(Any, routing.Worker), {"send": work}, URL),
     ),
     "files.Worker": Face(
-        files.WorkerOptions, FilesWorkerKeywords, partial(cast(Any, files.Worker), work, URL)
+        files.WorkerOptions, files.WorkerKeywords, partial(cast(Any, files.Worker), work, URL)
     ),
     "routing.Queue.add": Face(
         routing.JobOptions,
-        RoutingJobKeywords,
+        routing.JobKeywords,
         partial(add, routing.Queue(URL)),
     ),
     "bullmq.Queue.add": Face(
         bullmq.JobOptions,
-        BullmqJobKeywords,
+        bullmq.JobKeywords,
         partial(add, bullmq.Queue("mail", URL)),
     ),
 }

@@ -19,9 +19,8 @@ __getattr__ = names_of(
         # Jobs and their options
         "job": "Job",
         "sync_job": "SyncJob",
-        "options": (
-            "JobOptions JobKeywords StoredOptions Backoff Deduplication Keep Parent Retention"
-        ),
+        "keywords": "JobKeywords",
+        "options": ("JobOptions StoredOptions Backoff Deduplication Keep Parent Retention"),
         "terms": "Terms When",
         "waystation.core.durations": "Duration DurationKeywords",
         "payloads.options": "PayloadOptions",
@@ -30,8 +29,9 @@ __getattr__ = names_of(
         "redis.commands": "Logs",
         "parts": "Part",
         # Workers
-        "worker": "Worker WorkerOptions WorkerKeywords JobHandler",
-        "manual": "ManualWorker ManualKeywords",
+        "worker": "Worker WorkerOptions JobHandler",
+        "manual": "ManualWorker",
+        "worker_keywords": "WorkerKeywords ManualKeywords",
         "source.options": "BackoffStrategy RetryPredicate",
         "source.callbacks": "WorkerEvent WorkerSignal",
         "waystation.core.runtime.claim": "Claim",

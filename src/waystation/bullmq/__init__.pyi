@@ -9,13 +9,13 @@ from waystation.bullmq.events.gaps import Gap
 from waystation.bullmq.events.stream import QueueEvents, QueueEventsProducer
 from waystation.bullmq.flows import FlowJob, FlowNode, FlowProducer
 from waystation.bullmq.job import Job
+from waystation.bullmq.keywords import JobKeywords
 from waystation.bullmq.limits import Limit, Limits
-from waystation.bullmq.manual import ManualKeywords, ManualWorker
+from waystation.bullmq.manual import ManualWorker
 from waystation.bullmq.metrics import Metrics, MetricsKind
 from waystation.bullmq.options import (
     Backoff,
     Deduplication,
-    JobKeywords,
     JobOptions,
     Keep,
     Parent,
@@ -41,7 +41,8 @@ from waystation.bullmq.source.options import BackoffStrategy, RetryPredicate
 from waystation.bullmq.states import JobState, State
 from waystation.bullmq.sync_job import SyncJob
 from waystation.bullmq.terms import Terms, When
-from waystation.bullmq.worker import JobHandler, Worker, WorkerKeywords, WorkerOptions
+from waystation.bullmq.worker import JobHandler, Worker, WorkerOptions
+from waystation.bullmq.worker_keywords import ManualKeywords, WorkerKeywords
 from waystation.core.durations import Duration, DurationKeywords
 from waystation.core.errors import (
     Expired,

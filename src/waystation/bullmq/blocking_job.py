@@ -14,7 +14,7 @@ from waystation.bullmq.fields import (
     remember,
     remember_all,
 )
-from waystation.bullmq.options import JobKeywords
+from waystation.bullmq.keywords import JobKeywords
 from waystation.bullmq.payloads.envelope import is_envelope
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.step_rules import as_promised, as_wanted, check_promise, name_of

@@ -13,7 +13,8 @@ import msgspec
 from msgspec import UNSET
 
 from waystation.bullmq.job import Job, QueueRef
-from waystation.bullmq.options import JobKeywords, JobOptions, Parent, options_as_stored
+from waystation.bullmq.keywords import JobKeywords
+from waystation.bullmq.options import JobOptions, Parent, options_as_stored
 from waystation.bullmq.payloads.envelope import refuse_imitation
 from waystation.bullmq.payloads.options import PayloadOptions
 from waystation.bullmq.payloads.sealing import Sealing

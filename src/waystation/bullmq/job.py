@@ -32,7 +32,8 @@ from waystation.bullmq.fields import (
     remember,
     remember_all,
 )
-from waystation.bullmq.options import MOST_PRIORITY, JobKeywords, instant_ms
+from waystation.bullmq.keywords import JobKeywords
+from waystation.bullmq.options import MOST_PRIORITY, instant_ms
 from waystation.bullmq.payloads.envelope import BEGINNING, refuse_imitation
 from waystation.bullmq.redis import children, scripts
 from waystation.bullmq.redis.children import (

@@ -7,22 +7,19 @@ loop of its own, a person who decides. The locks of claimed jobs are renewed unt
 import asyncio
 import contextlib
 from collections.abc import Generator
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 from waystation.bullmq.fields import FAILING, known
 from waystation.bullmq.job import Job, steps_of
-from waystation.bullmq.limits import Limit
-from waystation.bullmq.options import Retention
 from waystation.bullmq.payloads.options import PayloadOptions
 from waystation.bullmq.payloads.sealing import Sealing
 from waystation.bullmq.redis.client import QueueClient
 from waystation.bullmq.redis.keys import PREFIX
-from waystation.bullmq.scheduling.schedule import RepeatStrategy
 from waystation.bullmq.source.callbacks import Callbacks, Observed, Presence
 from waystation.bullmq.source.claims import BullSource
-from waystation.bullmq.source.options import BackoffStrategy
 from waystation.bullmq.source.preparing import keep_for_another, leave_to_another, prepare
-from waystation.bullmq.worker import WorkerKeywords, claim_options, duties, merged_options
+from waystation.bullmq.worker import claim_options, duties, merged_options
+from waystation.bullmq.worker_keywords import ManualKeywords, WorkerKeywords
 from waystation.core import identity
 from waystation.core.checked import checked
 from waystation.core.durations import Duration, seconds
@@ -37,20 +34,6 @@ _CANNOT_UNDO = (
     "on_failure needs a worker with a handler, which is run again to undo; whoever claims jobs one "
     "by one undoes what was done before calling fail"
 )
-
-
-class ManualKeywords(TypedDict, total=False):
-    """The fields of `WorkerOptions` that `ManualWorker` takes as keywords."""
-
-    name: str | None
-    lease: Duration
-    stalled_interval: Duration
-    max_stalled: int
-    limiter: Limit | None
-    backoff_strategy: BackoffStrategy | None
-    repeat_strategy: RepeatStrategy | None
-    remove_on_complete: Retention | None
-    remove_on_fail: Retention | None
 
 
 @checked

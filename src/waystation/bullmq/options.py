@@ -8,7 +8,7 @@ import math
 import re
 from datetime import datetime
 from functools import cached_property, lru_cache
-from typing import Any, TypeAlias, TypedDict, cast
+from typing import Any, TypeAlias, cast
 
 import msgspec
 
@@ -212,33 +212,6 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
             of_kind(flag, getattr(self, flag), bool)
         if sum(getattr(self, flag) for flag in FLAGS) > 1:
             raise InvalidOption("of what a failure means for the parent, choose one")
-
-
-class JobKeywords(TypedDict, total=False):
-    """The fields of `JobOptions` as keywords of `add`."""
-
-    attempts: int
-    backoff: Backoff | Duration | None
-    delay: Duration
-    priority: int
-    lifo: bool
-    job_id: str | None
-    created_at: datetime | None
-    remove_on_complete: Retention | None
-    remove_on_fail: Retention | None
-    timeout: Duration | None
-    expires: When | None
-    deadline: When | None
-    unique_for: Duration | None
-    stack_trace_limit: int | None
-    size_limit: int | None
-    keep_logs: int | None
-    deduplication: Deduplication | None
-    parent: Parent | None
-    fail_parent_on_failure: bool
-    continue_parent_on_failure: bool
-    ignore_dependency_on_failure: bool
-    remove_dependency_on_failure: bool
 
 
 _KINDS = {"job_id": str, "deduplication": Deduplication, "parent": Parent}

@@ -14,9 +14,10 @@ from waystation.bullmq.dead_letters import DeadLetters
 from waystation.bullmq.events.event import QueueEvent
 from waystation.bullmq.events.stream import NOW, QueueEvents
 from waystation.bullmq.job import Job, QueueRef
+from waystation.bullmq.keywords import JobKeywords
 from waystation.bullmq.limits import Limits
 from waystation.bullmq.metrics import Metrics, MetricsKind, as_text, read_metrics
-from waystation.bullmq.options import JobKeywords, JobOptions, instant_ms, stored_options
+from waystation.bullmq.options import JobOptions, instant_ms, stored_options
 from waystation.bullmq.parts import Part, read_parts
 from waystation.bullmq.payloads import sweeping
 from waystation.bullmq.payloads.options import PayloadOptions

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 import msgspec
 
-from waystation.bullmq.options import JobKeywords, JobOptions
+from waystation.bullmq.keywords import JobKeywords
+from waystation.bullmq.options import JobOptions
 from waystation.bullmq.redis.client import Connect
 from waystation.bullmq.redis.commands import server_ms, sign
 from waystation.bullmq.redis.packing import merged

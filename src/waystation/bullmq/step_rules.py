@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from waystation.bullmq.fields import JobFields, known
-from waystation.bullmq.options import JobKeywords
+from waystation.bullmq.keywords import JobKeywords
 from waystation.core import typed
 from waystation.core.durations import Duration, DurationKeywords, instant
 from waystation.core.errors import InvalidInput, InvalidOption, InvalidResult, UnreadableData

@@ -16,7 +16,8 @@ from datetime import datetime
 from typing import Any, NamedTuple, NoReturn
 
 from waystation.bullmq.fields import FAILING, JobFields, done_steps, emitted, known, remember
-from waystation.bullmq.options import JobKeywords, JobOptions, Parent
+from waystation.bullmq.keywords import JobKeywords
+from waystation.bullmq.options import JobOptions, Parent
 from waystation.bullmq.payloads.sealing import Sealing
 from waystation.bullmq.redis import children, ends, packing, scripts
 from waystation.bullmq.redis.commands import ask_all, refusal, server_ms

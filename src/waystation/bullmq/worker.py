@@ -1,7 +1,7 @@
 """Worker: runs a handler over the jobs of one queue."""
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, TypeAlias, TypedDict, Unpack, cast
+from typing import Any, TypeAlias, Unpack, cast
 
 import msgspec
 
@@ -22,6 +22,7 @@ from waystation.bullmq.source.options import BackoffStrategy, ClaimOptions, Retr
 from waystation.bullmq.source.preparing import keep_for_another, prepare, undo
 from waystation.bullmq.sync_job import SyncJob
 from waystation.bullmq.terms import warn_of_milliseconds, within
+from waystation.bullmq.worker_keywords import WorkerKeywords
 from waystation.core import identity
 from waystation.core.checked import check_fields, checked
 from waystation.core.codec import PAYLOAD_LIMIT
@@ -95,34 +96,6 @@ class WorkerOptions(CoreOptions, frozen=True, kw_only=True):
         at_least("batch", self.batch, 0)
         check_retention("remove_on_complete", self.remove_on_complete)
         check_retention("remove_on_fail", self.remove_on_fail)
-
-
-class WorkerKeywords(TypedDict, total=False):
-    """The fields of `WorkerOptions` as keywords of `Worker`."""
-
-    concurrency: int
-    batch_limit: int
-    calls: int
-    lease: Duration
-    renew: Duration
-    timeout: Duration | None
-    grace: Duration
-    poll: Duration
-    name: str | None
-    batch: int
-    process: bool
-    stalled_interval: Duration
-    max_stalled: int
-    max_started_attempts: int | None
-    limiter: Limit | None
-    backoff_strategy: BackoffStrategy | None
-    retry_if: RetryPredicate | None
-    repeat_strategy: RepeatStrategy | None
-    max_backoff: Duration
-    remove_on_complete: Retention | None
-    remove_on_fail: Retention | None
-    result_limit: int
-    metrics_points: int | None
 
 
 @checked

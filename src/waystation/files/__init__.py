@@ -20,7 +20,7 @@ __getattr__ = names_of(
         "queue": "Queue WorkerInfo",
         "job": "Job",
         "redis.lists": "State",
-        "options": "QueueOptions Layout WorkerOptions WorkerKeywords ReaperOptions",
+        "options": "QueueOptions Layout WorkerOptions ReaperOptions",
         "dead_letters": "DeadLetters DeadLetter JobError",
         "events": "Event",
         "reasons": "Reason",
@@ -33,6 +33,7 @@ __getattr__ = names_of(
         "directory.scan": "ScanOptions PathLike Skip",
         # Workers
         "worker": "Worker",
+        "keywords": "WorkerKeywords",
         "handlers": "handler Handlers FileHandler is_cancelled registered",
         "waystation.core.breaker": "BreakerOptions",
         "waystation.core.telemetry.metrics": "Metrics",

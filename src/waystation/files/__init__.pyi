@@ -22,13 +22,8 @@ from waystation.files.directory.scan import PathLike, ScanOptions, Skip
 from waystation.files.events import Event
 from waystation.files.handlers import FileHandler, Handlers, handler, is_cancelled, registered
 from waystation.files.job import Job
-from waystation.files.options import (
-    Layout,
-    QueueOptions,
-    ReaperOptions,
-    WorkerKeywords,
-    WorkerOptions,
-)
+from waystation.files.keywords import WorkerKeywords
+from waystation.files.options import Layout, QueueOptions, ReaperOptions, WorkerOptions
 from waystation.files.producer import Producer, ProducerOptions, Tally
 from waystation.files.queue import Queue, WorkerInfo
 from waystation.files.reasons import Reason

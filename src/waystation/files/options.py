@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TypedDict
 
 import msgspec
 
@@ -212,29 +211,6 @@ class WorkerOptions(CoreWorkerOptions, frozen=True, kw_only=True):
         if not first or not most:
             return 0
         return Backoff(Growth.EXPONENTIAL, first, cap_ms=most).pause_ms(retries, _NO_RNG)
-
-
-class WorkerKeywords(TypedDict, total=False):
-    """The fields of `WorkerOptions` as keywords of `Worker`."""
-
-    concurrency: int
-    batch_limit: int
-    calls: int
-    lease: Duration
-    renew: Duration
-    timeout: Duration | None
-    grace: Duration
-    poll: Duration
-    max_retries: int
-    backoff: Duration
-    backoff_max: Duration
-    weights: tuple[int, ...]
-    completed_max_len: int
-    events_max_len: int
-    no_handler_after: Duration
-    reaper: ReaperOptions
-    breaker: BreakerOptions | None
-    sample: Duration
 
 
 class _NoJitter:

@@ -21,8 +21,9 @@ from waystation.files.claims import FileSource
 from waystation.files.fetch.plan import FetchPlanner
 from waystation.files.handlers import FileHandler, Handlers, RunningHandlers, handlers_of
 from waystation.files.job import Job
+from waystation.files.keywords import WorkerKeywords
 from waystation.files.metrics import Meter
-from waystation.files.options import Layout, WorkerKeywords, WorkerOptions, layout_of
+from waystation.files.options import Layout, WorkerOptions, layout_of
 from waystation.files.redis.keys import FileKeys
 from waystation.files.upkeep import reaper as upkeep
 from waystation.files.upkeep.reaper import Reaper

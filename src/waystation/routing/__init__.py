@@ -8,7 +8,7 @@ __getattr__ = names_of(
         # The queue and its jobs
         "queue": "Queue NewJob JobState",
         "job": "Job SyncJob",
-        "options": "JobOptions JobKeywords Retry BackoffRule",
+        "options": "JobOptions Retry BackoffRule",
         "target": "Target",
         "waystation.core.durations": "Duration",
         # Parts of the queue
@@ -25,7 +25,8 @@ __getattr__ = names_of(
             "Forecast DesiredWorkers Drain FailureLabel FailureLabels Slo"
         ),
         # Workers
-        "worker": "Worker WorkerOptions WorkerKeywords JobHandler",
+        "worker": "Worker WorkerOptions JobHandler",
+        "keywords": "JobKeywords WorkerKeywords",
         "upkeep": "Scheduler SchedulerOptions",
         "waystation.core.runtime.worker": "Listener",
         "waystation.core.runtime.claim": "Claim Settled Refused",

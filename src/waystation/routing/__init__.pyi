@@ -23,8 +23,9 @@ from waystation.routing.coverage import Covered
 from waystation.routing.dead_letters import DeadLetters
 from waystation.routing.events import Event
 from waystation.routing.job import Job, SyncJob
+from waystation.routing.keywords import JobKeywords, WorkerKeywords
 from waystation.routing.limits import Limit, Limits
-from waystation.routing.options import BackoffRule, JobKeywords, JobOptions, Retry
+from waystation.routing.options import BackoffRule, JobOptions, Retry
 from waystation.routing.queue import JobState, NewJob, Queue
 from waystation.routing.reasons import Lack, Reason, Why
 from waystation.routing.registry import WorkerInfo
@@ -32,7 +33,7 @@ from waystation.routing.results import DeadLetter, JobError, Progress, Result
 from waystation.routing.schedules import Schedule, ScheduledJob, Schedules
 from waystation.routing.target import Target
 from waystation.routing.upkeep import Scheduler, SchedulerOptions
-from waystation.routing.worker import JobHandler, Worker, WorkerKeywords, WorkerOptions
+from waystation.routing.worker import JobHandler, Worker, WorkerOptions
 
 __all__ = [
     "BackoffRule",

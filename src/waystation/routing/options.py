@@ -1,7 +1,7 @@
 """Options of a job: its target, schedule, retries and limits."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
 import msgspec
 
@@ -89,17 +89,3 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
             value = getattr(self, name)
             if value is not None and (not value or not value.isprintable() or " " in value):
                 raise InvalidOption(f"{name} must be text without spaces, got {value!r}")
-
-
-class JobKeywords(TypedDict, total=False):
-    """The fields of `JobOptions` as keywords of `Queue.add`."""
-
-    target: Target
-    schedule: Schedule
-    retry: Retry
-    priority: int
-    depends_on: Sequence[str]
-    limit: Limit | None
-    metadata: Mapping[str, Any]
-    job_id: str | None
-    idempotency_key: str | None

@@ -36,8 +36,9 @@ from waystation.routing.coverage import Covered, coverage, knows
 from waystation.routing.dead_letters import DeadLetters
 from waystation.routing.events import Event
 from waystation.routing.job import Job
+from waystation.routing.keywords import JobKeywords
 from waystation.routing.limits import Limits
-from waystation.routing.options import JobKeywords, JobOptions
+from waystation.routing.options import JobOptions
 from waystation.routing.reasons import Reason, why
 from waystation.routing.redis import scripts
 from waystation.routing.redis.keys import NAMESPACE, RoutingKeys, checked_type

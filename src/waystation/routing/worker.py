@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias, TypedDict, Unpack
+from typing import Any, TypeAlias, Unpack
 
 from waystation.core import identity
 from waystation.core.checked import check_fields, checked
 from waystation.core.codec import PAYLOAD_LIMIT
-from waystation.core.durations import Duration, milliseconds
+from waystation.core.durations import milliseconds
 from waystation.core.errors import InvalidOption, NoHandler
 from waystation.core.line.background import BackgroundWorker, WorkerRuntime
 from waystation.core.options import at_least, of_kind, with_keywords
@@ -21,6 +21,7 @@ from waystation.core.store.client import place_of, stores
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.traces import Traces
 from waystation.routing.job import Job
+from waystation.routing.keywords import WorkerKeywords
 from waystation.routing.redis.keys import NAMESPACE, RoutingKeys, checked_type
 from waystation.routing.registry import Profile
 from waystation.routing.source.cancellations import heed_cancellations
@@ -51,25 +52,6 @@ class WorkerOptions(CoreWorkerOptions, frozen=True, kw_only=True):
         super().__post_init__()
         check_fields(self)
         at_least("result_limit", self.result_limit, 1)
-
-
-class WorkerKeywords(TypedDict, total=False):
-    """The fields of `WorkerOptions` as keywords of `Worker`."""
-
-    concurrency: int
-    batch_limit: int
-    calls: int
-    lease: Duration
-    renew: Duration
-    timeout: Duration | None
-    grace: Duration
-    poll: Duration
-    stack: str
-    region: str
-    capabilities: Sequence[str]
-    process: bool
-    result_limit: int
-    scheduler: SchedulerOptions | None
 
 
 @checked

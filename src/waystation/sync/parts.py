@@ -6,8 +6,9 @@ Written by `make docs` from the code for a loop; do not edit.
 from datetime import timedelta
 from typing import Any, TypeAlias, Unpack
 
+from waystation.bullmq.keywords import JobKeywords
 from waystation.bullmq.limits import Limit
-from waystation.bullmq.options import JobKeywords, JobOptions
+from waystation.bullmq.options import JobOptions
 from waystation.bullmq.scheduling.schedule import Schedule, Scheduler
 from waystation.bullmq.sync_job import SyncJob
 from waystation.core.checked import checked

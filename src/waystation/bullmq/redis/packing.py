@@ -9,10 +9,10 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import msgspec
 from msgspec import UNSET
 
+from waystation.bullmq.keywords import JobKeywords
 from waystation.bullmq.options import (
     FLAGS,
     Deduplication,
-    JobKeywords,
     JobOptions,
     Parent,
     created_ms,
