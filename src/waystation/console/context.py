@@ -26,7 +26,6 @@ from waystation.core.store.connection import Store
 from waystation.core.webhooks.delivery import Sender
 from waystation.waitingroom.rooms import Rooms
 
-FAILS = (400, 401, 403, 404, 409, 412, 413, 415, 422, 429, 503)
 LOCAL = "this machine"
 """The name of whoever asks from this machine while nobody has to sign in."""
 _HERE = ("localhost", "127.0.0.1", "[::1]")

@@ -6,7 +6,7 @@ import msgspec
 
 from waystation.console.actions.failures import Groups
 from waystation.console.actions.redrives import Mode, Redrive
-from waystation.console.context import FAILS, Console
+from waystation.console.context import Console
 from waystation.console.routes import queries
 from waystation.console.routes.queues import QUEUE, ROOT
 from waystation.core.errors import NotFound
@@ -50,7 +50,6 @@ class Failures:
         f"GET {ROOT}/failures",
         gives={200: Groups},
         query={"product": {"type": "string"}, "queue": {"type": "string"}},
-        fails=FAILS,
         scope="viewer",
     )
     async def groups(self, request: Request) -> Answer:
@@ -64,7 +63,6 @@ class Failures:
         f"POST {QUEUE}/redrives",
         takes=NewRedrive,
         gives={200: Counted, 202: Redrive},
-        fails=FAILS,
         scope="operator",
     )
     async def redrive(self, request: Request) -> Answer:
@@ -85,20 +83,20 @@ class Failures:
         await self._console.note(who, "redrive", about, after={**after, "reason": asked.reason})
         return answer(started, 202)
 
-    @endpoint(f"GET {ROOT}/redrives", gives={200: RedriveList}, fails=FAILS, scope="viewer")
+    @endpoint(f"GET {ROOT}/redrives", gives={200: RedriveList}, scope="viewer")
     async def redrives(self, request: Request) -> Answer:
         """Redrives of this process, the newest first."""
         await self._console.require(request, "viewer")
         kept = self._console.redrives
         return answer(RedriveList(redrives=kept.every(), forgotten=kept.forgotten))
 
-    @endpoint(f"GET {ROOT}/redrives/{{id}}", gives={200: Redrive}, fails=FAILS, scope="viewer")
+    @endpoint(f"GET {ROOT}/redrives/{{id}}", gives={200: Redrive}, scope="viewer")
     async def one(self, request: Request) -> Answer:
         """One redrive, as far as it is."""
         await self._console.require(request, "viewer")
         return answer(self._console.redrives.get(request.slots["id"]))
 
-    @endpoint(f"DELETE {ROOT}/redrives/{{id}}", gives={200: Redrive}, fails=FAILS, scope="operator")
+    @endpoint(f"DELETE {ROOT}/redrives/{{id}}", gives={200: Redrive}, scope="operator")
     async def stop(self, request: Request) -> Answer:
         """Stop a redrive; jobs that were released go on."""
         who = await self._console.require(request, "operator")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from waystation.console.context import FAILS, Console
+from waystation.console.context import Console
 from waystation.console.past.views import CheckView, GapView, Hour, LedgerRow
 from waystation.console.products.queue import alone
 from waystation.console.routes import queries
@@ -72,7 +72,6 @@ class HistoryRoutes:
             "queue": {"type": "string", "maxLength": LONGEST},
             "days": {"type": "integer", "minimum": 1, "maximum": MOST_DAYS},
         },
-        fails=FAILS,
         scope="viewer",
     )
     async def hours(self, request: Request) -> Answer:
@@ -84,14 +83,14 @@ class HistoryRoutes:
         found = await self._console.history.about("hours", product, queue, days)
         return answer(Hours(available=found is not None, hours=found or []))
 
-    @endpoint(f"GET {ROOT}/history/ledger", gives={200: Ledger}, fails=FAILS, scope="viewer")
+    @endpoint(f"GET {ROOT}/history/ledger", gives={200: Ledger}, scope="viewer")
     async def ledger(self, request: Request) -> Answer:
         """What became of the jobs of each queue: ended, removed, open, lost, completed twice."""
         await self._console.require(request, "viewer")
         found = await self._console.history.about("ledger")
         return answer(Ledger(available=found is not None, rows=found or []))
 
-    @endpoint(f"GET {ROOT}/history/pipeline", gives={200: Pipeline}, fails=FAILS, scope="viewer")
+    @endpoint(f"GET {ROOT}/history/pipeline", gives={200: Pipeline}, scope="viewer")
     async def pipeline(self, request: Request) -> Answer:
         """How far the history is behind, its gaps, and whether its tables agree."""
         await self._console.require(request, "viewer")

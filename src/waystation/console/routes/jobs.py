@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from waystation.console.context import FAILS, Console
+from waystation.console.context import Console
 from waystation.console.products.bullmq import BullmqQueue
 from waystation.console.products.queue import ConsoleQueue
 from waystation.console.products.routing import RoutingQueue
@@ -54,7 +54,6 @@ class Jobs:
             "order": {"type": "string", "enum": ["newest", "oldest"]},
             **queries.PAGE,
         },
-        fails=FAILS,
         scope="viewer",
     )
     async def some(self, request: Request) -> Answer:
@@ -68,13 +67,7 @@ class Jobs:
         total = levels.counts.get(state, 0)
         return answer(JobList(state=state, offset=offset, total=total, jobs=jobs))
 
-    @endpoint(
-        f"POST {QUEUE}/jobs",
-        takes=NewJob,
-        gives={201: JobView},
-        fails=FAILS,
-        scope="operator",
-    )
+    @endpoint(f"POST {QUEUE}/jobs", takes=NewJob, gives={201: JobView}, scope="operator")
     async def add(self, request: Request) -> Answer:
         """Add a job, from any language."""
         queue, who = await self._console.queue(request, "operator")
@@ -86,7 +79,7 @@ class Jobs:
         await self._console.note(who, "add", f"{queue.product}/{queue.name}", after=after)
         return answer(job, 201)
 
-    @endpoint(f"GET {QUEUE}/jobs/{{id}}", gives={200: JobDetail}, fails=FAILS, scope="viewer")
+    @endpoint(f"GET {QUEUE}/jobs/{{id}}", gives={200: JobDetail}, scope="viewer")
     async def one(self, request: Request) -> Answer:
         """Everything about one job."""
         queue, who = await self._console.queue(request, "viewer")
@@ -97,13 +90,13 @@ class Jobs:
             job.actions = []
         return answer(job)
 
-    @endpoint(f"GET {QUEUE}/why", gives={200: Why}, fails=FAILS, scope="viewer")
+    @endpoint(f"GET {QUEUE}/why", gives={200: Why}, scope="viewer")
     async def why_queue(self, request: Request) -> Answer:
         """Why a queue moves, or does not, in one sentence."""
         queue, _ = await self._console.queue(request, "viewer")
         return _explained(await queue.why())
 
-    @endpoint(f"GET {QUEUE}/jobs/{{id}}/why", gives={200: Why}, fails=FAILS, scope="viewer")
+    @endpoint(f"GET {QUEUE}/jobs/{{id}}/why", gives={200: Why}, scope="viewer")
     async def why(self, request: Request) -> Answer:
         """Why a job is where it is, in one sentence; also for a job that is gone."""
         queue, _ = await self._console.queue(request, "viewer")
@@ -116,7 +109,7 @@ class Jobs:
         )
         return _explained(found)
 
-    @endpoint(f"GET {QUEUE}/jobs/{{id}}/flow", gives={200: FlowNode}, fails=FAILS, scope="viewer")
+    @endpoint(f"GET {QUEUE}/jobs/{{id}}/flow", gives={200: FlowNode}, scope="viewer")
     async def flow(self, request: Request) -> Answer:
         """The job with its children, some levels down."""
         queue, who = await self._console.queue(request, "viewer")

@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
-from waystation.console.context import FAILS, Console
+from waystation.console.context import Console
 from waystation.console.products.queue import ConsoleQueue
 from waystation.console.routes.queues import QUEUE, ROOT, may_see
 from waystation.core.errors import StoreError
@@ -32,13 +32,13 @@ class Live:
         self._console = console
         self._open = 0
 
-    @endpoint(f"GET {ROOT}/live", gives={200: None, 204: None}, fails=FAILS, scope="viewer")
+    @endpoint(f"GET {ROOT}/live", gives={200: None, 204: None}, scope="viewer")
     async def samples(self, request: Request) -> Answer:
         """Every new sample of the queues that one may see, as server-sent events."""
         who = await self._console.require_any(request, "viewer")
         return self._stream(request, self._samples(who))
 
-    @endpoint(f"GET {QUEUE}/live", gives={200: None, 204: None}, fails=FAILS, scope="viewer")
+    @endpoint(f"GET {QUEUE}/live", gives={200: None, 204: None}, scope="viewer")
     async def events(self, request: Request) -> Answer:
         """What happens to the jobs of a queue, as server-sent events."""
         queue, _ = await self._console.queue(request, "viewer")

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from waystation.console.context import FAILS, Console
+from waystation.console.context import Console
 from waystation.console.measures.store_facts import StoreFacts
 from waystation.console.products.queue import alone
 from waystation.console.products.routing import RoutingQueue
@@ -52,13 +52,13 @@ class Operations:
         """How to sign in here."""
         return answer(Ways(sign_in=self._console.options.sign_in, provider=self._provider))
 
-    @endpoint(f"GET {ROOT}/session", gives={200: Session}, fails=FAILS, scope="viewer")
+    @endpoint(f"GET {ROOT}/session", gives={200: Session}, scope="viewer")
     async def session(self, request: Request) -> Answer:
         """Who asks, and what they may do."""
         who = await self._console.known(request)
         return answer(Session(name=who.name, role=who.role))
 
-    @endpoint(f"GET {ROOT}/store", gives={200: StoreFacts}, fails=FAILS, scope="viewer")
+    @endpoint(f"GET {ROOT}/store", gives={200: StoreFacts}, scope="viewer")
     async def store(self, request: Request) -> Answer:
         """Memory, load and slow commands of the store, and the memory of each queue."""
         await self._console.require(request, "viewer")
@@ -66,7 +66,7 @@ class Operations:
         queues = self._console.directory.every()
         return answer(await self._console.store_view.facts(queues))
 
-    @endpoint(f"GET {ROOT}/coverage", gives={200: Coverage}, fails=FAILS, scope="viewer")
+    @endpoint(f"GET {ROOT}/coverage", gives={200: Coverage}, scope="viewer")
     async def coverage(self, request: Request) -> Answer:
         """Waiting jobs of routing by their needs, the workers that fit, and why none runs them."""
         await self._console.require(request, "viewer")
@@ -82,7 +82,6 @@ class Operations:
         f"GET {ROOT}/audit",
         gives={200: AuditLog},
         query={"limit": queries.PAGE["limit"]},
-        fails=FAILS,
         scope="operator",
     )
     async def audit(self, request: Request) -> Answer:

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 
 from waystation.bullmq import Part
-from waystation.console.context import FAILS, Console
+from waystation.console.context import Console
 from waystation.console.products.bullmq import BullmqQueue
 from waystation.console.routes import live
 from waystation.console.routes.queues import QUEUE
@@ -36,7 +36,6 @@ class Output:
         f"GET {QUEUE}/jobs/{{id}}/output",
         gives={200: None, 204: None},
         query={"after": {"type": "string"}},
-        fails=FAILS,
         scope="viewer",
     )
     async def output(self, request: Request) -> Answer:

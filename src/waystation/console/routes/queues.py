@@ -6,7 +6,7 @@ import msgspec
 
 from waystation.console.actions.kinds import ACTIONS, Act, Acted
 from waystation.console.actions.taking import take
-from waystation.console.context import FAILS, Console
+from waystation.console.context import Console
 from waystation.console.measures.sampler import Overview, Point, QueueSample
 from waystation.console.products.queue import ConsoleQueue, alone
 from waystation.console.products.views import SchedulerView, WorkerView
@@ -54,7 +54,7 @@ class Queues:
     def __init__(self, console: Console) -> None:
         self._console = console
 
-    @endpoint(f"GET {ROOT}/overview", gives={200: Overview}, fails=FAILS, scope="viewer")
+    @endpoint(f"GET {ROOT}/overview", gives={200: Overview}, scope="viewer")
     async def overview(self, request: Request) -> Answer:
         """The queues that one may see with their counts, rates and ages, as of the last sample."""
         who = await self._console.require_any(request, "viewer")
@@ -64,7 +64,7 @@ class Queues:
         seen = [each for each in overview.queues if may_see(who, each)]
         return answer(msgspec.structs.replace(overview, queues=seen, left_out=0))
 
-    @endpoint(f"GET {QUEUE}", gives={200: QueueDetail}, fails=FAILS, scope="viewer")
+    @endpoint(f"GET {QUEUE}", gives={200: QueueDetail}, scope="viewer")
     async def one(self, request: Request) -> Answer:
         """One queue: counts, limits, forecast and its latest samples."""
         queue, who = await self._console.queue(request, "viewer")
@@ -83,19 +83,19 @@ class Queues:
             )
         )
 
-    @endpoint(f"GET {QUEUE}/workers", gives={200: WorkerList}, fails=FAILS, scope="viewer")
+    @endpoint(f"GET {QUEUE}/workers", gives={200: WorkerList}, scope="viewer")
     async def workers(self, request: Request) -> Answer:
         """The workers of a queue."""
         queue, _ = await self._console.queue(request, "viewer")
         return answer(WorkerList(workers=await queue.workers()))
 
-    @endpoint(f"GET {QUEUE}/schedulers", gives={200: SchedulerList}, fails=FAILS, scope="viewer")
+    @endpoint(f"GET {QUEUE}/schedulers", gives={200: SchedulerList}, scope="viewer")
     async def schedulers(self, request: Request) -> Answer:
         """The schedulers of a queue."""
         queue, _ = await self._console.queue(request, "viewer")
         return answer(SchedulerList(schedulers=await queue.schedulers()))
 
-    @endpoint(f"GET {ROOT}/workers", gives={200: WorkerList}, fails=FAILS, scope="viewer")
+    @endpoint(f"GET {ROOT}/workers", gives={200: WorkerList}, scope="viewer")
     async def all_workers(self, request: Request) -> Answer:
         """The workers of all queues."""
         await self._console.require(request, "viewer")
@@ -105,7 +105,7 @@ class Queues:
                 found += await queue.workers()
         return answer(WorkerList(workers=found))
 
-    @endpoint(f"GET {ROOT}/schedulers", gives={200: SchedulerList}, fails=FAILS, scope="viewer")
+    @endpoint(f"GET {ROOT}/schedulers", gives={200: SchedulerList}, scope="viewer")
     async def all_schedulers(self, request: Request) -> Answer:
         """The schedulers of all queues."""
         await self._console.require(request, "viewer")
@@ -115,13 +115,7 @@ class Queues:
                 found += await queue.schedulers()
         return answer(SchedulerList(schedulers=found))
 
-    @endpoint(
-        f"POST {QUEUE}/actions/{{action}}",
-        takes=Act,
-        gives={200: Acted},
-        fails=FAILS,
-        scope="operator",
-    )
+    @endpoint(f"POST {QUEUE}/actions/{{action}}", takes=Act, gives={200: Acted}, scope="operator")
     async def act(self, request: Request) -> Answer:
         """Take an action on a queue, its jobs or its schedulers, or count what it would concern."""
         name = request.slots["action"]

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from waystation.console.context import FAILS, Console
+from waystation.console.context import Console
 from waystation.core.errors import InvalidOption
 from waystation.core.http.endpoints import endpoint, stated
 from waystation.core.http.exchange import Answer, Request, answer
@@ -65,7 +65,7 @@ class RoomRoutes:
     def __init__(self, console: Console) -> None:
         self._console = console
 
-    @endpoint(f"GET {ROOMS}", gives={200: RoomList}, fails=FAILS, scope="viewer")
+    @endpoint(f"GET {ROOMS}", gives={200: RoomList}, scope="viewer")
     async def every(self, request: Request) -> Answer:
         """All waiting rooms."""
         await self._console.require(request, "viewer")
@@ -73,7 +73,7 @@ class RoomRoutes:
         states = await self._console.rooms.states(STATE_S)
         return answer(RoomList(rooms=[_view(room.name, state) for room, state in states]))
 
-    @endpoint(f"GET {ROOMS}/{{room}}", gives={200: RoomView}, fails=FAILS, scope="viewer")
+    @endpoint(f"GET {ROOMS}/{{room}}", gives={200: RoomView}, scope="viewer")
     async def one(self, request: Request) -> Answer:
         """One waiting room."""
         name = request.slots["room"]
@@ -85,7 +85,6 @@ class RoomRoutes:
         f"POST {ROOMS}/{{room}}/actions/{{action}}",
         takes=RoomAct,
         gives={200: RoomView},
-        fails=FAILS,
         scope="operator",
     )
     async def act(self, request: Request) -> Answer:

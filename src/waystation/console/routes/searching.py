@@ -4,7 +4,7 @@ import msgspec
 
 from waystation.console.actions.matching import ActOnMatches, Matched, act_on_all, act_on_matches
 from waystation.console.actions.runs import Bulk
-from waystation.console.context import FAILS, Console
+from waystation.console.context import Console
 from waystation.console.routes import queries
 from waystation.console.routes.queues import ROOT
 from waystation.console.search.live_jobs import Found, Reach
@@ -44,14 +44,7 @@ class Searching:
     def __init__(self, console: Console) -> None:
         self._console = console
 
-    @endpoint(
-        f"GET {ROOT}/search",
-        gives={200: Found},
-        query=ASKED,
-        needs=("q",),
-        fails=FAILS,
-        scope="viewer",
-    )
+    @endpoint(f"GET {ROOT}/search", gives={200: Found}, query=ASKED, needs=("q",), scope="viewer")
     async def search(self, request: Request) -> Answer:
         """Jobs by id, name, state, error or a field of their data, such as data.tenant:acme."""
         query, limit = await self._asked(request)
@@ -64,7 +57,6 @@ class Searching:
         f"POST {ROOT}/search/actions/{{action}}",
         takes=ActOnMatches,
         gives={200: Matched, 202: Bulk},
-        fails=FAILS,
         scope="operator",
     )
     async def act(self, request: Request) -> Answer:
@@ -75,14 +67,14 @@ class Searching:
             return answer(await act_on_all(self._console, who, action, asked), 202)
         return answer(await act_on_matches(self._console, who, action, asked))
 
-    @endpoint(f"GET {ROOT}/search/runs", gives={200: BulkList}, fails=FAILS, scope="viewer")
+    @endpoint(f"GET {ROOT}/search/runs", gives={200: BulkList}, scope="viewer")
     async def runs(self, request: Request) -> Answer:
         """Actions on whole searches in this process, the newest first."""
         await self._console.require(request, "viewer")
         bulks = self._console.bulks
         return answer(BulkList(runs=bulks.every(), forgotten=bulks.forgotten))
 
-    @endpoint(f"DELETE {ROOT}/search/runs/{{id}}", gives={200: Bulk}, fails=FAILS, scope="operator")
+    @endpoint(f"DELETE {ROOT}/search/runs/{{id}}", gives={200: Bulk}, scope="operator")
     async def stop(self, request: Request) -> Answer:
         """Stop one of them; what was done stays done."""
         who = await self._console.require(request, "operator")
@@ -91,12 +83,7 @@ class Searching:
         return answer(stopped)
 
     @endpoint(
-        f"GET {ROOT}/history/search",
-        gives={200: Past},
-        query=ASKED,
-        needs=("q",),
-        fails=FAILS,
-        scope="viewer",
+        f"GET {ROOT}/history/search", gives={200: Past}, query=ASKED, needs=("q",), scope="viewer"
     )
     async def search_history(self, request: Request) -> Answer:
         """Jobs of any day, also those that are no longer in the store, by the same words."""

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from waystation.console.context import FAILS, Console
+from waystation.console.context import Console
 from waystation.console.routes.queues import ROOT
 from waystation.console.webhooks import ENDED, MOST_QUEUES, SENT, Hooks, HookView, try_out, view_of
 from waystation.core.http.endpoints import endpoint, stated
@@ -56,20 +56,14 @@ class HookRoutes:
         self._console = console
         self._hooks = Hooks(console.store)
 
-    @endpoint(f"GET {ROOT}/webhooks", gives={200: HookList}, fails=FAILS, scope="operator")
+    @endpoint(f"GET {ROOT}/webhooks", gives={200: HookList}, scope="operator")
     async def every(self, request: Request) -> Answer:
         """List webhooks and how their deliveries go."""
         await self._console.require(request, "operator")
         found = [view_of(hook, state) for hook, state in await self._hooks.every()]
         return answer(HookList(webhooks=found, known_events=list(SENT), usual_events=list(ENDED)))
 
-    @endpoint(
-        f"POST {ROOT}/webhooks",
-        takes=NewHook,
-        gives={201: MadeHook},
-        fails=FAILS,
-        scope="admin",
-    )
+    @endpoint(f"POST {ROOT}/webhooks", takes=NewHook, gives={201: MadeHook}, scope="admin")
     async def add(self, request: Request) -> Answer:
         """Send job events to a URL; the secret of their signature is shown once."""
         who = await self._console.require(request, "admin")
@@ -89,7 +83,7 @@ class HookRoutes:
             201,
         )
 
-    @endpoint(f"DELETE {ROOT}/webhooks/{{id}}", gives={204: None}, fails=FAILS, scope="admin")
+    @endpoint(f"DELETE {ROOT}/webhooks/{{id}}", gives={204: None}, scope="admin")
     async def remove(self, request: Request) -> Answer:
         """Remove a webhook."""
         who = await self._console.require(request, "admin")
@@ -99,7 +93,7 @@ class HookRoutes:
         )
         return Answer(204)
 
-    @endpoint(f"POST {ROOT}/webhooks/{{id}}/test", gives={200: Tried}, fails=FAILS, scope="admin")
+    @endpoint(f"POST {ROOT}/webhooks/{{id}}/test", gives={200: Tried}, scope="admin")
     async def try_out(self, request: Request) -> Answer:
         """Send a test event to a webhook."""
         await self._console.require(request, "admin")
@@ -107,9 +101,7 @@ class HookRoutes:
         wrong = await try_out(self._console.dispatcher.sender, hook)
         return answer(Tried(taken=not wrong, error=wrong))
 
-    @endpoint(
-        f"POST {ROOT}/webhooks/{{id}}/resume", gives={200: HookView}, fails=FAILS, scope="admin"
-    )
+    @endpoint(f"POST {ROOT}/webhooks/{{id}}/resume", gives={200: HookView}, scope="admin")
     async def resume(self, request: Request) -> Answer:
         """Try a webhook again at once, also one that was given up, from where it was."""
         who = await self._console.require(request, "admin")

@@ -10,20 +10,20 @@ from waystation.core.http.problems import Code, Problem
 
 MOST_KNOWN = 1024
 """Paths whose endpoint is remembered; nearly all visitors ask for the same few."""
+OPERATORS_FAIL = (400, 401, 403, 404, 409, 412, 413, 415, 422, 429, 503)
+"""The statuses of the problems that operators may get."""
+_OPERATORS = ("viewer", "operator", "admin")
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Answer]]
 Method = TypeVar("Method", bound=Callable[..., Awaitable[Answer]])
 
 
-class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the table."""
+class EndpointSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What a declaration says about the method below it."""
 
     method: str
     path: str
     """With `{name}` where it varies."""
-    handler: Handler
-    summary: str
-    group: str
     takes: Any = None
     """What the body must be."""
     gives: Mapping[int, Any] = {}
@@ -38,17 +38,12 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """What has to be shown: a ticket, a session, or a key that allows this; None for nothing."""
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a declaration says about the method below it."""
+class Endpoint(EndpointSpec, frozen=True, kw_only=True):
+    """One line of the table."""
 
-    method: str
-    path: str
-    takes: Any = None
-    gives: Mapping[int, Any] = {}
-    query: Mapping[str, Mapping[str, Any]] = {}
-    needs: tuple[str, ...] = ()
-    fails: tuple[int, ...] = ()
-    scope: str | None = None
+    handler: Handler
+    summary: str
+    group: str
 
 
 def stated(**schema: Any) -> msgspec.Meta:
@@ -63,21 +58,25 @@ def endpoint(
     gives: Mapping[int, Any] | None = None,
     query: Mapping[str, Mapping[str, Any]] | None = None,
     needs: tuple[str, ...] = (),
-    fails: tuple[int, ...] = (),
+    fails: tuple[int, ...] | None = None,
     scope: str | None = None,
 ) -> Callable[[Method], Method]:
-    """Declare that a method answers `GET /some/{path}`; its docstring is the summary."""
+    """Declare that a method answers `GET /some/{path}`; its docstring is the summary.
+
+    What is for operators fails as all of theirs may, unless `fails` says otherwise.
+    """
     method, _, path = asked.partition(" ")
+    usual = OPERATORS_FAIL if scope in _OPERATORS else ()
 
     def declare(handler: Method) -> Method:
-        said = Asked(
+        said = EndpointSpec(
             method=method,
             path=path,
             takes=takes,
             gives=gives or {200: dict},
             query=query or {},
             needs=needs,
-            fails=fails,
+            fails=usual if fails is None else fails,
             scope=scope,
         )
         setattr(handler, _DECLARED, [*getattr(handler, _DECLARED, ()), said])
@@ -86,7 +85,7 @@ def endpoint(
     return declare
 
 
-def declared(kind: type) -> Iterator[tuple[Asked, str]]:
+def declared(kind: type) -> Iterator[tuple[EndpointSpec, str]]:
     """Every endpoint that a class declares, and what it is for."""
     for member in vars(kind).values():
         for said in getattr(member, _DECLARED, ()):
@@ -99,17 +98,10 @@ def offered(*by: object, group: str) -> Iterator[Endpoint]:
         for name, member in vars(type(each)).items():
             for said in getattr(member, _DECLARED, ()):
                 yield Endpoint(
-                    method=said.method,
-                    path=said.path,
+                    **msgspec.structs.asdict(said),
                     handler=getattr(each, name),
                     summary=(member.__doc__ or "").partition("\n")[0].rstrip("."),
                     group=group,
-                    takes=said.takes,
-                    gives=said.gives,
-                    query=said.query,
-                    needs=said.needs,
-                    fails=said.fails,
-                    scope=said.scope,
                 )
 
 

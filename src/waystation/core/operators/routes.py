@@ -55,7 +55,6 @@ class MadeKey(msgspec.Struct, kw_only=True):
 
 SIGN_IN = "/api/v1/admin/sign-in"
 OPERATORS = "/api/v1/admin/operators"
-FAILS = (400, 401, 403, 404, 409, 412, 413, 415, 422, 429, 503)
 _SIGNS = (400, 401, 403, 413, 415, 429, 503)
 
 
@@ -86,20 +85,14 @@ class OperatorRoutes:
         await self._operators.sign_out(request)
         return Answer(204, headers=[self._cookie("", 0)])
 
-    @endpoint(f"GET {OPERATORS}", gives={200: Everybody}, fails=FAILS, scope="admin")
+    @endpoint(f"GET {OPERATORS}", gives={200: Everybody}, scope="admin")
     async def every(self, request: Request) -> Answer:
         """List operators, without their keys."""
         await self._operators.require(request, "admin")
         listed = [_listed(each) for each in await self._operators.every()]
         return answer(Everybody(operators=listed))
 
-    @endpoint(
-        f"POST {OPERATORS}",
-        takes=NewKey,
-        gives={201: MadeKey},
-        fails=FAILS,
-        scope="admin",
-    )
+    @endpoint(f"POST {OPERATORS}", takes=NewKey, gives={201: MadeKey}, scope="admin")
     async def issue(self, request: Request) -> Answer:
         """Create an operator's key; it is shown once."""
         who = await self._operators.require(request, "admin")
@@ -112,7 +105,7 @@ class OperatorRoutes:
         await self._operators.note(who, "issue-key", "", before=None, after=after)
         return answer(MadeKey(name=asked.name, role=asked.role, key=key), 201)
 
-    @endpoint(f"DELETE {OPERATORS}/{{name}}", gives={204: None}, fails=FAILS, scope="admin")
+    @endpoint(f"DELETE {OPERATORS}/{{name}}", gives={204: None}, scope="admin")
     async def withdraw(self, request: Request) -> Answer:
         """Revoke the keys of a name and their sign-ins."""
         who = await self._operators.require(request, "admin")

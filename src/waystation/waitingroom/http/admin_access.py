@@ -17,7 +17,7 @@ from waystation.core.operators.operators import AuditLog
 from waystation.core.webhooks import delivery
 from waystation.core.webhooks.dispatch import Hook, State
 from waystation.waitingroom.http import admin_bodies as bodies
-from waystation.waitingroom.http.admin_bodies import FAILS, MOST_BODY, ROOT, AdminContext
+from waystation.waitingroom.http.admin_bodies import MOST_BODY, ROOT, AdminContext
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.http.context import ThemeStore, Tokens
 from waystation.waitingroom.http.options import RoomCode
@@ -51,7 +51,6 @@ class InvitationAdmin:
         f"POST {ROOT}/{{id}}/invites",
         takes=bodies.NewInvites,
         gives={201: bodies.Invites},
-        fails=FAILS,
         scope="admin",
     )
     async def invite(self, request: Request) -> Answer:
@@ -74,9 +73,7 @@ class InvitationAdmin:
         await self._context.note(who, "invite", room, before=None, after=after)
         return answer(bodies.Invites(invites=signed), 201)
 
-    @endpoint(
-        f"DELETE {ROOT}/{{id}}/invites/{{jti}}", gives={204: None}, fails=FAILS, scope="admin"
-    )
+    @endpoint(f"DELETE {ROOT}/{{id}}/invites/{{jti}}", gives={204: None}, scope="admin")
     async def take_back(self, request: Request) -> Answer:
         """Revoke an invitation; a place that it gave is kept."""
         room, who = await self._context.allowed(request, "admin")
@@ -89,7 +86,6 @@ class InvitationAdmin:
         f"POST {ROOT}/{{id}}/codes",
         takes=bodies.NewCodes,
         gives={201: bodies.MadeCodes},
-        fails=FAILS,
         scope="admin",
     )
     async def make_codes(self, request: Request) -> Answer:
@@ -109,7 +105,7 @@ class InvitationAdmin:
         await self._context.note(who, "make-codes", room, before=None, after=after)
         return answer(bodies.MadeCodes(batch=asked.batch, codes=made), 201)
 
-    @endpoint(f"GET {ROOT}/{{id}}/codes", gives={200: bodies.Batches}, fails=FAILS, scope="viewer")
+    @endpoint(f"GET {ROOT}/{{id}}/codes", gives={200: bodies.Batches}, scope="viewer")
     async def batches(self, request: Request) -> Answer:
         """List the batches of codes and their use."""
         room, _ = await self._context.allowed(request, "viewer")
@@ -126,9 +122,7 @@ class InvitationAdmin:
         ]
         return answer(bodies.Batches(batches=listed))
 
-    @endpoint(
-        f"DELETE {ROOT}/{{id}}/codes/{{batch}}", gives={204: None}, fails=FAILS, scope="admin"
-    )
+    @endpoint(f"DELETE {ROOT}/{{id}}/codes/{{batch}}", gives={204: None}, scope="admin")
     async def revoke_codes(self, request: Request) -> Answer:
         """Revoke a batch of codes."""
         room, who = await self._context.allowed(request, "admin")
@@ -190,7 +184,7 @@ class SigningKeyAdmin:
         self._tokens = tokens
         self._file = file
 
-    @endpoint(f"GET {KEYS}", gives={200: bodies.SigningKeys}, fails=FAILS, scope="admin")
+    @endpoint(f"GET {KEYS}", gives={200: bodies.SigningKeys}, scope="admin")
     async def every(self, request: Request) -> Answer:
         """List the signing keys: current, next and previous."""
         await self._context.operators.require(request, "admin")
@@ -200,7 +194,6 @@ class SigningKeyAdmin:
         f"POST {KEYS}/rotate",
         takes=bodies.KeyChange,
         gives={200: bodies.SigningKeys},
-        fails=FAILS,
         scope="admin",
     )
     async def rotate(self, request: Request) -> Answer:
@@ -211,7 +204,6 @@ class SigningKeyAdmin:
         f"POST {KEYS}/retire",
         takes=bodies.KeyChange,
         gives={200: bodies.SigningKeys},
-        fails=FAILS,
         scope="admin",
     )
     async def retire(self, request: Request) -> Answer:
@@ -265,15 +257,13 @@ class ThemeAdmin:
         self._context = context
         self._themes = themes
 
-    @endpoint(f"GET {ROOT}/{{id}}/page", gives={200: Theme}, fails=FAILS, scope="viewer")
+    @endpoint(f"GET {ROOT}/{{id}}/page", gives={200: Theme}, scope="viewer")
     async def read(self, request: Request) -> Answer:
         """The theme of the waiting page."""
         room, _ = await self._context.allowed(request, "viewer")
         return answer(await self._themes.looks(room, await room.state()))
 
-    @endpoint(
-        f"PUT {ROOT}/{{id}}/page", takes=Theme, gives={200: Theme}, fails=FAILS, scope="admin"
-    )
+    @endpoint(f"PUT {ROOT}/{{id}}/page", takes=Theme, gives={200: Theme}, scope="admin")
     async def put(self, request: Request) -> Answer:
         """Change the theme of the waiting page."""
         room, who = await self._context.allowed(request, "admin")
@@ -283,7 +273,7 @@ class ThemeAdmin:
         await self._context.note_change(who, "page", room, before, await room.state())
         return answer(looks)
 
-    @endpoint(f"DELETE {ROOT}/{{id}}/page", gives={204: None}, fails=FAILS, scope="admin")
+    @endpoint(f"DELETE {ROOT}/{{id}}/page", gives={204: None}, scope="admin")
     async def clear(self, request: Request) -> Answer:
         """Reset the theme of the waiting page."""
         room, who = await self._context.allowed(request, "admin")
@@ -300,7 +290,6 @@ class ThemeAdmin:
             "status": {"type": "string", "enum": list(STATUSES)},
             "lang": {"type": "string", "enum": sorted(dictionary.languages())},
         },
-        fails=FAILS,
         scope="viewer",
     )
     async def preview(self, request: Request) -> Answer:
@@ -342,9 +331,7 @@ class WebhookAdmin:
         self._context = context
         self._dispatcher = dispatcher
 
-    @endpoint(
-        f"GET {ROOT}/{{id}}/webhooks", gives={200: bodies.Webhooks}, fails=FAILS, scope="viewer"
-    )
+    @endpoint(f"GET {ROOT}/{{id}}/webhooks", gives={200: bodies.Webhooks}, scope="viewer")
     async def every(self, request: Request) -> Answer:
         """List webhooks and the state of their deliveries."""
         room, _ = await self._context.allowed(request, "viewer")
@@ -355,7 +342,6 @@ class WebhookAdmin:
         f"POST {ROOT}/{{id}}/webhooks",
         takes=bodies.NewWebhook,
         gives={201: bodies.MadeWebhook},
-        fails=FAILS,
         scope="admin",
     )
     async def add(self, request: Request) -> Answer:
@@ -369,9 +355,7 @@ class WebhookAdmin:
         made = bodies.MadeWebhook(id=hook.id, url=hook.url, events=hook.events, secret=hook.secret)
         return answer(made, 201)
 
-    @endpoint(
-        f"DELETE {ROOT}/{{id}}/webhooks/{{hook}}", gives={204: None}, fails=FAILS, scope="admin"
-    )
+    @endpoint(f"DELETE {ROOT}/{{id}}/webhooks/{{hook}}", gives={204: None}, scope="admin")
     async def remove(self, request: Request) -> Answer:
         """Remove a webhook."""
         room, who = await self._context.allowed(request, "admin")
@@ -382,10 +366,7 @@ class WebhookAdmin:
         return Answer(204)
 
     @endpoint(
-        f"POST {ROOT}/{{id}}/webhooks/{{hook}}/test",
-        gives={200: bodies.Tried},
-        fails=FAILS,
-        scope="admin",
+        f"POST {ROOT}/{{id}}/webhooks/{{hook}}/test", gives={200: bodies.Tried}, scope="admin"
     )
     async def try_out(self, request: Request) -> Answer:
         """Send a test event to a webhook."""
@@ -413,7 +394,7 @@ class AlarmAdmin:
     def __init__(self, context: AdminContext) -> None:
         self._context = context
 
-    @endpoint(f"GET {ROOT}/{{id}}/alarms", gives={200: bodies.Alarms}, fails=FAILS, scope="viewer")
+    @endpoint(f"GET {ROOT}/{{id}}/alarms", gives={200: bodies.Alarms}, scope="viewer")
     async def look(self, request: Request) -> Answer:
         """The limits of a room, and the alarms that are on."""
         room, _ = await self._context.allowed(request, "viewer")
@@ -424,7 +405,6 @@ class AlarmAdmin:
         f"PUT {ROOT}/{{id}}/alarms",
         takes=AlarmOptions,
         gives={200: bodies.Alarms},
-        fails=FAILS,
         scope="operator",
     )
     async def put(self, request: Request) -> Answer:
@@ -454,11 +434,7 @@ class Reports:
         self._context = context
 
     @endpoint(
-        f"GET {ROOT}/{{id}}/analytics",
-        gives={200: bodies.Analytics},
-        query=_HOURS,
-        fails=FAILS,
-        scope="viewer",
+        f"GET {ROOT}/{{id}}/analytics", gives={200: bodies.Analytics}, query=_HOURS, scope="viewer"
     )
     async def analytics(self, request: Request) -> Answer:
         """Arrivals, departures and waits by the hour."""
@@ -470,7 +446,6 @@ class Reports:
         f"GET {ROOT}/{{id}}/history",
         gives={200: bodies.MinuteHistory},
         query=_MINUTES,
-        fails=FAILS,
         scope="viewer",
     )
     async def history(self, request: Request) -> Answer:
@@ -481,9 +456,7 @@ class Reports:
             bodies.MinuteHistory(queue=room.name, minutes=await History(room).last(minutes))
         )
 
-    @endpoint(
-        f"GET {ROOT}/{{id}}/export", gives={200: None}, query=_HOURS, fails=FAILS, scope="viewer"
-    )
+    @endpoint(f"GET {ROOT}/{{id}}/export", gives={200: None}, query=_HOURS, scope="viewer")
     async def export(self, request: Request) -> Answer:
         """The same as a CSV file."""
         room, _ = await self._context.allowed(request, "viewer")

@@ -31,7 +31,6 @@ from waystation.waitingroom.state import RoomState
 
 ROOT = "/api/v1/admin/queues"
 MOST_BODY = 65_536
-FAILS = (400, 401, 403, 404, 409, 412, 413, 415, 422, 429, 503)
 
 
 class AdminContext:

@@ -16,7 +16,6 @@ from waystation.core.http.problems import Code, Problem
 from waystation.waitingroom.estimates import estimate
 from waystation.waitingroom.http import admin_bodies as bodies
 from waystation.waitingroom.http.admin_bodies import (
-    FAILS,
     MOST_BODY,
     OWN,
     ROOT,
@@ -57,9 +56,7 @@ class Overview:
         self._context = context
         self._watching = 0
 
-    @endpoint(
-        f"GET {ROOT}/{{id}}/status", gives={200: bodies.RoomStatus}, fails=FAILS, scope="viewer"
-    )
+    @endpoint(f"GET {ROOT}/{{id}}/status", gives={200: bodies.RoomStatus}, scope="viewer")
     async def status(self, request: Request) -> Answer:
         """The status of a room, in the field names of other products."""
         room, _ = await self._context.allowed(request, "viewer")
@@ -76,15 +73,13 @@ class Overview:
             )
         )
 
-    @endpoint(f"GET {ROOT}/{{id}}/stats", gives={200: bodies.Stats}, fails=FAILS, scope="viewer")
+    @endpoint(f"GET {ROOT}/{{id}}/stats", gives={200: bodies.Stats}, scope="viewer")
     async def stats(self, request: Request) -> Answer:
         """The numbers of this instant and this hour."""
         room, _ = await self._context.allowed(request, "viewer")
         return answer(await numbers(room))
 
-    @endpoint(
-        f"GET {ROOT}/{{id}}/stats/stream", gives={200: None, 204: None}, fails=FAILS, scope="viewer"
-    )
+    @endpoint(f"GET {ROOT}/{{id}}/stats/stream", gives={200: None, 204: None}, scope="viewer")
     async def stats_stream(self, request: Request) -> Answer:
         """The same once a second, as server-sent events."""
         room, _ = await self._context.allowed(request, "viewer")
@@ -106,9 +101,7 @@ class Overview:
         finally:
             self._watching -= 1
 
-    @endpoint(
-        f"GET {ROOT}/{{id}}/sessions", gives={200: bodies.Sessions}, fails=FAILS, scope="viewer"
-    )
+    @endpoint(f"GET {ROOT}/{{id}}/sessions", gives={200: bodies.Sessions}, scope="viewer")
     async def sessions(self, request: Request) -> Answer:
         """List sessions, the next to expire first; a hundred at most."""
         room, _ = await self._context.allowed(request, "viewer")
@@ -118,7 +111,7 @@ class Overview:
         total = await room.store.ask("ZCARD", key)
         return answer(bodies.Sessions(sessions=listed, total=total))
 
-    @endpoint(f"GET {ROOT}/{{id}}/sessions/{{sid}}", fails=FAILS, scope="viewer")
+    @endpoint(f"GET {ROOT}/{{id}}/sessions/{{sid}}", scope="viewer")
     async def session(self, request: Request) -> Answer:
         """A session."""
         room, _ = await self._context.allowed(request, "viewer")
@@ -130,9 +123,7 @@ class Overview:
         }
         return answer({**msgspec.to_builtins(session), **seconds})
 
-    @endpoint(
-        f"DELETE {ROOT}/{{id}}/sessions/{{sid}}", gives={204: None}, fails=FAILS, scope="operator"
-    )
+    @endpoint(f"DELETE {ROOT}/{{id}}/sessions/{{sid}}", gives={204: None}, scope="operator")
     async def end_session(self, request: Request) -> Answer:
         """End a session."""
         room, who = await self._context.allowed(request, "operator")
@@ -146,7 +137,6 @@ class Overview:
         f"GET {ROOT}/{{id}}/positions",
         gives={200: bodies.Positions},
         query={"ticket": {"type": "string", "pattern": search.TICKET}},
-        fails=FAILS,
         scope="viewer",
     )
     async def find(self, request: Request) -> Answer:
@@ -165,9 +155,7 @@ class Overview:
             found.append(status_body(room, place, await room.status(place), state))
         return answer(bodies.Positions(positions=found))
 
-    @endpoint(
-        f"GET {ROOT}/{{id}}/positions/{{pid}}", gives={200: PlaceBody}, fails=FAILS, scope="viewer"
-    )
+    @endpoint(f"GET {ROOT}/{{id}}/positions/{{pid}}", gives={200: PlaceBody}, scope="viewer")
     async def position(self, request: Request) -> Answer:
         """The status of a visitor, as they see it themselves."""
         room, _ = await self._context.allowed(request, "viewer")
@@ -175,9 +163,7 @@ class Overview:
         status = await room.status(place)
         return answer(status_body(room, place, status, await room.state()))
 
-    @endpoint(
-        f"DELETE {ROOT}/{{id}}/positions/{{pid}}", gives={204: None}, fails=FAILS, scope="operator"
-    )
+    @endpoint(f"DELETE {ROOT}/{{id}}/positions/{{pid}}", gives={204: None}, scope="operator")
     async def remove(self, request: Request) -> Answer:
         """Remove a visitor from the line."""
         room, who = await self._context.allowed(request, "operator")
@@ -252,7 +238,7 @@ class RoomAdmin:
                     self._rooms.report(room, "stats", error)
         return answer({"queues": rooms})
 
-    @endpoint(f"POST {ROOT}", takes=bodies.NewRoom, gives={201: dict}, fails=FAILS, scope="admin")
+    @endpoint(f"POST {ROOT}", takes=bodies.NewRoom, gives={201: dict}, scope="admin")
     async def create(self, request: Request) -> Answer:
         """Create a room."""
         await self._context.operators.known(request)
@@ -270,13 +256,13 @@ class RoomAdmin:
         self._rooms.forget()
         return _versioned(room, await room.state(), 201)
 
-    @endpoint(f"GET {ROOT}/{{id}}", fails=FAILS, scope="viewer")
+    @endpoint(f"GET {ROOT}/{{id}}", scope="viewer")
     async def read_room(self, request: Request) -> Answer:
         """The settings of a room."""
         room, _ = await self._context.allowed(request, "viewer")
         return _versioned(room, await room.state())
 
-    @endpoint(f"PATCH {ROOT}/{{id}}", takes=dict, fails=FAILS, scope="admin")
+    @endpoint(f"PATCH {ROOT}/{{id}}", takes=dict, scope="admin")
     async def change(self, request: Request) -> Answer:
         """Change a room's settings; with If-Match only if unchanged since."""
         room, who = await self._context.allowed(request, "admin")
@@ -297,7 +283,7 @@ class RoomAdmin:
         await self._context.note_change(who, "change", room, before, after)
         return _versioned(room, after)
 
-    @endpoint(f"DELETE {ROOT}/{{id}}", gives={204: None}, fails=FAILS, scope="admin")
+    @endpoint(f"DELETE {ROOT}/{{id}}", gives={204: None}, scope="admin")
     async def delete(self, request: Request) -> Answer:
         """Delete an empty room with its codes, events and theme."""
         room, who = await self._context.allowed(request, "admin")
@@ -309,7 +295,7 @@ class RoomAdmin:
         await self._context.note(who, "delete", room, before=room.name, after=None)
         return Answer(204)
 
-    @endpoint(f"GET {ROOT}/{{id}}/rules", fails=FAILS, scope="viewer")
+    @endpoint(f"GET {ROOT}/{{id}}/rules", scope="viewer")
     async def rules(self, request: Request) -> Answer:
         """The requests that the room protects."""
         room, _ = await self._context.allowed(request, "viewer")
@@ -320,7 +306,6 @@ class RoomAdmin:
         f"PUT {ROOT}/{{id}}/rules",
         takes=list[WrittenRule],
         query={"dry_run": {"type": "string", "enum": ["true"]}},
-        fails=FAILS,
         scope="admin",
     )
     async def set_rules(self, request: Request) -> Answer:
@@ -378,32 +363,32 @@ class Controls:
     def __init__(self, context: AdminContext) -> None:
         self._context = context
 
-    @endpoint(f"POST {ROOT}/{{id}}/pause", fails=FAILS, scope="operator")
+    @endpoint(f"POST {ROOT}/{{id}}/pause", scope="operator")
     async def pause(self, request: Request) -> Answer:
         """Stop admission; everybody keeps their place."""
         return await self._do(request, "pause", Control.pause)
 
-    @endpoint(f"POST {ROOT}/{{id}}/resume", fails=FAILS, scope="operator")
+    @endpoint(f"POST {ROOT}/{{id}}/resume", scope="operator")
     async def resume(self, request: Request) -> Answer:
         """Admit visitors again."""
         return await self._do(request, "resume", Control.resume)
 
-    @endpoint(f"POST {ROOT}/{{id}}/queue-all", fails=FAILS, scope="operator")
+    @endpoint(f"POST {ROOT}/{{id}}/queue-all", scope="operator")
     async def queue_all(self, request: Request) -> Answer:
         """Make every arrival wait and stop admission."""
         return await self._do(request, "queue-all", Control.queue_all)
 
-    @endpoint(f"POST {ROOT}/{{id}}/drain", fails=FAILS, scope="operator")
+    @endpoint(f"POST {ROOT}/{{id}}/drain", scope="operator")
     async def drain(self, request: Request) -> Answer:
         """Admit those in line, and let nobody join."""
         return await self._do(request, "drain", Control.drain)
 
-    @endpoint(f"POST {ROOT}/{{id}}/close", takes=bodies.Ending, fails=FAILS, scope="admin")
+    @endpoint(f"POST {ROOT}/{{id}}/close", takes=bodies.Ending, scope="admin")
     async def close(self, request: Request) -> Answer:
         """End the room; those in line read it, in words of the seller's where they are given."""
         return await self._end(request, "close", Control.close)
 
-    @endpoint(f"POST {ROOT}/{{id}}/sold-out", takes=bodies.Ending, fails=FAILS, scope="admin")
+    @endpoint(f"POST {ROOT}/{{id}}/sold-out", takes=bodies.Ending, scope="admin")
     async def sell_out(self, request: Request) -> Answer:
         """End the room because nothing is left; those in line read that."""
         return await self._end(request, "sell-out", Control.sell_out)
@@ -419,7 +404,7 @@ class Controls:
 
         return await self._do(request, action, end, scope="admin")
 
-    @endpoint(f"POST {ROOT}/{{id}}/fail-open", takes=bodies.Minutes, fails=FAILS, scope="admin")
+    @endpoint(f"POST {ROOT}/{{id}}/fail-open", takes=bodies.Minutes, scope="admin")
     async def fail_open(self, request: Request) -> Answer:
         """Admit everybody who asks, for some minutes."""
         await self._context.allowed(request, "admin")
@@ -432,7 +417,7 @@ class Controls:
 
         return await self._do(request, "fail-open", open_up, scope="admin")
 
-    @endpoint(f"POST {ROOT}/{{id}}/rate", takes=bodies.Rate, fails=FAILS, scope="operator")
+    @endpoint(f"POST {ROOT}/{{id}}/rate", takes=bodies.Rate, scope="operator")
     async def rate(self, request: Request) -> Answer:
         """Change the admission rate, at once or over a ramp."""
         await self._context.allowed(request, "operator")
@@ -443,7 +428,7 @@ class Controls:
 
         return await self._do(request, "rate", set_rate)
 
-    @endpoint(f"POST {ROOT}/{{id}}/message", takes=bodies.Message, fails=FAILS, scope="operator")
+    @endpoint(f"POST {ROOT}/{{id}}/message", takes=bodies.Message, scope="operator")
     async def message(self, request: Request) -> Answer:
         """Show a message to all visitors, or remove it."""
         await self._context.allowed(request, "operator")
@@ -458,7 +443,7 @@ class Controls:
 
         return await self._do(request, "message", tell)
 
-    @endpoint(f"POST {ROOT}/{{id}}/reset", takes=bodies.Confirm, fails=FAILS, scope="admin")
+    @endpoint(f"POST {ROOT}/{{id}}/reset", takes=bodies.Confirm, scope="admin")
     async def reset(self, request: Request) -> Answer:
         """Revoke all tokens, confirmed by the room's name."""
         await self._context.allowed(request, "admin")
@@ -467,7 +452,7 @@ class Controls:
             raise Problem(422, Code.NOT_CONFIRMED, "confirm must be the name of the room")
         return await self._do(request, "reset", Control.revoke_everything, scope="admin")
 
-    @endpoint(f"POST {ROOT}/{{id}}/admit", takes=bodies.Admit, fails=FAILS, scope="operator")
+    @endpoint(f"POST {ROOT}/{{id}}/admit", takes=bodies.Admit, scope="operator")
     async def admit(self, request: Request) -> Answer:
         """Admit some visitors now, regardless of the rate."""
         room, who = await self._context.allowed(request, "operator")
@@ -500,7 +485,7 @@ class EventAdmin:
     def __init__(self, context: AdminContext) -> None:
         self._context = context
 
-    @endpoint(f"GET {ROOT}/{{id}}/events", gives={200: bodies.Events}, fails=FAILS, scope="viewer")
+    @endpoint(f"GET {ROOT}/{{id}}/events", gives={200: bodies.Events}, scope="viewer")
     async def every(self, request: Request) -> Answer:
         """List scheduled events, the next first."""
         room, _ = await self._context.allowed(request, "viewer")
@@ -512,7 +497,6 @@ class EventAdmin:
         f"POST {ROOT}/{{id}}/events",
         takes=bodies.NewEvent,
         gives={201: bodies.PlannedEvent},
-        fails=FAILS,
         scope="admin",
     )
     async def plan(self, request: Request) -> Answer:
@@ -539,10 +523,7 @@ class EventAdmin:
         return answer(_planned(event, await room.state()), 201)
 
     @endpoint(
-        f"GET {ROOT}/{{id}}/events/{{event}}",
-        gives={200: bodies.PlannedEvent},
-        fails=FAILS,
-        scope="viewer",
+        f"GET {ROOT}/{{id}}/events/{{event}}", gives={200: bodies.PlannedEvent}, scope="viewer"
     )
     async def look(self, request: Request) -> Answer:
         """An event, and the room's settings as if it were on."""
@@ -553,9 +534,7 @@ class EventAdmin:
             raise NotFound("there is no such event")
         return answer(_planned(found, await room.state()))
 
-    @endpoint(
-        f"DELETE {ROOT}/{{id}}/events/{{event}}", gives={204: None}, fails=FAILS, scope="admin"
-    )
+    @endpoint(f"DELETE {ROOT}/{{id}}/events/{{event}}", gives={204: None}, scope="admin")
     async def cancel(self, request: Request) -> Answer:
         """Cancel an event, or end one that is on."""
         room, who = await self._context.allowed(request, "admin")
