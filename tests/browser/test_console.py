@@ -16,8 +16,9 @@ from tests.support.ports import free_port
 from waystation.bullmq import Queue, Schedule
 from waystation.console.actions import matching
 from waystation.console.actions.redrives import Mode
-from waystation.console.webhooks import FailedDelivery, Hooks, State
+from waystation.console.webhooks import Hooks
 from waystation.core.operators.roles import Role
+from waystation.core.webhooks.dispatch import FailedDelivery, State
 
 WIDE, NARROW = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 VIEWS = (

@@ -18,10 +18,11 @@ from waystation.bullmq import Job, JobFailed, Queue, Schedule, Worker
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.console.serving import running
 from waystation.console.settings import ConsoleSettings
-from waystation.console.webhooks import FailedDelivery, Hooks, State
+from waystation.console.webhooks import Hooks
 from waystation.core.operators.roles import Role
 from waystation.core.store.connection import connect
 from waystation.core.store.embedded import Ephemeral
+from waystation.core.webhooks.dispatch import FailedDelivery, State
 from waystation.waitingroom import Room, RoomOptions
 
 NARROW = {"width": 390, "height": 844}

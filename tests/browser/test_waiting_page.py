@@ -8,7 +8,7 @@ from playwright.async_api import expect
 from tests.browser.street import LOOKS, Street, complaints, picture, shows
 from tests.waitingroom.http.hands import QUEUE
 from waystation.waitingroom.operating.lottery import Lottery
-from waystation.waitingroom.pages import plurals
+from waystation.waitingroom.pages import words
 from waystation.waitingroom.pages.words import languages
 
 
@@ -247,7 +247,7 @@ async def test_the_server_s_plural_rules_are_the_browser_s(street: Street) -> No
             "([lang, numbers]) => numbers.map((n) => new Intl.PluralRules(lang).select(n))",
             [lang, numbers],
         )
-        assert said == [plurals.category(lang, number) for number in numbers], lang
+        assert said == [words.category(lang, number) for number in numbers], lang
 
 
 async def test_a_language_is_chosen_on_the_page_and_keeps_where_to_go(street: Street) -> None:

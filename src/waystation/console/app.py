@@ -18,9 +18,19 @@ from waystation.console.routes.searching import Searching
 from waystation.console.routes.webhooks import HookRoutes
 from waystation.core.http import openapi
 from waystation.core.http.addresses import networks
-from waystation.core.http.asgi import lifespan, problem_answer, reported, request_of
 from waystation.core.http.endpoints import Table, endpoint, offered
-from waystation.core.http.exchange import Answer, Receive, Request, Scope, Send, SlowBodies
+from waystation.core.http.exchange import (
+    Answer,
+    Receive,
+    Request,
+    Scope,
+    Send,
+    SlowBodies,
+    lifespan,
+    problem_answer,
+    reported,
+    request_of,
+)
 from waystation.core.operators.oidc.provider import Provider
 from waystation.core.operators.routes import OperatorRoutes
 from waystation.core.store.connection import Store

@@ -15,9 +15,7 @@ from waystation.console.search.live_jobs import Search
 from waystation.console.webhooks import JobDispatcher
 from waystation.core.clock import SystemClock
 from waystation.core.http.addresses import networks
-from waystation.core.http.asgi import is_from_here
-from waystation.core.http.cookies import Cookies, require_own_site
-from waystation.core.http.exchange import Request
+from waystation.core.http.exchange import Cookies, Request, is_from_here, require_own_site
 from waystation.core.http.pace import Pace
 from waystation.core.http.problems import Code, Problem
 from waystation.core.identity import worker_name

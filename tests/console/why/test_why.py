@@ -12,7 +12,7 @@ from tests.console.why.scene import Scene, scene_on
 from tests.console.why.situations import Situation
 from waystation import bullmq
 from waystation.console.why import Answer, Cause, why
-from waystation.console.why.pace import Pace
+from waystation.console.why.recent import Pace
 from waystation.errors import InvalidOption
 
 

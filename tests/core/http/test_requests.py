@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from waystation.core.errors import ScriptFailed, StoreUnreachable
-from waystation.core.http.asgi import reported
 from waystation.core.http.endpoints import Endpoint, Table
-from waystation.core.http.exchange import Answer, Message, Request, SlowBodies
+from waystation.core.http.exchange import Answer, Message, Request, SlowBodies, reported
 from waystation.core.http.problems import Problem
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.patience import LIMIT_S
-from waystation.core.runtime.handlers.interrupts import is_from_a_signal
+from waystation.core.runtime.tasks import is_from_a_signal
 
 PROGRAM = """
 import asyncio, signal

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from waystation.waitingroom.pages import plurals
+from waystation.waitingroom.pages import words
 from waystation.waitingroom.pages.words import (
     choose,
     languages,
@@ -47,9 +47,9 @@ def _forms(words: Mapping[str, str]) -> dict[str, dict[str, str]]:
 
 @pytest.mark.parametrize("lang", sorted(languages()))
 def test_every_language_says_the_same_things(lang: str) -> None:
-    english, words = _forms(languages()["en"]), _forms(languages()[lang])
-    assert words.keys() == english.keys()
-    for name, forms in words.items():
+    english, known = _forms(languages()["en"]), _forms(languages()[lang])
+    assert known.keys() == english.keys()
+    for name, forms in known.items():
         wanted = _slots(next(iter(english[name].values())))
         for form, text in forms.items():
             assert text.strip() == text != "", name
@@ -57,16 +57,16 @@ def test_every_language_says_the_same_things(lang: str) -> None:
             if form not in ("one", "two") or lang != "ar":
                 assert _slots(text) == wanted, (name, form)
         # Either no number changes it, or there is a form for every number.
-        assert forms.keys() in ({""}, plurals.categories(lang)), name
+        assert forms.keys() in ({""}, words.categories(lang)), name
 
 
 @pytest.mark.parametrize("lang", sorted(languages()))
 def test_a_language_with_plurals_uses_them(lang: str) -> None:
-    forms = plurals.categories(lang)
+    forms = words.categories(lang)
     # Turkish counts without a plural, whatever the rules are for.
     uses = lang != "tr" and len(forms) > 1
-    words = languages()[lang]
-    assert {f"seconds.{form}" for form in forms} <= words.keys() if uses else "seconds" in words
+    known = languages()[lang]
+    assert {f"seconds.{form}" for form in forms} <= known.keys() if uses else "seconds" in known
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,8 @@ from waystation.bullmq.scheduling import schedulers
 from waystation.bullmq.source.options import ClaimOptions
 from waystation.bullmq.terms import NONE, Limit, limit_of
 from waystation.core.errors import Expired, JobDelayed, KeyMissing, Unrecoverable
-from waystation.core.runtime.handlers.interrupts import is_from_a_signal
 from waystation.core.runtime.handlers.time_limit import in_place_of_others
-from waystation.core.runtime.tasks import leave_if_cancelled
+from waystation.core.runtime.tasks import is_from_a_signal, leave_if_cancelled
 from waystation.core.store.reconnect import reconnecting
 from waystation.core.telemetry.logs import get_logger
 

@@ -13,8 +13,7 @@ from waystation.bullmq.redis.replies import Standing
 from waystation.bullmq.scheduling import schedulers
 from waystation.console.finding.names import bullmq_workers
 from waystation.console.why.answer import Answer, Cause, Found, at, count, iso, line, span
-from waystation.console.why.pace import pace
-from waystation.console.why.recent import failing
+from waystation.console.why.recent import failing, pace
 from waystation.core.errors import WaystationError
 from waystation.core.events import Line
 from waystation.core.line.event_trail import MOST_EVENTS, newest_first

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from waystation.console.why.answer import Answer, Cause, Found, at, count, iso, line
-from waystation.console.why.pace import pace
-from waystation.console.why.recent import failing
+from waystation.console.why.recent import failing, pace
 from waystation.core.events import Line
 from waystation.core.line.event_trail import newest_first
 from waystation.core.store import faults

@@ -7,7 +7,7 @@ from waystation.console.why.answer import Answer, Cause, Found, at, between, cou
 from waystation.core.errors import NotFound
 from waystation.core.events import Line
 from waystation.core.line.event_trail import newest_first
-from waystation.core.operators.keys import OperatorKeys
+from waystation.core.operators.operators import OperatorKeys
 from waystation.core.store.connection import Store
 from waystation.waitingroom.estimates import estimate
 from waystation.waitingroom.options import Status

@@ -4,8 +4,7 @@ from contextlib import aclosing
 from typing import Any
 
 from waystation.console.why.answer import Answer, Cause, Found, at, count, iso
-from waystation.console.why.pace import pace
-from waystation.console.why.recent import failing
+from waystation.console.why.recent import failing, pace
 from waystation.core.errors import NoHandler
 from waystation.core.events import Line
 from waystation.core.line.event_trail import newest_first

@@ -1,8 +1,10 @@
 """Requests and answers on ASGI."""
 
 import asyncio
+import hashlib
+import secrets
 from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import parse_qsl
@@ -10,9 +12,16 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from waystation.core import codec
-from waystation.core.errors import InvalidInput, Malformed
-from waystation.core.http.addresses import client_of
-from waystation.core.http.problems import Code, Problem
+from waystation.core.errors import (
+    InvalidInput,
+    Malformed,
+    NotReplicated,
+    StoreBusy,
+    StoreUnreachable,
+)
+from waystation.core.http.addresses import Network, client_of, is_among, visitor_address
+from waystation.core.http.problems import KIND, Code, Problem, from_error
+from waystation.core.telemetry.logs import get_logger
 
 QUICK_S = 1.0
 """How long a body may be under way before it counts as slow."""
@@ -273,3 +282,98 @@ def whole(request: Request, name: str, default: int, *, least: int, most: int) -
             f"{name} must be a whole number from {least} to {most}, got {text[:40]!r}"
         )
     return int(text)
+
+
+Header: TypeAlias = tuple[bytes, bytes]
+
+
+class Cookies:
+    """The names of a server's cookies and the headers that set them."""
+
+    def __init__(self, prefix: str, *, secure: bool) -> None:
+        self._prefix = f"__Host-{prefix}" if secure else prefix
+        self._flags = "; HttpOnly; SameSite=Lax; Secure" if secure else "; HttpOnly; SameSite=Lax"
+
+    def name(self, kind: str, of: str = "") -> str:
+        """The name of a cookie; the prefix makes browsers refuse one set by another host."""
+        return f"{self._prefix}{kind}_{of}" if of else f"{self._prefix}{kind}"
+
+    def header(self, name: str, value: str, max_age: int) -> Header:
+        """The header that sets a cookie; with no age, the one that deletes it."""
+        text = f"{name}={value}; Path=/; Max-Age={max_age}{self._flags}"
+        return b"set-cookie", text.encode("latin-1")
+
+    def strict_header(self, name: str, value: str, max_age: int) -> Header:
+        """The same for a cookie that no link from elsewhere brings along."""
+        header, text = self.header(name, value, max_age)
+        return header, text.replace(b"SameSite=Lax", b"SameSite=Strict")
+
+
+def digest_of(secret: str) -> str:
+    """The SHA-256 of a secret in hexadecimal."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def require_own_site(request: Request) -> None:
+    """Refuse what the page of another site sends in somebody's name."""
+    if b"sec-fetch-site" not in request.headers and b"origin" not in request.headers:
+        return
+    site = request.header("sec-fetch-site")
+    origin = request.header("origin")
+    foreign = origin and origin.partition("://")[2] != request.host
+    if site in ("cross-site", "same-site") or (not site and foreign):
+        raise Problem(403, Code.CROSS_SITE, "this must be sent by the server's own page")
+
+
+_log = get_logger(__name__)
+_NOT_OURS = (Problem, StoreUnreachable, StoreBusy, NotReplicated)
+"""What no change of ours would mend, and whoever asks may try again."""
+_SAFE = (b"x-content-type-options", b"nosniff")
+_HANDED_ON = {
+    b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip", b"forwarded",
+    b"via",
+}  # fmt: skip
+"""What a proxy adds: who asks through one is not on this machine, whatever the address says."""
+
+
+def request_of(
+    scope: Scope, receive: Receive, trusted: Sequence[Network], slow: SlowBodies
+) -> Request:
+    """The request, from the address that is believed."""
+    peer = scope.get("client")
+    address = peer[0] if peer else ""
+    if not trusted or not is_among(address, trusted):
+        return Request(scope, receive, address, slow=slow)
+    said = [v for n, v in scope["headers"] if n == b"x-forwarded-for"]
+    hops = b",".join(said).decode("latin-1")
+    visitor = visitor_address(address, hops, trusted)
+    return Request(scope, receive, visitor, slow=slow, proxied=True)
+
+
+def is_from_here(request: Request) -> bool:
+    """Whether the request comes from this machine, and not through a proxy on it."""
+    return request.address in ("127.0.0.1", "::1") and not _HANDED_ON & request.headers.keys()
+
+
+def reported(error: Exception) -> tuple[Problem, str, Headers]:
+    """The problem of an error, logged if it is ours to mend: its request id and its headers."""
+    problem = from_error(error)
+    request_id = secrets.token_hex(8)
+    if problem.status >= 500 and not isinstance(error, _NOT_OURS):
+        _log.error("request_failed", error, request_id=request_id)
+    headers = [(n.encode(), v.encode("latin-1")) for n, v in problem.headers.items()]
+    return problem, request_id, headers
+
+
+def problem_answer(problem: Problem, request_id: str, headers: Headers) -> Answer:
+    """The problem document."""
+    return Answer(problem.status, problem.body(request_id), KIND, [NO_STORE, _SAFE, *headers])
+
+
+async def lifespan(receive: Receive, send: Send) -> None:
+    """Say yes to the beginning and the end."""
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return

@@ -9,15 +9,31 @@ import msgspec
 from waystation.core import codec
 from waystation.core.clock import Clock
 from waystation.core.errors import InvalidOption, Malformed, StoreBusy
-from waystation.core.http.cookies import digest_of, require_own_site
-from waystation.core.http.exchange import Request
+from waystation.core.http.exchange import Request, digest_of, require_own_site
 from waystation.core.http.pace import Pace
 from waystation.core.http.problems import Code, Problem
-from waystation.core.operators.keys import OperatorKeys
 from waystation.core.operators.roles import Grant, Role
 from waystation.core.store.connection import Store
+from waystation.core.store.keyspace import Hash, Keyspace, Stream, String
 from waystation.core.store.script import Client, script
 from waystation.core.telemetry.logs import get_logger
+
+
+class OperatorKeys(Keyspace, root=""):
+    """The keys of those who may operate; all servers of a store share them."""
+
+    operators = Hash("admin:keys", "who may operate, by the digest of their key")
+    signed_in = String("admin:session:<what>", "the key that somebody signed in with", ttl="12 h")
+    sign_in = String("admin:oidc:<what>", "somebody at the identity provider", ttl="10 min")
+    audit = Stream("admin:audit", "who changed what, before and after")
+
+    def __init__(self, name: str = "http") -> None:
+        super().__init__(name)
+
+    def of(self, what: str) -> "OperatorKeys":
+        """The same keys with those of one request filled in."""
+        return self.within(OperatorKeys, what=what)
+
 
 _log = get_logger(__name__)
 

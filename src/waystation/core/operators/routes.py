@@ -6,9 +6,8 @@ import msgspec
 
 from waystation.core.durations import instant
 from waystation.core.errors import InvalidOption, NotFound
-from waystation.core.http.cookies import Cookies, require_own_site
 from waystation.core.http.endpoints import endpoint, stated
-from waystation.core.http.exchange import Answer, Request, answer
+from waystation.core.http.exchange import Answer, Cookies, Request, answer, require_own_site
 from waystation.core.operators.operators import SIGNED_IN_S, Operator, Operators
 from waystation.core.operators.roles import Role
 

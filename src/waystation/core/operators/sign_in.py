@@ -8,15 +8,13 @@ import msgspec
 
 from waystation.core import codec
 from waystation.core.clock import Clock
-from waystation.core.http.cookies import Cookies, Header, digest_of
-from waystation.core.http.exchange import Request
+from waystation.core.http.exchange import Cookies, Header, Request, digest_of
 from waystation.core.http.pace import Pace
 from waystation.core.http.problems import Code, Problem
-from waystation.core.operators.keys import OperatorKeys
 from waystation.core.operators.oidc.client import SignInRefused, SignInUnknown
 from waystation.core.operators.oidc.options import Grant
 from waystation.core.operators.oidc.provider import Provider
-from waystation.core.operators.operators import SIGNED_IN_S, Operators
+from waystation.core.operators.operators import SIGNED_IN_S, OperatorKeys, Operators
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.logs import get_logger
 

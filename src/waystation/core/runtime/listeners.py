@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from waystation.core.errors import InvalidOption
-from waystation.core.runtime.handlers.interrupts import is_from_a_signal
-from waystation.core.runtime.tasks import end, go_on
+from waystation.core.runtime.tasks import end, go_on, is_from_a_signal
 from waystation.core.telemetry.logs import get_logger
 
 _log = get_logger(__name__)

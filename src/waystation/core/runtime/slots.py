@@ -18,9 +18,8 @@ from waystation.core.outcome import Done, Failed, Outcome, Returned
 from waystation.core.runtime.claim import Claim
 from waystation.core.runtime.handlers import Handler
 from waystation.core.runtime.handlers.calls import Attempt, leaving
-from waystation.core.runtime.handlers.interrupts import is_from_a_signal
 from waystation.core.runtime.handlers.time_limit import TimeLimit
-from waystation.core.runtime.tasks import go_on
+from waystation.core.runtime.tasks import go_on, is_from_a_signal
 from waystation.core.telemetry.logs import get_logger
 
 W = TypeVar("W")

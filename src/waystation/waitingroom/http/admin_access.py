@@ -8,9 +8,8 @@ import msgspec
 
 from waystation.core import codec
 from waystation.core.errors import InvalidInput, InvalidOption, Malformed, NotFound
-from waystation.core.http.cookies import require_own_site
 from waystation.core.http.endpoints import endpoint
-from waystation.core.http.exchange import NO_STORE, Answer, Request, answer, whole
+from waystation.core.http.exchange import NO_STORE, Answer, Request, answer, require_own_site, whole
 from waystation.core.http.problems import Code, Problem
 from waystation.core.http.tables import table
 from waystation.core.operators.operators import AuditLog

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from waystation.core.errors import StoreError
 from waystation.core.http import openapi
 from waystation.core.http.addresses import networks
-from waystation.core.http.asgi import is_from_here, lifespan, problem_answer, reported, request_of
 from waystation.core.http.endpoints import Table, endpoint, offered
 from waystation.core.http.exchange import (
     NO_STORE,
@@ -17,6 +16,11 @@ from waystation.core.http.exchange import (
     Send,
     SlowBodies,
     answer,
+    is_from_here,
+    lifespan,
+    problem_answer,
+    reported,
+    request_of,
 )
 from waystation.core.operators.oidc.provider import Provider
 from waystation.core.operators.operators import Operators

@@ -23,8 +23,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from waystation.core import codec
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import InvalidInput, InvalidToken, Malformed, WaystationError
-from waystation.core.http.cookies import Cookies, Header, digest_of
-from waystation.core.http.exchange import Request
+from waystation.core.http.exchange import Cookies, Header, Request, digest_of
 from waystation.core.http.problems import Problem
 from waystation.waitingroom.http.options import RoomCode, ServerOptions
 from waystation.waitingroom.metrics import RoomMetrics

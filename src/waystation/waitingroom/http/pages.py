@@ -7,9 +7,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 from waystation.core import codec
 from waystation.core.errors import InvalidInput
-from waystation.core.http.cookies import require_own_site
 from waystation.core.http.endpoints import Endpoint, endpoint, offered
-from waystation.core.http.exchange import NO_STORE, Answer, Request, answer
+from waystation.core.http.exchange import NO_STORE, Answer, Request, answer, require_own_site
 from waystation.core.http.problems import Code, Problem
 from waystation.core.operators.oidc.client import SignInRefused
 from waystation.core.operators.oidc.options import CALLBACK

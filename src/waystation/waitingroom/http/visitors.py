@@ -13,9 +13,15 @@ import msgspec
 from waystation.core import codec
 from waystation.core.clock import Clock
 from waystation.core.durations import milliseconds, whole_seconds
-from waystation.core.http.cookies import digest_of, require_own_site
 from waystation.core.http.endpoints import Endpoint, endpoint, offered
-from waystation.core.http.exchange import MOST_BODY, Answer, Request, answer
+from waystation.core.http.exchange import (
+    MOST_BODY,
+    Answer,
+    Request,
+    answer,
+    digest_of,
+    require_own_site,
+)
 from waystation.core.http.pace import Pace
 from waystation.core.http.problems import Code, Problem
 from waystation.waitingroom.http import bodies
