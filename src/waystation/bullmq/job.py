@@ -36,12 +36,7 @@ from waystation.bullmq.keywords import JobKeywords
 from waystation.bullmq.options import MOST_PRIORITY, instant_ms
 from waystation.bullmq.payloads.envelope import BEGINNING, refuse_imitation
 from waystation.bullmq.redis import children, scripts
-from waystation.bullmq.redis.children import (
-    ChildKind,
-    ChildResult,
-    DependencyCounts,
-    DependencyPage,
-)
+from waystation.bullmq.redis.children import ChildResult, DependencyCounts, DependencyPage
 from waystation.bullmq.redis.commands import Logs, ask, block_for, hash_at, read_logs, refusal
 from waystation.bullmq.redis.ends import cancel_job, remove_job, retry_finished
 from waystation.bullmq.redis.keys import JobKeys, QueueKeys
@@ -427,7 +422,7 @@ class Job(JobFields[Data, Result]):
     # Children and parent
 
     async def get_dependencies(
-        self, kind: ChildKind, *, cursor: int = 0, count: int = 100
+        self, kind: children.ChildKind, *, cursor: int = 0, count: int = 100
     ) -> DependencyPage:
         """A page of about `count` of the job's children of one kind."""
         page = await children.page(self._ref.client, self._keys, kind, cursor=cursor, count=count)

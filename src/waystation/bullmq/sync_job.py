@@ -8,12 +8,8 @@ from typing import Any, Literal, Unpack
 
 from waystation.bullmq.blocking_job import BlockingJob
 from waystation.bullmq.fields import Data, Result
-from waystation.bullmq.redis.children import (
-    ChildKind,
-    ChildResult,
-    DependencyCounts,
-    DependencyPage,
-)
+from waystation.bullmq.redis import children
+from waystation.bullmq.redis.children import ChildResult, DependencyCounts, DependencyPage
 from waystation.bullmq.redis.commands import Logs
 from waystation.bullmq.states import JobState
 from waystation.core.checked import checked
@@ -170,7 +166,7 @@ class SyncJob(BlockingJob[Data, Result]):
         return self._do("is_waiting_children")
 
     def get_dependencies(
-        self, kind: ChildKind, *, cursor: int = 0, count: int = 100
+        self, kind: children.ChildKind, *, cursor: int = 0, count: int = 100
     ) -> DependencyPage:
         """A page of about `count` of the job's children of one kind."""
         return self._do("get_dependencies", kind, cursor=cursor, count=count)
