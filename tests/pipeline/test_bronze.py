@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import count
+from pyspark.sql.streaming.query import StreamingQuery
 from redis import Redis
 
 from tests.pipeline.batches import Batches
@@ -257,20 +259,37 @@ async def test_events_written_by_node_come_through_unchanged(
         assert (row["event"], row["subject"], row["fields"]) == (event.name, event.subject, fields)
 
 
+def ended(query: StreamingQuery) -> bool:
+    """Wait for the end of a query; False when its Python process started too slowly for Spark."""
+    try:
+        query.awaitTermination()
+    except StreamingQueryException as error:
+        if "Python worker failed to connect back" not in str(error):
+            raise
+        return False
+    return True
+
+
 def test_a_query_that_goes_on_adds_each_key_once_though_it_starts_over(
     spark: SparkSession, store: Redis, redis_url: str, tmp_path: Path
 ) -> None:
     tell(store, 40, event="failed")
     told = spark.readStream.format("waystation.events").options(url=redis_url, queues="mail")
     for attempt in range(2):
-        told.load().selectExpr("entry_id AS key", "'look-into' AS name").writeStream.format(
-            "waystation.jobs"
-        ).options(
-            url=redis_url,
-            queue="care",
-            batch="failures",
-            checkpointLocation=str(tmp_path / str(attempt)),
-        ).trigger(availableNow=True).start().awaitTermination()
+        adding = (
+            told.load()
+            .selectExpr("entry_id AS key", "'look-into' AS name")
+            .writeStream.format("waystation.jobs")
+            .options(
+                url=redis_url,
+                queue="care",
+                batch="failures",
+                checkpointLocation=str(tmp_path / str(attempt)),
+            )
+            .trigger(availableNow=True)
+        )
+        while not ended(adding.start()):
+            pass
 
     assert store.llen("bull:care:wait") == 40
 
