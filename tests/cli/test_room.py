@@ -218,7 +218,7 @@ async def test_whatever_a_shell_does_to_a_room_is_written_down(
         (("open", "{sale}s"), "a room's name must be 1 to 64 of A-Z a-z 0-9 _ . -"),
         (("events", "plan", "{sale}", "2030-01-02", "2030-01-01"), "start before it ends"),
         (("webhooks", "add", "{sale}", "http://shop.example"), "must start with https://"),
-        (("webhooks", "add", "{sale}", "https://a.example", "--event", "all"), "sends no all"),
+        (("webhooks", "add", "{sale}", "https://a.example", "--event", "all"), "no events all"),
         (("webhooks", "remove", "{sale}", "nobody"), "there is no such webhook"),
     ],
 )

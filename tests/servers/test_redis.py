@@ -10,7 +10,6 @@ from waystation.core.store import embedded
 
 RETOLD = (
     "tests/laws",
-    "tests/core/store/test_limits.py",
     "tests/core/store/test_leader.py",
     "tests/core/store/test_script.py",
     "tests/bullmq/test_gaps.py",
