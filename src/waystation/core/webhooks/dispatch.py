@@ -257,16 +257,17 @@ class Dispatcher:
             last = known or f"{hook.added_ms}-0"
             seen = known not in ("", START)
             entries, gap = await unread(hooks.ask, feed.stream, last, seen=seen)
-            self.unsent[key] = int(entries[0][0].partition("-")[0]) if entries else None
             if not entries:
+                self.unsent[key] = None
                 return True
+            first = entries[0][0]
+            self.unsent[key] = first_ms = int(first.partition("-")[0])
             if state.next_ms > self.sender.now_ms():
                 return False
             read = [_read(feed, *each) for each in entries]
             news = [each for each in read if each and each["event"] in hook.events]
             if gap:
-                at_ms = int(entries[0][0].partition("-")[0])
-                news.insert(0, event(f"{last}..{entries[0][0]}", GAP, at_ms, feed.place))
+                news.insert(0, event(f"{last}..{first}", GAP, first_ms, feed.place))
             if news and (wrong := await send(self.sender, hook, await feed.body(hook, news))):
                 await self._note_failure(hooks, hook, state, wrong)
                 return False

@@ -97,7 +97,7 @@ class Engine:
         A table that does not exist yet is empty.
         """
         wanted = [each for each in (*every(), *more) if named is None or each.name in named]
-        if named is not None and NAME in named and EVENTS not in wanted:
+        if named is not None and AS_OF in named and EVENTS not in wanted:
             wanted.append(EVENTS)
         folded = [each for each in wanted if each.name in (ATTEMPTS.name, ITEMS.name)]
         for table in wanted:
@@ -220,7 +220,7 @@ class Engine:
 
     def add_as_of(self) -> None:
         """Let questions ask for the state as of an instant, where the view of events is there."""
-        self._run(f"create or replace {macro()}")
+        self._run(f"create or replace {_as_of_macro()}")
 
     def _run(self, statement: str) -> None:
         with _readable():
@@ -301,11 +301,11 @@ def _first_line(error: Exception) -> str:
     return message.partition("Error: ")[2] or message
 
 
-NAME = "as_of"
+AS_OF = "as_of"
 """The table function of SQL: `select * from as_of(timestamptz '2026-03-01 14:00:00+00')`."""
 # A life begins with a birth; an id that was used again is the job of its last one. A job that was
 # removed as it ended says so with `kept`, in the same step of the store.
-_AS_OF = """
+_AS_OF_QUERY = """
 with moves as (
     select line, queue, subject, event, worker, "at",
            coalesce(fields['name'], fields['type']) as name,
@@ -337,10 +337,10 @@ where last['state'] <> 'removed' and not is_gone
 """
 
 
-def macro() -> str:
+def _as_of_macro() -> str:
     """The table function, over the view `events`."""
-    query = _AS_OF.format(moves=(*MOVES, "kept"), states=_mapping(STATES))
-    return f"macro {NAME}(instant) as table {query}"
+    query = _AS_OF_QUERY.format(moves=(*MOVES, "kept"), states=_mapping(STATES))
+    return f"macro {AS_OF}(instant) as table {query}"
 
 
 def _mapping(values: Mapping[str, str]) -> str:
