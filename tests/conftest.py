@@ -4,10 +4,12 @@ import inspect
 import logging
 import os
 from collections.abc import AsyncIterator, Generator, Iterator
+from functools import cache
 
 import pytest
 from hypothesis import settings
 from redis import Redis as BlockingRedis
+from redis import utils
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
@@ -18,6 +20,9 @@ from waystation.core.store import embedded
 from waystation.core.store.embedded import Ephemeral
 from waystation.core.store.keyspace import Keyspace
 from waystation.core.telemetry import logs
+
+# redis-py reads its version from the disk for every connection, and tests open tens of thousands.
+utils.get_lib_version = cache(utils.get_lib_version)
 
 TEST_URL = "WAYSTATION_TEST_URL"
 

@@ -170,8 +170,7 @@ class Keyspace:
     def matches(cls, key: str | bytes) -> Row | None:
         """The line that declares this key; the most literal one when several could."""
         text = key.decode(errors="replace") if isinstance(key, bytes) else key
-        rows = sorted(cls.table(), key=lambda row: len(_PART.sub("", row.pattern)), reverse=True)
-        return next((row for row in rows if _expression(row.pattern).fullmatch(text)), None)
+        return next((row for row, keys in _expressions(cls) if keys.fullmatch(text)), None)
 
     @classmethod
     def declared(cls) -> "Iterator[type[Keyspace]]":
@@ -193,6 +192,13 @@ def _template(root: str, suffix: str) -> str:
     """A pattern as `format_map` takes it: keys are built for every visitor and every job."""
     literal = _pattern(root, suffix).replace("{", "{{").replace("}", "}}")
     return _PART.sub(r"{\1}", literal)
+
+
+@cache
+def _expressions(space: type[Keyspace]) -> list[tuple[Row, re.Pattern[str]]]:
+    """The lines of a keyspace with what their keys look like, the most literal first."""
+    rows = sorted(space.table(), key=lambda row: len(_PART.sub("", row.pattern)), reverse=True)
+    return [(row, _expression(row.pattern)) for row in rows]
 
 
 def _expression(pattern: str) -> re.Pattern[str]:
