@@ -1,4 +1,4 @@
-"""The checkers of `make check`, so that `make test` needs no second command."""
+"""The quick checkers of `make check`; the types of everything take minutes, and `make long`."""
 
 import os
 import subprocess
@@ -12,11 +12,15 @@ from tests.support.project import ROOT
 TOOLS = Path(sys.executable).parent
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1800)  # pyright takes two minutes, and ten times that beside others
 @pytest.mark.parametrize(
     "command",
-    ["ruff check --quiet", "ruff format --check --quiet", "lint-imports", "pyright"],
+    [
+        "ruff check --quiet",
+        "ruff format --check --quiet",
+        "lint-imports",
+        pytest.param("pyright", marks=pytest.mark.long),
+    ],
 )
 def test_the_checker_has_nothing_to_say(command: str) -> None:
     program, *options = command.split()
