@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 from redis import Redis
@@ -15,6 +15,7 @@ from waystation.cli.root import run
 from waystation.core.line.forecasts import FailureLabels, Slo, key_of
 from waystation.core.store.keyspace import is_name
 from waystation.pipeline import runner
+from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.sources.streams import EventOptions
 
 Entry: TypeAlias = dict[str, str]
@@ -35,11 +36,12 @@ LIVES: dict[str, list[Entry]] = {
         {**_OURS, "event": "added", "queue": "render", "targets": "{}"},
         {**_OURS, "event": "active", "queue": "render"},
         {**_OURS, "event": "retry", "queue": "render", "reason": "no", "error": "E", "delay": "5"},
+        {**_OURS, "event": "cancelled", "queue": "render", "data": '{"payload":{"tenant":"a"}}'},
     ],
     "files": [
         {**_OURS, "event": "waiting", "queue": "low", "path": "/a/b.txt", "size": "3"},
         {**_OURS, "event": "active", "queue": "low"},
-        {**_OURS, "event": "dead", "queue": "low", "reason": "no", "error": "E"},
+        {**_OURS, "event": "dead", "queue": "low", "reason": "no", "error": "E", "data": "{}"},
     ],
     "waitingroom": [
         {**_OURS, "event": "added", "queue": "{sale}", "lane": "0", "ahead": "1", "seq": "1"},
@@ -70,6 +72,18 @@ def odd_lives(line: str) -> Iterator[Entry]:
         yield from life
 
 
+def odd_data() -> Iterator[bytes]:
+    """Any JSON as a job of routing or files, and as each member of it that is read."""
+    for text in TEXTS:
+        for whole in (
+            "{}",
+            '{{"payload":{}}}',
+            '{{"createdAt":{},"payload":1}}',
+            '{{"tenant":{}}}',
+        ):
+            yield whole.format(text).encode("utf-8", "surrogatepass")
+
+
 def fill(client: Redis) -> int:
     """Write such entries, and what they are about; returns how many."""
     written = 0
@@ -86,6 +100,14 @@ def fill(client: Redis) -> int:
         for event in ("added", "completed"):
             pipe.xadd("bull:jobs:events", {"event": event, "jobId": f"o{at}"})
             written += 1
+    for at, raw in enumerate(odd_data()):
+        pipe.set(f"bridge:jobs:data:o{at}", raw)
+        read: dict[str, Any] = {"v": "1", "line": "routing", "queue": "render", "subject": f"o{at}"}
+        told_last: dict[str, Any] = {**read, "event": "completed", "subject": f"e{at}", "data": raw}
+        pipe.xadd(STREAMS["routing"], {**read, "event": "added"})
+        pipe.xadd(STREAMS["routing"], {**told_last})
+        pipe.xadd(STREAMS["files"], {**told_last, "line": "files", "queue": "low"})
+        written += 3
     for name, text in zip(NAMES, TEXTS, strict=False):
         for entry in told("bullmq", 1, LIVES["bullmq"]):
             pipe.xadd(f"bull:{name}:events", {**entry})
@@ -103,6 +125,7 @@ QUESTIONS = [
     ("find", "--queue", "jobs", "--path", "$.a=1"), ("find", "--state", "failed", "--json"),
     ("find", "--where", "data->>'$.a' = '1' or result->>'$.a' = '1'"),
     ("find", "--where", "run_ms > 5 or contains(data, 'x')", "--json"),
+    ("costs", "--by", "tenant"), ("find", "--field", "tenant=a", "--json"),
     ("sql", "select * from items", "--json"), ("sql", "select * from payloads"),
     ("sql", "select * from jobs"), ("sql", "select * from failures", "--json"),
     ("sql", "select max(told_at), min(told_at), max(date) from events"),
@@ -120,7 +143,8 @@ def test_whatever_is_in_the_streams_is_stored_and_can_be_asked_about(
     with Redis.from_url(redis_url) as client:
         written = fill(client)
         told_of = EventOptions(url=redis_url)
-        ran = runner.run(history_at(root), runner.RunOptions(events=told_of))
+        kept = PayloadSettings(fields={"tenant": "$.tenant"})
+        ran = runner.run(history_at(root), runner.RunOptions(events=told_of, payloads=kept))
         assert ran.events == written
         assert not ran.failed_checks
         # Those of a queue with good events, however odd the others are.

@@ -21,7 +21,7 @@ from waystation.pipeline.gold.staffing import DEFAULT_TARGET_MS
 from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.compaction import compact_where_needed
 from waystation.pipeline.maintenance.erasure import first_day_kept, retain_payloads
-from waystation.pipeline.payloads.followed import mark_followed
+from waystation.pipeline.payloads.followed import FOLLOWED_MS, mark_followed
 from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.products import product_named
 from waystation.pipeline.products.facts import OpenIds
@@ -235,6 +235,9 @@ def raise_stream_limits(
             if keeps_payloads and stream.line == Line.BULLMQ.value:
                 reached_ms = None if here is None else here.order[0]
                 mark_followed(streams.store.at(stream.key), *place, reached_ms=reached_ms)
+            elif keeps_payloads and facts.followed_key is not None:
+                key = facts.followed_key(place[0])
+                streams.store.at(key).set(key, "1", px=FOLLOWED_MS)
             if facts.stream_limit is not None:
                 grown = here and StreamRange(stream, before.get(stream.key, here), here).size
                 wanted = max(limit, min(ROOM * (grown or 0), MOST_ROOM))

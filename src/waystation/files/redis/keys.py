@@ -34,6 +34,7 @@ class FileKeys(Keyspace, root="<prefix>"):
     paused = Set("paused", "queues that workers take nothing from")
     wake = List("wake", "idle workers block on it; one entry when there is work")
     events = Stream("events", "what happened to which file")
+    history = String("history", "there while a history keeps what files were", ttl="26 h")
 
     def __init__(self, layout: Layout | None = None, *, worker: str = "") -> None:
         layout = layout or Layout()

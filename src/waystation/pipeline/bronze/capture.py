@@ -1,14 +1,15 @@
 """Capture: jobs read from the queue when their events are, and what removed ones have left.
 
 A job is read after it was added and again after its end, or once when both are seen together. One
-that was removed before it could be read may have left an event `kept`; otherwise its row says what
-is missing.
+that was removed before it could be read may have left what it was in an event; otherwise its row
+says what is missing.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from waystation.core.events import EventName
+from waystation.pipeline.bronze.job_data import JobData
 from waystation.pipeline.bronze.job_hashes import BATCH_JOBS, HashReader
 from waystation.pipeline.bronze.payload_columns import (
     NOTHING,
@@ -20,14 +21,15 @@ from waystation.pipeline.bronze.payload_columns import (
 )
 from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.payloads.rules import QueueRules, Rules
+from waystation.pipeline.products import product_named
+from waystation.pipeline.sources.offsets import EventStream
 
 MOST_WAITING = 20_000
 """Jobs of which events were seen and that are not read yet."""
+MOST_HELD = 64 * 2**20
+"""Bytes of what such jobs have left in their events."""
 
-_ADDED = EventName.ADDED.value.encode()
 _KEPT = EventName.KEPT.value.encode()
-_ENDED = (EventName.COMPLETED.value.encode(), EventName.FAILED.value.encode())
-_NOTED = frozenset((_ADDED, _KEPT, *_ENDED))
 _PAYLOADS = frozenset((b"returnvalue", b"data"))
 """Fields of events with results and progress: they belong to `payloads`, and to no other table."""
 _TEXTS = frozenset((b"failedReason", b"reason", b"error", b"name", b"path"))
@@ -48,90 +50,128 @@ class NoCapture:
 
     is_full = False
 
-    def __init__(self, queue: str, rules: Rules) -> None:
-        self._queue = queue
+    def __init__(self, stream: EventStream, rules: Rules) -> None:
+        self._stream = stream
         self._rules = rules
+        self._names_queue = product_named(stream.line).field_names.queue.encode()
 
     def entries(self, page: list[RawEntry]) -> list[RawEntry]:
         """The same page without payloads."""
+        if not self._names_queue:
+            rules = self._rules.of(self._stream.queue)
+            return [_stored(entry, rules) for entry in page]
         return [_stored(entry, self._rules.of(self._queue_of(entry[1]))) for entry in page]
 
     def _queue_of(self, pairs: Pairs) -> str:
-        """The queue of an entry: products with one stream name it in each."""
-        return _text(_said(pairs).get(b"queue", b"")) or self._queue
+        """The queue of an entry: all products but BullMQ name it in each."""
+        return self._named_queue(pairs) or self._stream.queue
+
+    def _named_queue(self, pairs: Pairs) -> str:
+        name = self._names_queue
+        return _text(_said(pairs).get(name, b"")) if name else self._stream.queue
 
     def take(self) -> Iterator[Batches]:
         """No rows."""
         return iter(())
 
 
-class Capture:
-    """Reads the jobs of one BullMQ queue as their events go by."""
+class Capture(NoCapture):
+    """Reads the jobs of one stream as their events go by."""
 
     def __init__(
-        self, reader: HashReader, queue: str, settings: PayloadSettings, rules: Rules
+        self,
+        stream: EventStream,
+        rules: Rules,
+        data: JobData,
+        reader: HashReader | None,
+        settings: PayloadSettings,
     ) -> None:
+        super().__init__(stream, rules)
+        self._data = data
+        self._noted = data.born | data.ended | data.last
         self._reader = reader
-        self._rules = rules.of(queue)
-        self._columns = PayloadColumns(queue, settings, self._rules)
+        self._settings = settings
         self._waiting: dict[bytes, Seen] = {}
         self._replaced: list[tuple[bytes, Seen]] = []
+        self._held = 0
 
     def entries(self, page: list[RawEntry]) -> list[RawEntry]:
         """Note the jobs of a page; the same page with what the rules leave of it."""
         for entry_id, pairs in page:
             # Half of the entries say nothing about when a job should be read.
-            if pairs[1] in _NOTED or pairs[0] != b"event":
+            if pairs[1] in self._noted or pairs[0] != b"event":
                 self._note(entry_id, pairs)
-        return [_stored(entry, self._rules) for entry in page]
+        return super().entries(page)
 
     @property
     def is_full(self) -> bool:
         """Whether the jobs noted should be read now."""
-        return len(self._waiting) >= MOST_WAITING
+        return len(self._waiting) >= MOST_WAITING or self._held >= MOST_HELD
 
     def take(self) -> Iterator[Batches]:
         """Read the jobs noted so far, some at a time."""
         noted, self._waiting = self._waiting, {}
-        gone, self._replaced = self._replaced, []
+        gone, self._replaced, self._held = self._replaced, [], 0
         # Whatever is under the id of a job that has left what it was is another job.
         gone += [(subject, seen) for subject, seen in noted.items() if seen.kept]
-        for first in range(0, len(gone), BATCH_JOBS):
-            subjects, seen = zip(*gone[first : first + BATCH_JOBS], strict=True)
-            jobs = ReadJobs()
-            jobs.extend(subjects, seen, [NOTHING] * len(subjects))
-            yield self._columns.batches(jobs)
-        waiting = {subject: seen for subject, seen in noted.items() if not seen.kept}
-        for jobs in self._reader.read(waiting):
-            yield self._columns.batches(jobs)
+        waiting = [(subject, seen) for subject, seen in noted.items() if not seen.kept]
+        for queue, some in _by_queue(gone):
+            columns = self._columns(queue)
+            for first in range(0, len(some), BATCH_JOBS):
+                subjects, seen = zip(*some[first : first + BATCH_JOBS], strict=True)
+                jobs = ReadJobs(self._data.left)
+                jobs.extend(subjects, seen, [NOTHING] * len(subjects))
+                yield columns.batches(jobs)
+        if self._reader is None:
+            return
+        for queue, some in _by_queue(waiting):
+            columns = self._columns(queue)
+            for jobs in self._reader.read(dict(some)):
+                yield columns.batches(jobs)
+
+    def _columns(self, queue: str) -> PayloadColumns:
+        rules = self._rules.of(queue)
+        return PayloadColumns(queue, self._settings, rules, self._stream.line)
 
     def _note(self, entry_id: bytes, pairs: Pairs) -> None:
         """Note the job of an entry, if it says when the job should be read."""
-        event, subject = _envelope(pairs)
-        if event not in _NOTED or not subject:
+        event, subject = _envelope(pairs, self._data.subject)
+        if event not in self._noted or not subject:
             return
         seen = self._waiting.get(subject)
-        if seen is not None and event == _ADDED and (seen.end or seen.kept):
+        queue = self._named_queue(pairs) or (seen.queue if seen else "")
+        if not queue:
+            # Nobody knows which rules would hold for it.
+            return
+        if seen is not None and event in self._data.born and (seen.end or seen.kept):
             # The id is used again: of the job before there is what it has left.
             self._replaced.append((subject, seen))
             seen = None
         if seen is None:
             seen = self._waiting[subject] = Seen(entry_id)
-        seen.last = entry_id
-        if event == _ADDED:
+        seen.last, seen.queue = entry_id, queue
+        if event in self._data.born:
             seen.added = pairs
-        elif event == _KEPT:
+        elif event in self._data.last:
             seen.kept = pairs
+            self._held += sum(map(len, pairs))
         else:
             seen.end = pairs
 
 
-def _envelope(pairs: Pairs) -> tuple[bytes | None, bytes | None]:
+def _by_queue(jobs: Sequence[tuple[bytes, Seen]]) -> Iterable[tuple[str, list[tuple[bytes, Seen]]]]:
+    found: dict[str, list[tuple[bytes, Seen]]] = {}
+    for each in jobs:
+        found.setdefault(each[1].queue, []).append(each)
+    return found.items()
+
+
+def _envelope(pairs: Pairs, subject: bytes = b"jobId") -> tuple[bytes | None, bytes | None]:
     """The event and the job of an entry."""
-    if len(pairs) > 3 and pairs[0] == b"event" and pairs[2] == b"jobId":
+    if len(pairs) > 3 and pairs[0] == b"event" and pairs[2] == subject:
         return pairs[1], pairs[3]
     said = _said(pairs)
-    return said.get(b"event"), said.get(b"jobId")
+    return said.get(b"event"), said.get(subject)
 
 
 def _said(pairs: Pairs) -> dict[bytes, bytes]:

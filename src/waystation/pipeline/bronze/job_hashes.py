@@ -1,4 +1,4 @@
-"""Reads of the hashes and logs of jobs, many at a time."""
+"""Reads of jobs and their logs, many at a time."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -8,6 +8,7 @@ import msgspec
 from redis.connection import AbstractConnection
 from redis.exceptions import ResponseError
 
+from waystation.pipeline.bronze.job_data import JobData
 from waystation.pipeline.bronze.payload_columns import FIELDS, NOTHING, ReadJobs, Seen, Values
 from waystation.pipeline.sources.store import own_connection
 
@@ -23,28 +24,24 @@ BATCH_BYTES = 16 * 2**20
 MOST_LOGS = 100
 """Log lines that are kept of a job, the last ones."""
 
-# Written out here, because a client spends more on packing such a command than on its reply.
-_HMGET = b"".join(
-    [
-        b"*%d\r\n$5\r\nHMGET\r\n$%%d\r\n%%b\r\n" % (len(FIELDS) + 2),
-        *(b"$%d\r\n%b\r\n" % (len(each), each) for each in FIELDS),
-    ]
-)
 _DATA, _RESULT = FIELDS.index(b"data"), FIELDS.index(b"returnvalue")
 
 
 class HashReader:
     """Reads jobs whose keys begin with `base`."""
 
-    def __init__(self, client: Any, base: bytes) -> None:
+    def __init__(self, client: Any, base: bytes, data: JobData) -> None:
         self._client = client
         self._base = base
+        self._data = data
+        # Written out, because a client spends more on packing such a command than on its reply.
+        self._command = data.command + b"$%d\r\n%b\r\n" + data.arguments
 
     def read(self, wanted: Mapping[bytes, Seen]) -> Iterator[ReadJobs]:
         """The jobs with these ids, some at a time."""
         if not wanted:
             return
-        jobs, held = ReadJobs(), 0
+        jobs, held = ReadJobs(self._data.left), 0
         left, count = iter(wanted.items()), FIRST
         with own_connection(self._client) as connection:
             page = self._ask(connection, list(islice(left, count)))
@@ -58,7 +55,7 @@ class HashReader:
                 page, held = following, held + size
                 if len(jobs.subjects) >= BATCH_JOBS or held >= BATCH_BYTES:
                     yield jobs
-                    jobs, held = ReadJobs(), 0
+                    jobs, held = ReadJobs(self._data.left), 0
         if jobs.subjects:
             yield jobs
 
@@ -67,10 +64,10 @@ class HashReader:
         page = _Page([subject for subject, _ in wanted], [seen for _, seen in wanted])
         if wanted:
             keys = [self._base + subject for subject in page.subjects]
-            commands = [_HMGET % (len(key), key) for key in keys]
-            page.logs = {
-                index: keys[index] + b":logs" for index, each in enumerate(page.seen) if each.end
-            }
+            commands = [self._command % (len(key), key) for key in keys]
+            if self._data.has_logs:
+                ended = [index for index, each in enumerate(page.seen) if each.end]
+                page.logs = {index: keys[index] + b":logs" for index in ended}
             if page.logs:
                 asking = cast(Any, connection).pack_command("EXISTS", *page.logs.values())
                 commands += cast("list[bytes]", asking)
@@ -79,9 +76,18 @@ class HashReader:
 
     def _receive(self, connection: AbstractConnection, page: "_Page", jobs: ReadJobs) -> int:
         """Take the replies to `_ask`; returns the bytes of data and results."""
-        found = [_values(connection) for _ in page.subjects]
+        found = [self._values(connection) for _ in page.subjects]
         jobs.extend(page.subjects, page.seen, found, self._logs(connection, page.logs))
         return sum([len(each[_DATA] or b"") + len(each[_RESULT] or b"") for each in found])
+
+    def _values(self, connection: AbstractConnection) -> Values:
+        try:
+            return self._data.values(connection.read_response())
+        except ResponseError as error:
+            if not str(error).startswith("WRONGTYPE"):
+                raise
+            # Something that is no job lies under its key.
+            return NOTHING
 
     def _logs(
         self, connection: AbstractConnection, keys: Mapping[int, bytes]
@@ -107,16 +113,6 @@ class _Page(msgspec.Struct):
     seen: list[Seen]
     logs: dict[int, bytes] = msgspec.field(default_factory=dict[int, bytes])
     """Keys of logs, by position."""
-
-
-def _values(connection: AbstractConnection) -> Values:
-    try:
-        return cast(Values, connection.read_response())
-    except ResponseError as error:
-        if not str(error).startswith("WRONGTYPE"):
-            raise
-        # Something that is no job lies under its key.
-        return NOTHING
 
 
 def _is_some(connection: AbstractConnection) -> bool:

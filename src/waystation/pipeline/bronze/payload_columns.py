@@ -6,6 +6,7 @@ only where a rule, a declared field or something unusual needs it.
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
@@ -67,6 +68,7 @@ class Seen(msgspec.Struct, gc=False):
 
     last: bytes
     """Id of the last one."""
+    queue: str = ""
     added: Pairs | None = None
     end: Pairs | None = None
     """How it was completed, or has failed."""
@@ -79,10 +81,20 @@ class Seen(msgspec.Struct, gc=False):
         return min(int(self.last.partition(b"-")[0]), LAST_MS)
 
 
+Left: TypeAlias = Callable[[Mapping[bytes, bytes]], Values]
+"""What an event says of a job that is gone."""
+
+
+def left_in_fields(said: Mapping[bytes, bytes]) -> Values:
+    """What an event says that has the fields of a hash."""
+    return [said.get(name) for name in FIELDS]
+
+
 class ReadJobs:
     """Jobs of one queue, and what was found of each."""
 
-    def __init__(self) -> None:
+    def __init__(self, left: Left = left_in_fields) -> None:
+        self._left = left
         self.subjects: list[bytes] = []
         self.seen: list[Seen] = []
         self.found: list[Values] = []
@@ -116,7 +128,7 @@ class ReadJobs:
         for index in _gone(found):
             if kept := seen[index].kept:
                 left = _said(kept)
-                self.found[first + index] = [left.get(name) for name in FIELDS]
+                self.found[first + index] = self._left(left)
                 self.logs[first + index] = _log_lines(left.get(b"logs"))
             else:
                 self.logs.pop(first + index, None)
@@ -151,10 +163,17 @@ class Batches(NamedTuple):
 class PayloadColumns:
     """Turns jobs of one queue into rows, after the rules."""
 
-    def __init__(self, queue: str, settings: PayloadSettings, rules: QueueRules) -> None:
+    def __init__(
+        self,
+        queue: str,
+        settings: PayloadSettings,
+        rules: QueueRules,
+        line: str = Line.BULLMQ.value,
+    ) -> None:
+        self._line = line
         self._queue = queue
         self._limit = settings.limit
-        self._declared = DeclaredFields(settings.fields)
+        self._declared = _declared(tuple(settings.fields.items()))
         self._rules = rules
 
     def batches(self, jobs: ReadJobs) -> Batches:
@@ -175,7 +194,7 @@ class PayloadColumns:
         options = self._options(found[b"opts"], gone, left_out)
         known = options.to_pylist()
         columns: dict[str, Array] = {
-            "line": _repeat(Line.BULLMQ.value, many),
+            "line": _repeat(self._line, many),
             "queue": _repeat(self._queue, many),
             "subject": _texts(jobs.subjects),
             "read_at": read_at,
@@ -240,7 +259,7 @@ class PayloadColumns:
         return pc.if_else(pc.and_(changed, pc.is_valid(texts)), Form.CHANGED, forms)
 
     def _options(self, raw: Values, gone: Sequence[int], left_out: "_LeftOut") -> Array:
-        if raw.count(None) > len(gone):
+        if self._line == Line.BULLMQ.value and raw.count(None) > len(gone):
             missing = set(gone)
             raw = [
                 b"{}" if each is None and index not in missing else each
@@ -310,6 +329,12 @@ class PayloadColumns:
             pa.MapArray.from_arrays(positions, names, values, kind),
             _batch({**rows, "field": names, "value": values}, _VALUES_SCHEMA),
         )
+
+
+@cache
+def _declared(fields: tuple[tuple[str, str], ...]) -> DeclaredFields:
+    """Declared fields, made once for all queues: making them compiles a reader."""
+    return DeclaredFields(dict(fields))
 
 
 _ADDED_AGAIN = frozenset({"data", "name", "options"})

@@ -6,10 +6,9 @@ The files are invisible until they are committed together.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from waystation.bullmq.redis.keys import QueueKeys
-from waystation.core.events import Line
 from waystation.core.store import faults
 from waystation.pipeline.bronze.capture import Capture, NoCapture
+from waystation.pipeline.bronze.job_data import DATA
 from waystation.pipeline.bronze.job_hashes import HashReader
 from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.payloads.rules import Rules
@@ -86,12 +85,14 @@ def _known_ids(root: str, span: StreamRange) -> frozenset[str]:
 def _capture(
     client: Any, stream: EventStream, options: EventOptions, payloads: PayloadSettings
 ) -> Capture | NoCapture:
-    rules = Rules(payloads)
-    if not payloads.keep or stream.line != Line.BULLMQ.value:
-        return NoCapture(stream.queue, rules)
-    prefix, name = options.place_of(stream.line, stream.queue)
-    reader = HashReader(client, QueueKeys(name, prefix=prefix).base.encode())
-    return Capture(reader, stream.queue, payloads, rules)
+    rules, data = Rules(payloads), DATA.get(stream.line)
+    if not payloads.keep or data is None:
+        return NoCapture(stream, rules)
+    reader = None
+    if data.base is not None:
+        base = data.base(*options.place_of(stream.line, stream.queue))
+        reader = HashReader(client, base.encode(), data)
+    return Capture(stream, rules, data, reader, payloads)
 
 
 def _read(batches: Iterable[Any]) -> Iterator[Any]:

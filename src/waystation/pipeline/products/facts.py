@@ -136,6 +136,8 @@ class ProductFacts(msgspec.Struct, frozen=True, kw_only=True):
     stream_limit: Callable[[str, str], tuple[str, str]] | None = None
     """Hash and field with the most entries of a queue's stream, from prefix and queue; without a
     field the key holds the number itself."""
+    followed_key: Callable[[str], str] | None = None
+    """Key that is there while a history follows the stream of all queues, from its prefix."""
     open_ids: OpenIds | None = None
     """Ids of everything that has not ended, from client, prefix and queue; None: by the states."""
     removes_silently: bool = False

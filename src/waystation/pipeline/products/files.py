@@ -222,6 +222,7 @@ FACTS = ProductFacts(
     line=Line.FILES,
     streams=streams_of(Line.FILES),
     encoder=FilesEncoder(),
+    followed_key=lambda prefix: FileKeys(Layout(prefix=prefix)).history,
     open_ids=lambda client, prefix, _: open_files(client, Layout(prefix=prefix)),
     # The key has the day.
     folded=(FoldedTable(ADDED_FILES, Line.FILES, told, merged, continues="false"),),

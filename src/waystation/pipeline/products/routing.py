@@ -247,6 +247,7 @@ FACTS = ProductFacts(
     open_ids=_open_ids,
     encoder=RoutingEncoder(),
     stream_limit=lambda prefix, _: (RoutingKeys(prefix).events_cap, ""),
+    followed_key=lambda prefix: RoutingKeys(prefix).history,
     folded=(
         FoldedTable(
             ROUTED_JOBS,

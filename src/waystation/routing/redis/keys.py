@@ -71,6 +71,9 @@ class RoutingKeys(Keyspace, root="<name>"):
     paused = Set("queues:paused", "types that are not handed out")
     terms = String("scheduler:terms", "how many schedulers have led so far")
     events = Stream("events:stream", "what happened to which job")
+    history = String(
+        "events:history", "there while a history keeps what jobs were that are removed", ttl="26 h"
+    )
     events_cap = String("events:cap", "about how many events are kept; 10000 without")
 
     def __init__(self, namespace: str = NAMESPACE) -> None:

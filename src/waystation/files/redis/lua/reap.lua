@@ -1,8 +1,9 @@
 --- Take jobs back from a dead worker. Each is its kind and the bytes in the worker's list, its id,
 --- lane and attempt, then: retry payload delay reason error; dead payload reason error. The reply has 1
 --- for each that was still there; there is none when the worker is alive.
---- keys  processing heartbeat workers dead_letter dead_letter_meta events wake lanes...
+--- keys  processing heartbeat workers dead_letter dead_letter_meta events wake history lanes...
 --- args  now:str|int worker events_cap:int taken:str|bytes|int... -> list[int]|None
+--- unchecked  history
 --- uses  instant_ms check_lanes emit_event retry_later add_dead_letter
 if redis.call('EXISTS', heartbeat) == 1 then return false end
 check_lanes(lanes)
@@ -10,7 +11,7 @@ now = instant_ms(now)
 local context = {
   lanes = lanes, events = events, events_cap = events_cap, wake = wake,
   at = string.format('%.0f', now),
-  dead_letter = dead_letter, dead_letter_meta = dead_letter_meta,
+  dead_letter = dead_letter, dead_letter_meta = dead_letter_meta, history = history,
 }
 local moved = {}
 local at = taken

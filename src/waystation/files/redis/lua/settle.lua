@@ -5,17 +5,18 @@
 --- Picks are unmatched entries that the worker has a handler for, each a lane and an id; it has
 --- read the entries up to the cursor.
 --- keys  processing heartbeat workers completed dead_letter dead_letter_meta events wake unmatched
---- keys  paused lanes...
+--- keys  paused history lanes...
 --- args  now:str|int worker ttl_ms:int completed_cap:int events_cap:int want:int plan picks cursor
 --- args  outcomes:str|bytes|int... -> settlement
---- uses  instant_ms check_lanes emit_event id_and_attempt newest_id
+--- unchecked  history
+--- uses  instant_ms check_lanes emit_event id_and_attempt newest_id last_data
 --- lazy  wake_worker promote_due retry_later add_dead_letter makes_room take_unmatched
 check_lanes(lanes)
 now, want, completed_cap = instant_ms(now), tonumber(want), tonumber(completed_cap)
 local context = {
   lanes = lanes, events = events, events_cap = events_cap, wake = wake,
   at = string.format('%.0f', now),
-  dead_letter = dead_letter, dead_letter_meta = dead_letter_meta,
+  dead_letter = dead_letter, dead_letter_meta = dead_letter_meta, history = history,
 }
 
 local newest = newest_id(unmatched)
@@ -29,7 +30,8 @@ while at <= #ARGV do
   if kind == 'completed' then
     if ours then
       done[#done + 1] = raw
-      emit_event(context, queue, 'completed', id, attempt, worker, 'took_ms', ARGV[at + 5])
+      emit_event(context, queue, 'completed', id, attempt, worker, 'took_ms', ARGV[at + 5],
+        last_data(context, raw))
     end
     at = at + 6
   elseif kind == 'skipped' then

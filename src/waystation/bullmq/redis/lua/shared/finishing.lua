@@ -125,7 +125,7 @@ local function keep_for_history(queue, id, now, field, value)
 end
 
 --- What `keep_for_history` does.
---- uses  field_of
+--- uses  field_of bound_stream
 local function write_history(queue, id, now, field, value)
   -- How far the history has come, and until when that counts, in milliseconds.
   local reached, until_ms = string.match(field_of(queue.meta, 'history') or '', '^(%d+):(%d+)$')
@@ -150,8 +150,5 @@ local function write_history(queue, id, now, field, value)
     fields[#fields + 1] = cjson.encode(lines)
   end
   redis.call('XADD', queue.events, '*', 'event', 'kept', 'jobId', id, unpack(fields))
-  -- The stream is bounded by the number of its entries, which does not bound large ones.
-  if size > 8192 and redis.call('MEMORY', 'USAGE', queue.events) > 134217728 then
-    redis.call('XTRIM', queue.events, 'MAXLEN', '~', math.floor(redis.call('XLEN', queue.events) / 2))
-  end
+  bound_stream(queue.events, size)
 end

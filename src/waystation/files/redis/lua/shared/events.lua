@@ -5,3 +5,12 @@ local function emit_event(context, queue, event, id, attempt, worker, ...)
     'queue', queue, 'event', event, 'at', context.at, 'subject', id, 'attempt', attempt,
     'worker', worker, ...)
 end
+
+--- What a file was that has ended, as the last fields of its event, while a history follows.
+--- uses  data_fields
+local function last_data(context, raw)
+  if context.is_followed == nil then
+    context.is_followed = redis.pcall('EXISTS', context.history) == 1
+  end
+  if context.is_followed then return data_fields(context.events, raw) end
+end

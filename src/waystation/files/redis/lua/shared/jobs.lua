@@ -50,7 +50,7 @@ local function retry_later(context, now, worker, at)
 end
 
 --- Make a dead letter of a job.
---- uses  emit_event
+--- uses  emit_event last_data
 local function add_dead_letter(context, now, worker, at)
   local id, attempt = ARGV[at], ARGV[at + 2]
   local queue = KEYS[context.lanes + 2 * (ARGV[at + 1] - 1)]
@@ -60,5 +60,6 @@ local function add_dead_letter(context, now, worker, at)
     reason = reason, error = why, worker = worker, queue = queue, attempt = tonumber(attempt),
     at = now,
   }))
-  emit_event(context, queue, 'dead', id, attempt, worker, 'reason', reason, 'error', why)
+  emit_event(context, queue, 'dead', id, attempt, worker, 'reason', reason, 'error', why,
+    last_data(context, payload))
 end

@@ -5,12 +5,12 @@
 --- args  namespace now:str|int keep_s:int result:bytes by ids... -> list[int]
 --- uses  keys_at instant_ms emit_event index_foreign remove_waiting unindex_jobs claim_of
 --- uses  stop_claim note_end release_dependents
---- uses  queue_of text_of check_keys
+--- uses  queue_of text_of check_keys last_data
 local line = keys_at(namespace)
 now = instant_ms(now)
 check_keys(line)
 index_foreign(line, now)
-local done, who = {}, by ~= '' and { 'by', by } or {}
+local done = {}
 for at = ids, #ARGV do
   local id = ARGV[at]
   local route, record = redis.call('HGET', routes, id), redis.call('HGET', claims, id)
@@ -24,6 +24,8 @@ for at = ids, #ARGV do
       remove_waiting(line, id)
       unindex_jobs(line, signature, { id })
     end
+    local said = { last_data(line, id) }
+    if by ~= '' then said[#said + 1], said[#said + 2] = 'by', by end
     redis.call('DEL', line.data .. id)
     redis.call('HDEL', routes, id)
     redis.call('HDEL', stalls, id)
@@ -31,7 +33,7 @@ for at = ids, #ARGV do
     redis.call('SET', line.result .. id, result, 'EX', keep_s)
     redis.call('SET', line.status .. id, 'failed', 'EX', keep_s)
     redis.call('EXPIRE', line.progress .. id, keep_s)
-    emit_event(line, now, 'cancelled', queue_of(signature), id, unpack(who))
+    emit_event(line, now, 'cancelled', queue_of(signature), id, unpack(said))
     note_end(line, id, 'was cancelled')
   end
   done[#done + 1] = found and 1 or 0

@@ -7,7 +7,7 @@
 --- args  namespace now:str|int token lease_ms:int want:int profile:bytes worker keep_s:int
 --- args  outcomes:str|bytes|int... -> settlement
 --- unchecked  all
---- uses  keys_at instant_ms makes_room whole emit_event claim_jobs claim_of text_of
+--- uses  keys_at instant_ms makes_room whole emit_event claim_jobs claim_of text_of last_data
 --- lazy  check_keys index_foreign promote_due uncount try_again give_up hand_back note_end
 --- lazy  release_dependents end_stopping
 local line = keys_at(namespace)
@@ -77,7 +77,7 @@ while at <= #ARGV do
       over[#over + 1] = id
       gone[#gone + 1] = line.data .. id
       emit_event(line, now, 'completed', claim.queue, id, 'worker', claim.worker,
-        'attempt', ARGV[at + 4], 'took', whole(now - claim.since))
+        'attempt', ARGV[at + 4], 'took', whole(now - claim.since), last_data(line, id))
     elseif kind == 'retry' then
       lazy().try_again(line, now, id, claim, keep_s, at + 3)
     elseif kind == 'dead' then

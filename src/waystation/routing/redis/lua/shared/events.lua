@@ -13,6 +13,14 @@ local function emit_event(line, now, event, queue, id, ...)
     'subject', id, ...)
 end
 
+--- What a job was whose data is removed now, as the last fields of its event, while a history follows.
+--- uses  text_of data_fields
+local function last_data(line, id)
+  if line.is_followed == nil then line.is_followed = redis.pcall('EXISTS', line.history) == 1 end
+  local data = line.is_followed and text_of(line.data .. id)
+  if data then return data_fields(line.events, data) end
+end
+
 --- The class and message of the error in the JSON of a result or of a dead letter; '' without one.
 local function error_in(text)
   local read, found = pcall(cjson.decode, text)

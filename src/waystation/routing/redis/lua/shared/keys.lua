@@ -15,6 +15,7 @@ local function keys_at(namespace)
     concurrent = ':ratelimit:concurrent:', minute = ':ratelimit:minute:',
     paused = ':queues:paused', workers = ':workers:', registered = ':workers:active',
     heartbeat = ':workers:heartbeat:', events = ':events:stream', cap = ':events:cap',
+    history = ':events:history',
   }
   return setmetatable({ namespace = namespace }, {
     __index = function(line, name)

@@ -1,0 +1,213 @@
+"""What jobs of routing and files were is stored as that of BullMQ's: after the rules."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from redis import Redis
+
+from tests.files.hands import hands_on as hands_on_files
+from tests.pipeline.rounds import history_at
+from tests.pipeline.test_payloads import KEYS, Following, files_with, rows
+from tests.routing.hands import hands_on as hands_on_routing
+from waystation.cli import root as cli
+from waystation.core.outcome import Done, Failed, Outcome
+from waystation.core.runtime.claim import Settled
+from waystation.pipeline.bronze.payload_columns import GONE
+from waystation.pipeline.maintenance.erasure import forget
+from waystation.pipeline.payloads.options import Action, PayloadSettings, Rule
+from waystation.pipeline.runner import RunOptions, raise_stream_limits, run
+from waystation.pipeline.sources.streams import EventOptions
+from waystation.routing import Retry
+
+TENANT = {"tenant": "$.tenant"}
+LOW = "jobqueue:low_priority"
+
+
+def follow(url: str) -> None:
+    """Mark the streams as followed, as every round does."""
+    raise_stream_limits(EventOptions(url=url))
+
+
+async def route(url: str, *given: tuple[Any, Outcome | None]) -> list[str]:
+    """Add jobs of routing, and end those with an outcome; their ids."""
+    async with hands_on_routing(url) as hands:
+        source, ids = hands.source(), list[str]()
+        for payload, outcome in given:
+            ids.append(await hands.add("render", payload, retry=Retry(attempts=1)))
+            if outcome is not None:
+                (claim,) = await hands.claim(source)
+                assert not await hands.settle(source, claim, outcome)
+        return ids
+
+
+async def process(url: str, *given: tuple[dict[str, Any], Outcome | None]) -> None:
+    """Add files as another producer may do, with members of its own, and end some."""
+    async with hands_on_files(url) as hands:
+        hands.set(max_retries=0)
+        source = hands.source()
+        for document, outcome in given:
+            await hands.redis.lpush(LOW, json.dumps({"filepath": "/in/a.csv", **document}))
+            if outcome is not None:
+                (claim,) = (await source.settle([], claim=1)).claims
+                await source.settle([Settled(claim, outcome)], claim=0)
+
+
+NO = Failed(ValueError("no"))
+
+
+async def test_jobs_of_routing_are_known_however_they_have_ended(
+    redis_url: str, redis: Any, root: str
+) -> None:
+    follow(redis_url)
+    intake = Following(redis_url, root, fields=TENANT)
+    given = [({"tenant": str(n)}, outcome) for n, outcome in enumerate((None, Done(), NO))]
+    # The first one waits, so the others are given to workers before it.
+    ids = await route(redis_url, *reversed(given))
+    async with hands_on_routing(redis_url) as hands:
+        ids.append(await hands.add("render", {"tenant": "3"}))
+        assert await hands.queue.cancel(ids[-1])
+    intake.run()
+    found = rows(root, "select line, queue, subject, data, left_out from payloads")
+    assert {(each["line"], each["queue"], each["left_out"]) for each in found} == {
+        ("routing", "render", None)
+    }
+    shown = {each["subject"]: json.loads(each["data"])["tenant"] for each in found}
+    assert shown == dict(zip(ids, ("2", "1", "0", "3"), strict=True))
+    values = rows(root, "select subject, value from field_values")
+    assert {each["subject"]: each["value"] for each in values} == shown
+    # The events themselves carry no payload.
+    assert not rows(root, "from events where map_contains(fields, 'data')")
+
+
+async def test_files_are_known_when_they_have_ended(redis_url: str, redis: Any, root: str) -> None:
+    follow(redis_url)
+    done, dead, waits = ({"id": name, "tenant": name} for name in ("done", "dead", "waits"))
+    await process(redis_url, (done, Done()), (dead, NO), (waits, None))
+    Following(redis_url, root, fields=TENANT).run()
+    found = rows(root, "select line, queue, subject, fields from payloads order by all")
+    assert [(each["line"], each["queue"], each["subject"]) for each in found] == [
+        ("files", LOW, "dead"),
+        ("files", LOW, "done"),
+    ]
+    assert [dict(each["fields"]) for each in found] == [{"tenant": "dead"}, {"tenant": "done"}]
+
+
+async def test_without_a_history_nothing_is_written_to_the_streams(
+    redis_url: str, redis: Any, store: Redis, root: str
+) -> None:
+    await route(redis_url, ({"tenant": "PLANTED"}, Done()))
+    await process(redis_url, ({"id": "a", "tenant": "PLANTED"}, Done()))
+    streams = ("bridge:events:stream", "jobqueue:events")
+    assert not [each for each in streams if "PLANTED" in repr(store.xrange(each))]
+    Following(redis_url, root).run()
+    left = rows(root, "select line, left_out from payloads order by line")
+    assert [(each["line"], each["left_out"]) for each in left] == [
+        ("files", GONE),
+        ("routing", GONE),
+    ]
+
+
+async def test_what_is_too_large_for_a_stream_is_not_written_there(
+    redis_url: str, redis: Any, store: Redis
+) -> None:
+    follow(redis_url)
+    await route(redis_url, ({"tenant": "x" * 70_000}, Done()), ({"tenant": "y" * 9_000}, Done()))
+    await process(redis_url, ({"id": "a", "tenant": "x" * 70_000}, Done()))
+    told = repr([store.xrange(each) for each in ("bridge:events:stream", "jobqueue:events")])
+    assert ("x" * 1000 in told, "y" * 9_000 in told) == (False, True)
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_streams_are_marked_as_followed_only_where_payloads_are_kept(
+    store: Redis, redis_url: str, keeps: bool
+) -> None:
+    raise_stream_limits(EventOptions(url=redis_url), keeps_payloads=keeps)
+    marks = ("bridge:events:history", "jobqueue:history")
+    assert [store.pttl(each) > 0 for each in marks] == [keeps, keeps]
+
+
+ODD = [b"", b"{", b"[]", b'"x"', b"null", b"\xff", b'{"payload":NaN}', b'{"payload":"\\ud800"}']
+
+
+@pytest.mark.parametrize("path", [True, False])
+def test_rules_hold_for_data_that_is_no_job(
+    store: Redis, redis_url: str, root: str, path: bool
+) -> None:
+    """Whatever is under the key of a job, or in its last event."""
+    how: dict[str, Any] = {"path": "$..card"} if path else {"pattern": "P"}
+    rule = Rule(action=Action.DROP, queue="render", **how)
+    secret = b'{"card":"PLANTED"'
+    odd = [*ODD, secret, b'{"payload":' + secret, b'{"payload":' + secret + b"},}", b"[" * 9_000]
+    odd += [b'{"payload":1,"payload":' + secret + b"}}", b'["' + secret[2:]]
+    added: Any = {"v": 1, "line": "routing", "queue": "render", "at": 1, "event": "added"}
+    ended: Any = {**added, "event": "completed"}
+    for at, raw in enumerate(odd):
+        store.set(f"bridge:jobs:data:{at}", raw)
+        store.xadd("bridge:events:stream", {**added, "subject": at})
+        store.xadd("bridge:events:stream", {**ended, "subject": f"e{at}", "data": raw})
+        store.xadd("jobqueue:events", {**ended, "line": "files", "subject": at, "data": raw})
+    store.hset("bridge:jobs:data:h", "no", "job")
+    store.xadd("bridge:events:stream", {**added, "subject": "h"})
+    # Of an event that names no queue nobody knows which rules hold.
+    store.xadd("bridge:events:stream", {**ended, "subject": "x", "queue": "", "data": "PLANTED"})
+    Following(redis_url, root, rules=[rule]).run()
+    assert files_with(root, "PLANTED") == []
+    counts = rows(root, "select line, count(*) as n from payloads group by all order by all")
+    assert [each["n"] for each in counts] == [len(odd), 2 * len(odd) + 1]
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, Any]]:
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        cli.run(["pipeline", *words, "--json"])
+    out, err = capsys.readouterr()
+    assert not ended.value.code, err
+    return [json.loads(line) for line in out.splitlines()]
+
+
+RULES: Sequence[Rule] = [
+    Rule(action=Action.DROP, path="$.card"),
+    Rule(action=Action.HASH, path="$.mail", queue="render"),
+    Rule(action=Action.ENCRYPT, path="$.note", queue=LOW),
+    Rule(action=Action.DROP, path="$..card", queue="re*"),
+]
+
+
+async def test_costs_by_field_hold_no_secret_and_are_forgotten(
+    spark: SparkSession, redis_url: str, redis: Any, root: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = history_at(root)
+    payloads = PayloadSettings(fields=TENANT, rules=RULES, keys=KEYS)
+    options = RunOptions(events=EventOptions(url=redis_url), payloads=payloads)
+    run(history, options)
+    secrets = {"card": "PLANTED1", "mail": "ada@PLANTED2", "deep": [{"card": "PLANTED3"}]}
+    ids = await route(
+        redis_url,
+        ({"tenant": "acme", **secrets}, Done()),
+        ({"tenant": "ada lovelace", **secrets}, NO),
+        ({**secrets}, Done()),
+    )
+    noted = {"card": "PLANTED4", "note": "PLANTED5"}
+    await process(
+        redis_url,
+        ({"id": "f1", "tenant": "acme", **noted}, Done()),
+        ({"id": "f2", "tenant": "ada lovelace", **noted}, NO),
+    )
+    assert not run(history, options).failed_checks
+    assert files_with(root, "PLANTED") == []
+
+    def jobs() -> dict[tuple[str | None, bool], int]:
+        found = said(capsys, "costs", "--by", "tenant", "--history", root, "--since", "")
+        return {(each["tenant"], each["known"]): each["jobs"] for each in found}
+
+    assert jobs() == {("acme", True): 2, ("ada lovelace", True): 2, (None, True): 1}
+    assert files_with(root, "lovelace")
+    forget(history, ids[1], queue="render", line="routing")
+    assert files_with(root, ids[1]) == []
+    assert jobs() == {("acme", True): 2, ("ada lovelace", True): 1, (None, True): 1}
+    forget(history, "ada lovelace", mentioned=True)
+    assert files_with(root, "lovelace") == []
+    assert jobs() == {("acme", True): 2, (None, True): 1}
