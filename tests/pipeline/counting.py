@@ -59,13 +59,12 @@ class Counts(msgspec.Struct):
 def counting(spark: SparkSession) -> Generator[Counts]:
     """Count what Spark does in a block, whichever thread asks for it."""
     counts = Counts()
-    before = max((each.id for each in _executions(spark)), default=-1)
+    before = max((each.executionId() for each in _executions(spark)), default=-1)
     jobs_before = max((job.jobId() for job in _jobs(spark)), default=-1)
     with _counted_texts(counts):
         yield counts
-    counts.executions = sorted(
-        (each for each in _executions(spark) if each.id > before), key=lambda each: each.id
-    )
+    new = (each for each in _executions(spark) if each.executionId() > before)
+    counts.executions = sorted(map(_described, new), key=lambda each: each.id)
     counts.views = sum(each.is_view for each in counts.executions)
     counts.queries = len(counts.executions) - counts.views
     counts.to_arrow = sum(each.called_by.startswith("toArrow") for each in counts.executions)
@@ -76,16 +75,19 @@ def counting(spark: SparkSession) -> Generator[Counts]:
             counts.tasks += job.numCompletedTasks()
 
 
-def _executions(spark: SparkSession) -> Iterator[Execution]:
+def _executions(spark: SparkSession) -> Iterator[Any]:
     _wait_for_listeners(spark)
     session: Any = spark
-    for each in _elements(session._jsparkSession.sharedState().statusStore().executionsList()):
-        yield Execution(
-            each.executionId(),
-            each.description(),
-            each.physicalPlanDescription(),
-            each.jobs().size(),
-        )
+    return _elements(session._jsparkSession.sharedState().statusStore().executionsList())
+
+
+def _described(execution: Any) -> Execution:
+    return Execution(
+        execution.executionId(),
+        execution.description(),
+        execution.physicalPlanDescription(),
+        execution.jobs().size(),
+    )
 
 
 def _jobs(spark: SparkSession) -> Iterator[Any]:

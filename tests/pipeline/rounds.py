@@ -23,6 +23,7 @@ from waystation.pipeline.silver.moves import OPEN
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.storage.delta import BatchId
+from waystation.pipeline.storage.opened import kept_open
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.tables import EVENTS, QUALITY, Table, every
 
@@ -94,8 +95,9 @@ def keep(root: str, rows: list[dict[str, Any]], batch: int) -> None:
 
 def refresh(history: History) -> None:
     """What a round does after it has stored events."""
-    fold.fold(history)
-    gold_tables.refresh(history)
+    with kept_open():
+        fold.fold(history)
+        gold_tables.refresh(history)
 
 
 def failed_checks(root: str) -> list[str]:

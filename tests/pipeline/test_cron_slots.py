@@ -112,7 +112,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     history = history_at(root)
     with pytest.MonkeyPatch.context() as patch:
         # Fewer than the cases have, so that they are written in parts.
-        patch.setattr(cron_slots, "AT_ONCE", 1_000)
+        patch.setattr(cron_slots, "AT_ONCE", 10_000)
         for turn in range(3):
             version = changes.version(CRON_SLOTS.path(root))
             told = [

@@ -124,7 +124,7 @@ def _written(
 
 
 def _struct(table: Table) -> Column:
-    return F.struct(*table.names)
+    return F.expr(f"struct({', '.join(f'`{name}`' for name in table.names)})")
 
 
 def _beside(folded: FoldedTable) -> list[Column]:
