@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from tests.browser.street import Street, complaints, picture, shows
 from tests.waitingroom.http.hands import QUEUE
@@ -338,6 +338,23 @@ async def test_a_rate_above_the_slider_is_not_lowered_by_setting_it_again(street
     await page.click("#rate-form button")
     await page.wait_for_selector("text=The rate is set.")
     assert (await street.house.room.state()).rate == 200
+
+
+async def test_a_rate_that_is_typed_while_another_is_being_set_stays(street: Street) -> None:
+    page = await _opened(street)
+
+    async def typing(route: Route) -> None:
+        await page.fill("#rate-exact", "90")
+        await route.continue_()
+
+    await page.route("**/rate", typing)
+    await page.fill("#rate-exact", "60")
+    await page.click("#rate-form button")
+    await page.wait_for_selector("text=The rate is set.")
+    # Numbers have come since.
+    await street.house.control.show_message({"en": "Back at noon"})
+    await expect(page.locator("#message-now")).to_have_text("Visitors read: Back at noon")
+    await expect(page.locator("#rate-exact")).to_have_value("90")
 
 
 async def test_signing_out_leaves_nothing_behind(street: Street) -> None:

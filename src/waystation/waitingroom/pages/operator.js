@@ -262,7 +262,13 @@
   on('resume', 'click', () => act('People are called in again.', 'POST', `${base}/resume`));
   on('drain', 'click', () => act('Draining: nobody joins any more.', 'POST', `${base}/drain`));
   for (const [moved, other] of [['rate', 'rate-exact'], ['rate-exact', 'rate']]) at(moved).addEventListener('input', () => { touched = true; at(other).value = at(moved).value; preview(); });
-  on('rate-form', 'submit', async () => { if (at('rate-exact').value === '') return; await act('The rate is set.', 'POST', `${base}/rate`, { new_users_per_minute: Number(at('rate-exact').value), ramp_seconds: Number(at('ramp').value) }); touched = false; });
+  on('rate-form', 'submit', async () => {
+    const rate = at('rate-exact').value;
+    if (rate === '') return;
+    const isSet = await act('The rate is set.', 'POST', `${base}/rate`, { new_users_per_minute: Number(rate), ramp_seconds: Number(at('ramp').value) });
+    // What was refused, or typed meanwhile, stays there.
+    if (isSet) touched = at('rate-exact').value !== rate;
+  });
   on('seats-form', 'submit', () => act('The seats are set.', 'PATCH', base, { max_active: Number(at('seats').value) }));
   on('queue-all-form', 'submit', () => act('Everybody waits.', 'POST', `${base}/queue-all`));
   on('fail-open-form', 'submit', () => act('Everybody who asks comes in, for now.', 'POST', `${base}/fail-open`, { minutes: Number(at('open-minutes').value) }));
