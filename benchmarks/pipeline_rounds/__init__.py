@@ -32,7 +32,6 @@ CHILD = (sys.executable, "-m", "benchmarks.pipeline_rounds.child")
 def run() -> list[Report]:
     """The price of a cold round and of warm ones, beside a session that only counts."""
     spent: dict[str, list[float]] = {}
-    said: dict[str, str] = {}
     with ExitStack() as stack:
         warm = [stack.enter_context(_rounds(size)) for size in SIZES]
         for turn in range(TIMES):
@@ -40,10 +39,10 @@ def run() -> list[Report]:
                 spent.setdefault(name, []).append(_session_s(name))
             spent.setdefault("cold", []).append(_cold_s(turn))
             for each in warm:
-                cpu_s, said[each.name] = each.next(turn)
                 # The first one warms up, and is told apart.
                 name = each.name if turn else f"{each.name}, first round"
-                spent.setdefault(name, []).append(cpu_s)
+                spent.setdefault(name, []).append(each.next(turn))
+        said = {each.name: each.counts(TIMES) for each in warm}
     bare = statistics.median(spent["bare"])
     rows = [Row(_title(name), statistics.median(some), bare) for name, some in spent.items()]
     ranges = (f"{name}: {min(some):.1f} to {max(some):.1f}" for name, some in spent.items())
@@ -92,13 +91,21 @@ class Warm:
         self._tree = tree
         self._store = store
 
-    def next(self, turn: int) -> tuple[float, str]:
-        """Run a round over new events; its processor time, and what Spark did in it."""
-        tell(self._store, turn)
+    def next(self, turn: int) -> float:
+        """Run a round over new events; its processor time."""
         before = self._tree.cpu_s()
-        told: dict[str, Any] = msgspec.json.decode(self._tree.ask("go"))
+        self._round(turn, "go")
+        return self._tree.cpu_s() - before
+
+    def counts(self, turn: int) -> str:
+        """Run one more round; what Spark did in it."""
+        return self._round(turn, "count")["counts"]
+
+    def _round(self, turn: int, word: str) -> dict[str, Any]:
+        tell(self._store, turn)
+        told: dict[str, Any] = msgspec.json.decode(self._tree.ask(word))
         assert told["events"] == NEW, told
-        return self._tree.cpu_s() - before, told["counts"]
+        return told
 
 
 @contextmanager

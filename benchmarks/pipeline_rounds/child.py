@@ -5,13 +5,14 @@
 
 import sys
 import time
+from contextlib import nullcontext
 from typing import Any
 
 import msgspec
 from pyspark.sql import SparkSession
 
 from benchmarks.pipeline_rounds import past
-from tests.pipeline.counting import Counts, counting
+from tests.pipeline.counting import counting
 from waystation.pipeline.history import History
 from waystation.pipeline.runner import RunOptions
 from waystation.pipeline.runner import run as run_once
@@ -48,31 +49,21 @@ def _count(spark: SparkSession) -> None:
 
 
 def rounds(root: str, url: str, events: int) -> None:
-    """Build a history, then run a round for each line that is read."""
+    """Build a history, then run a round for each line that is read; `count` counts its plans."""
     options = RunOptions(events=EventOptions(url=url))
     history, built = History(_session, root), 0
     for some in past.write(root, events):
         built += some
         run_once(history, options)
     _say(built)
-    for _ in sys.stdin:
+    for line in sys.stdin:
         began = time.perf_counter()
-        counts, result = _counted(history, options)
+        # Counting asks Java for every plan, so a round that is measured is not counted.
+        counts = counting(history.spark) if line.strip() == "count" else nullcontext("")
+        with counts as counted:
+            result = run_once(history, options)
         assert not result.failed_checks, result.failed_checks
-        _say(Told(result.events, time.perf_counter() - began, counts))
-
-
-def _counted(history: History, options: RunOptions) -> tuple[str, Any]:
-    spark = SparkSession.getActiveSession()
-    if spark is None:
-        return "", run_once(history, options)
-    with counting(spark) as counts:
-        result = run_once(history, options)
-    return _numbers(counts), result
-
-
-def _numbers(counts: Counts) -> str:
-    return str(counts).splitlines()[0]
+        _say(Told(result.events, time.perf_counter() - began, str(counted).partition("\n")[0]))
 
 
 def _session() -> SparkSession:
