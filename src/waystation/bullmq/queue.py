@@ -297,7 +297,8 @@ class Queue(QueueClient):
         client, keys = await self._connect_queue()
         names = ("opts.maxLenEvents", "version", "paused", "concurrency", "max", "duration")
         values = await ask(client, "HMGET", keys.meta, *names)
-        return {name: value.decode() for name, value in zip(names, values, strict=True) if value}
+        known = zip(names, values, strict=True)
+        return {name: codec.as_text(value) for name, value in known if value}
 
     async def version(self) -> str | None:
         """The library that made the queue, and its version."""

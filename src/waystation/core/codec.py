@@ -111,12 +111,17 @@ def decode(raw: bytes | str, type: Any = Any) -> Any:
         raise Malformed(f"the JSON cannot be read: {refused}") from None
 
 
+def as_text(raw: bytes | str) -> str:
+    """What any program may have stored, as text; bytes that are no UTF-8 as escapes."""
+    return raw if isinstance(raw, str) else raw.decode("utf-8", "backslashreplace")
+
+
 def decode_or_text(raw: bytes | str) -> Any:
     """Read JSON; what is none is given as the text it is."""
     try:
         return decode(raw)
     except Malformed:
-        return raw if isinstance(raw, str) else raw.decode("utf-8", "backslashreplace")
+        return as_text(raw)
 
 
 def text_at(raw: bytes | str, path: str) -> str | None:

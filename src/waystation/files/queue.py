@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from waystation.core.checked import checked
+from waystation.core.codec import as_text
 from waystation.core.durations import Duration, instant, seconds
 from waystation.core.errors import (
     InvalidInput,
@@ -228,7 +229,7 @@ class Queue(StoreClient):
     async def _has_ended(self, store: Store, id: str) -> bool:
         last = await events.last_event_of(store, self.keys, id)
         if last:
-            name, reason = last[b"event"].decode(), last.get(b"reason", b"").decode()
+            name, reason = as_text(last[b"event"]), as_text(last.get(b"reason", b""))
         else:
             name, reason = _EVENT_OF.get(await self.state(id), ""), ""
         return _has_ended(id, name, reason)

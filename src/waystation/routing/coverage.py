@@ -68,8 +68,8 @@ async def _waiting(client: Client, keys: RoutingKeys, now: str | int) -> AsyncIt
             found = obstacles(needs, raw, anybody=bool(alive))
             yield Covered(
                 type=needs[0],
-                signature=signature.decode(),
-                first=id.decode(),
+                signature=codec.as_text(signature),
+                first=codec.as_text(id),
                 waiting=waiting,
                 workers=found.workers,
                 nearest=found.nearest,
@@ -91,7 +91,7 @@ async def _held_for_good(client: Client, keys: RoutingKeys) -> AsyncIterator[Cov
         for signature, ids in held.items():
             yield Covered(
                 type=codec.decode(signature)[0],
-                signature=signature.decode(),
+                signature=codec.as_text(signature),
                 first=min(ids),
                 waiting=len(ids),
                 reasons=(reason,),
@@ -100,7 +100,7 @@ async def _held_for_good(client: Client, keys: RoutingKeys) -> AsyncIterator[Cov
 
 async def _parents_that_ended(client: Client, keys: RoutingKeys) -> AsyncIterator[tuple[str, str]]:
     async for names in _members(client, keys.awaited):
-        ids = [name.decode() for name in names]
+        ids = [codec.as_text(name) for name in names]
         with faults.translated():
             states = await client.execute_command("MGET", *(keys.of(id).status for id in ids))
             routes = await client.execute_command("HMGET", keys.routes, *ids)
@@ -124,7 +124,7 @@ async def _descendants(
                 held = await client.execute_command("HMGET", keys.held, *names)
                 routes = await client.execute_command("HMGET", keys.routes, *names)
             for name, waits, route in zip(names, held, routes, strict=True):
-                id = name.decode()
+                id = codec.as_text(name)
                 if waits is not None and route is not None and id not in seen:
                     seen.add(id)
                     open.append(id)

@@ -76,7 +76,9 @@ class Limits:
             counts = await client.execute_command(
                 "MGET", *(self._keys.of_type(type).concurrent for type in types)
             )
-        return {type: int(count or 0) for type, count in zip(types, counts, strict=True)}
+        # Another program may have written something else there.
+        numbers = (int(each) if each and each.isdigit() else 0 for each in counts)
+        return dict(zip(types, numbers, strict=True))
 
     async def _write(self, type: str, config: str | bytes) -> None:
         await scripts.set_limit(

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, Unpack, cast
 from waystation.core import codec, identity
 from waystation.core.checked import checked
 from waystation.core.clock import Clock, SystemClock
-from waystation.core.codec import PAYLOAD_LIMIT, check_size
+from waystation.core.codec import PAYLOAD_LIMIT, as_text, check_size
 from waystation.core.durations import Duration, seconds
 from waystation.core.errors import (
     InvalidOption,
@@ -215,7 +215,7 @@ class Queue(StoreClient):
             found = await client.execute_command("GET", self.keys.of(id).status)
             if found == b"delayed" and await client.execute_command("HEXISTS", self.keys.held, id):
                 return "held"
-        return cast(JobState, found.decode()) if found else None
+        return cast(JobState, as_text(found)) if found else None
 
     async def result(self, id: str) -> Result | None:
         """How the last attempt at a job ended; None when none has, or more than a day ago."""

@@ -112,10 +112,10 @@ def obstacles(needs: Sequence[Any], raw: Sequence[Any], *, anybody: bool) -> Obs
         found = codec.decode(lacks, list[tuple[Lack, list[str]]]) if anybody else []
         missing = _missing(needs, found) if anybody else ("no worker is alive",)
         kinds = tuple(kind for kind, _ in found) if anybody else (Lack.WORKER,)
-        text = _unmatched(nearest.decode(), missing)
+        text = _unmatched(codec.as_text(nearest), missing)
         reasons.append(Reason(why=Why.UNMATCHED, text=text, lacks=kinds))
     return Obstacles(
-        workers=workers, nearest=nearest.decode(), missing=missing, reasons=tuple(reasons)
+        workers=workers, nearest=codec.as_text(nearest), missing=missing, reasons=tuple(reasons)
     )
 
 

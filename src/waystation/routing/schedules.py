@@ -197,7 +197,7 @@ class Schedules:
             found: Any = await client.execute_command(
                 "ZRANGE", self._keys.cron, offset, last, "WITHSCORES"
             )
-        pairs = [(found[at].decode(), float(found[at + 1])) for at in range(0, len(found), 2)]
+        pairs = [(codec.as_text(found[at]), float(found[at + 1])) for at in range(0, len(found), 2)]
         schedules: list[ScheduledJob] = []
         for start in range(0, len(pairs), PER_CALL):
             page = pairs[start : start + PER_CALL]

@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 
 from waystation.core.clock import Clock, SystemClock
+from waystation.core.codec import as_text
 from waystation.core.errors import NotFound, StoreUnreachable
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.logs import describe, get_logger
@@ -80,7 +81,7 @@ class Rooms:
                 raise
             return list(self._ids.values())
         # An id without braces is nobody's: no room is kept under it.
-        ids = sorted(id for each in raw if (id := each.decode()) == room_id(id))
+        ids = sorted(id for each in raw if (id := as_text(each)) == room_id(id))
         self._ids = {name_of(id): id for id in ids if is_name(name_of(id))}
         self._seen = self.clock.monotonic()
         return ids

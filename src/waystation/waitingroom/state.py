@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 
-from waystation.core.errors import NotFound
+from waystation.core.codec import as_text
+from waystation.core.errors import Malformed, NotFound
 from waystation.waitingroom.estimates.model import Model
 from waystation.waitingroom.estimates.stays import Stays
 from waystation.waitingroom.options import RoomOptions
@@ -91,6 +92,17 @@ class RoomState(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 def read_state(queue_id: str, raw: Any) -> RoomState:
     """Read the reply of the script."""
+    try:
+        return _read(queue_id, raw)
+    except (KeyError, ValueError) as error:
+        name = name_of(queue_id)
+        raise Malformed(
+            f"the room {name} cannot be read, because something else was written into its keys: "
+            f"{error}"
+        ) from error
+
+
+def _read(queue_id: str, raw: Any) -> RoomState:
     now, meta, kept_state, model, lanes, early, returned, called, late, inside, stays, ratios = raw
     now_ms = int(now)
     normal, elevated, vip, premium = (int(each) for each in lanes)
@@ -154,5 +166,5 @@ def _millis(micros: str | None) -> int | None:
 
 
 def _pairs(raw: Any) -> dict[str, str]:
-    texts = [each.decode() for each in raw]
+    texts = list(map(as_text, raw))
     return dict(zip(texts[::2], texts[1::2], strict=True))

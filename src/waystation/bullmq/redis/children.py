@@ -64,9 +64,9 @@ async def page(
     answer: Any = await ask(client, command, key, cursor, "COUNT", count)
     following, found = int(answer[0]), answer[1]
     if kind == "unprocessed":
-        return DependencyPage({each.decode(): None for each in found}, following)
+        return DependencyPage({codec.as_text(each): None for each in found}, following)
     return DependencyPage(
-        {child.decode(): _decoded(kind, value) for child, value in fields_of(found).items()},
+        {codec.as_text(child): _decoded(kind, value) for child, value in fields_of(found).items()},
         following,
     )
 
@@ -87,16 +87,16 @@ async def counts(client: Client, keys: JobKeys) -> DependencyCounts:
 async def values(client: Client, keys: JobKeys) -> dict[str, Any]:
     """Results of the completed children, by their keys."""
     found = await hash_at(client, keys.processed)
-    return {child.decode(): _decoded("processed", value) for child, value in found.items()}
+    return {codec.as_text(child): _decoded("processed", value) for child, value in found.items()}
 
 
 async def results(client: Client, keys: QueueKeys, job_id: str) -> list[ChildResult]:
     """The children that have finished, in the order in which they were given."""
     done = await hash_at(client, keys.of(job_id).processed)
     failed = await hash_at(client, keys.of(job_id).ignored)
-    places = {key: place_of(key.decode(), keys) for key in (*done, *failed)}
+    places = {key: place_of(codec.as_text(key), keys) for key in (*done, *failed)}
     ordered = sorted(places, key=lambda key: places[key].id)
-    names = await ask_all(client, *(("HGET", key.decode(), "name") for key in ordered))
+    names = await ask_all(client, *(("HGET", codec.as_text(key), "name") for key in ordered))
     return [
         ChildResult(
             places[key].id,
@@ -112,13 +112,13 @@ async def results(client: Client, keys: QueueKeys, job_id: str) -> list[ChildRes
 async def ignored_failures(client: Client, keys: JobKeys) -> dict[str, str]:
     """Reasons of failed children whose failure counts as done, by their keys."""
     found = await hash_at(client, keys.ignored)
-    return {child.decode(): _decoded("ignored", reason) for child, reason in found.items()}
+    return {codec.as_text(child): _decoded("ignored", reason) for child, reason in found.items()}
 
 
 async def failed_keys(client: Client, keys: JobKeys) -> list[str]:
     """The children whose failure fails the parent."""
     found: list[bytes] = await ask(client, "ZRANGE", keys.unsuccessful, 0, -1)
-    return [child.decode() for child in found]
+    return [codec.as_text(child) for child in found]
 
 
 async def detach(client: Client, keys: QueueKeys, job_id: str) -> bool:

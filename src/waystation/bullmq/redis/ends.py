@@ -8,6 +8,7 @@ from waystation.bullmq.redis.commands import ask
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.replies import Sweep
 from waystation.bullmq.states import SET_ASIDE, known_states
+from waystation.core.codec import as_text
 from waystation.core.errors import InvalidOption, WrongState
 from waystation.core.options import at_least
 from waystation.core.store.script import Client
@@ -76,7 +77,7 @@ async def _members(client: Client, key: str) -> AsyncGenerator[str]:
     while cursor != b"0":
         cursor, found = await ask(client, "SSCAN", key, cursor or 0, "COUNT", SWEPT_AT_ONCE)
         for each in found:
-            yield each.decode()
+            yield as_text(each)
 
 
 async def cancel_job(

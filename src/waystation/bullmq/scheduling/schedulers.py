@@ -423,7 +423,7 @@ def _repeat_in(fields: Mapping[bytes, bytes]) -> dict[str, Any]:
     known = {name.decode("utf-8", "replace"): value for name, value in fields.items()}
     numbers = ("limit", "startDate", "endDate", "every", "offset")
     found: dict[str, Any] = {
-        name: known[name].decode() for name in ("tz", "pattern") if name in known
+        name: codec.as_text(known[name]) for name in ("tz", "pattern") if name in known
     }
     found |= {name: whole(known[name]) for name in numbers if name in known}
     if "every" not in found:

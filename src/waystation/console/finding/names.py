@@ -11,6 +11,7 @@ import msgspec
 from waystation.bullmq.redis.keys import PREFIX, QueueKeys
 from waystation.bullmq.redis.prefixes import Prefixes
 from waystation.bullmq.redis.scanning import queue_names
+from waystation.core.codec import as_text
 from waystation.core.errors import StoreUnsuitable, WaystationError
 from waystation.core.events import Line
 from waystation.core.store import faults
@@ -142,4 +143,4 @@ async def rooms(store: Store) -> list[str]:
     """The names of all waiting rooms."""
     with faults.translated():
         ids: Iterable[bytes] = await store.hot.execute_command("SMEMBERS", RoomsKeys().every)
-    return sorted(name_of(id) for each in ids if (id := each.decode()) == room_id(id))
+    return sorted(name_of(id) for each in ids if (id := as_text(each)) == room_id(id))

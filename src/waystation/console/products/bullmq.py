@@ -178,7 +178,7 @@ class BullmqQueue:
         id = await self._store.ask("LINDEX", self._keys.wait, -1)
         if not id:
             return None
-        made = await self._store.ask("HGET", self._keys.of(id.decode()).job, "timestamp")
+        made = await self._store.ask("HGET", self._keys.of(codec.as_text(id)).job, "timestamp")
         return possible_instant(int(made)) if made and made.isdigit() else None
 
     async def about(self) -> dict[str, Any]:

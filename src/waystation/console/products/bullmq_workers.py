@@ -9,6 +9,7 @@ from typing import Any
 from waystation.bullmq.redis.client import client_name
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.console.products.views import HeldJob, WorkerView
+from waystation.core.codec import as_text
 from waystation.core.durations import possible_instant
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
@@ -52,7 +53,7 @@ async def workers_of(
 ) -> list[WorkerView]:
     """The workers of a queue, and those that hold jobs and are not connected any more."""
     raw = await store.ask("LRANGE", keys.active, 0, MOST_HELD)
-    held = await _held(store, keys, shown, [id.decode() for id in raw[:MOST_HELD]])
+    held = await _held(store, keys, shown, [as_text(id) for id in raw[:MOST_HELD]])
     clients = await connections.of(keys)
     names = Counter(_name(each) for each in clients)
     found = [_connected(shown, each, held, names[_name(each)]) for each in clients]

@@ -224,7 +224,7 @@ class RoutingQueue:
         keys = self._keys
         count = sum((await self._queue.counts()).values())
         ids = await self._store.ask("LRANGE", keys.waiting, 0, SAMPLED - 1)
-        jobs = [keys.of(id.decode()).data for id in ids]
+        jobs = [keys.of(codec.as_text(id)).data for id in ids]
         places = (keys.waiting, keys.delayed, keys.deadletter, keys.routes, keys.events)
         return await measured(self._store, places, jobs, count), count
 

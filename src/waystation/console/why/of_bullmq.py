@@ -13,10 +13,11 @@ from waystation.bullmq.redis.replies import Standing
 from waystation.bullmq.scheduling import schedulers
 from waystation.console.finding.names import bullmq_workers
 from waystation.console.why.answer import Answer, Cause, Found, at, count, iso, line, span
-from waystation.console.why.recent import failing, pace
+from waystation.console.why.recent import events_of, failing, pace
+from waystation.core.codec import as_text
 from waystation.core.errors import WaystationError
 from waystation.core.events import Line
-from waystation.core.line.event_trail import MOST_EVENTS, newest_first
+from waystation.core.line.event_trail import MOST_EVENTS
 from waystation.core.store.connection import Store
 
 _BLOCKED = 2**53 - 1
@@ -187,7 +188,7 @@ async def _active(store: Store, keys: QueueKeys, standing: Standing, job: JobFie
 async def _dependent(store: Store, keys: QueueKeys, job: JobFields) -> Found:
     own = keys.of(job.id)
     raw = await ask(store.hot, "SSCAN", own.dependencies, 0, "COUNT", _CHILDREN)
-    waits_for = [key.decode() for key in raw[1]]
+    waits_for = [as_text(key) for key in raw[1]]
     total = await ask(store.hot, "SCARD", own.dependencies)
     states: dict[str, str] = {}
     for key in sorted(waits_for):
@@ -374,13 +375,9 @@ def _by(event: dict[str, str], name: str) -> str:
 async def _trail(store: Store, keys: QueueKeys) -> AsyncGenerator[tuple[float, dict[str, str]]]:
     """The queue's events from the newest back."""
     try:
-        async with aclosing(newest_first(store.hot, keys.events)) as events:
-            async for id, fields in events:
-                texts = {
-                    name.decode("utf-8", "replace"): text.decode("utf-8", "replace")
-                    for name, text in fields.items()
-                }
-                yield float(id.partition(b"-")[0]), texts
+        async with aclosing(events_of(store.hot, keys.events)) as events:
+            async for each in events:
+                yield each
     except WaystationError:
         return  # another type of key lies there: there are no events
 

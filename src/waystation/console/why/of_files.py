@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from waystation.console.why.answer import Answer, Cause, Found, at, count, iso, line
-from waystation.console.why.recent import failing, pace
+from waystation.console.why.recent import events_of, failing, pace
 from waystation.core.events import Line
-from waystation.core.line.event_trail import newest_first
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.files import DeadLetter, Job, Layout, Queue, WorkerInfo
@@ -243,14 +242,10 @@ async def _last(
     store: Store, queue: Queue, id: str, *names: str
 ) -> tuple[float, dict[str, str]] | None:
     """The newest event of a job, of these names or of any."""
-    subject = id.encode()
-    async with aclosing(newest_first(store.hot, queue.keys.events)) as events:
-        async for stream_id, fields in events:
-            if fields.get(b"subject") == subject:
-                texts = {name.decode(): text.decode() for name, text in fields.items()}
-                if not names or texts.get("event") in names:
-                    return float(stream_id.partition(b"-")[0]), texts
-                return None
+    async with aclosing(events_of(store.hot, queue.keys.events)) as events:
+        async for at_ms, event in events:
+            if event.get("subject") == id:
+                return (at_ms, event) if not names or event.get("event") in names else None
     return None
 
 

@@ -4,9 +4,9 @@ from contextlib import aclosing
 from typing import Any
 
 from waystation.console.why.answer import Answer, Cause, Found, at, between, count, iso
+from waystation.console.why.recent import events_of
 from waystation.core.errors import NotFound
 from waystation.core.events import Line
-from waystation.core.line.event_trail import newest_first
 from waystation.core.operators.operators import OperatorKeys
 from waystation.core.store.connection import Store
 from waystation.waitingroom.estimates import estimate
@@ -142,10 +142,9 @@ def _moves(state: RoomState) -> Found:
 
 async def _since(store: Store, room: Room) -> dict[str, Any]:
     """Since when, and by whom, as far as the events and the audit log tell."""
-    async with aclosing(newest_first(store.hot, room.store.keys.events)) as events:
-        async for id, fields in events:
-            if fields.get(b"event") == b"paused":
-                at_ms = float(id.partition(b"-")[0])
+    async with aclosing(events_of(store.hot, room.store.keys.events)) as events:
+        async for at_ms, event in events:
+            if event.get("event") == "paused":
                 by = await _who(store, room.name, at_ms)
                 return {
                     "text": f"{f', by {by},' if by else ''} since {at(at_ms)}",
@@ -160,15 +159,14 @@ _NOTED_WITHIN_MS = 60_000.0
 
 async def _who(store: Store, name: str, at_ms: float) -> str:
     """Whoever the audit log names for a change at that instant: the first to be named after it."""
-    who = b""
-    async with aclosing(newest_first(store.hot, OperatorKeys().audit)) as entries:
-        async for id, fields in entries:
-            since_ms = float(id.partition(b"-")[0]) - at_ms
-            if since_ms < 0:
+    who = ""
+    async with aclosing(events_of(store.hot, OperatorKeys().audit)) as entries:
+        async for noted_ms, entry in entries:
+            if noted_ms < at_ms:
                 break
-            if since_ms <= _NOTED_WITHIN_MS and fields.get(b"queue") == name.encode():
-                who = fields.get(b"who", b"")
-    return who.decode("utf-8", "replace")
+            if noted_ms - at_ms <= _NOTED_WITHIN_MS and entry.get("queue") == name:
+                who = entry.get("who", "")
+    return who
 
 
 _ENDS = {
@@ -183,15 +181,13 @@ _ENDS = {
 
 
 async def _gone(store: Store, room: Room, id: str) -> Found | None:
-    subject = id.encode()
-    async with aclosing(newest_first(store.hot, room.store.keys.events)) as events:
-        async for stream_id, fields in events:
-            if fields.get(b"subject") != subject:
+    async with aclosing(events_of(store.hot, room.store.keys.events)) as events:
+        async for at_ms, event in events:
+            if event.get("subject") != id:
                 continue
-            at_ms = float(stream_id.partition(b"-")[0])
-            name = fields.get(b"event", b"").decode()
+            name, why = event.get("event", ""), event.get("reason", "")
             cause, did = _ENDS.get(name, (Cause.REMOVED, f"is gone; the last event was {name}"))
-            reason = _REASONS.get(why := fields.get(b"reason", b"").decode(), why)
+            reason = _REASONS.get(why, why)
             text = f"{did}{f' ({reason})' if reason else ''} at {at(at_ms)}"
             facts = {"event": name, "at": iso(at_ms), "reason": reason or None}
             return Found(cause=cause, text=text, evidence=facts)

@@ -4,10 +4,9 @@ from contextlib import aclosing
 from typing import Any
 
 from waystation.console.why.answer import Answer, Cause, Found, at, count, iso
-from waystation.console.why.recent import failing, pace
+from waystation.console.why.recent import events_of, failing, pace
 from waystation.core.errors import NoHandler
 from waystation.core.events import Line
-from waystation.core.line.event_trail import newest_first
 from waystation.core.store.connection import Store
 from waystation.routing import Lack, Queue, Reason, Why
 
@@ -170,11 +169,10 @@ async def _heard(queue: Queue, name: str) -> str:
 
 
 async def _paused(store: Store, queue: Queue, type: str) -> dict[str, Any]:
-    async with aclosing(newest_first(store.hot, queue.keys.events)) as events:
-        async for id, fields in events:
-            if fields.get(b"queue") == type.encode() and fields.get(b"event") == b"paused":
-                at_ms = float(id.partition(b"-")[0])
-                by = fields.get(b"by", b"").decode()
+    async with aclosing(events_of(store.hot, queue.keys.events)) as events:
+        async for at_ms, event in events:
+            if event.get("queue") == type and event.get("event") == "paused":
+                by = event.get("by", "")
                 return {
                     "text": f"{f' by {by}' if by else ''} since {at(at_ms)}",
                     "paused_at": iso(at_ms),
@@ -193,17 +191,14 @@ _ENDS = {
 
 async def _gone(store: Store, queue: Queue, id: str) -> tuple[Found | None, str]:
     """What the events say of a job whose state is not kept any more, and its type."""
-    async with aclosing(newest_first(store.hot, queue.keys.events)) as events:
-        async for stream_id, fields in events:
-            if fields.get(b"subject") != id.encode():
+    async with aclosing(events_of(store.hot, queue.keys.events)) as events:
+        async for at_ms, event in events:
+            if event.get("subject") != id:
                 continue
-            at_ms = float(stream_id.partition(b"-")[0])
-            name = fields.get(b"event", b"").decode()
+            name, by, reason = (event.get(each, "") for each in ("event", "by", "reason"))
             cause, did = _ENDS.get(name, (Cause.REMOVED, f"is gone; its last event was {name}"))
-            by = fields.get(b"by", b"").decode()
-            reason = fields.get(b"reason", b"").decode()
             text = f"{did}{f' by {by}' if by else ''} at {at(at_ms)}"
             text += f" ({reason})" if reason else ""
             facts = {"event": name, "at": iso(at_ms), "removed_by": by or None}
-            return Found(cause=cause, text=text, evidence=facts), fields[b"queue"].decode()
+            return Found(cause=cause, text=text, evidence=facts), event.get("queue", "")
     return None, ""

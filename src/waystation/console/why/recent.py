@@ -1,11 +1,12 @@
 """A queue's newest events: how fast it starts jobs, and whether nearly all of them fail."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import NamedTuple
 
 from waystation.console.why.answer import Cause, Found, at, between, count, iso, line
+from waystation.core.codec import as_text
 from waystation.core.events import EventName
 from waystation.core.line.event_trail import newest_first
 from waystation.core.store.script import Client
@@ -16,6 +17,14 @@ _LEAST = 5
 _LONGEST_S = 3600.0
 _WIDTH = 1.645
 """Standard deviations on each side of nine out of ten."""
+
+
+async def events_of(client: Client, stream: str) -> AsyncGenerator[tuple[float, dict[str, str]]]:
+    """When a stream's newest events happened, and what they say, from the last back."""
+    async with aclosing(newest_first(client, stream)) as events:
+        async for id, fields in events:
+            texts = {as_text(name): as_text(text) for name, text in fields.items()}
+            yield float(id.partition(b"-")[0]), texts
 
 
 class Pace(NamedTuple):

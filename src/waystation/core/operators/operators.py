@@ -257,11 +257,12 @@ class Operators:
         raw = await self._store.ask("XREVRANGE", self._keys.audit, "+", "-", *most)
         found = list[dict[str, str]]()
         for id, fields in raw:
-            texts = [each.decode() for each in fields]
-            found.append({"id": id.decode(), **dict(zip(texts[::2], texts[1::2], strict=True))})
+            texts = [codec.as_text(each) for each in fields]
+            said = dict(zip(texts[::2], texts[1::2], strict=True))
+            found.append({"id": id.decode(), **said})
         if every:
             return AuditLog(entries=found, total=await self._store.ask("XLEN", self._keys.audit))
-        own = [each for each in found if each["queue"] == queue]
+        own = [each for each in found if each.get("queue") == queue]
         return AuditLog(entries=own[:count], total=len(own))
 
 

@@ -107,7 +107,7 @@ class Overview:
         room, _ = await self._context.allowed(request, "viewer")
         key = room.store.keys.sessions_expiry
         ids = await room.store.ask("ZRANGE", key, 0, MOST_LISTED - 1)
-        listed = [await _session(room, each.decode()) for each in ids]
+        listed = [await _session(room, codec.as_text(each)) for each in ids]
         total = await room.store.ask("ZCARD", key)
         return answer(bodies.Sessions(sessions=listed, total=total))
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from waystation.core.clock import Clock
+from waystation.core.codec import as_text
 from waystation.core.errors import InvalidOption, WaystationError
 from waystation.core.http.addresses import Network, networks
 from waystation.core.identity import worker_name
@@ -125,7 +126,7 @@ class RoomFeed:
 
     def read(self, id: str, entry: dict[bytes, bytes]) -> tuple[str, int, dict[str, Any]]:
         """An event's name, its instant and what else it says; ValueError for what is none."""
-        said = {name.decode(): value.decode() for name, value in entry.items()}
+        said = {as_text(name): as_text(value) for name, value in entry.items()}
         name = said.get("event", "")
         more = {"subject": said["subject"]} if "subject" in said else {}
         if name in (RAISED, CLEARED):
@@ -139,7 +140,7 @@ class RoomFeed:
             if each["event"] == "admitted":
                 at = self._room.store.keys.of(each["subject"]).position
                 if handle := await self._room.store.ask("HGET", at, "notify"):
-                    each["notify"] = handle.decode()
+                    each["notify"] = as_text(handle)
         return {"queue": self._room.name, "events": news}
 
 

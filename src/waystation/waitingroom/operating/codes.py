@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from waystation.core.checked import checked
+from waystation.core.codec import as_text
 from waystation.core.errors import InvalidOption
 from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.room import Room
@@ -124,7 +125,7 @@ class Codes:
             cursor, raw = await self._room.store.ask(
                 "HSCAN", self._room.store.keys.codes, cursor, "COUNT", PAGE
             )
-            texts = [each.decode() for each in raw]
+            texts = [as_text(each) for each in raw]
             page = zip(texts[::2], texts[1::2], strict=True)
             if fresh := {code: kept for code, kept in page if code not in seen}:
                 seen |= fresh.keys()

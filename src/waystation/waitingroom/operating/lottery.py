@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from waystation.core.checked import checked
+from waystation.core.codec import as_text
 from waystation.core.errors import InvalidInput, WrongState
 from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.room import Room
@@ -212,7 +213,7 @@ class Lottery:
     async def proof(self) -> Proof:
         """The data to verify the draw; WrongState until it is over."""
         raw: Sequence[bytes] = await self._store.ask("HGETALL", self._store.keys.lottery)
-        texts = [each.decode() for each in raw]
+        texts = [as_text(each) for each in raw]
         found = dict(zip(texts[::2], texts[1::2], strict=True))
         if "digest" not in found or "seed" not in found:
             raise WrongState("there has been no draw yet")
@@ -221,7 +222,7 @@ class Lottery:
     async def drawn(self, first: int = 0, count: int = PAGE) -> list[str]:
         """A page of the ids in the order drawn."""
         raw: Any = await self._store.ask("LRANGE", self._store.keys.drawn, first, first + count - 1)
-        return [each.decode() for each in raw]
+        return [as_text(each) for each in raw]
 
     async def _early(self) -> dict[str, int]:
         found: dict[str, int] = {}
@@ -230,7 +231,7 @@ class Lottery:
                 "ZRANGE", self._store.keys.prequeue, start, start + PAGE - 1, "WITHSCORES"
             )
             for at in range(0, len(page), 2):
-                found[page[at].decode()] = int(float(page[at + 1]))
+                found[as_text(page[at])] = int(float(page[at + 1]))
             if len(page) < 2 * PAGE:
                 break
         return found

@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from waystation.core.codec import as_text
 from waystation.core.errors import InvalidInput
 from waystation.waitingroom.room import Room
 
@@ -40,4 +41,4 @@ async def ids_by_ticket(room: Room, ticket: str) -> list[str]:
 async def _page(room: Room, key: str, cursor: bytes, wanted: str) -> tuple[bytes, list[str]]:
     answer: Any = await room.store.ask("ZSCAN", key, cursor, "MATCH", f"*{wanted}", "COUNT", PAGE)
     following, pairs = answer
-    return following, [each.decode() for each in pairs[::2]]
+    return following, [as_text(each) for each in pairs[::2]]

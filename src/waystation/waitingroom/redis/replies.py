@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
+from waystation.core.codec import as_text
 from waystation.waitingroom.visitor import (
     Called,
     Entry,
@@ -48,12 +49,12 @@ class Swept(NamedTuple):
 
 def texts(raw: Any) -> list[str]:
     """A reply that is a list of texts."""
-    return [each.decode() if isinstance(each, bytes) else str(each) for each in raw]
+    return [as_text(each) if isinstance(each, bytes) else str(each) for each in raw]
 
 
 def word(raw: Any) -> str:
     """A reply that is one word."""
-    return raw.decode()
+    return as_text(raw)
 
 
 def parse_status(reply: Sequence[str]) -> VisitorStatus:

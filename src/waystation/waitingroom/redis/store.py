@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from waystation.core.clock import Clock, SystemClock
+from waystation.core.codec import as_text
 from waystation.core.identity import Bits
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store import faults
@@ -67,7 +68,7 @@ class RoomStore:
     async def hash(self, key: str) -> dict[str, str]:
         """A hash as texts."""
         found: Sequence[bytes] = await self.ask("HGETALL", key)
-        texts = [each.decode() for each in found]
+        texts = [as_text(each) for each in found]
         return dict(zip(texts[::2], texts[1::2], strict=True))
 
     async def write(
