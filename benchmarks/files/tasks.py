@@ -138,7 +138,7 @@ async def bullmq_drain(store: Store, options: argparse.Namespace) -> dict[str, f
         if count == options.jobs:
             done.set()
 
-    listener = Metered(Metrics(), line="bullmq", queue=name)
+    listener = Metered(Metrics(), product="bullmq", queue=name)
     async with bullmq.Worker(
         name, nothing, store, concurrency=options.concurrency, listener=listener
     ):

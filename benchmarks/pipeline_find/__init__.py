@@ -121,7 +121,7 @@ class Questions:
                 return chosen
 
     def _by_id(self) -> Selection:
-        return Selection(ids=[self._job()["subject"]])
+        return Selection(ids=[self._job()["job_id"]])
 
     def _by_order(self) -> Selection:
         return Selection(fields={"order": self._job()["order"]})
@@ -166,7 +166,7 @@ def _wanted(
 ) -> Iterator[tuple[Any, ...]]:
     """The answer of a search through every job."""
     paths = {"$.order.amount": "amount"}
-    tests = [f"subject in ({', '.join(repr(each) for each in asked.ids)})"] if asked.ids else []
+    tests = [f"job_id in ({', '.join(repr(each) for each in asked.ids)})"] if asked.ids else []
     tests += [f"\"{name}\" = '{value}'" for name, value in asked.fields.items()]
     tests += [f"{paths[path]}::varchar = '{value}'" for path, value in asked.paths.items()]
     tests += [f"state = '{asked.state}'"] if asked.state else []
@@ -176,14 +176,14 @@ def _wanted(
     numbers = db.execute(f"select n from every_job where {' and '.join(tests)}").fetchall()
     for (number,) in numbers:
         jobs.describe(db, number, number + 1, many)
-        yield from db.execute("select queue, subject, state, data from whole").fetchall()
+        yield from db.execute("select queue, job_id, state, data from whole").fetchall()
 
 
 def _answer(root: str, selection: Selection) -> list[tuple[Any, ...]]:
     with Engine(root) as engine:
         prepare(engine, selection)
         found = engine.ask(jobs_sql(selection, ["tenant", "order"]))
-    places = [found.names.index(name) for name in ("queue", "subject", "state", "data")]
+    places = [found.names.index(name) for name in ("queue", "job_id", "state", "data")]
     return [tuple(row[place] for place in places) for row in found.rows]
 
 

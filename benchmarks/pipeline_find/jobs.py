@@ -33,7 +33,7 @@ _JOBS = f"""
 select range as n, 'q' || range % {QUEUES} as queue,
        -- One queue has ids of its own, as many have that give them themselves.
        case when range % {QUEUES} = 0 then md5('id' || range) else cast(range as varchar) end
-           as subject,
+           as job_id,
        case when range % 3 = 0 then 'charge' else 'send' end as name,
        case when hash(range) % 50 = 0 then 'failed' else 'completed' end as state,
        make_timestamptz(cast({int(START.timestamp()) * 1_000_000}
@@ -64,7 +64,7 @@ select *, added_at as read_at, false as ended from whole
 union all select *, ended_at as read_at, true as ended from whole
 """
 _PAYLOADS = """
-select 'bullmq' as line, queue, subject, read_at, added_at, ended, name, data, '{"attempts":3}' as
+select 'bullmq' as product, queue, job_id, read_at, added_at, ended, name, data, '{"attempts":3}' as
        options, 0::int as priority, 0::bigint as delay_ms, ended::int as attempts,
        null::varchar as parent, null::varchar as "group", null::varchar as deduplication,
        null::varchar as scheduler, null::varchar as trace,
@@ -79,38 +79,40 @@ _VALUES = """
 with declared as (
     select *, unnest(['tenant', 'order']) as field, unnest([tenant, "order"]) as value from reads
 )
-select 'bullmq' as line, queue, subject, field, value, read_at, read_at::date as date,
+select 'bullmq' as product, queue, job_id, field, value, read_at, read_at::date as date,
        read_at as written_at
 from declared
 """
 _ITEMS = """
-select 'bullmq' as line, queue, subject, name, added_at, started_at, ended_at, state,
+select 'bullmq' as product, queue, job_id, name, added_at, started_at, ended_at, state,
        1::int as attempts, 0::int as retries, 0::int as stalls,
        epoch_ms(started_at) - epoch_ms(added_at) as wait_ms,
        epoch_ms(ended_at) - epoch_ms(started_at) as run_ms,
        epoch_ms(ended_at) - epoch_ms(added_at) as total_ms, reason,
        case when reason is not null then 'f00d' end as fingerprint, 0::int as duplicates,
-       ended_at as last_told_at, null::varchar as _corrupt, added_at::date as date,
+       ended_at as last_recorded_at, null::varchar as _corrupt, added_at::date as date,
        ended_at as written_at
 from whole
 """
 _EVENTS = """
 with told as (
     select *, unnest(['added', 'waiting', 'active', state]) as event,
-           unnest([added_at, added_at, started_at, ended_at]) as told_at
+           unnest([added_at, added_at, started_at, ended_at]) as recorded_at
     from whole
 )
-select 'bullmq' as line, queue, 'bull:' || queue || ':events' as stream,
-       epoch_ms(told_at) || '-' || n as entry_id, n as seq, told_at, told_at as "at", event,
-       subject, null::int as attempt, case when event = 'active' then 'w' || n % 16 end as worker,
+select 'bullmq' as product, queue, 'bull:' || queue || ':events' as stream,
+       epoch_ms(recorded_at) || '-' || n as entry_id, n as seq, recorded_at, recorded_at as "at",
+       event, job_id, null::int as attempt,
+       case when event = 'active' then 'w' || n % 16 end as worker,
        case event when 'failed' then map {'failedReason': reason}
                   when 'completed' then map {'returnvalue': '{"ok":' || n || '}'}
                   else map {} end as fields,
-       1::int as version, null::varchar as _corrupt, told_at::date as date, told_at as written_at
+       1::int as version, null::varchar as _corrupt, recorded_at::date as date,
+       recorded_at as written_at
 from told
 """
 _ATTEMPTS = """
-select 'bullmq' as line, queue, subject, 1::int as attempt, 'w' || n % 16 as worker,
+select 'bullmq' as product, queue, job_id, 1::int as attempt, 'w' || n % 16 as worker,
        added_at as ready_at, started_at, ended_at,
        epoch_ms(started_at) - epoch_ms(added_at) as wait_ms,
        epoch_ms(ended_at) - epoch_ms(started_at) as run_ms, state as outcome,

@@ -17,7 +17,7 @@ select *, coalesce(fields['failedReason'], fields['error'], fields['reason']) as
        coalesce(event in ('added', 'fired') or
                 (event = 'waiting' and attempt = 1 and fields['prev'] is null), false) as birth
 from read_parquet('{files}/*.parquet')
-where line <> 'waitingroom' and subject <> '' and event in {moves}
+where product <> 'waitingroom' and job_id <> '' and event in {moves}
 """
 
 _ATTEMPTS = """
@@ -25,10 +25,10 @@ with with_lives as (
     select * exclude (attempt), event = 'active' as takes, takes or birth as another,
            sum(takes::int) over so_far as taken
     from steps
-    window so_far as (partition by line, queue, subject order by told_at, seq
+    window so_far as (partition by product, queue, job_id order by recorded_at, seq
                       rows unbounded preceding)
 ), surrounded as (
-    select line, queue, subject, takes, nullif(worker, '') as worker, "at" as started_at,
+    select product, queue, job_id, takes, nullif(worker, '') as worker, "at" as started_at,
            taken - coalesce(last_value(case when birth then taken end ignore nulls) over so_far, 0)
                as attempt,
            lag(case when takes or event in {ready}
@@ -47,8 +47,8 @@ with with_lives as (
                 then {{'is': case when not another then _corrupt end}} end ignore nulls)
                over turn as odd
     from with_lives
-    window turn as (partition by line, queue, subject order by told_at, seq),
-           so_far as (partition by line, queue, subject order by told_at, seq
+    window turn as (partition by product, queue, job_id order by recorded_at, seq),
+           so_far as (partition by product, queue, job_id order by recorded_at, seq
                       rows unbounded preceding)
     qualify takes
 ), ended as (
@@ -63,7 +63,7 @@ with with_lives as (
            coalesce(_corrupt, odd['is']) as odd
     from surrounded
 )
-select line, queue, subject, attempt::int as attempt, worker, ready_at, started_at, ended_at,
+select product, queue, job_id, attempt::int as attempt, worker, ready_at, started_at, ended_at,
        case when wait >= 0 then wait end as wait_ms, case when run >= 0 then run end as run_ms,
        outcome, reason,
        coalesce(odd, case when wait < 0 then 'it was started before it was ready'

@@ -35,15 +35,15 @@ def _told(spark: SparkSession, jobs: int) -> DataFrame:
     worker = F.concat(F.lit("w"), F.pmod("id", F.lit(16)))
     reason = F.create_map(F.lit("failedReason"), F.concat(F.lit("no answer to "), F.col("id")))
     columns = {
-        "line": F.lit("bullmq"),
+        "product": F.lit("bullmq"),
         "queue": F.concat(F.lit("q"), number),
         "stream": F.concat(F.lit("bull:q"), number, F.lit(":events")),
         "entry_id": F.concat_ws("-", millis, "id"),
         "seq": F.col("id"),
-        "told_at": at,
+        "recorded_at": at,
         "at": at,
         "event": F.col("event"),
-        "subject": F.col("id").cast("string"),
+        "job_id": F.col("id").cast("string"),
         "attempt": F.lit(None).cast("int"),
         "worker": F.when(F.col("event") == "active", worker),
         "fields": F.when(F.col("event").isin("retry", "failed"), reason),

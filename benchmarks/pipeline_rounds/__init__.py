@@ -132,7 +132,7 @@ def tell(store: Any, number: int) -> None:
     told = store.pipeline(transaction=False)
     left, job = NEW, 0
     while left:
-        queue, subject = f"q{job % past.QUEUES}", f"n{number}-{job}"
+        queue, job_id = f"q{job % past.QUEUES}", f"n{number}-{job}"
         story: list[dict[str, str]] = [
             {"event": "added", "name": "charge"},
             {"event": "waiting"},
@@ -147,12 +147,12 @@ def tell(store: Any, number: int) -> None:
                 {"event": "active", "prev": "waiting"},
             ]
         story += [{"event": "completed", "returnvalue": "1", "prev": "active"}]
-        told.hset(f"bull:{queue}:{subject}", mapping={"name": "charge", "data": DATA, "opts": "{}"})
+        told.hset(f"bull:{queue}:{job_id}", mapping={"name": "charge", "data": DATA, "opts": "{}"})
         # The last one may be cut off, and stays open.
         for each in story[:left]:
-            told.xadd(f"bull:{queue}:events", {**each, "jobId": subject})
+            told.xadd(f"bull:{queue}:events", {**each, "jobId": job_id})
         left -= min(left, len(story))
         if not left:
-            told.lpush(f"bull:{queue}:wait", subject)
+            told.lpush(f"bull:{queue}:wait", job_id)
         job += 1
     told.execute()

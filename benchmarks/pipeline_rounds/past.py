@@ -31,11 +31,11 @@ with jobs as (
 ), timed as (
     select *, cast(born + nth * gap as bigint) as ms from told
 )
-select 'bullmq' as line, 'q' || id % {queues} as queue,
+select 'bullmq' as product, 'q' || id % {queues} as queue,
        'bull:q' || id % {queues} || ':events' as stream,
        ms || '-' || id as entry_id, cast(id as bigint) as seq,
-       make_timestamptz(ms * 1000) as told_at, make_timestamptz(ms * 1000) as at, event,
-       cast(id as varchar) as subject, null::int as attempt,
+       make_timestamptz(ms * 1000) as recorded_at, make_timestamptz(ms * 1000) as at, event,
+       cast(id as varchar) as job_id, null::int as attempt,
        case when event = 'active' then 'w' || id % 16 end as worker,
        case when event in ('retry', 'failed')
             then map {{'failedReason': 'TimeoutError: shop ' || chr(cast(97 + id % 20 as int))

@@ -105,9 +105,9 @@ class Recount(NamedTuple):
 
 def _recounted(history: History) -> Recount:
     ends = F.count_if(F.col("event").isin("completed", "failed"))
-    by_purchase = history.read(EVENTS).dropna(subset="subject").groupBy("subject")
+    by_purchase = history.read(EVENTS).dropna(subset="job_id").groupBy("job_id")
     row = by_purchase.agg(ends.alias("ends")).agg(
-        F.count("subject"),
+        F.count("job_id"),
         F.count_if(F.col("ends") == 1),
         F.count_if(F.col("ends") > 1),
     )

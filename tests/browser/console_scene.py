@@ -107,11 +107,11 @@ def _remember(root: str) -> str:
     dice = random.Random(9)
     jobs = [lakes.job(dice, 9000 + number) for number in range(40)]
     lakes.keep(root, jobs)
-    counted = {"line": "bullmq", "queue": "mail", "hour": lakes.START, "acknowledged": 9}
+    counted = {"product": "bullmq", "queue": "mail", "hour": lakes.START, "acknowledged": 9}
     row = {"terminal": 7, "removed": 0, "visible": 1, "lost": 1, "duplicated": 0, "gaps": 0}
     told = {**dict.fromkeys(LEDGER.names), **counted, **row, "lost_ids": ["17"], "clean": False}
     lakes.store(root, LEDGER, [told], 0)
-    return next(job["subject"] for job in jobs if job["queue"] == "mail")
+    return next(job["job_id"] for job in jobs if job["queue"] == "mail")
 
 
 async def _stock(shop: Shop, open_now: AsyncExitStack, folder: Path) -> None:

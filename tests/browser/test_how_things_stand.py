@@ -36,7 +36,7 @@ SAYS = {
 
 
 @pytest.mark.parametrize("word", list(SAYS))
-async def test_those_in_line_are_told_at_once(street: Street, word: str) -> None:
+async def test_those_in_line_are_recorded_at_once(street: Street, word: str) -> None:
     await street.crowd(3)
     page, plain = await street.visitor(), await street.visitor(java_script_enabled=False)
     await street.arrive(page)

@@ -222,7 +222,7 @@ async def store_job(redis: Redis, id: str, **fields: str) -> None:
     await redis.hset(KEYS.of(id).job, mapping={"name": "send", **fields})  # pyright: ignore
 
 
-async def test_a_job_that_has_already_ended_is_told_at_once(
+async def test_a_job_that_has_already_ended_is_recorded_at_once(
     redis: Redis, events: QueueEvents
 ) -> None:
     await store_job(redis, "1", returnvalue='{"sent":1}')

@@ -75,7 +75,7 @@ async def test_metrics_count_a_result_that_cannot_be_written_as_a_failure(redis_
         return object()
 
     metrics = Metrics()
-    meter = Metered(metrics, line="bullmq", queue="mail")
+    meter = Metered(metrics, product="bullmq", queue="mail")
     worker = Worker("mail", handle, redis_url, listener=meter)
     heard = Heard(worker, "completed", "failed")
     async with Queue("mail", redis_url) as queue, worker:

@@ -49,7 +49,7 @@ async def test_prometheus_reads_what_waits_in_several_queues(redis_url: str) -> 
         page = await asyncio.to_thread(lambda: urlopen(address).read().decode())
     assert 'bullmq_job_count{queue="mail",state="waiting"} 2' in page
     assert 'bullmq_job_count{queue="reports",state="waiting"} 0' in page
-    assert 'waystation_jobs{line="routing",place="waiting"} 1' in page
+    assert 'waystation_jobs{product="routing",place="waiting"} 1' in page
     assert "waystation_store_up 1" in page
     names = [family.name for family in text_string_to_metric_families(page)]
     assert len(names) == len(set(names))
@@ -103,8 +103,8 @@ async def test_without_names_every_queue_of_the_store_is_exported(redis_url: str
         async with serving(redis_url) as address:
             page = await asyncio.to_thread(lambda: urlopen(address).read().decode())
     assert 'bullmq_job_count{queue="mail",state="waiting"} 1' in page
-    assert 'waystation_jobs{line="routing",place="waiting"} 1' in page
-    assert 'waystation_jobs{line="files",place="jobqueue:low_priority"} 1' in page
+    assert 'waystation_jobs{product="routing",place="waiting"} 1' in page
+    assert 'waystation_jobs{product="files",place="jobqueue:low_priority"} 1' in page
     named = {line.split()[2] for line in page.splitlines() if line.startswith("# TYPE")}
     assert named <= {family.name for family in FAMILIES}
     # Nobody counts what ends there.

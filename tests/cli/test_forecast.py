@@ -34,8 +34,10 @@ def called(*words: str) -> int:
     return int(ended.value.code or 0)
 
 
-def put(store: Redis, piece: Recommendation, *, queue: str = "mail", line: str = "bullmq") -> None:
-    store.hset(key_of(type(piece), queue), line, written(piece))
+def put(
+    store: Redis, piece: Recommendation, *, queue: str = "mail", product: str = "bullmq"
+) -> None:
+    store.hset(key_of(type(piece), queue), product, written(piece))
 
 
 def life(seconds: int) -> dict[str, int]:
@@ -86,20 +88,23 @@ def test_the_evidence_for_a_number_of_workers_is_told(
     ]
 
 
-def test_stale_advice_and_that_of_another_line_is_not_told(
+def test_stale_advice_and_that_of_another_product_is_not_told(
     store: Redis, capsys: pytest.CaptureFixture[str]
 ) -> None:
     put(store, DesiredWorkers(workers=12, target_wait_ms=1000, **life(-1)))
-    put(store, DesiredWorkers(workers=3, target_wait_ms=1000, **life(60)), line="routing")
+    put(store, DesiredWorkers(workers=3, target_wait_ms=1000, **life(60)), product="routing")
     assert called("mail") == 0
     assert "no recent history of bullmq/mail" in capsys.readouterr().out
     put(
-        store, DesiredWorkers(workers=5, target_wait_ms=1000, **life(60)), queue="a:b", line="files"
+        store,
+        DesiredWorkers(workers=5, target_wait_ms=1000, **life(60)),
+        queue="a:b",
+        product="files",
     )
-    assert called("a:b", "--line", "files") == 0
+    assert called("a:b", "--product", "files") == 0
     assert "with 5 in hand" in capsys.readouterr().out
 
 
-def test_an_unknown_line_is_refused(store: Redis, capsys: pytest.CaptureFixture[str]) -> None:
-    assert called("mail", "--line", "post") == 2
-    assert "line must be one of bullmq, routing, files, waitingroom" in capsys.readouterr().err
+def test_an_unknown_product_is_refused(store: Redis, capsys: pytest.CaptureFixture[str]) -> None:
+    assert called("mail", "--product", "post") == 2
+    assert "product must be one of bullmq, routing, files, waitingroom" in capsys.readouterr().err

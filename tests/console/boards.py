@@ -53,7 +53,7 @@ async def served(redis_url: str, directory: Path) -> AsyncGenerator[Served]:
 
 def _hour(queue: str, at: datetime, completed: int, failed: int) -> dict[str, Any]:
     known: dict[str, Any] = {
-        "line": "bullmq", "queue": queue, "hour": at, "added": completed + failed,
+        "product": "bullmq", "queue": queue, "hour": at, "added": completed + failed,
         "completed": completed, "failed": failed, "retried": 0,
     }  # fmt: skip
     return {name: known.get(name) for name in HOURLY.names}

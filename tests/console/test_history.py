@@ -52,7 +52,7 @@ async def test_hours_of_the_past_count_what_came_and_what_was_open(desk: Desk, r
     lakes.keep(root, jobs)
     hour = NOW - timedelta(hours=2)
     rows = [
-        _row(HOURLY, line="bullmq", queue=queue, hour=hour, added=5, completed=3, failed=1,
+        _row(HOURLY, product="bullmq", queue=queue, hour=hour, added=5, completed=3, failed=1,
              retried=2, wait_p95_ms=wait, run_p95_ms=7.0)
         for queue, wait in (("mail", 40.0), ("pay", 90.0))
     ]  # fmt: skip
@@ -75,12 +75,12 @@ async def test_hours_of_the_past_count_what_came_and_what_was_open(desk: Desk, r
 
 
 async def test_the_ledger_adds_up_the_hours_of_each_queue(desk: Desk, root: str) -> None:
-    ours = {"line": "bullmq", "removed": 1, "visible": 2, "duplicated": 0, "clean": True}
+    ours = {"product": "bullmq", "removed": 1, "visible": 2, "duplicated": 0, "clean": True}
     rows = [
         _row(LEDGER, **ours, queue="mail", hour=NOW, acknowledged=9, terminal=6, lost=0, gaps=0),
         _row(LEDGER, **{**ours, "clean": False}, queue="mail", hour=NOW - timedelta(hours=1),
              acknowledged=4, terminal=0, lost=1, gaps=3, lost_ids=["17"]),
-        _row(LEDGER, line="routing", queue="encode", hour=NOW, acknowledged=1, terminal=1,
+        _row(LEDGER, product="routing", queue="encode", hour=NOW, acknowledged=1, terminal=1,
              removed=0, duplicated=0, gaps=0),
     ]  # fmt: skip
     lakes.store(root, LEDGER, rows, 0)
@@ -97,7 +97,7 @@ async def test_the_ledger_adds_up_the_hours_of_each_queue(desk: Desk, root: str)
 
 
 async def test_the_pipeline_tells_its_lag_its_gaps_and_its_checks(desk: Desk, root: str) -> None:
-    gap = _row(GAPS, line="bullmq", queue="mail", stream="bull:mail:events", after="0-0",
+    gap = _row(GAPS, product="bullmq", queue="mail", stream="bull:mail:events", after="0-0",
                before="9-0", lost=12, reason="trimmed", before_at=NOW)  # fmt: skip
     lakes.store(root, GAPS, [gap], 0)
     check = _row(QUALITY, table="items", what="one for each job added", wanted=7, found=6,
@@ -134,11 +134,11 @@ async def test_why_remembers_jobs_that_are_no_longer_in_the_store(desk: Desk, ro
         await mail.add("send", {}, job_id="here")
     job = next(each for each in jobs if each["state"] == "failed" and each["queue"] == "mail")
 
-    [answer] = await why(desk.store, f"mail/{job['subject']}", history=History(root))
-    told = await desk.get(f"queues/bullmq/mail/jobs/{job['subject']}/why")
+    [answer] = await why(desk.store, f"mail/{job['job_id']}", history=History(root))
+    told = await desk.get(f"queues/bullmq/mail/jobs/{job['job_id']}/why")
     [unknown] = await why(desk.store, "mail/nobody", history=History(root))
 
-    assert (answer.cause, answer.queue, answer.id) == (Cause.FAILED, "mail", job["subject"])
+    assert (answer.cause, answer.queue, answer.id) == (Cause.FAILED, "mail", job["job_id"])
     assert "failed for good at" in answer.sentence
     assert "the history remembers it" in answer.sentence
     assert told["sentence"] == answer.sentence
@@ -148,8 +148,8 @@ async def test_why_remembers_jobs_that_are_no_longer_in_the_store(desk: Desk, ro
 async def test_a_job_that_is_gone_is_remembered_by_its_product(desk: Desk, root: str) -> None:
     """Two products may have a queue of one name, and a namespace is no queue of the history."""
     jobs = _recent_jobs()[:2]
-    for job, line in zip(jobs, ("bullmq", "routing"), strict=True):
-        job |= {"line": line, "queue": "mail", "subject": f"of-{line}"}
+    for job, product in zip(jobs, ("bullmq", "routing"), strict=True):
+        job |= {"product": product, "queue": "mail", "job_id": f"of-{product}"}
     lakes.keep(root, jobs)
     await Queue("mail", desk.store).add("a")
     await routing.Queue(desk.store).add("mail", {})

@@ -192,13 +192,13 @@ async def test_sql_over_the_history_only_reads_and_only_the_history(
     secret.write_text("word\nopen sesame\n")
     async with assistant(tmp_path, redis_url) as asks:
         tables = {each["name"]: each for each in (await asks.ask("tables"))["tables"]}
-        assert "subject" in tables["items"]["columns"]
+        assert "job_id" in tables["items"]["columns"]
         answer = await asks.ask("sql", query="select count(*) as many from items")
         assert answer == {"columns": ["many"], "rows": [[40]], "complete": True}
-        answer = await asks.ask("sql", query="select subject, added_at from items", limit=7)
+        answer = await asks.ask("sql", query="select job_id, added_at from items", limit=7)
         assert (len(answer["rows"]), answer["complete"]) == (7, False)
-        past = (await asks.ask("search", query=f"id:{jobs[3]['subject']}"))["past"]["jobs"]
-        assert [each["id"] for each in past] == [jobs[3]["subject"]]
+        past = (await asks.ask("search", query=f"id:{jobs[3]['job_id']}"))["past"]["jobs"]
+        assert [each["id"] for each in past] == [jobs[3]["job_id"]]
 
         for writes in (
             "insert into items select * from items", "drop view items", "create table t (a int)",

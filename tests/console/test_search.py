@@ -124,7 +124,7 @@ def _questions(id: str) -> list[tuple[str, Callable[[dict[str, Any]], bool]]]:
         ("data.tenant:acme state:failed", of_acme),
         ("data.order.lines.0.sku:a queue:pay", with_sku),
         ("name:send error:timeout", late),
-        (f"id:{id}", lambda job: job["subject"] == id),
+        (f"id:{id}", lambda job: job["job_id"] == id),
     ]
 
 
@@ -134,10 +134,10 @@ async def test_the_past_is_searched_by_the_same_words(redis_url: str, tmp_path: 
     lakes.keep(str(tmp_path / "history"), jobs)
     options = msgspec.structs.replace(hands.ADMIN, history=str(tmp_path / "history"))
     async with hands.desk(redis_url, options) as desk:
-        for asked, fits in _questions(jobs[7]["subject"]):
+        for asked, fits in _questions(jobs[7]["job_id"]):
             told = await desk.get("history/search", params={"q": asked, "limit": "500"})
             kept = [job for job in jobs if not (job["gone"] and "data" in asked)]
-            wanted = {job["subject"] for job in kept if fits(job)}
+            wanted = {job["job_id"] for job in kept if fits(job)}
             assert {each["id"] for each in told["jobs"]} == wanted, asked
         hostile = await desk.get("history/search", params={"q": "x'); drop table items; --"})
         assert hostile["jobs"] == []

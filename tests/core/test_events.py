@@ -7,7 +7,7 @@ from waystation.core.events import (
     VERSION,
     Event,
     EventName,
-    Line,
+    Product,
     from_bullmq,
     from_entry,
 )
@@ -18,7 +18,7 @@ text = st.text(st.characters(codec="utf-8"))
 millis = st.integers(min_value=0, max_value=10**15 - 1)
 events = st.builds(
     Event,
-    line=st.sampled_from(Line).map(str),
+    line=st.sampled_from(Product).map(str),
     queue=text,
     name=st.sampled_from(EventName).map(str),
     at_ms=millis,

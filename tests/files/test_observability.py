@@ -83,7 +83,7 @@ async def test_everything_that_happens_is_counted_under_the_names_of_the_spec(
     assert shown("jobs_dead_letter_total") == 2
     assert shown("job_processing_duration_seconds_count") == 4
     returned = metrics.registry.get_sample_value(
-        "waystation_jobs_returned_total", {"line": "files", "queue": LOW}
+        "waystation_jobs_returned_total", {"product": "files", "queue": LOW}
     )
     assert returned == 1
 
@@ -190,7 +190,7 @@ async def test_a_failure_is_logged_with_all_that_leads_to_it(hands: Hands) -> No
     assert seen["job_retried"]["level"] == "warning"
     assert failed["worker_id"] == seen["worker_started"]["worker_id"]
     expected = {
-        "level": "error", "job_id": id, "queue": LOW, "attempt": 2, "line": "files",
+        "level": "error", "job_id": id, "queue": LOW, "attempt": 2, "product": "files",
         "trace_id": trace, "span_id": span, "error_class": "ValueError", "error": "/bad.txt",
     }  # fmt: skip
     assert {name: failed[name] for name in expected} == expected

@@ -128,7 +128,7 @@ QUESTIONS = [
     ("costs", "--by", "tenant"), ("find", "--field", "tenant=a", "--json"),
     ("sql", "select * from items", "--json"), ("sql", "select * from payloads"),
     ("sql", "select * from jobs"), ("sql", "select * from failures", "--json"),
-    ("sql", "select max(told_at), min(told_at), max(date) from events"),
+    ("sql", "select max(recorded_at), min(recorded_at), max(date) from events"),
 ]  # fmt: skip
 
 

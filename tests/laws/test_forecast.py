@@ -30,7 +30,8 @@ class Asked(NamedTuple):
             (family.name, sample.labels.get("bound", "")): sample.value
             for family in text_string_to_metric_families(await self.text())
             for sample in family.samples
-            if sample.labels.get("line") == self.line and sample.labels.get("queue") == self.queue
+            if sample.labels.get("product") == self.line
+            and sample.labels.get("queue") == self.queue
         }
 
 

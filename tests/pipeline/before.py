@@ -51,6 +51,8 @@ FEW, MANY = (5_000, 5), (100_000, 8)
 GROUPS = 64
 """Groups of rows of a table that have a digest each."""
 NOT_COMPARED = ("checked_at", "counted_from")
+RENAMED = {"open": STEPS.name}
+"""Tables that had another name then."""
 _ENCRYPTED = re.compile(r"enc:new:[A-Za-z0-9_=-]+;")
 
 Rows = Mapping[str, Sequence[str]]
@@ -111,7 +113,7 @@ def _texts(history: History, table: Table) -> Iterator[str]:
     for row in _stored(history, table).select(columns).to_pylist():
         if table is FAILED_ITEMS and row["state"] not in ENDED:
             continue
-        if table is PAYLOADS and row["line"] != "bullmq" and row["left_out"] == GONE:
+        if table is PAYLOADS and row["product"] != "bullmq" and row["left_out"] == GONE:
             # Of other products nothing was read then; their stores here hold no data of jobs.
             continue
         if table is EVENTS and row["stream"] == missing.STREAM:
@@ -174,14 +176,19 @@ def stored_rows() -> dict[str, list[str]]:
     """The stored rows of all tables, for the few entries."""
     found: dict[str, list[str]] = {table.name: [] for table in tables()}
     for row in pq.read_table(STORED / "rows.parquet").to_pylist():
-        found[row["table"]].append(row["row"])
+        found[_named_now(row)].append(row["row"])
     return found
 
 
 def stored_digests() -> dict[tuple[str, int], str]:
     """The stored digests, for the many entries."""
     rows = pq.read_table(STORED / "digests.parquet").to_pylist()
-    return {(row["table"], row["group"]): row["digest"] for row in rows}
+    return {(_named_now(row), row["group"]): row["digest"] for row in rows}
+
+
+def _named_now(row: Mapping[str, Any]) -> str:
+    name = str(row["table"])
+    return RENAMED.get(name, name)
 
 
 def _store(folder: Path, few: Rows, many: Rows) -> None:

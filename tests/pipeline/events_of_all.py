@@ -63,9 +63,9 @@ def _life_of_file(dice: random.Random, number: int) -> Iterator[tuple[Any, ...]]
 def _row(
     turn: int,
     at_ms: int,
-    line: str,
+    product: str,
     queue: str,
-    subject: str,
+    job_id: str,
     event: str,
     fields: dict[str, str] | None = None,
     worker: str | None = None,
@@ -73,15 +73,15 @@ def _row(
 ) -> dict[str, Any]:
     at = START + dt.timedelta(milliseconds=at_ms)
     return {
-        "line": line,
+        "product": product,
         "queue": queue,
-        "stream": f"{line}:events",
+        "stream": f"{product}:events",
         "entry_id": f"{int(at.timestamp() * 1000)}-{turn}",
         "seq": turn,
-        "told_at": at,
+        "recorded_at": at,
         "at": at,
         "event": event,
-        "subject": subject,
+        "job_id": job_id,
         "attempt": attempt,
         "worker": worker,
         "fields": list((fields or {}).items()),

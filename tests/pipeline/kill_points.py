@@ -1,7 +1,7 @@
 """A bulk enqueue that is killed at every word it has with the store, one after the other.
 
 `python -m tests.pipeline.kill_points KEYS CHUNK` kills it before and after each call is sent, and
-after each answer; then it lets it run again, and counts. It prints how many deaths each line saw.
+after each answer; then it lets it run again, and counts. It prints the deaths of each product.
 """
 
 import gc
@@ -25,7 +25,7 @@ QUEUE, BATCH = "bulk", "june"
 
 
 class Goods(NamedTuple):
-    """What a line is given, and where it is found."""
+    """What a product is given, and where it is found."""
 
     row: Callable[[int], dict[str, Any]]
     waiting: str
@@ -51,10 +51,10 @@ GOODS = {
 }
 
 
-def enqueue(line: str, url: str, *, keys: int, chunk: int) -> int:
+def enqueue(product: str, url: str, *, keys: int, chunk: int) -> int:
     """What Spark does with two tasks of which the second repeats some keys; how many rows."""
-    goods = GOODS[line]
-    options = {"url": url, "line": line, "queue": QUEUE, "batch": BATCH, "chunk": str(chunk)}
+    goods = GOODS[product]
+    options = {"url": url, "product": product, "queue": QUEUE, "batch": BATCH, "chunk": str(chunk)}
     columns = StructType([StructField(name, StringType()) for name in goods.row(0)])
     writer = Jobs(options).writer(columns, False)
     shares = [range(keys * 2 // 3), range(keys // 3, keys)]
@@ -108,15 +108,15 @@ def survives(word: int, does: Callable[[], object]) -> bool:
     return True
 
 
-def deaths(line: str, url: str, *, keys: int, chunk: int) -> int:
+def deaths(product: str, url: str, *, keys: int, chunk: int) -> int:
     """Kill the enqueue at one word after the other; how many it has."""
     with Redis.from_url(url, protocol=2) as store:
         for word in count(1):
             store.flushdb()
-            survived = survives(word, lambda: enqueue(line, url, keys=keys, chunk=chunk))
-            enqueue(line, url, keys=keys, chunk=chunk)
-            many: Any = store.llen(GOODS[line].waiting)
-            found = receipt(url, QUEUE, BATCH, line=line)
+            survived = survives(word, lambda: enqueue(product, url, keys=keys, chunk=chunk))
+            enqueue(product, url, keys=keys, chunk=chunk)
+            many: Any = store.llen(GOODS[product].waiting)
+            found = receipt(url, QUEUE, BATCH, product=product)
             assert many == keys, f"killed at word {word}: wanted {keys} jobs, got {many}"
             assert found is not None
             assert found.closed_at is not None

@@ -218,7 +218,7 @@ def _bullmq(
 
 def _files(dice: random.Random, files: int) -> Iterator[Entry]:
     for row in told_of_files(dice, files):
-        row["told_at"] = row["at"] = stories.START + (row["told_at"] - stories.START) / 4
+        row["recorded_at"] = row["at"] = stories.START + (row["recorded_at"] - stories.START) / 4
         queue = FILE_QUEUES[row["queue"]]
         if row["event"] == "dead" and dice.random() < 0.3:
             yield _enveloped(STREAMS["files"], {**row, "queue": queue, "event": "failed"})
@@ -228,13 +228,13 @@ def _files(dice: random.Random, files: int) -> Iterator[Entry]:
 def _routed(dice: random.Random, jobs: int) -> Iterator[Entry]:
     queues: dict[str, str] = {}
     for row in routing_stories.some_days(dice, days=3, jobs=jobs):
-        row["queue"] = row["queue"] or queues.get(row["subject"], "render")
-        queues[row["subject"]] = row["queue"]
+        row["queue"] = row["queue"] or queues.get(row["job_id"], "render")
+        queues[row["job_id"]] = row["queue"]
         row["at"] = max(row["at"], stories.START - dt.timedelta(hours=2))
         if row["event"] == "dead":
             row["fields"] = [("error", dice.choice(REASONS)), ("type", "render")]
         if row["event"] == "removed":
-            row |= {"fields": [("by", "purge")], "at": row["told_at"]}
+            row |= {"fields": [("by", "purge")], "at": row["recorded_at"]}
         yield _enveloped(STREAMS["routing"], row)
 
 
@@ -243,8 +243,8 @@ def _visitors(dice: random.Random, room: str, many: int) -> Iterator[Entry]:
         for at_ms, event, fields in _visit(dice, number):
             at = stories.START + dt.timedelta(milliseconds=at_ms)
             skewed = at - dt.timedelta(milliseconds=dice.choice([0, 0, 0, 40]))
-            row = {"line": "waitingroom", "queue": room, "subject": f"v{number}", "event": event}
-            row |= {"told_at": at, "at": skewed, "fields": list(fields.items())}
+            row = {"product": "waitingroom", "queue": room, "job_id": f"v{number}", "event": event}
+            row |= {"recorded_at": at, "at": skewed, "fields": list(fields.items())}
             yield _enveloped(f"queue:{room}:events", row)
 
 
@@ -296,14 +296,14 @@ def _visit(dice: random.Random, number: int) -> Iterator[tuple[int, str, dict[st
 
 def _enveloped(stream: str, row: Mapping[str, Any]) -> Entry:
     """An entry of our own envelope, from a row of the events table."""
-    at_ms = round(row["told_at"].timestamp() * 1000)
-    said = {"v": "1", "line": row["line"], "queue": row["queue"], "event": row["event"]}
+    at_ms = round(row["recorded_at"].timestamp() * 1000)
+    said = {"v": "1", "line": row["product"], "queue": row["queue"], "event": row["event"]}
     said["at"] = str(round(row["at"].timestamp() * 1000))
-    for name in ("subject", "attempt", "worker"):
-        if row.get(name) is not None:
-            said[name] = str(row[name])
+    for name, column in (("subject", "job_id"), ("attempt", "attempt"), ("worker", "worker")):
+        if row.get(column) is not None:
+            said[name] = str(row[column])
     said |= dict(row["fields"])
-    whose = row["line"], row["queue"], row["subject"], row["event"]
+    whose = row["product"], row["queue"], row["job_id"], row["event"]
     return Entry(stream, at_ms, *whose, said)
 
 

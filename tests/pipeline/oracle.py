@@ -42,7 +42,7 @@ def attempts(rows: Sequence[dict[str, Any]]) -> list[Attempt]:
     running: dict[tuple[str, str], Attempt | None] = {}
     ready: dict[tuple[str, str], dt.datetime | None] = {}
     for row in rows:
-        key, event = (row["queue"], row["subject"]), row["event"]
+        key, event = (row["queue"], row["job_id"]), row["event"]
         if event == "added":
             running[key] = None
         if event == "active":

@@ -22,22 +22,22 @@ def tell(store: Redis, many: int, *, queue: str = "mail", event: str = "waiting"
 
 
 async def told(redis: Any, stream: str) -> list[dict[str, Any]]:
-    """What a line itself has told, as rows of the events table."""
+    """What a product itself has told, as rows of the events table."""
     rows: list[dict[str, Any]] = []
     for number, (entry_id, entry) in enumerate(await redis.xrange(stream)):
         event = from_entry(entry_id, entry)
         at = dt.datetime.fromtimestamp(event.at_ms / 1000, dt.UTC)
         rows.append(
             {
-                "line": event.line,
+                "product": event.line,
                 "queue": event.queue,
                 "stream": stream,
                 "entry_id": entry_id.decode(),
                 "seq": number,
-                "told_at": at,
+                "recorded_at": at,
                 "at": at,
                 "event": event.name,
-                "subject": event.subject,
+                "job_id": event.subject,
                 "attempt": event.attempt,
                 "worker": event.worker,
                 "fields": event.fields,

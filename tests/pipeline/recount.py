@@ -164,7 +164,7 @@ class Recount:
             elif who not in listed or who not in kept:
                 self.fates[who] = "lost"
         for place in self.places:
-            who = place["line"], place["queue"], place["subject"]
+            who = place["product"], place["queue"], place["job_id"]
             if account(place) == "waiting" and who not in listed and is_known(place, clock_ms):
                 self.fates[who] = "lost"
 
@@ -178,8 +178,8 @@ class Recount:
             if place["last_event"] is not None:
                 at = place["joined_at"]
                 start = dt.datetime.combine(place["date"], dt.time(), dt.UTC)
-                of = place["line"], place["queue"], hour(at) if at else start
-                accounts[of].append((account(place), place["subject"], 0))
+                of = place["product"], place["queue"], hour(at) if at else start
+                accounts[of].append((account(place), place["job_id"], 0))
         for of in accounts.keys() | self._gaps.keys():
             mine = accounts.get(of, [])
             fates = {who: self.fates.get((*of[:2], who)) for _, who, _ in mine}
@@ -299,9 +299,9 @@ def _item(steps: list[Event], tried: list[Attempt], *, is_newest: bool) -> Item:
         odd = "it ended before it was added"
     first = min(step.at_ms for step in steps)
     row: dict[str, Any] = {
-        "line": steps[0].line,
+        "product": steps[0].line,
         "queue": steps[0].queue,
-        "subject": steps[0].subject,
+        "job_id": steps[0].subject,
         "name": next((name for name in named if name is not None), None),
         "added_at": instant(born),
         "started_at": instant(min((each.step.at_ms for each in tried), default=None)),
@@ -316,7 +316,7 @@ def _item(steps: list[Event], tried: list[Attempt], *, is_newest: bool) -> Item:
         "reason": reasons[-1] if reasons else None,
         "fingerprint": fingerprint(reasons[-1]) if reasons else None,
         "duplicates": max(0, events["completed"] - 1 - again),
-        "last_told_at": instant(max(step.told_ms for step in steps)),
+        "last_recorded_at": instant(max(step.told_ms for step in steps)),
         "_corrupt": odd,
         "date": day(first if born is None else born),
     }

@@ -15,7 +15,7 @@ def account(place: dict[str, Any]) -> str:
 
 
 def is_known(place: dict[str, Any], clock_ms: int) -> bool:
-    return place["last_told_at"] < instant(clock_ms)
+    return place["last_recorded_at"] < instant(clock_ms)
 
 
 def _number(kind: Callable[[str], Any], text: str | None) -> Any:
@@ -62,9 +62,9 @@ def _place(told: list[Event]) -> dict[str, Any]:
     call = min(calls, key=lambda each: each.at_ms, default=None)
     born = first(joins)
     return {
-        "line": told[0].line,
+        "product": told[0].line,
         "queue": told[0].queue,
-        "subject": told[0].subject,
+        "job_id": told[0].subject,
         "lane": said(joins, "lane", int),
         "network": said(joins, "network", str),
         "joined_at": born,
@@ -86,7 +86,7 @@ def _place(told: list[Event]) -> dict[str, Any]:
         "views": said(told, "views", int),
         "ending": max((each.event for each in ends), default=None),
         "last_event": last and last.event,
-        "last_told_at": last and instant(last.told_ms),
+        "last_recorded_at": last and instant(last.told_ms),
         "last_seq": last and last.seq,
         "first_at": first(told),
         "date": (born or first(told)).date(),
@@ -120,7 +120,7 @@ def visits(places: Iterable[dict[str, Any]]) -> Iterator[Row]:
         called = of["called_at"], order
         yield (
             of["queue"],
-            of["subject"],
+            of["job_id"],
             *joined,
             *guess,
             *called,
@@ -137,7 +137,7 @@ def sessions(places: Iterable[dict[str, Any]]) -> Iterator[Row]:
         begun, ended = of["claimed_at"], of["ended_at"]
         if begun is not None:
             held = None if ended is None else (ended - begun).total_seconds()
-            said = of["queue"], of["subject"], of["session_lane"], begun, ended, held
+            said = of["queue"], of["job_id"], of["session_lane"], begun, ended, held
             yield *said, of["views"], of["ending"], of["date"]
 
 

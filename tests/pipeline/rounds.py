@@ -50,24 +50,24 @@ def told_by_products(dice: random.Random) -> list[dict[str, Any]]:
     """Events of the other products over some days, of which some happened days before."""
     rows = told_by_all(dice.randrange(1_000_000))
     for row in rows:
-        row["told_at"] = stories.START + (row["told_at"] - stories.START) * 40
-        row["at"] = row["told_at"]
-        row["date"] = row["told_at"].date()
+        row["recorded_at"] = stories.START + (row["recorded_at"] - stories.START) * 40
+        row["at"] = row["recorded_at"]
+        row["date"] = row["recorded_at"].date()
         if dice.random() < 0.05:
             row["at"] -= dt.timedelta(hours=dice.randrange(1, 90))
-    return sorted(rows, key=lambda row: (row["told_at"], row["seq"]))
+    return sorted(rows, key=lambda row: (row["recorded_at"], row["seq"]))
 
 
 def visitors(dice: random.Random, room: str = "sale") -> list[dict[str, Any]]:
     """Events of visitors over five days, of which some happened long before they were told."""
-    rows = [row for row in told_by_all(dice.randrange(1_000)) if row["line"] == "waitingroom"]
+    rows = [row for row in told_by_all(dice.randrange(1_000)) if row["product"] == "waitingroom"]
     for row in rows:
-        row["told_at"] = stories.START + (row["told_at"] - stories.START) * 2_000
-        row["at"], row["date"] = row["told_at"], row["told_at"].date()
+        row["recorded_at"] = stories.START + (row["recorded_at"] - stories.START) * 2_000
+        row["at"], row["date"] = row["recorded_at"], row["recorded_at"].date()
         row["queue"], row["stream"] = room, f"waitingroom:{room}:events"
         if dice.random() < 0.05:
             row["at"] -= dt.timedelta(hours=dice.randrange(1, 90))
-    return sorted(rows, key=lambda row: (row["told_at"], row["seq"]))
+    return sorted(rows, key=lambda row: (row["recorded_at"], row["seq"]))
 
 
 def in_parts(dice: random.Random, rows: list[dict[str, Any]], parts: int) -> Iterator[list[Any]]:

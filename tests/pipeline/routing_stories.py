@@ -32,15 +32,15 @@ def rows(told: list[Told]) -> list[dict[str, Any]]:
 def _row(each: Told, seq: int) -> dict[str, Any]:
     at = START + dt.timedelta(milliseconds=each.at_ms)
     return {
-        "line": "routing",
+        "product": "routing",
         "queue": each.queue,
         "stream": STREAM,
         "entry_id": f"{int(at.timestamp() * 1000)}-{seq}",
         "seq": seq,
-        "told_at": at,
+        "recorded_at": at,
         "at": at,
         "event": each.event,
-        "subject": each.subject,
+        "job_id": each.subject,
         "attempt": None,
         "worker": each.worker,
         "fields": list(each.fields.items()),

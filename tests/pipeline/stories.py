@@ -43,15 +43,15 @@ def rows(told: list[StoryEvent]) -> list[dict[str, Any]]:
         at = START + dt.timedelta(milliseconds=each.at_ms)
         made.append(
             {
-                "line": "bullmq",
+                "product": "bullmq",
                 "queue": each.queue,
                 "stream": f"bull:{each.queue}:events",
                 "entry_id": f"{int(at.timestamp() * 1000)}-{turn}",
                 "seq": turn,
-                "told_at": at,
+                "recorded_at": at,
                 "at": at,
                 "event": each.event,
-                "subject": each.subject,
+                "job_id": each.subject,
                 "attempt": each.attempt,
                 "worker": each.worker,
                 "fields": dict(each.fields),

@@ -24,7 +24,7 @@ from tests.pipeline.test_erasure import told_about_all
 from tests.support.patience import LIMIT_S
 from waystation import pipeline
 from waystation.core.errors import InvalidInput, WrongState
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.pipeline.history import History
 from waystation.pipeline.maintenance import compaction, erasure, rebuild
 from waystation.pipeline.runner import RunOptions, run
@@ -53,7 +53,7 @@ CHANGES: list[tuple[Any, str]] = [
 
 def told_about_jobs(seed: int) -> list[dict[str, Any]]:
     """Events of one product: turns are taken with a history, whatever is in it."""
-    return [row for row in told_about_all(seed) if row["line"] == Line.BULLMQ]
+    return [row for row in told_about_all(seed) if row["product"] == Product.BULLMQ]
 
 
 def someone(history: History) -> str:

@@ -83,8 +83,8 @@ def add_jobs(store: Redis, *numbers: int, queue: str = "mail") -> None:
 
 def kept_jobs(root: str) -> list[str]:
     """The jobs in `payloads` and in `field_values`."""
-    found = [rows(root, table, "subject") for table in (PAYLOADS, FIELD_VALUES)]
-    first, second = (sorted(row["subject"] for row in each) for each in found)
+    found = [rows(root, table, "job_id") for table in (PAYLOADS, FIELD_VALUES)]
+    first, second = (sorted(row["job_id"] for row in each) for each in found)
     assert first == second
     return first
 
@@ -155,7 +155,7 @@ def test_a_driver_killed_beside_one_of_other_queues_loses_nothing_and_repeats_no
     store: Redis, redis_url: str, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mail, sms = (
-        Batches(root, EventOptions(url=redis_url, lines="bullmq", queues=each), WITH_FIELDS)
+        Batches(root, EventOptions(url=redis_url, products="bullmq", queues=each), WITH_FIELDS)
         for each in ("mail", "sms")
     )
     add_jobs(store, 1, 2)
@@ -217,7 +217,7 @@ def test_a_batch_of_spark_that_was_overtaken_is_refused(
     tell(store, 10)
     reader = reading(root, redis_url)
     reader.store()
-    late = {"line": "bullmq", "queue": "mail", "stream": "bull:mail:events"}
+    late = {"product": "bullmq", "queue": "mail", "stream": "bull:mail:events"}
     account = {"after": "0-0", "until": "9-9", "first": None, "added": 10, "read": 10}
     report = {**late, "_range": {**account, "lost": 0, "recreated": False}}
     with pytest.raises(CheckpointDamaged, match="another run has stored events of bull:mail"):

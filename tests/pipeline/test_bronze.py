@@ -256,7 +256,7 @@ async def test_events_written_by_node_come_through_unchanged(
         assert row["_corrupt"] is None
         # What jobs hold and return is kept in `payloads`, where it can be forgotten.
         fields = {name: text for name, text in event.fields.items() if name not in PAYLOADS}
-        assert (row["event"], row["subject"], row["fields"]) == (event.name, event.subject, fields)
+        assert (row["event"], row["job_id"], row["fields"]) == (event.name, event.subject, fields)
 
 
 def ended(query: StreamingQuery) -> bool:
@@ -301,8 +301,8 @@ def test_every_query_over_the_present_sees_what_it_asks_for_whatever_another_one
     tell(store, 20, queue="sms")
     now = spark.read.format("waystation.events").option("url", redis_url).load()
 
-    assert now.where("queue = 'sms' AND told_at > '2020-01-01'").count() == 20
-    assert now.where("told_at < '2020-01-01'").count() == 0
+    assert now.where("queue = 'sms' AND recorded_at > '2020-01-01'").count() == 20
+    assert now.where("recorded_at < '2020-01-01'").count() == 0
     assert now.count() == 50
     for number, state in enumerate(("delayed", "failed", "failed")):
         store.zadd(f"bull:mail:{state}", {str(number): 1})

@@ -99,7 +99,7 @@ def add(store: Redis, job: str, data: str = "{}") -> None:
 def left_by_a_killed_task(history: Path, word: str) -> None:
     file = history / "bronze/events/date=2026-01-01/part-0.parquet"
     file.parent.mkdir()
-    pq.write_table(pa.table({"subject": [word]}), file)
+    pq.write_table(pa.table({"job_id": [word]}), file)
     os.utime(file, (1, 1))
 
 
@@ -171,7 +171,7 @@ def test_a_history_is_kept_asked_made_smaller_reported_and_forgets_whom_it_must(
     assert called("run", "--once") == 0
     files = DeltaTable(str(history / "bronze/events")).file_uris()
     assert len(files) == len({Path(file).parent.name for file in files})
-    left = "select list_sort(list(subject)) as ids from items"
+    left = "select list_sort(list(job_id)) as ids from items"
     assert asked(capsys, left) == {"ids": ["2", "4"]}
     assert asked(capsys, "select count(*) as n from events") == {"n": 4}
 

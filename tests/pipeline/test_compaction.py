@@ -71,7 +71,7 @@ def test_the_number_of_files_stays_bounded_however_often_a_round_is_run(root: st
 
 
 @pytest.mark.parametrize(
-    ("table", "column"), [(ITEMS, "subject"), (PAYLOADS, "subject"), (FIELD_VALUES, "value")]
+    ("table", "column"), [(ITEMS, "job_id"), (PAYLOADS, "job_id"), (FIELD_VALUES, "value")]
 )
 def test_columns_by_which_rows_are_found_have_bloom_filters_before_and_after(
     root: str, table: Table, column: str
@@ -90,15 +90,15 @@ def test_columns_by_which_rows_are_found_have_bloom_filters_before_and_after(
 
 def test_bloom_filters_stay_where_rows_are_deleted(root: str) -> None:
     rows = pa.Table.from_pylist(
-        [{"subject": f"{n}", "date": MONDAY} for n in range(100)], schema=schema_of(ITEMS.schema)
+        [{"job_id": f"{n}", "date": MONDAY} for n in range(100)], schema=schema_of(ITEMS.schema)
     )
     save(rows, root, ITEMS, BatchId("silver", 1))
 
-    delta.delete_rows(root, ITEMS, rows.slice(0, 10).select(["subject", "date"]))
-    assert with_filters(ITEMS.path(root)) == {"subject": 1}
-    assert delta.delete_where(root, ITEMS, "subject = '50'") == 1
-    assert with_filters(ITEMS.path(root)) == {"subject": 1}
-    left = delta.read_arrow(root, ITEMS, ("subject",))["subject"].to_pylist()
+    delta.delete_rows(root, ITEMS, rows.slice(0, 10).select(["job_id", "date"]))
+    assert with_filters(ITEMS.path(root)) == {"job_id": 1}
+    assert delta.delete_where(root, ITEMS, "job_id = '50'") == 1
+    assert with_filters(ITEMS.path(root)) == {"job_id": 1}
+    left = delta.read_arrow(root, ITEMS, ("job_id",))["job_id"].to_pylist()
     assert sorted(left, key=int) == [f"{n}" for n in range(10, 100) if n != 50]
 
 

@@ -78,7 +78,7 @@ def test_a_client_adds_jobs_reads_them_and_asks_the_history(
     # A question to the server, about what a driver of its own has stored.
     run(History(spark, root), RunOptions(events=EventOptions(url=redis_url)))
     at = ["--master", server.remote, "--history", root]
-    question = "select count(*) as n from items join jobs using (line, queue, subject)"
+    question = "select count(*) as n from items join jobs using (product, queue, job_id)"
     words = ["-m", "waystation", "pipeline", "sql", question, "--json", "--engine", "spark", *at]
     assert json.loads(server.client(*words)) == {"n": JOBS}
 

@@ -130,7 +130,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     keep(root, rows([fired(20 * DAY + n * DAY, "late", late + n * DAY) for n in (0, 1)]), 3)
     refresh(history)
     retained, kept_slots = tables_at(root), read(root, CRON_SLOTS)
-    kept_jobs = {row["subject"] for row in read(root, ROUTED_JOBS)}
+    kept_jobs = {row["job_id"] for row in read(root, ROUTED_JOBS)}
     refresh_all(history)
     refreshed = tables_at(root)
     version = changes.version(CRON_SLOTS.path(root))

@@ -70,14 +70,14 @@ async def test_jobs_of_routing_are_known_however_they_have_ended(
         ids.append(await hands.add("render", {"tenant": "3"}))
         assert await hands.queue.cancel(ids[-1])
     intake.run()
-    found = rows(root, "select line, queue, subject, data, left_out from payloads")
-    assert {(each["line"], each["queue"], each["left_out"]) for each in found} == {
+    found = rows(root, "select product, queue, job_id, data, left_out from payloads")
+    assert {(each["product"], each["queue"], each["left_out"]) for each in found} == {
         ("routing", "render", None)
     }
-    shown = {each["subject"]: json.loads(each["data"])["tenant"] for each in found}
+    shown = {each["job_id"]: json.loads(each["data"])["tenant"] for each in found}
     assert shown == dict(zip(ids, ("2", "1", "0", "3"), strict=True))
-    values = rows(root, "select subject, value from field_values")
-    assert {each["subject"]: each["value"] for each in values} == shown
+    values = rows(root, "select job_id, value from field_values")
+    assert {each["job_id"]: each["value"] for each in values} == shown
     # The events themselves carry no payload.
     assert not rows(root, "from events where map_contains(fields, 'data')")
 
@@ -87,8 +87,8 @@ async def test_files_are_known_when_they_have_ended(redis_url: str, redis: Any, 
     done, dead, waits = ({"id": name, "tenant": name} for name in ("done", "dead", "waits"))
     await process(redis_url, (done, Done()), (dead, NO), (waits, None))
     Following(redis_url, root, fields=TENANT).run()
-    found = rows(root, "select line, queue, subject, fields from payloads order by all")
-    assert [(each["line"], each["queue"], each["subject"]) for each in found] == [
+    found = rows(root, "select product, queue, job_id, fields from payloads order by all")
+    assert [(each["product"], each["queue"], each["job_id"]) for each in found] == [
         ("files", LOW, "dead"),
         ("files", LOW, "done"),
     ]
@@ -103,8 +103,8 @@ async def test_without_a_history_nothing_is_written_to_the_streams(
     streams = ("bridge:events:stream", "jobqueue:events")
     assert not [each for each in streams if "PLANTED" in repr(store.xrange(each))]
     Following(redis_url, root).run()
-    left = rows(root, "select line, left_out from payloads order by line")
-    assert [(each["line"], each["left_out"]) for each in left] == [
+    left = rows(root, "select product, left_out from payloads order by product")
+    assert [(each["product"], each["left_out"]) for each in left] == [
         ("files", GONE),
         ("routing", GONE),
     ]
@@ -155,7 +155,7 @@ def test_rules_hold_for_data_that_is_no_job(
     store.xadd("bridge:events:stream", {**ended, "subject": "x", "queue": "", "data": "PLANTED"})
     Following(redis_url, root, rules=[rule]).run()
     assert files_with(root, "PLANTED") == []
-    counts = rows(root, "select line, count(*) as n from payloads group by all order by all")
+    counts = rows(root, "select product, count(*) as n from payloads group by all order by all")
     assert [each["n"] for each in counts] == [len(odd), 2 * len(odd) + 1]
 
 
@@ -205,7 +205,7 @@ async def test_costs_by_field_hold_no_secret_and_are_forgotten(
 
     assert jobs() == {("acme", True): 2, ("ada lovelace", True): 2, (None, True): 1}
     assert files_with(root, "lovelace")
-    forget(history, ids[1], queue="render", line="routing")
+    forget(history, ids[1], queue="render", product="routing")
     assert files_with(root, ids[1]) == []
     assert jobs() == {("acme", True): 2, ("ada lovelace", True): 1, (None, True): 1}
     forget(history, "ada lovelace", mentioned=True)

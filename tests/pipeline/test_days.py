@@ -21,16 +21,16 @@ TABLES = (ADDED_FILES, FILE_DAYS, FILES, FAIRNESS)
 def files(dice: random.Random) -> list[dict[str, Any]]:
     """Events of files, without those that stay open: every round looks at their days."""
     rows = told_of_files(dice, 120)
-    last = {row["subject"]: row["event"] for row in rows}
-    return [row for row in rows if last[row["subject"]] in ("completed", "dead", "removed")]
+    last = {row["job_id"]: row["event"] for row in rows}
+    return [row for row in rows if last[row["job_id"]] in ("completed", "dead", "removed")]
 
 
 def visitors() -> list[dict[str, Any]]:
     """Events of visitors over the same days."""
-    rows = [row for row in told_by_all(4) if row["line"] == "waitingroom"]
+    rows = [row for row in told_by_all(4) if row["product"] == "waitingroom"]
     for row in rows:
-        row["told_at"] = START + (row["told_at"] - START) * 4_000
-        row["at"], row["date"] = row["told_at"], row["told_at"].date()
+        row["recorded_at"] = START + (row["recorded_at"] - START) * 4_000
+        row["at"], row["date"] = row["recorded_at"], row["recorded_at"].date()
     return rows
 
 
@@ -74,8 +74,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     keep(root, [row for row in rows if row["date"] >= days[-1]], 1)
     with reads() as read, reads("call_order") as admissions:
         refresh(history)
-    added_on = {row["subject"]: row["date"] for row in mine if "path" in dict(row["fields"])}
-    news = {f"date={added_on[row['subject']]}" for row in mine if row["date"] >= days[-1]}
+    added_on = {row["job_id"]: row["date"] for row in mine if "path" in dict(row["fields"])}
+    news = {f"date={added_on[row['job_id']]}" for row in mine if row["date"] >= days[-1]}
     counted = [added_files(root)]
     assert forget(history, "f7")[ADDED_FILES.name] == 1
     counted.append(added_files(root))

@@ -87,7 +87,7 @@ def test_the_example_builds_the_same_tables(
         ended(run, tmp_path, redis_url, root)
         ended([program, "run", "--spec", str(spec)], tmp_path, redis_url, root)
 
-        counts = ["line", "queue", "hour", "started", "retried"]
+        counts = ["product", "queue", "hour", "started", "retried"]
         for table, name, columns in (
             (ATTEMPTS, "attempts", ATTEMPTS.names),
             (ITEMS, "items", ITEMS.names),

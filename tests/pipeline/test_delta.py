@@ -419,7 +419,13 @@ def test_a_full_disk_loses_nothing_that_was_committed_and_leaves_nothing_half_do
 
 
 def test_a_batch_of_bronze_committed_twice_is_there_once(root: str) -> None:
-    row = {"line": "bullmq", "queue": "mail", "stream": "s", "entry_id": "1-0", "event": "waiting"}
+    row = {
+        "product": "bullmq",
+        "queue": "mail",
+        "stream": "s",
+        "entry_id": "1-0",
+        "event": "waiting",
+    }
     rows = pa.RecordBatch.from_pylist([row], schema=schema_of(EVENTS.schema))
     for _ in range(2):
         with PartWriter(EVENTS.path(root), EVENTS.schema, EVENTS.partitions) as writer:

@@ -133,7 +133,7 @@ def test_the_commands_mark_list_find_and_join(
     with Engine(place) as engine:
         engine.add_tables(named={"items", "deploys"})
         rows = engine.ask(
-            "select i.subject, d.name from items i asof left join deploys d "
+            "select i.job_id, d.name from items i asof left join deploys d "
             "on i.added_at >= d.deployed_at"
         ).rows
     assert {name for _, name in rows} == {"v42"}

@@ -53,7 +53,7 @@ COMPARED = (
 def told_about_all(seed: int) -> list[dict[str, Any]]:
     """Events of all four products and a schedule; ids that nothing else contains."""
     rows = [*told(random.Random(seed), 30), *told_by_all(seed)]
-    return [{**row, "subject": f"<{row['line']} {row['subject']}>"} for row in rows]
+    return [{**row, "job_id": f"<{row['product']} {row['job_id']}>"} for row in rows]
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def test_no_byte_is_left_whatever_is_done_in_whatever_order(
     dice = random.Random(4)
     rows = told_about_all(4)
     history, gone = history_at(root), list[str]()
-    subjects = sorted({row["subject"] for row in rows})
+    subjects = sorted({row["job_id"] for row in rows})
     doing: list[Callable[[History], Any]] = [
         compact,
         rebuild,
@@ -92,13 +92,13 @@ def test_no_byte_is_left_whatever_is_done_in_whatever_order(
     ]
     dice.shuffle(doing)
     parts = list(in_parts(dice, rows, 2))
-    for batch, lines in enumerate((("bullmq", "routing"), ("files", "waitingroom"))):
+    for batch, products in enumerate((("bullmq", "routing"), ("files", "waitingroom"))):
         # What is stored later may be about them again.
-        keep(root, [row for row in parts[batch] if row["subject"] not in gone], batch)
+        keep(root, [row for row in parts[batch] if row["job_id"] not in gone], batch)
         refresh(history)
-        for line in lines:
-            of_line = [each for each in subjects if line in each and each not in gone]
-            gone.append(dice.choice(of_line))
+        for product in products:
+            theirs = [each for each in subjects if product in each and each not in gone]
+            gone.append(dice.choice(theirs))
             forget(history, gone[-1], queue="*")
             assert [name for each in gone for name in traces(Path(root), each)] == []
             doing.pop()(history)
@@ -147,26 +147,33 @@ def test_a_file_that_a_run_may_be_writing_is_named(root: str, history: History) 
 def test_a_queue_is_one_of_a_product(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(erasure, "refresh_all", no_refresh)
     (row,) = told_about_all(1)[:1]
-    shared: dict[str, Any] = {**row, "subject": "7", "event": "added", "fields": []}
+    shared: dict[str, Any] = {**row, "job_id": "7", "event": "added", "fields": []}
     keep(
         root,
         [
-            {**shared, "line": "bullmq", "queue": "mail", "stream": "a"},
-            {**shared, "line": "routing", "queue": "mail", "stream": "b"},
-            {**shared, "line": "routing", "queue": "", "event": "removed", "stream": "b", "seq": 9},
-            {**shared, "line": "bullmq", "queue": "post", "stream": "c"},
+            {**shared, "product": "bullmq", "queue": "mail", "stream": "a"},
+            {**shared, "product": "routing", "queue": "mail", "stream": "b"},
+            {
+                **shared,
+                "product": "routing",
+                "queue": "",
+                "event": "removed",
+                "stream": "b",
+                "seq": 9,
+            },
+            {**shared, "product": "bullmq", "queue": "post", "stream": "c"},
         ],
         0,
     )
     history = history_at(root)
     with pytest.raises(InvalidInput, match="mail of bullmq, mail of routing, post of bullmq"):
         forget(history, "7")
-    with pytest.raises(InvalidInput, match="--line"):
+    with pytest.raises(InvalidInput, match="--product"):
         forget(history, "7", queue="mail")
     assert forget(history, "7", queue="post")["events"] == 1
-    assert forget(history, "7", queue="mail", line="bullmq")["events"] == 1
+    assert forget(history, "7", queue="mail", product="bullmq")["events"] == 1
     # Of routing, some events have no queue.
-    assert forget(history, "7", queue="mail", line="routing")["events"] == 2
+    assert forget(history, "7", queue="mail", product="routing")["events"] == 2
 
 
 NAME = "Zoë/Müller@example.org"
@@ -202,9 +209,9 @@ def test_a_name_is_found_however_it_is_written(around: str) -> None:
 
 def test_spark_finds_a_name_in_every_column(spark: SparkSession, root: str) -> None:
     (row,) = told_about_all(1)[:1]
-    shared: dict[str, Any] = {**row, "subject": "nobody", "worker": None, "fields": []}
+    shared: dict[str, Any] = {**row, "job_id": "nobody", "worker": None, "fields": []}
     rows = [{**shared, "fields": [("reason", f"bad\\n{each}")]} for each in spellings(NAME)]
-    rows += [{**shared, "subject": f"welcome:{NAME}"}, {**shared, "worker": f"{NAME} 3"}]
+    rows += [{**shared, "job_id": f"welcome:{NAME}"}, {**shared, "worker": f"{NAME} 3"}]
     rows = [{**each, "seq": turn} for turn, each in enumerate(rows)]
     rows.append({**shared, "fields": [("reason", f"x{NAME}")], "seq": 99})
     keep(root, rows, 0)

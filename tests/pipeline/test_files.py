@@ -14,7 +14,7 @@ from waystation.core.errors import InvalidInput
 from waystation.files.options import PREFIX
 from waystation.files.redis.keys import FileKeys
 from waystation.pipeline.products import product_named
-from waystation.pipeline.products.files import FACTS, FILES, FilesEncoder, merged, told
+from waystation.pipeline.products.files import FACTS, FILES, FilesEncoder, merged, rows_from_events
 from waystation.pipeline.sources.batch_writer import BatchWriter
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
@@ -74,7 +74,7 @@ def test_files_are_told_by_directory_type_and_size(spark: SparkSession, root: st
             ("files", "q", "1", "waiting", at(1), {}),
             ("files", "q", "1", "waiting", at(0), {"path": "/in/a.PDF", "size": "100"}),
         ],
-        "line string, queue string, subject string, event string, at timestamp, "
+        "product string, queue string, job_id string, event string, at timestamp, "
         "fields map<string,string>",
     )
     items = spark.createDataFrame(
@@ -86,11 +86,11 @@ def test_files_are_told_by_directory_type_and_size(spark: SparkSession, root: st
             ("files", "q", "5", "active", at(0), None, None, at(0).date()),
             ("bullmq", "q", "1", "completed", at(0), at(2), 10, at(0).date()),
         ],
-        "line string, queue string, subject string, state string, added_at timestamp, "
+        "product string, queue string, job_id string, state string, added_at timestamp, "
         "ended_at timestamp, run_ms long, date date",
     )
-    added = merged(told(events)).drop("line")
-    files = items.where("line = 'files'").join(added, ["queue", "subject", "date"])
+    added = merged(rows_from_events(events)).drop("product")
+    files = items.where("product = 'files'").join(added, ["queue", "job_id", "date"])
     counted = summed(spark, root, files=files)(FILES)
     rows = {(row["directory"], row["type"]): SimpleNamespace(**row) for row in counted}
     pdf = rows["/in", ".pdf"]

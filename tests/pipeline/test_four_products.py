@@ -72,7 +72,7 @@ def ledger(spark: SparkSession, root: str, url: str) -> dict[tuple[str, str], di
         if row["queue"].strip("{}") == "far":
             continue
         # An hour may end while the test runs.
-        mine = told.setdefault((row["line"], row["queue"]), dict.fromkeys(COUNTED, 0))
+        mine = told.setdefault((row["product"], row["queue"]), dict.fromkeys(COUNTED, 0))
         for name in COUNTED:
             mine[name] += row[name]
         mine["lost_ids"] = [*mine.get("lost_ids", []), *row["lost_ids"]]
@@ -105,8 +105,8 @@ def test_what_is_taken_out_is_removed_and_what_is_torn_out_is_lost(
         ("waitingroom", "{tickets}"): (4, 1, 0, 3, 0, 0),
     }
     assert int(store.get("bridge:events:cap") or 0) == STREAM_LIMIT
-    lines = history_at(root).read(EVENTS).groupBy("line").count().collect()
-    assert {row["line"] for row in lines} == {"bullmq", "routing", "files", "waitingroom"}
+    lines = history_at(root).read(EVENTS).groupBy("product").count().collect()
+    assert {row["product"] for row in lines} == {"bullmq", "routing", "files", "waitingroom"}
 
     tell_of_the_far_future(store)
     asyncio.run(empty_some(redis_url))
@@ -135,7 +135,7 @@ def test_what_is_taken_out_is_removed_and_what_is_torn_out_is_lost(
     # What was found out is told from now on: it has ended, and nobody looks for it again.
     history = history_at(root)
     fold(history)
-    still = history.read(STEPS).where("line = 'bullmq'").select("queue").distinct().collect()
+    still = history.read(STEPS).where("product = 'bullmq'").select("queue").distinct().collect()
     assert {row["queue"] for row in still} - {"far"} == {"mail"}
     ended = history.read(ITEMS).where("queue in ('drained', 'obliterated')").collect()
     assert [row["state"] for row in ended] == ["removed"] * 8

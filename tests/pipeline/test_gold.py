@@ -110,9 +110,7 @@ def test_failures_are_kinds_and_say_whether_trying_again_helped(history: History
     found = {row["signature"]: row for row in read(history, FAILURES) if row["queue"] == "q0"}
     refused, silent = found["card <n> refused"], found["TimeoutError: no answer after <n> ms"]
     assert silent["error_class"] == "TimeoutError"
-    assert silent["retry_helps"] == pytest.approx(
-        silent["recovered"] / silent["subjects"], abs=0.05
-    )
+    assert silent["retry_helps"] == pytest.approx(silent["recovered"] / silent["jobs"], abs=0.05)
     # Only those that began again by hand.
     assert 0 < refused["retried"] < refused["attempts"] / 2
     assert refused["retry_helps"] == refused["recovered"] / refused["retried"]
@@ -128,9 +126,9 @@ def test_only_the_most_frequent_kinds_have_a_row_and_every_failure_is_counted(
     (other,) = (row for row in found if row["fingerprint"] == OTHER)
     left = 2 * KINDS - (MOST_KINDS - 1)
     # Two of them hit the same job, which is counted for each.
-    assert (other["kinds"], other["attempts"], other["subjects"]) == (left, left, left)
+    assert (other["kinds"], other["attempts"], other["jobs"]) == (left, left, left)
     (often,) = (row for row in found if row["signature"] == "card was refused")
-    assert (often["kinds"], often["attempts"], often["subjects"]) == (1, 50, 25)
+    assert (often["kinds"], often["attempts"], often["jobs"]) == (1, 50, 25)
     assert often["examples"] == sorted(f"c{number}" for number in range(25))[:5]
 
 

@@ -54,7 +54,7 @@ def read(store: Redis, span: StreamRange) -> tuple[list[str], dict[str, Any]]:
     """The ids of a range, and the report on it."""
     *batches, report = rows_of(store, span, page=100, accounts=True)
     ids = [entry for batch in batches for entry in batch.column("entry_id").to_pylist()]
-    return ids, report.select(["line", "queue", "stream", "_range"]).to_pylist()[0]
+    return ids, report.select(["product", "queue", "stream", "_range"]).to_pylist()[0]
 
 
 @pytest.mark.parametrize("many", [1, 2, 7, 64, 5000])

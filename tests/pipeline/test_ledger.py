@@ -106,11 +106,11 @@ def test_what_a_store_has_forgotten_is_lost_however_often_it_is_looked_at(
 ) -> None:
     options = EventOptions(url=redis_url)
     told = [("bullmq", "mail", str(number), "waiting") for number in range(3)]
-    items = spark.createDataFrame(told, "line string, queue string, subject string, state string")
+    items = spark.createDataFrame(told, "product string, queue string, job_id string, state string")
 
-    def fates(told_at: dt.datetime, *, is_first: bool = False) -> set[str]:
+    def fates(recorded_at: dt.datetime, *, is_first: bool = False) -> set[str]:
         seen = take_snapshot(options, is_first=is_first)
-        known = items.withColumn("last_told_at", F.lit(told_at))
+        known = items.withColumn("last_recorded_at", F.lit(recorded_at))
         gone: Any = judged(unseen(known, seen).toArrow(), seen)
         return {row["fate"] for row in gone.to_pylist()}
 

@@ -34,7 +34,7 @@ from waystation.pipeline.tables import EVENTS, GAPS, ITEMS
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
-STATE = ("subject", "state")
+STATE = ("job_id", "state")
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_tasks_of_spark_read_and_write_an_object_store_that_it_has_no_connector_
     assert history.items().where("ended_at is null").count() > 0
     assert history.attempts().count() == 4
     # The day is in the names of folders alone.
-    assert history.read(EVENTS).where("date <> to_date(told_at) or date is null").count() == 0
+    assert history.read(EVENTS).where("date <> to_date(recorded_at) or date is null").count() == 0
 
 
 def test_the_keys_of_an_object_store_are_nowhere_but_in_the_environment(

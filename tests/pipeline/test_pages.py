@@ -107,5 +107,5 @@ def test_spark_reads_a_table_of_the_history_by_itself(
     given: dict[str, Any] = {"spark": spark}
     (program,) = [each for each in PROGRAM.findall(page) if "spark.read" in each]
     exec(program, given)
-    found = [(row["subject"], row["date"]) for row in given["items"].collect()]
-    assert sorted(found) == sorted((job["subject"], job["added_at"].date()) for job in jobs)
+    found = [(row["job_id"], row["date"]) for row in given["items"].collect()]
+    assert sorted(found) == sorted((job["job_id"], job["added_at"].date()) for job in jobs)

@@ -241,10 +241,10 @@ def test_jobs_of_all_sizes_are_read_page_by_page(
     settings = PayloadSettings(fields={"n": "$.n"})
     Batches(str(tmp_path), EventOptions(url=redis_url), settings).store()
     found = stored(tmp_path)
-    assert {row["subject"]: (row["data"], row["logs"]) for row in found} == wanted
+    assert {row["job_id"]: (row["data"], row["logs"]) for row in found} == wanted
     assert len(found) == len(wanted)
     assert all(row["left_out"] is None and row["result"] == "1" for row in found)
-    values = {row["subject"]: row["value"] for row in stored(tmp_path, "field_values")}
+    values = {row["job_id"]: row["value"] for row in stored(tmp_path, "field_values")}
     assert values == {subject: subject for subject in wanted}
 
 
@@ -258,7 +258,7 @@ def test_what_a_removed_job_has_left_counts_though_its_id_is_used_again_meanwhil
     # The event of this one is in another range, or in the piece of another task.
     store.hset("bull:mail:1", mapping={"name": "other", "opts": "{}", "data": '"another job"'})
     Batches(str(tmp_path), EventOptions(url=redis_url), PayloadSettings()).store()
-    found = sorted(stored(tmp_path), key=lambda row: row["subject"])
+    found = sorted(stored(tmp_path), key=lambda row: row["job_id"])
     assert [(row["name"], row["data"], row["result"]) for row in found] == [
         ("send", "0", "1"),
         ("send", "1", "1"),

@@ -79,8 +79,8 @@ async def test_jobs_are_read_when_they_are_added_and_when_they_have_ended(
         second = await hands.add({"tenant": "zeta"}, attempts=1)
         await hands.end(await hands.claim_one(), Failed(ValueError("no such plan")))
         intake.run()
-        found = rows(place, "from payloads order by subject, read_at")
-        assert [(each["subject"], each["ended"]) for each in found][:2] == [
+        found = rows(place, "from payloads order by job_id, read_at")
+        assert [(each["job_id"], each["ended"]) for each in found][:2] == [
             (first, False),
             (first, True),
         ]
@@ -90,7 +90,7 @@ async def test_jobs_are_read_when_they_are_added_and_when_they_have_ended(
         assert dict(born["fields"]) == {"tenant": "acme", "order": "7"}
         assert msgspec.json.decode(ended["result"]) == {"ok": True}
         assert ended["logs"] == ["began", "ended"]
-        assert {each["subject"] for each in found} == {first, second}
+        assert {each["job_id"] for each in found} == {first, second}
         values = rows(place, "select distinct field, value from field_values order by all")
         assert [tuple(each.values()) for each in values] == [
             ("order", "7"),
@@ -115,7 +115,7 @@ async def test_nothing_is_lost_when_jobs_are_removed_before_they_are_read(
             await hands.redis.rpush(f"{hands.keys.base}{claim.id}:logs", f"line of {claim.id}")
             await hands.end(claim, outcome)
         intake.run()
-        found = rows(place, "select * from payloads where ended order by subject::int")
+        found = rows(place, "select * from payloads where ended order by job_id::int")
         assert [each["left_out"] for each in found] == [None] * 4
         assert [each["data"] for each in found][1:] == ['{"n":0}', '{"n":1}', '{"n":2}']
         assert [each["logs"] for each in found] == [[f"line of {n}"] for n in range(1, 5)]
@@ -159,7 +159,7 @@ def test_what_could_not_be_had_is_said(store: Redis, redis_url: str, place: str)
     store.xadd(stream, {"event": "added", "jobId": "3", "name": "send"})
     store.set("bull:mail:3", "no job at all")
     Following(redis_url, place, limit=1024).run()
-    found = rows(place, "from payloads order by subject")
+    found = rows(place, "from payloads order by job_id")
     assert [each["left_out"] for each in found][::2] == [GONE, GONE]
     assert (found[0]["name"], found[0]["result"]) == ("send", '"r"')
     assert found[1]["left_out"].startswith("data has 5000 bytes, sha256 ")
@@ -215,10 +215,10 @@ def test_rules_are_applied_before_anything_is_written(
     fields = {"card": "$.card", "n": "$.n"}
     read(redis_url, place, PayloadSettings(rules=rules, keys=KEYS, fields=fields))
     assert files_with(place, "PLANTED") == []
-    values = rows(place, "select subject, field, value from field_values order by all")
+    values = rows(place, "select job_id, field, value from field_values order by all")
     assert [tuple(each.values()) for each in values] == [("1", "n", "1"), ("2", "n", "1")]
-    found = rows(place, "from payloads order by subject")
-    assert [each["subject"] for each in found] == ["1", "2"]
+    found = rows(place, "from payloads order by job_id")
+    assert [each["job_id"] for each in found] == ["1", "2"]
     for each in found:
         stored = msgspec.json.decode(each["data"])
         assert stored.keys() == {"mail", "note", "n"}
@@ -242,7 +242,7 @@ def test_whatever_a_job_is_added_with_says_when_a_rule_has_changed_it(
     for number, job in enumerate(jobs):
         store.xadd("bull:mail:events", {"event": "kept", "jobId": str(number), **job})
     intake_reads(redis_url, place, PayloadSettings(rules=[SECRETS]))
-    found = rows(place, "select form, left_out from payloads order by subject")
+    found = rows(place, "select form, left_out from payloads order by job_id")
     assert [each["form"] for each in found] == ["plain", *("changed" for _ in jobs[1:])]
     assert [(each["left_out"] or "").partition(":")[0] for each in found] == [
         *("", "name", "data", "options", "options")
@@ -290,8 +290,8 @@ def test_no_column_of_any_product_is_beside_the_rules(
     plant(store)
     Following(redis_url, place, keep=keep, rules=[SECRETS]).run()
     assert files_with(place, "PLANTED") == []
-    lines = rows(place, "select distinct line from events order by line")
-    assert [each["line"] for each in lines] == ["bullmq", "files", "routing", "waitingroom"]
+    lines = rows(place, "select distinct product from events order by product")
+    assert [each["product"] for each in lines] == ["bullmq", "files", "routing", "waitingroom"]
 
 
 @pytest.mark.parametrize("settings", [{"keep": False}, {"limit": 1024}], ids=str)

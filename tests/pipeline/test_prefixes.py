@@ -20,15 +20,17 @@ files: {namespace: lake, worker: {queues: {high: lake:now, low: lake:later}}}
 
 
 def test_a_prefix_counts_for_all_products_or_for_those_that_are_named(redis_url: str) -> None:
-    lines = ("bullmq", "routing", "files", "waitingroom")
+    products = ("bullmq", "routing", "files", "waitingroom")
     for given, wanted in {
         "": ["bull", "bridge", "jobqueue", "queue"],
         "shop": ["shop"] * 4,
         "bullmq={shop}, routing=edge": ["{shop}", "edge", "jobqueue", "queue"],
     }.items():
         options = EventOptions(url=redis_url, prefix=given)
-        assert [options.prefixes_of(line) for line in lines] == [(each,) for each in wanted]
-    with pytest.raises(InvalidOption, match="line must be one of"):
+        assert [options.prefixes_of(product) for product in products] == [
+            (each,) for each in wanted
+        ]
+    with pytest.raises(InvalidOption, match="product must be one of"):
         EventOptions(prefix="bulmq=shop")
 
 
@@ -36,7 +38,7 @@ def test_streams_of_two_prefixes_are_followed_together(store: Redis, redis_url: 
     for key in ("shop:mail:events", "bull:mail:events", "edge:events:stream", "queue:sale:events"):
         store.xadd(key, {"event": "added"})
     found = Streams(EventOptions(url=redis_url, prefix="bullmq=shop,routing=edge")).now()
-    assert [(each.line, each.key) for each in found] == [
+    assert [(each.product, each.key) for each in found] == [
         ("bullmq", "shop:mail:events"),
         ("files", "jobqueue:events"),
         ("routing", "edge:events:stream"),
@@ -72,11 +74,11 @@ def test_a_history_is_kept_and_asked_under_the_prefix_of_the_settings(
     assert "{shop}:mail:events" in said("status")
     (job,) = [json.loads(line) for line in said("find", "7", "--json").splitlines()]
     assert (job["data"], job["now"]) == ('{"to":"ada"}', "wait")
-    assert json.loads(said("sql", "select subject from jobs", "--json")) == {"subject": "7"}
-    ledger = said("sql", "select line, visible, lost from ledger order by line", "--json")
+    assert json.loads(said("sql", "select job_id from jobs", "--json")) == {"job_id": "7"}
+    ledger = said("sql", "select product, visible, lost from ledger order by product", "--json")
     assert [json.loads(line) for line in ledger.splitlines()] == [
-        {"line": "bullmq", "visible": 1, "lost": 0},
-        {"line": "files", "visible": 1, "lost": 0},
+        {"product": "bullmq", "visible": 1, "lost": 0},
+        {"product": "files", "visible": 1, "lost": 0},
     ]
 
 

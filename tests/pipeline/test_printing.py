@@ -8,7 +8,7 @@ from waystation.pipeline.ask.answers import Answer
 from waystation.pipeline.commands.shared import print_answer
 
 ANSWER = Answer(
-    ["subject", "tries", "reason"],
+    ["job_id", "tries", "reason"],
     [("a-long-id-of-a-job", 1, "x" * 90), ("b", None, None)],
 )
 
@@ -16,7 +16,7 @@ ANSWER = Answer(
 def test_a_table_in_a_file_is_as_wide_as_its_values(capsys: pytest.CaptureFixture[str]) -> None:
     print_answer(ANSWER, as_json=False)
     assert capsys.readouterr().out.splitlines() == [
-        "subject             tries  reason",
+        "job_id              tries  reason",
         "a-long-id-of-a-job      1  " + "x" * 90,
         "b                       -  -",
     ]

@@ -27,7 +27,7 @@ def _no_spark() -> Any:
 
 def needed(hour: dt.datetime, workers: int | None, minute: int) -> dict[str, Any]:
     return {
-        "line": "bullmq",
+        "product": "bullmq",
         "queue": "mail",
         "hour": hour,
         "arrivals_per_s": 1.0,
@@ -60,7 +60,7 @@ def test_a_new_hour_does_not_forget_the_one_before(
     ]
     lakes.store(root, CAPACITY, rows, 0)
     waits = {HOUR: 18_000.0, HOUR + an_hour: 40.0}
-    shared = {"line": "bullmq", "queue": "mail", "completed": 1, "failed": 0}
+    shared = {"product": "bullmq", "queue": "mail", "completed": 1, "failed": 0}
     hours = [{**shared, "hour": hour, "wait_p95_ms": wait} for hour, wait in waits.items()]
     lakes.store(root, HOURLY, hours, 0)
 
@@ -107,13 +107,13 @@ def test_a_forecast_is_of_what_is_open_whatever_has_come_and_gone(root: str, hou
     now = HOUR + dt.timedelta(minutes=30)
     dice, history = random.Random(hours), History(_no_spark, root)
     at = now - dt.timedelta(hours=hours)
-    open_now = [{**item(f"w{n}", "waiting"), "last_told_at": at} for n in range(20)]
+    open_now = [{**item(f"w{n}", "waiting"), "last_recorded_at": at} for n in range(20)]
     running = [item(f"a{n}", "active") for n in range(3)]
     lakes.store(root, OPEN_ITEMS, [*open_now, *running, item("d", "delayed")], 0)
     last = int(now.timestamp()) // SLOT_S
     rows = [
         {
-            "line": "bullmq",
+            "product": "bullmq",
             "queue": "mail",
             "hour": dt.datetime.fromtimestamp(slot * SLOT_S, dt.UTC).replace(minute=0, second=0),
             "slot": slot,
@@ -137,9 +137,9 @@ def test_a_forecast_is_of_what_is_open_whatever_has_come_and_gone(root: str, hou
 def attempt(ready: dt.datetime) -> dict[str, Any]:
     second = dt.timedelta(seconds=1)
     return {
-        "line": "bullmq",
+        "product": "bullmq",
         "queue": "mail",
-        "subject": ready.isoformat(),
+        "job_id": ready.isoformat(),
         "attempt": 1,
         "ready_at": ready,
         "started_at": ready + second,
@@ -154,5 +154,5 @@ def attempt(ready: dt.datetime) -> dict[str, Any]:
 def item(subject: str, state: str) -> dict[str, Any]:
     """A job that is open, of which the last was told half a minute before the end of the hour."""
     at = HOUR + dt.timedelta(minutes=58, seconds=30)
-    names = {"line": "bullmq", "queue": "mail", "subject": subject, "state": state}
-    return {**names, "last_told_at": at, "date": at.date()}
+    names = {"product": "bullmq", "queue": "mail", "job_id": subject, "state": state}
+    return {**names, "last_recorded_at": at, "date": at.date()}

@@ -42,7 +42,7 @@ def place(tmp_path: Path) -> str:
 
 def failed(number: int, **more: Any) -> dict[str, Any]:
     job = lakes.job(random.Random(number), number)
-    fixed = {"queue": "mail", "subject": str(number), "state": "failed", "gone": False}
+    fixed = {"queue": "mail", "job_id": str(number), "state": "failed", "gone": False}
     why = {"reason": "ValueError: bad order", "fingerprint": "f1", "result": None}
     return {**job, **fixed, **why, "data": {"n": number, "order": {"id": number}}, **more}
 
@@ -303,8 +303,8 @@ def test_jobs_whose_data_is_not_whole_are_counted_and_left(tmp_path: Path) -> No
     jobs += [failed(5, cleaned=True), failed(6, left_out="result has 70000 bytes")]
     lakes.keep(place, jobs, batches=1)
     found = planned(place)
-    assert sorted(each.subject for each in found.jobs) == ["0", "4", "5", "6"]
-    (plain,) = [each for each in found.jobs if each.subject == "4"]
+    assert sorted(each.job_id for each in found.jobs) == ["0", "4", "5", "6"]
+    (plain,) = [each for each in found.jobs if each.job_id == "4"]
     assert msgspec.json.decode(plain.data) == texts
     assert sorted(found.impossible) == [
         "a rule has changed its data, name or options",
@@ -314,7 +314,7 @@ def test_jobs_whose_data_is_not_whole_are_counted_and_left(tmp_path: Path) -> No
     with Engine(place) as engine:
         sealer = Sealer("k1=AAAAAAAAAAAAAAAAAAAAAA==")
         opened = plan(engine, FAILED, name="test", sealer=sealer)
-    (one,) = [each for each in opened.jobs if each.subject == "3"]
+    (one,) = [each for each in opened.jobs if each.job_id == "3"]
     assert msgspec.json.decode(one.data)["note"] == "x"
     assert one.name == "to x enc:1e2"
 
@@ -327,15 +327,15 @@ def test_a_job_that_cannot_be_opened_is_counted_and_the_others_go(tmp_path: Path
     jobs = [failed(0), failed(1, data={"n": 1, "order": {"id": deep}}, form="encrypted")]
     lakes.keep(place, jobs, batches=1)
     found = planned(place)
-    assert [each.subject for each in found.jobs] == ["0"]
+    assert [each.job_id for each in found.jobs] == ["0"]
     assert found.impossible == {"its data has too many levels": 1}
 
 
 def test_a_redrive_leaves_out_its_own_jobs_and_no_others(tmp_path: Path) -> None:
     place, digest = str(tmp_path / "history"), "0123456789abcdef"
     names = (f"redrive-a-{digest}", f"redrive-a-b-{digest}", "redrive-a-", "redrive-a-mail")
-    lakes.keep(place, [failed(n, subject=name) for n, name in enumerate(names)], batches=1)
-    assert sorted(each.subject for each in planned(place, name="a").jobs) == sorted(names[1:])
+    lakes.keep(place, [failed(n, job_id=name) for n, name in enumerate(names)], batches=1)
+    assert sorted(each.job_id for each in planned(place, name="a").jobs) == sorted(names[1:])
 
 
 def test_a_redrive_has_one_name_and_a_name_one_form(place: str) -> None:
@@ -387,7 +387,7 @@ def test_a_sandbox_tries_some_jobs_once_and_leaves_the_queues_alone(
 
     assert "nothing was added" in tried()[1]
     assert store.dbsize() == 0
-    subjects = [each.subject for each in planned(place).jobs[:10]]
+    subjects = [each.job_id for each in planned(place).jobs[:10]]
     with working(store, fails=lambda number: number == int(subjects[3]), prefix="trial") as worker:
         code, said = tried("--go")
         assert code == 1

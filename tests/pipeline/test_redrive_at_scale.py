@@ -207,12 +207,12 @@ def check_ledger(root: str, jobs: int) -> None:
 
 def redriven(root: str) -> list[tuple[int, str, int, int]]:
     """Number, state, duplicates and attempts of every job that was added again."""
-    selection = Selection(where="starts_with(subject, 'redrive-incident-')")
+    selection = Selection(where="starts_with(job_id, 'redrive-incident-')")
     with Engine(root) as engine:
         prepare(engine, selection)
         found = engine.ask(jobs_sql(selection))
         twice = dict(
-            engine.select("select subject, duplicates from items where duplicates > 0").rows
+            engine.select("select job_id, duplicates from items where duplicates > 0").rows
         )
     return list(_jobs(found.names, found.rows, twice))
 
@@ -223,4 +223,4 @@ def _jobs(
     for values in rows:
         row = dict(zip(names, values, strict=True))
         number = msgspec.json.decode(row["data"])["n"]
-        yield number, row["state"], twice.get(row["subject"], 0), row["attempts"]
+        yield number, row["state"], twice.get(row["job_id"], 0), row["attempts"]

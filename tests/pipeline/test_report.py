@@ -27,7 +27,7 @@ HOURS = tuple(
     for n in range(5)
 )
 MAIL = QueueReport(
-    line="bullmq",
+    product="bullmq",
     queue="mail",
     added=100,
     started=110,
@@ -70,10 +70,10 @@ FACTS = Report(
         {
             "fingerprint": "f",
             "signature": "card <n> refused",
-            "line": "bullmq",
+            "product": "bullmq",
             "queue": "mail",
             "attempts": 12,
-            "subjects": 4,
+            "jobs": 4,
             "retry_helps": 0.5,
             "first_at": NOW,
             "last_at": NOW,
@@ -227,7 +227,7 @@ def test_nothing_has_no_bar_and_a_little_has_one() -> None:
 
 
 def test_a_line_of_people_has_no_plots_of_work() -> None:
-    people = msgspec.structs.replace(MAIL, line="waitingroom", hours=(), needed=())
+    people = msgspec.structs.replace(MAIL, product="waitingroom", hours=(), needed=())
     assert "Run time" not in html_report(msgspec.structs.replace(FACTS, queues=(people,)))
 
 

@@ -95,9 +95,9 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     history, failed = history_at(root), list[str]()
     jobs = [*told(dice, 100), *dead_letters(dice)]
     mine = [*jobs, *told_by_products(dice), *some_days(dice, jobs=40)]
-    files = [row for row in mine if row["line"] == "files"] + other_files(dice)
-    rooms = [row for row in mine if row["line"] == "waitingroom"] + visitors(dice, "fair")
-    others = [row for row in mine if row["line"] not in ("files", "waitingroom")]
+    files = [row for row in mine if row["product"] == "files"] + other_files(dice)
+    rooms = [row for row in mine if row["product"] == "waitingroom"] + visitors(dice, "fair")
+    others = [row for row in mine if row["product"] not in ("files", "waitingroom")]
     of_files = [*in_parts(dice, files, 2), []]
     of_others = [*in_parts(dice, others, 2), []]
     parts = zip(of_files, of_others, in_parts(dice, rooms, 3), strict=True)
@@ -152,10 +152,10 @@ def test_a_round_without_news_writes_nothing(ran: Ran) -> None:
 
 
 def test_a_round_that_has_only_visitors_counts_them(ran: Ran) -> None:
-    rooms = {row["queue"]: set[str]() for row in ran.events if row["line"] == "waitingroom"}
+    rooms = {row["queue"]: set[str]() for row in ran.events if row["product"] == "waitingroom"}
     for row in ran.events:
-        if row["line"] == "waitingroom" and row["event"] == "waiting":
-            rooms[row["queue"]].add(row["subject"])
+        if row["product"] == "waitingroom" and row["event"] == "waiting":
+            rooms[row["queue"]].add(row["job_id"])
     visits = delta.read_arrow(ran.root, VISITS, ("queue",))["queue"].to_pylist()
     assert Counter(visits) == {queue: len(ids) for queue, ids in rooms.items()}
     overtaken = delta.read_arrow(ran.root, FAIRNESS, ("overtaken",))["overtaken"].to_pylist()
@@ -171,8 +171,8 @@ def test_files_are_counted_as_a_loop_over_their_events_counts_them(ran: Ran) -> 
     directories: dict[tuple[str, str], str] = {}
     last: dict[tuple[str, str], str] = {}
     for row in ran.events:
-        if row["line"] == "files" and row["queue"].startswith("other"):
-            fields, key = dict(row["fields"]), (row["queue"], row["subject"])
+        if row["product"] == "files" and row["queue"].startswith("other"):
+            fields, key = dict(row["fields"]), (row["queue"], row["job_id"])
             if "path" in fields:
                 directories[key] = fields["path"].rpartition("/")[0]
                 wanted[row["queue"], directories[key], "files"] += 1
@@ -282,7 +282,7 @@ def test_the_ledger_sees_what_becomes_of_jobs_and_a_round_reads_only_the_days_of
     lately = {f"date={TODAY.date() - dt.timedelta(days=n)}" for n in range(2)}
     assert all(days <= lately for days in read.values()), read
     (failure,) = (row for row in _failures(root) if row["queue"] == "daily")
-    assert (failure["attempts"], failure["subjects"]) == (9, 9)
+    assert (failure["attempts"], failure["jobs"]) == (9, 9)
     # Nothing was told of files.
     assert {versions(root)[table.name] for table in (ADDED_FILES, FILE_DAYS, FILES)} == {None}
     assert _account(root, "mail") == (1, 1, 0, 0)
@@ -315,4 +315,4 @@ def _account(root: str, queue: str) -> tuple[int, ...]:
 
 
 def _failures(root: str) -> Rows:
-    return delta.read_arrow(root, FAILURES, ("queue", "attempts", "subjects")).to_pylist()
+    return delta.read_arrow(root, FAILURES, ("queue", "attempts", "jobs")).to_pylist()

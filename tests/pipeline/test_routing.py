@@ -23,7 +23,7 @@ from waystation.pipeline.products.cron_slots import (
     merged,
     schedules,
 )
-from waystation.pipeline.products.cron_slots import told as told_slots
+from waystation.pipeline.products.cron_slots import rows_from_events as fired_slots
 from waystation.pipeline.products.routing import ROUTES, RoutingEncoder, routed_jobs
 from waystation.pipeline.sources.batch_writer import BatchWriter
 from waystation.routing import Schedule, Target
@@ -92,13 +92,13 @@ async def test_slots_are_on_time_late_missed_skipped_or_doubled(
 
 def slots_of(events: DataFrame) -> list[Row]:
     """The slots of all events at once."""
-    last: Any = events.agg(F.max("told_at")).collect()[0][0]
+    last: Any = events.agg(F.max("recorded_at")).collect()[0][0]
     until = last.astimezone(dt.UTC)
     known = schedules(routed_jobs(events).toArrow()).to_pylist()
     days = [until.date() + dt.timedelta(days=n) for n in (-1, 0)]
     ((_, expected),) = expected_slots(known, days, until)
     wanted = events.sparkSession.createDataFrame(expected)
-    return cron_slots(wanted, merged(told_slots(events))).orderBy("slot").collect()
+    return cron_slots(wanted, merged(fired_slots(events))).orderBy("slot").collect()
 
 
 @pytest.mark.parametrize("zone", ["Europe/Vienna", "America/New_York", "Australia/Lord_Howe"])

@@ -1,45 +1,33 @@
-"""Tables of older versions are read, refused with a true sentence, and built again."""
+"""Tables of older versions are refused with a true sentence, taken over, and filled."""
 
-import datetime as dt
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
+from deltalake import write_deltalake
+from redis import Redis
 
 from tests.pipeline.events_of_all import told_by_all
 from tests.pipeline.rounds import history_at, keep, refresh, rows_of
-from tests.pipeline.saved import save
 from waystation.core.errors import WrongSchema
 from waystation.pipeline import tables
 from waystation.pipeline.ask.engine import Engine
+from waystation.pipeline.maintenance.compaction import tables_of
 from waystation.pipeline.maintenance.rebuild import rebuild
+from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.products import product_tables
 from waystation.pipeline.products.cron_slots import CRON_SLOTS
 from waystation.pipeline.products.files import ADDED_FILES, FILE_DAYS, FILES
 from waystation.pipeline.products.waitingroom import FAIRNESS, VISITS
-from waystation.pipeline.refresh import gold_tables
-from waystation.pipeline.refresh.fold import fold
+from waystation.pipeline.runner import RunOptions, run
 from waystation.pipeline.silver.moves import STEPS
+from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
-from waystation.pipeline.storage.arrow import pa
-from waystation.pipeline.storage.delta import BatchId
-from waystation.pipeline.storage.schemas import schema_of
-from waystation.pipeline.tables import EVENTS, HOURLY, Column, every
+from waystation.pipeline.tables import every
 
 RECORDED = Path(__file__).parent / "schemas.json"
-"""The columns of every table, by version; a new version is added when a column changes."""
-
-OLD_HOURLY = msgspec.structs.replace(
-    HOURLY,
-    columns=(
-        *(each for each in HOURLY.columns if not each.name.endswith("_histogram")),
-        Column("wait_sketch", tables.BYTES, "as version 1 wrote it"),
-        Column("run_sketch", tables.BYTES, "as version 1 wrote it"),
-    ),
-)
+"""The columns of every table, by version since 8; one is added when a column changes."""
 
 
 def now() -> dict[str, dict[str, str]]:
@@ -55,52 +43,71 @@ def test_every_change_of_a_column_is_a_new_version_and_drops_none_in_silence() -
     assert recorded[str(tables.VERSION)] == now(), "raise tables.VERSION and record the columns"
     for version, before in recorded.items():
         for name, columns in before.items():
-            gone = columns.keys() - now()[name].keys()
-            assert gone <= tables.RETIRED.get(name, frozenset()), (version, name)
+            here = now()["open_steps" if name == "open" else name]
+            gone = columns.keys() - here.keys()
+            assert {tables.RENAMED.get(column) for column in gone} <= here.keys(), (version, name)
 
 
-def test_a_history_of_an_older_version_is_read_refused_with_the_truth_and_built_again(
-    root: str,
+def age(root: str) -> None:
+    """Give the columns of all tables the names that they had up to version 8."""
+    before = {new: old for old, new in tables.RENAMED.items()}
+    for table in tables_of(root):
+        rows = delta.read_arrow(root, table, table.names)
+        write_deltalake(
+            table.path(root),
+            rows.rename_columns([before.get(name, name) for name in table.names]),
+            mode="overwrite",
+            schema_mode="overwrite",
+            partition_by=list(table.partitions) or None,
+        )
+
+
+def test_a_history_with_other_names_is_refused_and_taken_over_with_everything_in_it(
+    root: str, store: Redis, redis_url: str
 ) -> None:
     history = history_at(root)
-    events = pa.Table.from_pylist(told_by_all(), schema=schema_of(EVENTS.schema))
-    save(events, root, EVENTS, BatchId("bronze-test", 0))
-    hour: dict[str, Any] = {"line": "bullmq", "queue": "mail", "wait_sketch": b"old"}
-    hour["hour"] = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
-    old = pa.Table.from_pylist([hour], schema=schema_of(OLD_HOURLY.schema))
-    save(old, root, OLD_HOURLY, BatchId("gold", 0))
+    options = RunOptions(
+        events=EventOptions(url=redis_url),
+        payloads=PayloadSettings(fields={"tenant": "$.tenant"}),
+        write_back=False,
+    )
+    for job in range(4):
+        store.hset(f"bull:mail:{job}", mapping={"name": "a", "data": '{"tenant": "acme"}'})
+        for event in ("added", "waiting", "active", "completed")[: job + 1]:
+            store.xadd("bull:mail:events", {"event": event, "jobId": job})
+    # One of them is nowhere any more, which only a snapshot can tell.
+    store.lpush("bull:mail:wait", "0")
+    store.lpush("bull:mail:active", "2")
+    store.delete("bull:mail:1")
+    store.xtrim("bull:mail:events", maxlen=9, approximate=False)
+    # The second one folds what the first one has found missing.
+    for _ in range(2):
+        run(history, options)
+    wanted = {table.name: rows_of(root, table) for table in tables_of(root)}
+    kept = ("events", "gaps", "payloads", "field_values", "ledger", "items")
+    assert all(wanted[name] for name in kept), wanted
+    age(root)
 
-    with Engine(root, threads=1) as engine:
+    refused = r"has the column line, .*is called product, .*rebuild` takes the history over"
+    with Engine(root, threads=1) as engine, pytest.raises(WrongSchema, match=refused):
         engine.add_tables()
-        found = engine.ask("select queue, wait_sketch, wait_histogram from hourly").rows
-    assert found == [("mail", b"old", None)]
-
-    fold(history)
-    wanted = r"hourly has the column run_sketch, wait_sketch, which an older version .*rebuild"
-    with pytest.raises(WrongSchema, match=wanted):
-        gold_tables.refresh(history)
-    assert delta.read_arrow(root, OLD_HOURLY, ("wait_sketch",))["wait_sketch"].to_pylist() == [
-        b"old"
-    ]
+    with pytest.raises(WrongSchema, match=refused):
+        run(history, options)
 
     rebuild(history)
-    assert delta.read_arrow(root, HOURLY, ("wait_histogram",)).num_rows > 1
-    assert (
-        "wait_sketch" not in delta.open_table(HOURLY.path(root), HOURLY.schema).schema().to_json()
-    )
+    found = {table.name: rows_of(root, table) for table in tables_of(root)}
+    assert {name for name in wanted if found.get(name) != wanted[name]} <= {"quality", "slots"}
+    again = run(history, options)
+    assert (again.events, again.failed_checks) == (0, ())
 
 
-def test_tables_of_older_versions_are_brought_up_to_date_by_the_next_round(root: str) -> None:
+def test_tables_that_older_versions_had_not_are_filled_by_the_next_round(root: str) -> None:
     history = history_at(root)
-    told = sorted(told_by_all(), key=lambda each: each["told_at"])
+    told = sorted(told_by_all(), key=lambda each: each["recorded_at"])
     keep(root, told[: len(told) // 2], 0)
     refresh(history)
-    # One that a version before had not, and one that lacked a column.
     for table in (ADDED_FILES, FILE_DAYS):
         shutil.rmtree(table.path(root))
-    names = [name for name in FAIRNESS.names if name != "seq_most"]
-    lacking = delta.read_arrow(root, FAIRNESS, names)
-    save(lacking, root, FAIRNESS, BatchId("gold-test", 0), replace=True)
     keep(root, told[len(told) // 2 :], 1)
     refresh(history)
     found = {table.name: rows_of(root, table) for table in COMPARED}
@@ -110,13 +117,3 @@ def test_tables_of_older_versions_are_brought_up_to_date_by_the_next_round(root:
 
 
 COMPARED = (VISITS, CRON_SLOTS, ADDED_FILES, FILE_DAYS, FILES, FAIRNESS)
-
-
-def test_a_table_without_days_is_refused_until_it_is_built_again(root: str) -> None:
-    columns = tuple(each for each in VISITS.columns if each.name != "date")
-    old = msgspec.structs.replace(VISITS, columns=columns, partitions=())
-    row = {"queue": "sale", "visitor": "v0"}
-    save(pa.Table.from_pylist([row], schema=schema_of(old.schema)), root, old, BatchId("gold", 0))
-    keep(root, [each for each in told_by_all() if each["line"] == "waitingroom"], 0)
-    with pytest.raises(WrongSchema, match=r"visits has no days: an older version .*rebuild"):
-        refresh(history_at(root))

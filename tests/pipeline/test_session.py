@@ -188,7 +188,7 @@ def test_a_session_that_another_program_started_in_another_thread_will_do(
         ingest.start(history.spark, root, url=redis_url).finish()
         rows = history.read(EVENTS)
         save(rows, root, EVENTS, BatchId("again", 1), replace=True)
-        return history.read(EVENTS).where("date = to_date(told_at)").count()
+        return history.read(EVENTS).where("date = to_date(recorded_at)").count()
 
     with ThreadPoolExecutor(1) as another:
         assert another.submit(read_and_rewrite).result() == len(told)

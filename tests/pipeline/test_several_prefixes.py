@@ -95,12 +95,12 @@ def test_each_queue_has_its_own_jobs_from_the_run_to_the_redrive(
     shown = {job["queue"]: (job["name"], job["now"], json.loads(job["data"])["n"]) for job in both}
     assert shown == {"mail": ("send", "failed", 1), "trial:mail": ("try", "failed", 11)}
     (late,) = rows(said("pipeline", "find", "--queue", "trial:mail", "--name", "later", "--json"))
-    assert (late["subject"], late["now"]) == ("3", "delayed")
+    assert (late["job_id"], late["now"]) == ("3", "delayed")
     joined = said(
         "pipeline",
         "sql",
-        "select j.queue, j.subject, j.state, i.state as kept from jobs j "
-        "join items i using (line, queue, subject) order by all",
+        "select j.queue, j.job_id, j.state, i.state as kept from jobs j "
+        "join items i using (product, queue, job_id) order by all",
         "--json",
     )
     assert [tuple(row.values()) for row in rows(joined)] == [
@@ -198,7 +198,7 @@ def test_queues_are_chosen_by_the_names_that_the_tables_have(
 ) -> None:
     for key in KEYS:
         store.xadd(key, {"event": "added", "jobId": "1"})
-    options = EventOptions(url=redis_url, lines="bullmq", prefix=TWO, queues=queues)
+    options = EventOptions(url=redis_url, products="bullmq", prefix=TWO, queues=queues)
     streams = Streams(options)
     assert [each.queue for each in streams.now()] == wanted
     assert streams.known([each.key for each in streams.now()]) == streams.now()
@@ -219,7 +219,7 @@ def test_a_queue_under_another_prefix_can_be_chosen_among_those_of_all_products(
     for key in KEYS:
         store.xadd(key, {"event": "added", "jobId": "1"})
     found = Streams(EventOptions(url=redis_url, prefix=TWO, queues="mail,trial:mail")).now()
-    assert [each.queue for each in found if each.line == "bullmq"] == ["mail", "trial:mail"]
+    assert [each.queue for each in found if each.product == "bullmq"] == ["mail", "trial:mail"]
 
 
 @pytest.mark.parametrize(
@@ -277,21 +277,21 @@ def test_spark_reads_both_and_names_them_alike(
         store.rpush(f"{prefix}:mail:wait", "7")
 
     ingest.start(
-        spark, root, payloads=PayloadSettings(), url=redis_url, prefix=TWO, lines="bullmq"
+        spark, root, payloads=PayloadSettings(), url=redis_url, prefix=TWO, products="bullmq"
     ).finish()
 
     with Engine(root, threads=1) as engine:
         engine.add_tables()
         kept = engine.ask(
             "select queue, stream, data->>'$.of' from events "
-            "join payloads using (line, queue, subject) order by all"
+            "join payloads using (product, queue, job_id) order by all"
         )
     assert kept.rows == [
         ("mail", "bull:mail:events", "bull"),
         ("trial:mail", "trial:mail:events", "trial"),
     ]
-    now = current_jobs(spark, EventOptions(url=redis_url, prefix=TWO, lines="bullmq")).collect()
-    assert sorted((row["queue"], row["subject"], json.loads(row["data"])["of"]) for row in now) == [
+    now = current_jobs(spark, EventOptions(url=redis_url, prefix=TWO, products="bullmq")).collect()
+    assert sorted((row["queue"], row["job_id"], json.loads(row["data"])["of"]) for row in now) == [
         ("mail", "7", "bull"),
         ("trial:mail", "7", "trial"),
     ]

@@ -202,7 +202,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> tuple[Rows, Rows]:
         if (row["queue"], row["event"]) == ("clocks", "active"):
             row["at"] -= dt.timedelta(seconds=3)
         if row["queue"] == "odd":
-            row["subject"] = row["subject"] or None
+            row["job_id"] = row["job_id"] or None
     odd = next(row for row in rows if row["queue"] == "odd")
     rows.append({**odd, "seq": 9, "event": "", "_corrupt": "no event"})
     keep(root, rows, 0)
@@ -211,7 +211,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> tuple[Rows, Rows]:
     items = [*read(root, ITEMS), *read(root, OPEN_ITEMS)]
     return (
         sorted(tried, key=lambda row: row["started_at"]),
-        sorted(items, key=lambda row: (row["added_at"], row["subject"])),
+        sorted(items, key=lambda row: (row["added_at"], row["job_id"])),
     )
 
 
@@ -314,9 +314,9 @@ def test_a_job_that_returns_is_looked_for_in_few_days_and_by_its_id(
     # The day it was added on, the day before, and the day on which it returned.
     assert looked_at == {ITEMS.name: [delta.FIRST_DAYS], EVENTS.name: [3]}
     assert_same(history)
-    about = history.read(ITEMS).where("subject in ('1', '2')")
+    about = history.read(ITEMS).where("job_id in ('1', '2')")
     plan: Any = about._jdf  # pyright: ignore[reportPrivateUsage]
-    assert "In(subject, [1,2])" in plan.queryExecution().executedPlan().toString()
+    assert "In(job_id, [1,2])" in plan.queryExecution().executedPlan().toString()
 
 
 def test_events_that_were_only_rewritten_leave_open_work_as_it_is(
@@ -332,15 +332,3 @@ def test_events_that_were_only_rewritten_leave_open_work_as_it_is(
     DeltaTable(EVENTS.path(root)).optimize.compact()
     assert fold.fold(history) is not None
     assert {table.name: rows_at(root, table) for table in OPEN} == before
-
-
-def test_open_work_that_an_older_version_has_not_stored_is_stored(root: str) -> None:
-    history = history_at(root)
-    rows = as_stored(stories.rows(stories.told_about(random.Random(8), 20)))
-    keep(root, rows[:80], 0)
-    fold.fold(history)
-    before = {table.name: sorted(rows_at(root, table)) for table in OPEN}
-    for table in OPEN[:-1]:
-        shutil.rmtree(table.path(root))
-    fold.fold(history)
-    assert {table.name: sorted(rows_at(root, table)) for table in OPEN} == before

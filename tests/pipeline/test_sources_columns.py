@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waystation.core.events import VERSION, EventName, Line, from_bullmq
+from waystation.core.events import VERSION, EventName, Product, from_bullmq
 from waystation.pipeline.products.facts import ProductFacts
 from waystation.pipeline.sources.columns import MOST_SKEW_MS, batch_of
 from waystation.pipeline.sources.offsets import EventStream
@@ -36,8 +36,8 @@ def test_columns_say_what_the_envelope_says_of_every_entry(found: list[Any]) -> 
     for row, (entry_id, flat) in zip(rows(*found), found, strict=True):
         event = from_bullmq("mail", entry_id, dict(zip(flat[::2], flat[1::2], strict=True)))
 
-        assert (row["line"], row["queue"], row["event"]) == ("bullmq", "mail", event.name)
-        assert row["subject"] == event.subject
+        assert (row["product"], row["queue"], row["event"]) == ("bullmq", "mail", event.name)
+        assert row["job_id"] == event.subject
         assert row["worker"] == event.worker
         assert row["attempt"] == event.attempt
         assert dict(row["fields"]) == event.fields
@@ -80,7 +80,7 @@ def test_a_malformed_entry_is_kept_and_says_what_is_wrong(
     (row,) = rows([b"5-1", flat])
 
     assert complaint in row["_corrupt"]
-    kept = f"{row['event']} {row['fields']} {row['subject']}"
+    kept = f"{row['event']} {row['fields']} {row['job_id']}"
     assert all(value.decode() in kept for value in flat[1::2])
 
 
@@ -88,7 +88,7 @@ def test_an_id_beyond_every_calendar_is_kept_at_the_end_of_time() -> None:
     (row,) = rows([b"999999999999999-18446744073709551615", [b"event", b"waiting"]])
 
     assert row["entry_id"] == "999999999999999-18446744073709551615"
-    assert row["told_at"].year == 9999
+    assert row["recorded_at"].year == 9999
     assert row["_corrupt"] == "the instant is at the end of the year 9999, or after it"
 
 
@@ -107,7 +107,7 @@ class TestTheEnvelopeOfOurOwnLines:
     @pytest.fixture(autouse=True)
     def routing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         streams = StreamNames("r", lambda _, queue: queue)
-        facts = ProductFacts(line=Line.ROUTING, streams=streams)
+        facts = ProductFacts(product=Product.ROUTING, streams=streams)
         monkeypatch.setattr("waystation.pipeline.products.PRODUCTS", {"routing": facts})
 
     def row(self, **fields: str) -> dict[str, Any]:
@@ -119,8 +119,8 @@ class TestTheEnvelopeOfOurOwnLines:
     def test_what_happened_and_when_it_was_told_are_two_instants(self) -> None:
         row = self.row(at="4000", subject="7", attempt="2", worker="w", note="hi")
 
-        assert (row["told_at"].timestamp(), row["at"].timestamp()) == (5, 4)
-        assert (row["subject"], row["attempt"], row["worker"]) == ("7", 2, "w")
+        assert (row["recorded_at"].timestamp(), row["at"].timestamp()) == (5, 4)
+        assert (row["job_id"], row["attempt"], row["worker"]) == ("7", 2, "w")
         assert row["fields"] == [("note", "hi")]
         assert row["_corrupt"] is None
 
@@ -144,7 +144,7 @@ class TestTheEnvelopeOfOurOwnLines:
     def test_the_product_is_that_of_the_stream_whatever_an_entry_says(self, line: str) -> None:
         row = self.row(line=line)
 
-        assert row["line"] == "routing"
+        assert row["product"] == "routing"
         assert row["_corrupt"] == f"line must be routing, got {line[:40]!r}"
         assert dict(row["fields"]) == {"line": line}
 

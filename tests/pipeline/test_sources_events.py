@@ -39,13 +39,13 @@ def test_only_the_named_queues_are_followed(store: Redis, redis_url: str) -> Non
     for queue in ("mail", "mail-eu", "sms", "other:mail"):
         tell(store, 1, queue=queue)
 
-    asked = EventOptions(url=redis_url, lines="bullmq", queues="mail*")
+    asked = EventOptions(url=redis_url, products="bullmq", queues="mail*")
 
     assert {told.queue for told in Streams(asked).now()} == {"mail", "mail-eu"}
 
 
 def test_a_line_whose_queues_share_one_stream_is_followed_whole(redis_url: str) -> None:
-    asked = EventOptions(url=redis_url, lines="routing", queues="mail*")
+    asked = EventOptions(url=redis_url, products="routing", queues="mail*")
 
     assert [stream.key for stream in Streams(asked).now()] == ["bridge:events:stream"]
 
@@ -230,7 +230,7 @@ def test_huge_entries_come_in_small_pages(store: Redis, redis_url: str) -> None:
         ({"queue": "mail"}, "wanted one of url, urlEnv"),
         ({"perTrigger": "many"}, "perTrigger"),
         ({"pertrigger": "-1"}, "perTrigger must be at least 0, got -1"),
-        ({"lines": "bullmq,buses"}, "line must be one of bullmq.*, got 'buses'"),
+        ({"products": "bullmq,buses"}, "product must be one of bullmq.*, got 'buses'"),
         ({"starting": "yesterday"}, "starting must be earliest, latest or offsets"),
     ],
 )

@@ -198,7 +198,7 @@ def test_a_row_that_cannot_be_a_job_is_refused_by_its_key(
         ({"queue": "mail", "batch": "a:b"}, "hold no colon"),
         ({"queue": "ma:il", "batch": "a"}, "a name must not hold a colon"),
         ({"queue": "mail", "batch": "a", "chunk": "5000"}, "chunk must be at most 1000"),
-        ({"queue": "mail", "batch": "a", "line": "buses"}, "line must be one of bullmq"),
+        ({"queue": "mail", "batch": "a", "product": "buses"}, "product must be one of bullmq"),
     ],
 )
 def test_an_option_that_makes_no_sense_is_refused(given: dict[str, str], wanted: str) -> None:
@@ -206,10 +206,10 @@ def test_an_option_that_makes_no_sense_is_refused(given: dict[str, str], wanted:
         parse(given, WriteOptions)
 
 
-@pytest.mark.parametrize("line", ["routing", "files", "waitingroom"])
-def test_a_line_whose_jobs_cannot_be_read_is_refused(line: str, redis_url: str) -> None:
-    source = Jobs({"queues": "mail", "url": redis_url, "line": line})
-    with pytest.raises(InvalidOption, match=f"only jobs of bullmq can be read, got {line}"):
+@pytest.mark.parametrize("product", ["routing", "files", "waitingroom"])
+def test_a_product_whose_jobs_cannot_be_read_is_refused(product: str, redis_url: str) -> None:
+    source = Jobs({"queues": "mail", "url": redis_url, "product": product})
+    with pytest.raises(InvalidOption, match=f"only jobs of bullmq can be read, got {product}"):
         source.reader(source.schema())
 
 
@@ -229,7 +229,7 @@ def test_a_queue_is_read_state_by_state(store: Redis, redis_url: str) -> None:
         "delayed": 1,
     }
     (late,) = found["delayed"][0].to_pylist()
-    assert (late["name"], late["delay_ms"], late["subject"]) == ("late", 5000, "1501")
+    assert (late["name"], late["delay_ms"], late["job_id"]) == ("late", 5000, "1501")
 
 
 def test_an_id_without_a_job_is_a_row_that_says_so(store: Redis, redis_url: str) -> None:
@@ -240,4 +240,4 @@ def test_an_id_without_a_job_is_a_row_that_says_so(store: Redis, redis_url: str)
     (page,) = reader.read(part)
 
     (row,) = page.to_pylist()
-    assert (row["subject"], row["_corrupt"]) == ("ghost", "there is no such job")
+    assert (row["job_id"], row["_corrupt"]) == ("ghost", "there is no such job")

@@ -87,11 +87,11 @@ def test_a_driver_that_is_killed_loses_nothing_and_stores_nothing_twice(
         ended(python, *run, url=redis_url)
     assert sorted(stored_entries(root)) == sorted(told)
 
-    question = "select count(*) as n, count(distinct subject) as subjects from items"
+    question = "select count(*) as n, count(distinct job_id) as subjects from items"
     ask = ["-m", "waystation", "pipeline", "sql", question, "--json", "--history", root]
     by_spark = json.loads(ended(python, *ask, "--engine", "spark", url=redis_url))
     assert by_spark == json.loads(ended(python, *ask, url=redis_url))
-    assert by_spark["subjects"] == 3000
+    assert by_spark["jobs"] == 3000
 
 
 @pytest.mark.long

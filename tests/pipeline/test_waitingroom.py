@@ -117,8 +117,8 @@ async def test_having_left_and_taken_that_back_is_no_end_of_a_visit(
 
 def states(events: DataFrame) -> dict[str, str]:
     """The state of each place, as the ledger counts it."""
-    rows = places(events).selectExpr("subject", f"{STATE} as state").collect()
-    return {row["subject"]: row["state"] for row in rows}
+    rows = places(events).selectExpr("job_id", f"{STATE} as state").collect()
+    return {row["job_id"]: row["state"] for row in rows}
 
 
 async def test_whoever_an_operator_removed_is_neither_waiting_nor_lost(

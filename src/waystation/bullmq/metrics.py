@@ -7,7 +7,7 @@ from waystation.bullmq.redis.commands import ask_all
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.states import State
 from waystation.core.errors import InvalidOption
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.core.line import prometheus
 from waystation.core.line.forecasts import Forecast
 from waystation.core.line.prometheus import Family
@@ -80,5 +80,5 @@ def as_text(
     for family, ended in ((COMPLETED, completed), (FAILED, failed)):
         if ended.points or ended.total:  # else no worker counts them, which is not the same as none
             lines += family.lines([({"queue": queue}, ended.total)])
-    lines += prometheus.recommended(Line.BULLMQ, {queue: forecast})
+    lines += prometheus.recommended(Product.BULLMQ, {queue: forecast})
     return prometheus.joined(lines)

@@ -44,7 +44,7 @@ from waystation.core.errors import (
     WaystationError,
     WrongState,
 )
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.core.line import forecasts
 from waystation.core.line.forecasts import Forecast
 from waystation.core.line.server_time import SERVER_TIME
@@ -263,7 +263,7 @@ class Queue(QueueClient):
         """
         client, keys = await self._connect_queue()
         prefix = unless_default(keys.prefix)
-        return await forecasts.forecast(client, self.name, line=Line.BULLMQ, prefix=prefix)
+        return await forecasts.forecast(client, self.name, product=Product.BULLMQ, prefix=prefix)
 
     async def metrics(
         self, kind: MetricsKind, offset: int = 0, limit: int | None = None

@@ -47,7 +47,7 @@ async def recover_stalled(
         if len(some) < RECOVERED_AT_ONCE:
             break
     if recovered:
-        _log.info("requeued stalled jobs", line="bullmq", queue=keys.name, count=len(recovered))
+        _log.info("requeued stalled jobs", product="bullmq", queue=keys.name, count=len(recovered))
     for id in recovered:
-        _log.warning("job_stalled", line="bullmq", queue=keys.name, job_id=id)
+        _log.warning("job_stalled", product="bullmq", queue=keys.name, job_id=id)
     return recovered

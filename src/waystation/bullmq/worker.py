@@ -171,7 +171,7 @@ class Worker(Observed, BackgroundWorker[Job], QueueClient):
         log = WorkLog(
             _about,
             server=str(store.address),
-            line="bullmq",
+            product="bullmq",
             queue=self.name,
             worker_id=self.worker_name,
         )

@@ -10,7 +10,7 @@ from waystation.bullmq.redis.prefixes import unless_default
 from waystation.core.app.commands import AsJson, on_store
 from waystation.core.app.loading import loaded
 from waystation.core.errors import InvalidOption
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.core.line import forecasts
 from waystation.core.line.forecasts import DesiredWorkers, Forecast
 from waystation.pipeline.commands.store import bullmq_prefixes
@@ -22,16 +22,16 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 def forecast(
     context: typer.Context,
     queue: Annotated[str, typer.Argument(help="The queue; for routing, the type of job.")],
-    line: Annotated[str, typer.Option(help="bullmq, routing or files.")] = Line.BULLMQ.value,
+    product: Annotated[str, typer.Option(help="bullmq, routing or files.")] = Product.BULLMQ.value,
     as_json: AsJson = False,
 ) -> None:
     """Print a queue's recent waits, when it will be empty, and how many workers it needs."""
-    if line not in set(Line):
-        raise InvalidOption(f"line must be one of {', '.join(Line)}, got {line!r}")
-    name, prefix = _place(context, queue) if line == Line.BULLMQ else (queue, "")
+    if product not in set(Product):
+        raise InvalidOption(f"product must be one of {', '.join(Product)}, got {product!r}")
+    name, prefix = _place(context, queue) if product == Product.BULLMQ else (queue, "")
     found = on_store(
         loaded(context),
-        lambda store: forecasts.forecast(store.redis, name, line=line, prefix=prefix),
+        lambda store: forecasts.forecast(store.redis, name, product=product, prefix=prefix),
     )
     if as_json:
         typer.echo(msgspec.json.encode(found).decode())
@@ -41,7 +41,7 @@ def forecast(
         typer.echo(sentence)
     if not sentences:
         typer.echo(
-            f"there is no recent history of {line}/{queue}: `waystation pipeline run` makes it"
+            f"there is no recent history of {product}/{queue}: `waystation pipeline run` makes it"
         )
 
 

@@ -17,7 +17,7 @@ VERSION = 1
 """Goes up with every change to the envelope, together with the pipeline's `events` table."""
 
 
-class Line(StrEnum):
+class Product(StrEnum):
     """The four products that write events."""
 
     BULLMQ = "bullmq"
@@ -148,7 +148,7 @@ def from_bullmq(queue: str, stream_id: str | bytes, entry: Entry) -> Event:
     """Read an entry of BullMQ's stream, whose instant is its stream id."""
     reading = _Reading(entry)
     return Event(
-        line=Line.BULLMQ.value,
+        line=Product.BULLMQ.value,
         queue=queue,
         name=reading.required("event"),
         at_ms=reading.instant(stream_id),

@@ -21,7 +21,7 @@ from waystation.core.errors import (
     StoreBusy,
     StoreUnreachable,
 )
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.core.line import forecasts, prometheus
 from waystation.core.line.forecasts import Forecast
 from waystation.core.options import at_least
@@ -311,7 +311,7 @@ class Queue(StoreClient):
         lists.require_priority(self.keys, priority)
         client = (await self._connected()).hot
         queue = self.keys.layout.queues[priority]
-        return await forecasts.forecast(client, queue, line=Line.FILES)
+        return await forecasts.forecast(client, queue, product=Product.FILES)
 
     async def prometheus_text(self) -> str:
         """The lengths of the queue and its forecasts in Prometheus' text format."""
@@ -323,7 +323,7 @@ class Queue(StoreClient):
         places = {name: lengths.pop(name) for name in shared}
         # Workers come and go, and each would leave a series behind.
         places["processing"] = sum(lengths.values())
-        return prometheus.as_text(Line.FILES, places, each_forecast)
+        return prometheus.as_text(Product.FILES, places, each_forecast)
 
     async def lengths(self) -> dict[str, int]:
         """The number of jobs in each list, by the name of its key."""

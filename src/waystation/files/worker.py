@@ -101,7 +101,7 @@ class Worker(BackgroundWorker[Job]):
         log = WorkLog(
             source.about,
             server=str(store.address),
-            line="files",
+            product="files",
             worker_id=self.name,
             namespace=self.keys.prefix,
         )

@@ -128,12 +128,12 @@ def behind(here: Offset, end: Offset) -> int | None:
 
 
 def _lost(root: str) -> Iterator[str]:
-    columns = ("line", "queue", "hour", "lost", "lost_ids")
+    columns = ("product", "queue", "hour", "lost", "lost_ids")
     rows = [row for row in read_rows(root, LEDGER, columns, _may_name_lost) if row["lost"]]
     for row in sorted(rows, key=lambda each: [each[name] for name in columns[:3]]):
         named = ", ".join(row["lost_ids"] or ())
         hour = f"{row['hour'].astimezone(dt.UTC):%Y-%m-%d %H:00} UTC"
-        yield f"{row['line']}/{row['queue']}, {hour}: {row['lost']:,} ({named})"
+        yield f"{row['product']}/{row['queue']}, {hour}: {row['lost']:,} ({named})"
 
 
 def _may_name_lost(file: ActiveFile) -> bool:

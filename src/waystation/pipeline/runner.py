@@ -10,7 +10,7 @@ import msgspec
 
 from waystation.core.durations import Duration, milliseconds, seconds
 from waystation.core.errors import InvalidOption
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.core.store import faults
 from waystation.files.options import Layout
 from waystation.pipeline.bronze import commits, ingest
@@ -199,7 +199,7 @@ class Rounds:
         is_first = changes.version(EVENTS.path(self._history.root)) is None
         open_ids: dict[str, OpenIds] = {}
         if (layout := self._options.files_layout) is not None:
-            open_ids[Line.FILES.value] = lambda client, _, __: open_files(client, layout)
+            open_ids[Product.FILES.value] = lambda client, _, __: open_files(client, layout)
         self._snapshot = take_snapshot(self._options.events, is_first=is_first, open_ids=open_ids)
 
     def _is_behind(self) -> bool:
@@ -230,9 +230,12 @@ def raise_stream_limits(
     streams, short = Streams(events), 0
     with faults.translated():
         for stream in streams.now():
-            facts, place = product_named(stream.line), events.place_of(stream.line, stream.queue)
+            facts, place = (
+                product_named(stream.product),
+                events.place_of(stream.product, stream.queue),
+            )
             here = reached.get(stream.key)
-            if keeps_payloads and stream.line == Line.BULLMQ.value:
+            if keeps_payloads and stream.product == Product.BULLMQ.value:
                 reached_ms = None if here is None else here.order[0]
                 mark_followed(streams.store.at(stream.key), *place, reached_ms=reached_ms)
             elif keeps_payloads and facts.followed_key is not None:

@@ -6,7 +6,7 @@ import msgspec
 
 from waystation.bullmq.redis.keys import PREFIX as BULLMQ
 from waystation.core.errors import InvalidOption
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.routing.redis.keys import NAMESPACE as ROUTING
 
 # Not imported: the options of files bring the runtime with them. A test compares both.
@@ -30,15 +30,15 @@ class StreamNames(msgspec.Struct, frozen=True):
 
 
 STREAM_NAMES: Mapping[str, StreamNames] = {
-    Line.BULLMQ.value: StreamNames(BULLMQ, lambda prefix, queue: f"{prefix}:{queue}:events"),
-    Line.ROUTING.value: StreamNames(ROUTING, lambda prefix, _: f"{prefix}:events:stream"),
-    Line.FILES.value: StreamNames(FILES, lambda prefix, _: f"{prefix}:events"),
-    Line.WAITINGROOM.value: StreamNames("queue", lambda prefix, room: f"{prefix}:{room}:events"),
+    Product.BULLMQ.value: StreamNames(BULLMQ, lambda prefix, queue: f"{prefix}:{queue}:events"),
+    Product.ROUTING.value: StreamNames(ROUTING, lambda prefix, _: f"{prefix}:events:stream"),
+    Product.FILES.value: StreamNames(FILES, lambda prefix, _: f"{prefix}:events"),
+    Product.WAITINGROOM.value: StreamNames("queue", lambda prefix, room: f"{prefix}:{room}:events"),
 }
 
 
-def streams_of(line: str) -> StreamNames:
+def streams_of(product: str) -> StreamNames:
     """The names of one product's streams."""
-    if line not in STREAM_NAMES:
-        raise InvalidOption(f"line must be one of {', '.join(STREAM_NAMES)}, got {line!r}")
-    return STREAM_NAMES[line]
+    if product not in STREAM_NAMES:
+        raise InvalidOption(f"product must be one of {', '.join(STREAM_NAMES)}, got {product!r}")
+    return STREAM_NAMES[product]

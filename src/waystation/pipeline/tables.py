@@ -31,11 +31,19 @@ COUNTS = "map<bigint,bigint>"
 LAST_MS = 253_402_214_399_999
 """The last instant that tables hold: a day before the end of the year 9999, after which neither
 Python nor SQL can count, so that the days around it are known in every time zone."""
-VERSION = 8
+VERSION = 9
 """Version of all tables together, noted in every commit; raised when a table or a column is added,
-or a column is retired or given another type."""
-RETIRED = {"hourly": frozenset({"wait_sketch", "run_sketch"})}
-"""Columns that older versions wrote and this one does not, by table."""
+or a column is renamed, retired or given another type."""
+RENAMED = {
+    "line": "product",
+    "subject": "job_id",
+    "subjects": "jobs",
+    "told_at": "recorded_at",
+    "first_told_at": "first_recorded_at",
+    "last_told_at": "last_recorded_at",
+    "told_from_s": "estimate_from_s",
+}
+"""Columns by the names that they had up to version 8; `rebuild` takes such a history over."""
 
 
 class Form(StrEnum):
@@ -127,7 +135,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _WHOSE = (
-    Column("line", TEXT, "product: bullmq, routing, files or waitingroom"),
+    Column("product", TEXT, "product: bullmq, routing, files or waitingroom"),
     Column("queue", TEXT, "queue of the product"),
 )
 _ODD = Column("_corrupt", TEXT, "why the row is doubtful; null for a good row")
@@ -138,22 +146,22 @@ EVENTS = Table(
     meaning="one row for each entry of an event stream, as it was read",
     key=("stream", "entry_id"),
     partitions=("date",),
-    layout=Layout(looked_up=("subject",)),
+    layout=Layout(looked_up=("job_id",)),
     columns=(
         *_WHOSE,
         Column("stream", TEXT, "key of the stream"),
         Column("entry_id", TEXT, "id of the entry in that stream"),
         Column("seq", LONG, "position among the entries of one millisecond"),
-        Column("told_at", INSTANT, "when the entry was written, by the store's clock"),
+        Column("recorded_at", INSTANT, "when the entry was written, by the store's clock"),
         Column("at", INSTANT, "when it happened"),
         Column("event", TEXT, "name of the event"),
-        Column("subject", TEXT, "job, file or visitor; null for an event of the queue itself"),
+        Column("job_id", TEXT, "job, file or visitor; null for an event of the queue itself"),
         Column("attempt", INT, "number of the attempt, where the event has it"),
         Column("worker", TEXT, "name of the worker, where the event has it"),
         Column("fields", FIELDS, "other fields of the event"),
         Column("version", INT, "version of the event envelope"),
         _ODD,
-        Column("date", DAY, "day of `told_at`, in UTC"),
+        Column("date", DAY, "day of `recorded_at`, in UTC"),
     ),
 )
 
@@ -179,13 +187,13 @@ PAYLOADS = Table(
     layer=Layer.BRONZE,
     meaning="one row for each time that a job was read from the queue: when it was added, and when "
     "it ended",
-    key=("line", "queue", "subject", "read_at"),
+    key=("product", "queue", "job_id", "read_at"),
     partitions=("date",),
     # The data of a job comes twice, and mostly in one row group.
-    layout=Layout(looked_up=("subject",), group_rows=16_384, dictionary_bytes=64 * 2**20),
+    layout=Layout(looked_up=("job_id",), group_rows=16_384, dictionary_bytes=64 * 2**20),
     columns=(
         *_WHOSE,
-        Column("subject", TEXT, "id of the job"),
+        Column("job_id", TEXT, "id of the job"),
         Column("read_at", INSTANT, "when the event was written after which the job was read"),
         Column("added_at", INSTANT, "when it was added; null where the job was gone"),
         Column("ended", FLAG, "whether it was read after its end"),
@@ -222,12 +230,12 @@ FIELD_VALUES = Table(
     name="field_values",
     layer=Layer.BRONZE,
     meaning="one row for each job and declared field, by which jobs are found",
-    key=("line", "queue", "subject", "field"),
+    key=("product", "queue", "job_id", "field"),
     partitions=("date",),
     layout=Layout(looked_up=("value",)),
     columns=(
         *_WHOSE,
-        Column("subject", TEXT, "id of the job"),
+        Column("job_id", TEXT, "id of the job"),
         Column("field", TEXT, "name of the field, as `pipeline.payloads.fields` declares it"),
         Column("value", TEXT, "value; what is no text, as JSON"),
         Column("read_at", INSTANT, "as in `payloads`"),
@@ -251,11 +259,11 @@ ATTEMPTS = Table(
     name="attempts",
     layer=Layer.SILVER,
     meaning="one row for each attempt: each time a worker claimed a job or file",
-    key=("line", "queue", "subject", "attempt", "started_at"),
+    key=("product", "queue", "job_id", "attempt", "started_at"),
     partitions=("date",),
     columns=(
         *_WHOSE,
-        Column("subject", TEXT, "id of the job or file"),
+        Column("job_id", TEXT, "id of the job or file"),
         Column("attempt", INT, "1 for the first"),
         Column("worker", TEXT, "name of the worker, where the events have it"),
         Column("ready_at", INSTANT, "when it became ready to be claimed"),
@@ -277,12 +285,12 @@ ITEMS = Table(
     layer=Layer.SILVER,
     meaning="one row for each job or file, from its first event to its last",
     # An id that is free again may be given to another job.
-    key=("line", "queue", "subject", "added_at"),
+    key=("product", "queue", "job_id", "added_at"),
     partitions=("date",),
-    layout=Layout(looked_up=("subject",)),
+    layout=Layout(looked_up=("job_id",)),
     columns=(
         *_WHOSE,
-        Column("subject", TEXT, "id of the job or file"),
+        Column("job_id", TEXT, "id of the job or file"),
         Column("name", TEXT, "name or type of the job, where the events have it"),
         Column("added_at", INSTANT, "when it was added; null when that event is missing"),
         Column("started_at", INSTANT, "when it was first claimed"),
@@ -297,7 +305,7 @@ ITEMS = Table(
         Column("reason", TEXT, "error message of its last failure"),
         Column("fingerprint", TEXT, "the same for failures with the same signature"),
         Column("duplicates", INT, "completions after the first, unless it was put back"),
-        Column("last_told_at", INSTANT, "`told_at` of its last event"),
+        Column("last_recorded_at", INSTANT, "`recorded_at` of its last event"),
         _ODD,
         Column("date", DAY, "day of `added_at`, or of its first event, in UTC"),
     ),
@@ -307,11 +315,11 @@ FAILED_ITEMS = Table(
     name="failed_items",
     layer=Layer.SILVER,
     meaning="one row for each job or file that has ended and each kind of failure that it had",
-    key=("line", "queue", "subject", "fingerprint", "first_at"),
+    key=("product", "queue", "job_id", "fingerprint", "first_at"),
     partitions=("date",),
     columns=(
         *_WHOSE,
-        Column("subject", TEXT, "id of the job or file"),
+        Column("job_id", TEXT, "id of the job or file"),
         Column("fingerprint", TEXT, "the same for failures with the same signature"),
         Column("error_class", TEXT, "class of the error, where the message names it"),
         Column("reason", TEXT, "error message of one of these attempts"),
@@ -323,7 +331,7 @@ FAILED_ITEMS = Table(
         Column("state", TEXT, "as in `items`, like the columns below"),
         Column("attempts", INT, "times it was claimed"),
         Column("duplicates", INT, "completions after the first"),
-        Column("last_told_at", INSTANT, "`told_at` of its last event"),
+        Column("last_recorded_at", INSTANT, "`recorded_at` of its last event"),
         Column("date", DAY, "day of `added_at`, or of its first event, in UTC"),
     ),
 )
@@ -333,7 +341,7 @@ FAILURE_DAYS = Table(
     layer=Layer.SILVER,
     meaning="one row for each day and kind of failure of jobs or files that have ended, which "
     "`failures` is added up from",
-    key=("line", "queue", "fingerprint", "day"),
+    key=("product", "queue", "fingerprint", "day"),
     columns=(
         *_WHOSE,
         Column("fingerprint", TEXT, "the same for failures with the same signature"),
@@ -342,11 +350,11 @@ FAILURE_DAYS = Table(
         Column("first_at", INSTANT, "first attempt that failed so"),
         Column("last_at", INSTANT, "last attempt that failed so"),
         Column("attempts", LONG, "attempts that failed so"),
-        Column("subjects", LONG, "jobs or files that failed so"),
+        Column("jobs", LONG, "jobs or files that failed so"),
         Column("examples", TEXTS, "ids of a few of them"),
         Column("retried", LONG, "attempts that were followed by another"),
-        Column("recovered", LONG, "of the subjects retried, those completed in the end"),
-        Column("tried", LONG, "subjects that were retried"),
+        Column("recovered", LONG, "of the jobs retried, those completed in the end"),
+        Column("tried", LONG, "jobs that were retried"),
         Column("day", DAY, "day on which they were added, in UTC"),
         Column("counted_from", TEXT, "stands for the files that `failed_items` had for the day"),
     ),
@@ -356,7 +364,7 @@ WORKERS = Table(
     name="workers",
     layer=Layer.SILVER,
     meaning="one row for each worker and hour",
-    key=("line", "queue", "worker", "hour"),
+    key=("product", "queue", "worker", "hour"),
     columns=(
         *_WHOSE,
         Column("worker", TEXT, "name of the worker"),
@@ -375,7 +383,7 @@ HOURLY = Table(
     name="hourly",
     layer=Layer.GOLD,
     meaning="one row for each queue and hour: counts, waits and run times",
-    key=("line", "queue", "hour"),
+    key=("product", "queue", "hour"),
     columns=(
         *_WHOSE,
         Column("hour", INSTANT, "start of the hour"),
@@ -401,7 +409,7 @@ FAILURES = Table(
     name="failures",
     layer=Layer.GOLD,
     meaning="one row for each of a queue's hundred most frequent failures, and one for all others",
-    key=("line", "queue", "fingerprint"),
+    key=("product", "queue", "fingerprint"),
     columns=(
         *_WHOSE,
         Column("fingerprint", TEXT, "the same for failures with the same signature, or `other`"),
@@ -410,12 +418,12 @@ FAILURES = Table(
         Column("first_at", INSTANT, "first attempt that failed so"),
         Column("last_at", INSTANT, "last attempt that failed so"),
         Column("attempts", LONG, "attempts that failed so"),
-        Column("subjects", LONG, "jobs or files that failed so, in each of the ways they failed"),
+        Column("jobs", LONG, "jobs or files that failed so, in each of the ways they failed"),
         Column("per_hour", REAL, "attempts per hour between first and last"),
         Column("examples", TEXTS, "ids of a few of them"),
         Column("retried", LONG, "attempts that were followed by another"),
-        Column("recovered", LONG, "of the subjects retried, those completed in the end"),
-        Column("retry_helps", REAL, "share of the subjects retried that completed in the end"),
+        Column("recovered", LONG, "of the jobs retried, those completed in the end"),
+        Column("retry_helps", REAL, "share of the jobs retried that completed in the end"),
         Column("kinds", LONG, "signatures in this row: 1, or the number that `other` stands for"),
     ),
 )
@@ -424,7 +432,7 @@ SLOTS = Table(
     name="slots",
     layer=Layer.GOLD,
     meaning="one row for each queue and ten seconds of the last day, which forecasts are made from",
-    key=("line", "queue", "hour", "slot"),
+    key=("product", "queue", "hour", "slot"),
     columns=(
         *_WHOSE,
         Column("hour", INSTANT, "start of the hour"),
@@ -438,7 +446,7 @@ LEDGER = Table(
     name="ledger",
     layer=Layer.GOLD,
     meaning="one row for each queue and hour of arrival: what became of the jobs added in it",
-    key=("line", "queue", "hour"),
+    key=("product", "queue", "hour"),
     columns=(
         *_WHOSE,
         Column("hour", INSTANT, "start of the hour in which they were added"),
@@ -458,7 +466,7 @@ CAPACITY = Table(
     name="capacity",
     layer=Layer.GOLD,
     meaning="one row for each queue and hour: the workers that its arrivals need",
-    key=("line", "queue", "hour"),
+    key=("product", "queue", "hour"),
     columns=(
         *_WHOSE,
         Column("hour", INSTANT, "start of the hour"),

@@ -21,7 +21,7 @@ from waystation.core.errors import (
     StoreUnreachable,
     WaystationError,
 )
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.core.line import forecasts, prometheus
 from waystation.core.line.forecasts import Forecast
 from waystation.core.line.server_time import SERVER_TIME
@@ -408,7 +408,7 @@ class Queue(StoreClient):
         `waystation pipeline run` computes it; values that are not fresh are None.
         """
         client = (await self._connected()).hot
-        return await forecasts.forecast(client, checked_type(type), line=Line.ROUTING)
+        return await forecasts.forecast(client, checked_type(type), product=Product.ROUTING)
 
     async def prometheus_text(self) -> str:
         """The counts of the queue, and the forecasts of its types, in Prometheus' text format."""
@@ -416,7 +416,7 @@ class Queue(StoreClient):
         types |= {type for worker in await self.workers() if worker.alive for type in worker.types}
         each_forecast = {type: await self.forecast(type) for type in sorted(types)}
         counts: dict[str, int] = {**await self.counts()}
-        return prometheus.as_text(Line.ROUTING, counts, each_forecast)
+        return prometheus.as_text(Product.ROUTING, counts, each_forecast)
 
     async def _ended(self, id: str) -> Result | None:
         """The result of a completed job; None while it has not ended."""

@@ -131,7 +131,7 @@ class Upkeep:
             decided = turn(schedule, due_ms, now_ms)
         except InvalidInput as error:
             # It cannot be fired, now or later: it becomes a dead letter.
-            _log.error("schedule_unreadable", line="routing", **describe(error))
+            _log.error("schedule_unreadable", product="routing", **describe(error))
             return (id, score, "", "", 0, 0)
         fired: list[str | bytes | int] = []
         for slot in decided.fire:
@@ -153,10 +153,12 @@ class Upkeep:
             given_up += page.given_up
         taken += (await self._around(scripts.recover_foreign)).names
         for id in taken:
-            _log.warning("job_stalled", line="routing", job_id=id)
+            _log.warning("job_stalled", product="routing", job_id=id)
         for id in given_up:
             error = "more workers fell silent while they held it than max_stalls allows"
-            _log.error("job_failed", line="routing", job_id=id, error_code="STALLED", error=error)
+            _log.error(
+                "job_failed", product="routing", job_id=id, error_code="STALLED", error=error
+            )
         return taken
 
     async def _silent(self) -> list[list[str]]:

@@ -106,7 +106,7 @@ class Worker(BackgroundWorker[Job]):
         lease_ms = milliseconds(self._options.lease)
         claims = ClaimOptions(lease_ms=lease_ms, result_limit=self._options.result_limit)
         source = RoutingSource(store, self._keys, self._profile, claims)
-        log = WorkLog(_about, server=str(store.address), line="routing", worker_id=self.server)
+        log = WorkLog(_about, server=str(store.address), product="routing", worker_id=self.server)
         worker = CoreWorker(source, self._handler, self._options, listener=self._listener, log=log)
         place = store, self._keys.namespace
         background = [partial(heed_cancellations, *place, worker)]

@@ -59,7 +59,7 @@ async def test_all_run_are_added_up_and_end_when_asked(command: list[str], tmp_p
 
     page = (await fleet.expose()).decode()
     assert 'jobs_completed_total{queue="mail"} 3.0' in page
-    assert 'waystation_jobs_held{line="bullmq",queue="mail"} 3.0' in page
+    assert 'waystation_jobs_held{product="bullmq",queue="mail"} 3.0' in page
     assert set((await fleet.ready()).values()) == {True}
 
     os.kill(os.getpid(), signal.SIGTERM)
@@ -78,7 +78,7 @@ async def test_a_member_knows_the_numbers_of_all(
     page = (await page_of_all(Metrics())).decode()
     assert 'jobs_completed_total{queue="mail"} 2.0' in page
     # What every process reads from the same place is not added up.
-    assert 'waystation_jobs_held{line="bullmq",queue="mail"} 1.0' in page
+    assert 'waystation_jobs_held{product="bullmq",queue="mail"} 1.0' in page
     monkeypatch.delenv("WAYSTATION_FLEET_SOCKET")
     assert "mail" not in (await page_of_all(Metrics())).decode()
     os.kill(os.getpid(), signal.SIGTERM)
@@ -99,7 +99,7 @@ async def test_one_that_dies_is_started_again_and_what_it_counted_stays(
 
     page = (await fleet.expose()).decode()
     assert 'jobs_completed_total{queue="mail"} 3.0' in page
-    assert 'waystation_jobs_held{line="bullmq",queue="mail"} 2.0' in page
+    assert 'waystation_jobs_held{product="bullmq",queue="mail"} 2.0' in page
     os.kill(os.getpid(), signal.SIGTERM)
     async with asyncio.timeout(LIMIT_S):
         assert await running == 0

@@ -21,8 +21,8 @@ async def test_a_fresh_recommendation_is_read_and_a_stale_one_is_not(redis: Redi
     key = RecommendationKeys("mail").workers
     await redis.hset(key, "bullmq", forecasts.written(WORKERS).decode())
 
-    async def asked(now_ms: int, line: str = "bullmq") -> DesiredWorkers | None:
-        return (await forecasts.forecast(redis, "mail", line=line, now_ms=now_ms)).workers
+    async def asked(now_ms: int, product: str = "bullmq") -> DesiredWorkers | None:
+        return (await forecasts.forecast(redis, "mail", product=product, now_ms=now_ms)).workers
 
     assert await asked(NOW + 1) == WORKERS
     assert await asked(NOW + 60_000) is None

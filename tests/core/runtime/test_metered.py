@@ -13,7 +13,7 @@ from waystation.core.runtime.worker import Worker, WorkerOptions
 from waystation.core.telemetry.metrics import Metrics
 from waystation.testing.memory import MemorySource
 
-LABELS = {"line": "bullmq", "queue": "mail"}
+LABELS = {"product": "bullmq", "queue": "mail"}
 
 
 class Robbed(MemorySource):

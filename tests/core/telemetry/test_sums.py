@@ -19,7 +19,7 @@ def test_counters_gauges_and_histograms_are_added_up() -> None:
     assert 'jobs_completed_total{queue="mail"} 4.0' in lines
     assert 'jobs_completed_total{queue="sms"} 2.0' in lines
     assert 'job_processing_duration_seconds_bucket{le="0.005",queue="mail"} 2.0' in lines
-    assert 'waystation_jobs_held{line="bullmq",queue="mail"} 7.0' in lines
+    assert 'waystation_jobs_held{product="bullmq",queue="mail"} 7.0' in lines
     assert lines.count("# TYPE jobs_completed_total counter") == 1
 
 

@@ -51,7 +51,7 @@ def job(dice: random.Random, number: int) -> dict[str, Any]:
         del data["tenant"]
     return {
         "queue": dice.choice(("mail", "pay")),
-        "subject": str(number) if dice.random() < 0.9 else f"own-{number}",
+        "job_id": str(number) if dice.random() < 0.9 else f"own-{number}",
         "name": dice.choice(("send", "charge")),
         "state": state,
         "added_at": added,
@@ -78,21 +78,25 @@ def keep(root: str, jobs: list[dict[str, Any]], batches: int = 3, first: int = 0
 
 def _item(job: dict[str, Any]) -> dict[str, Any]:
     return {
-        "line": job.get("line", "bullmq"),
-        **{name: job[name] for name in ("queue", "subject", "name", "state", "added_at")},
+        "product": job.get("product", "bullmq"),
+        **{name: job[name] for name in ("queue", "job_id", "name", "state", "added_at")},
         **{name: job[name] for name in ("ended_at", "reason", "fingerprint")},
         "attempts": 1,
         "retries": 0,
         "stalls": 0,
         "duplicates": 0,
-        "last_told_at": job["ended_at"],
+        "last_recorded_at": job["ended_at"],
         "date": job["added_at"].date(),
     }
 
 
 def _payloads(job: dict[str, Any]) -> list[dict[str, Any]]:
     """A row for the birth with the data, and one for the end with the result."""
-    shared = {"line": job.get("line", "bullmq"), "queue": job["queue"], "subject": job["subject"]}
+    shared = {
+        "product": job.get("product", "bullmq"),
+        "queue": job["queue"],
+        "job_id": job["job_id"],
+    }
     first, last = job["added_at"], job["ended_at"]
     born = {**shared, "read_at": first, "added_at": first, "ended": False, "date": first.date()}
     ended = {**shared, "read_at": last, "added_at": first, "ended": True, "date": last.date()}
@@ -118,7 +122,11 @@ def _values(job: dict[str, Any]) -> list[dict[str, Any]]:
     if job["gone"]:
         return []
     at = job["added_at"]
-    shared = {"line": job.get("line", "bullmq"), "queue": job["queue"], "subject": job["subject"]}
+    shared = {
+        "product": job.get("product", "bullmq"),
+        "queue": job["queue"],
+        "job_id": job["job_id"],
+    }
     return [
         {**shared, "field": name, "value": value, "read_at": at, "date": at.date()}
         for name, value in _declared(job)

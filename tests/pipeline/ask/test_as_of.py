@@ -158,7 +158,7 @@ async def lived(url: str) -> list[Dump]:
 
 
 def rebuilt(engine: Engine, at: dt.datetime) -> dict[str, str]:
-    found = engine.ask(f"select subject, state from as_of({literal(at)}) where queue = 'mail'")
+    found = engine.ask(f"select job_id, state from as_of({literal(at)}) where queue = 'mail'")
     return dict(found.rows)
 
 
@@ -183,17 +183,17 @@ def test_the_state_as_of_now_is_that_of_the_jobs_and_files(root: str) -> None:
     fold(history_at(root))
     with Engine(root, threads=1) as engine:
         engine.add_tables()
-        subject = "line, queue, subject"
-        found = engine.ask(f"select {subject}, state from as_of({literal(FAR)})").rows
+        job = "product, queue, job_id"
+        found = engine.ask(f"select {job}, state from as_of({literal(FAR)})").rows
         items = engine.ask(
-            f"select {subject}, state from items order by last_told_at, state <> 'removed'"
+            f"select {job}, state from items order by last_recorded_at, state <> 'removed'"
         ).rows
         removed = engine.ask(
-            f"select {subject} from events where event in ('removed', 'cancelled', 'kept')"
+            f"select {job} from events where event in ('removed', 'cancelled', 'kept')"
         ).rows
     last = {row[:3]: row[3] for row in items}
     here = {row[:3]: row[3] for row in found}
-    assert {line for line, _, _ in here} == {"routing", "files"}
+    assert {product for product, _, _ in here} == {"routing", "files"}
     assert here == {each: last[each] for each in here}
     assert last.keys() - here.keys() <= set(removed)
 
@@ -224,11 +224,11 @@ async def test_the_command_counts_and_lists_what_was_in_the_queues(
 
     at = then.isoformat()
     assert said("--as-of", at).splitlines() == [
-        '{"line":"bullmq","queue":"mail","state":"active","jobs":1}',
-        '{"line":"bullmq","queue":"mail","state":"waiting","jobs":2}',
+        '{"product":"bullmq","queue":"mail","state":"active","jobs":1}',
+        '{"product":"bullmq","queue":"mail","state":"waiting","jobs":2}',
     ]
     [listed] = said("--as-of", at, "--jobs", "--state", "active").splitlines()
-    assert f'"subject":"{held.id}","name":"send","state":"active"' in listed
+    assert f'"job_id":"{held.id}","name":"send","state":"active"' in listed
     assert '"attempts":1,"worker":"host-1-abc"' in listed
     assert '"state":"completed","jobs":1' in said("--queue", "mail")
     assert said("--queue", "nowhere") == "no job was in the queues then\n"

@@ -20,9 +20,9 @@ def a_job(dice: random.Random, number: int) -> dict[str, Any]:
     return {
         "queue": dice.choice(("mail", "pay")),
         # An id that was free again belongs to two jobs, whose tenants may differ.
-        "subject": str(number // 2),
+        "job_id": str(number // 2),
         "added_at": added,
-        "last_told_at": added + dt.timedelta(seconds=50),
+        "last_recorded_at": added + dt.timedelta(seconds=50),
         "state": dice.choice(("completed", "failed")),
         "retries": dice.randrange(3),
         "run_ms": 100 * dice.randrange(100),
@@ -32,8 +32,11 @@ def a_job(dice: random.Random, number: int) -> dict[str, Any]:
 
 
 def keep(root: str, jobs: list[dict[str, Any]]) -> None:
-    columns = (*("queue", "subject", "added_at", "last_told_at", "state"), *("retries", "run_ms"))
-    shared = {"line": "bullmq", "attempts": 1, "duplicates": 0}
+    columns = (
+        *("queue", "job_id", "added_at", "last_recorded_at", "state"),
+        *("retries", "run_ms"),
+    )
+    shared = {"product": "bullmq", "attempts": 1, "duplicates": 0}
     items = [
         {**shared, **{name: job[name] for name in (*columns, "wait_ms")}, "date": _day(job)}
         for job in jobs
@@ -42,7 +45,7 @@ def keep(root: str, jobs: list[dict[str, Any]]) -> None:
     # It is read when it is added and again when it has ended.
     values = [
         {
-            **{"line": "bullmq", "queue": job["queue"], "subject": job["subject"]},
+            **{"product": "bullmq", "queue": job["queue"], "job_id": job["job_id"]},
             **{"field": "tenant", "value": job["tenant"], "date": _day(job)},
             "read_at": job["added_at"] + dt.timedelta(seconds=seconds),
         }
@@ -53,7 +56,7 @@ def keep(root: str, jobs: list[dict[str, Any]]) -> None:
     lakes.store(root, FIELD_VALUES, values, 0)
     read = [
         {
-            **{"line": "bullmq", "queue": job["queue"], "subject": job["subject"], "bytes": 2},
+            **{"product": "bullmq", "queue": job["queue"], "job_id": job["job_id"], "bytes": 2},
             **{"read_at": job["added_at"], "date": _day(job), "ended": False},
         }
         for job in jobs
@@ -81,7 +84,7 @@ def test_costs_are_what_a_loop_over_the_jobs_counts(
     dice = random.Random(9)
     # Two lives of one id must not overlap.
     jobs = [a_job(dice, number) for number in range(200)]
-    known = {(job["queue"], job["subject"], job["added_at"]): job for job in jobs}
+    known = {(job["queue"], job["job_id"], job["added_at"]): job for job in jobs}
     keep(root, list(known.values()))
     since = lakes.START + dt.timedelta(minutes=500)
     wanted: dict[str | None, list[int]] = defaultdict(lambda: [0, 0, 0, 0])

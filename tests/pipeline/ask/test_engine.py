@@ -154,7 +154,7 @@ def test_columns_that_a_newer_version_has_added_are_null_in_older_files(
     DeltaTable(path).alter.add_columns(added)
     with Engine(root) as engine:
         engine.add_tables()
-        found = engine.ask("select colour, sizes, subject from ended_items").rows
+        found = engine.ask("select colour, sizes, job_id from ended_items").rows
         assert found
         assert {row[:2] for row in found} == {(None, None)}
 
@@ -186,9 +186,9 @@ def test_the_queues_are_asked_as_they_are_now(store: Redis, redis_url: str) -> N
     store.hset("bull:mail:2", mapping={"name": "send", "timestamp": "17", "failedReason": "no"})
     with Engine("/nowhere") as engine:
         engine.add_rows("jobs", live_jobs(Store(redis_url)))
-        found = engine.ask("from jobs order by subject")
+        found = engine.ask("from jobs order by job_id")
     rows = [dict(zip(found.names, row, strict=True)) for row in found.rows]
-    assert [(row["subject"], row["state"]) for row in rows] == [
+    assert [(row["job_id"], row["state"]) for row in rows] == [
         ("1", "wait"),
         ("2", "failed"),
         ("3", "failed"),

@@ -120,8 +120,8 @@ def test_filters_find_what_a_search_through_all_rows_finds() -> None:
             ],
         }.items():
             found = listed(items.scan(row_filter=where))
-            assert Counter(row["subject"] for row in found) == Counter(
-                row["subject"] for row in wanted
+            assert Counter(row["job_id"] for row in found) == Counter(
+                row["job_id"] for row in wanted
             ), where
 
 

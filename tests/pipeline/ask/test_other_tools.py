@@ -117,5 +117,5 @@ def test_polars_reads_every_column_of_every_table() -> None:
 
 @pytest.mark.usefixtures("home")
 def test_arrow_reads_a_table_with_filters() -> None:
-    failed = sorted(job["subject"] for job in JOBS if job["state"] == "failed")
-    assert sorted(ran("to_pyarrow_table")["failed"]["subject"].to_pylist()) == failed
+    failed = sorted(job["job_id"] for job in JOBS if job["state"] == "failed")
+    assert sorted(ran("to_pyarrow_table")["failed"]["job_id"].to_pylist()) == failed

@@ -73,7 +73,7 @@ def test_jobs_are_found_as_on_a_disk(bucket: str, disk: str, selection: Selectio
 
 def test_a_job_is_found_by_its_id(bucket: str, disk: str, jobs: list[dict[str, Any]]) -> None:
     for job in random.Random(3).sample(jobs, 2):
-        selection = Selection(ids=[job["subject"]])
+        selection = Selection(ids=[job["job_id"]])
         assert found(bucket, selection) == found(disk, selection) != []
 
 
@@ -82,15 +82,14 @@ def found(root: str, selection: Selection) -> list[dict[str, Any]]:
         prepare(engine, selection)
         answer = engine.ask(jobs_sql(selection, ["tenant"]))
     rows = [dict(zip(answer.names, row, strict=True)) for row in answer.rows]
-    return sorted(rows, key=lambda row: (row["queue"], row["subject"]))
+    return sorted(rows, key=lambda row: (row["queue"], row["job_id"]))
 
 
 QUERIES = [
     "select state, count(*) as n from items group by 1 order by 1",
     "select count(*) from items where queue = 'mail' and date >= date '2026-03-03'",
-    "select subject, fields['tenant'], data from payloads where ended and name like 's%' "
-    "order by 1",
-    "select count(*), min(ended_at) from items join payloads using (line, queue, subject)",
+    "select job_id, fields['tenant'], data from payloads where ended and name like 's%' order by 1",
+    "select count(*), min(ended_at) from items join payloads using (product, queue, job_id)",
     "select count(*) from attempts",
 ]
 
@@ -127,13 +126,13 @@ def test_files_that_cannot_hold_the_id_are_not_opened(bucket: str) -> None:
 
 
 def test_of_a_file_only_the_groups_of_rows_that_can_hold_the_id_are_read(tmp_path: Path) -> None:
-    rows = pa.table({"subject": [f"{number:04}" for number in range(100)], "n": range(100)})
+    rows = pa.table({"job_id": [f"{number:04}" for number in range(100)], "n": range(100)})
     lakes.write_in_groups(str(tmp_path), rows, 10)
     held = contents(str(tmp_path))
     assert held is not None
-    some = remote_files(held.table, held.files, Wanted({"subject": ["0042", "0077"]}))
+    some = remote_files(held.table, held.files, Wanted({"job_id": ["0042", "0077"]}))
     assert some.to_table(columns=["n"])["n"].to_pylist() == [*range(40, 50), *range(70, 80)]
-    none = remote_files(held.table, held.files, Wanted({"subject": ["x"]}))
+    none = remote_files(held.table, held.files, Wanted({"job_id": ["x"]}))
     assert none.count_rows() == 0
 
 
@@ -165,7 +164,7 @@ def test_the_commands_ask_an_object_store(
         assert not ended.value.code
         return capsys.readouterr().out
 
-    assert '"subject":"3"' in said("find", "3", "--no-live", "--json")
+    assert '"job_id":"3"' in said("find", "3", "--no-live", "--json")
     assert said("sql", "select count(*) as jobs from items", "--json") == f'{{"jobs":{JOBS}}}\n'
     assert "the history is empty" in said("status")
 

@@ -73,13 +73,13 @@ def test_a_path_of_a_question_leads_where_that_of_a_rule_leads(
 ) -> None:
     for value in ("7", "a"):
         wanted = {
-            each["subject"]
+            each["job_id"]
             for each in jobs
             if not each["gone"]
             and value in [str(there) for there in JsonPath.parse(path).values(each["data"])]
         }
         rows = found(root, Selection(paths={path: value}))
-        assert {row["subject"] for row in rows} == wanted
+        assert {row["job_id"] for row in rows} == wanted
 
 
 def test_they_have_the_same_answers_when_files_are_compacted(
@@ -106,17 +106,17 @@ def test_a_thousand_random_questions_have_the_answers_of_a_full_search(tmp_path:
 
 def _awkward(dice: random.Random, job: dict[str, Any]) -> dict[str, Any]:
     """The job with an id that is hard to find: used twice, long, or of other letters."""
-    number = int(job["subject"].rpartition("-")[2])
+    number = int(job["job_id"].rpartition("-")[2])
     match dice.randrange(6):
         case 0:
             # Of two lives one ends before the other begins.
             day = dt.timedelta(days=10 * (number % 2))
             moved = {name: job[name] + day for name in ("added_at", "ended_at")}
-            return {**job, **moved, "subject": f"twice-{number // 2}"}
+            return {**job, **moved, "job_id": f"twice-{number // 2}"}
         case 1:
-            return {**job, "subject": f"{'long' * dice.randrange(5, 40)}-{number}"}
+            return {**job, "job_id": f"{'long' * dice.randrange(5, 40)}-{number}"}
         case 2:
-            return {**job, "subject": f"{dice.choice('Üß𝄞')}'{number}"}
+            return {**job, "job_id": f"{dice.choice('Üß𝄞')}'{number}"}
         case _:
             return job
 
@@ -139,7 +139,7 @@ def check_questions(
 def _shown(job: dict[str, Any], data: Any) -> tuple[str, ...]:
     """What a job is told from others by."""
     kept = None if job.get("gone") else data
-    return job["queue"], job["subject"], str(job["added_at"]), job["state"], str(kept)
+    return job["queue"], job["job_id"], str(job["added_at"]), job["state"], str(kept)
 
 
 def question(dice: random.Random, jobs: list[dict[str, Any]]) -> tuple[Selection, Test]:
@@ -158,8 +158,8 @@ def question(dice: random.Random, jobs: list[dict[str, Any]]) -> tuple[Selection
 
 
 def _by_id(dice: random.Random, one: Any, also: Also) -> None:
-    ids = [one["subject"], "nobody"]
-    also("ids", ids, lambda job: job["subject"] in ids)
+    ids = [one["job_id"], "nobody"]
+    also("ids", ids, lambda job: job["job_id"] in ids)
 
 
 def _by_queue(dice: random.Random, one: Any, also: Also) -> None:
@@ -228,10 +228,10 @@ KINDS = (
 def test_a_job_comes_with_the_newest_that_is_known_of_it(
     root: str, jobs: list[dict[str, Any]]
 ) -> None:
-    rows = {(row["queue"], row["subject"]): row for row in found(root, Selection(line="bullmq"))}
+    rows = {(row["queue"], row["job_id"]): row for row in found(root, Selection(product="bullmq"))}
     assert len(rows) == JOBS
     for job in jobs:
-        row = rows[job["queue"], job["subject"]]
+        row = rows[job["queue"], job["job_id"]]
         if job["gone"]:
             assert (row["data"], row["left_out"][:14]) == (None, "it was removed")
             continue
@@ -245,7 +245,7 @@ def test_a_job_comes_with_the_newest_that_is_known_of_it(
 def test_an_id_that_was_used_again_is_two_jobs_with_their_own_data(tmp_path: Path) -> None:
     place = str(tmp_path / "history")
     dice = random.Random(1)
-    same = {"queue": "mail", "subject": "1", "gone": False}
+    same = {"queue": "mail", "job_id": "1", "gone": False}
     first: dict[str, Any] = {**lakes.job(dice, 1), **same}
     second: dict[str, Any] = {**lakes.job(dice, 1), **same}
     first |= {"added_at": lakes.START, "ended_at": lakes.START + dt.timedelta(hours=1)}
@@ -303,7 +303,7 @@ def test_data_that_is_no_json_hides_no_other_job(tmp_path: Path, data: str) -> N
         {**lakes.job(random.Random(n), n), "gone": n == 0} for n in range(2)
     ]
     lakes.keep(place, jobs, batches=1)
-    odd = {"line": "bullmq", "queue": jobs[0]["queue"], "subject": jobs[0]["subject"]}
+    odd = {"product": "bullmq", "queue": jobs[0]["queue"], "job_id": jobs[0]["job_id"]}
     at = jobs[0]["ended_at"]
     lakes.store(place, PAYLOADS, [{**odd, "read_at": at, "data": data, "date": at.date()}], 5)
     number = jobs[1]["data"]["order"]["id"]
@@ -311,8 +311,8 @@ def test_data_that_is_no_json_hides_no_other_job(tmp_path: Path, data: str) -> N
         Selection(paths={"$.order.id": str(number)}),
         Selection(where=f"data->>'$.order.id' = '{number}'"),
     ):
-        assert jobs[1]["subject"] in [row["subject"] for row in found(place, chosen)]
-    chosen = Selection(queue=odd["queue"], ids=(odd["subject"],), where="data is not null")
+        assert jobs[1]["job_id"] in [row["job_id"] for row in found(place, chosen)]
+    chosen = Selection(queue=odd["queue"], ids=(odd["job_id"],), where="data is not null")
     (row,) = found(place, chosen)
     # It is shown as it was stored.
     assert row["data"] == data

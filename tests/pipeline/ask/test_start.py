@@ -85,7 +85,7 @@ def test_where_spark_is_not_installed_questions_are_listed_and_answered(
     assert "waystation[spark]" in said("pipeline", "run")
     assert said("pipeline", "sql", "select count(*) as n from items", "--json") == '{"n":4}\n'
     assert "the history is empty" in said("pipeline", "status")
-    assert "subject        3" in said("pipeline", "find", "3")
+    assert "job_id         3" in said("pipeline", "find", "3")
     visits = "select count(*) as n from visits"
     assert said("pipeline", "sql", visits, "--json") == '{"n":0}\n'
     assert "nothing was added" in said("redrive", "3", "--state", "completed")

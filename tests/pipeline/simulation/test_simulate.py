@@ -22,9 +22,9 @@ def attempt(
     ready = START + dt.timedelta(seconds=ready_s)
     started = ready + dt.timedelta(milliseconds=wait_ms)
     return {
-        "line": "bullmq",
+        "product": "bullmq",
         "queue": queue,
-        "subject": str(number),
+        "job_id": str(number),
         "attempt": 1,
         "worker": "ada",
         "ready_at": ready,
@@ -110,9 +110,9 @@ def test_priorities_come_from_what_the_jobs_were(
     urgent = range(95, 100)
     payloads = [
         {
-            "line": "bullmq",
+            "product": "bullmq",
             "queue": "mail",
-            "subject": str(number),
+            "job_id": str(number),
             "read_at": START,
             "ended": ended,
             "priority": 1 if number in urgent else 5,
@@ -177,7 +177,7 @@ def test_what_is_not_there_is_named(history: str, capsys: pytest.CaptureFixture[
         (["--rate", "10"], "a rate is a number and a duration such as 100/60s, got '10'"),
         (["--rate", "0/1s"], "a rate is a number and a duration"),
         (["--rate", "1/0s"], "a rate needs a duration above 0"),
-        (["--line", "waitingroom"], "line must be one of bullmq, routing, files"),
+        (["--product", "waitingroom"], "product must be one of bullmq, routing, files"),
         (["--to", "/nowhere/page.html"], "wanted a file in a folder that can be written to"),
         (["--since", "monday"], "wanted an instant"),
         (["--from", "nothing.csv", "--workers", "3"], "wanted a queue or a file, got both"),

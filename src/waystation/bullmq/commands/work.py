@@ -37,7 +37,7 @@ async def run(
                 prefix=prefix,
                 options=settings[BullmqSettings].worker,
                 payloads=payloads,
-                listener=Metered(telemetry.metrics, line="bullmq", queue=queue),
+                listener=Metered(telemetry.metrics, product="bullmq", queue=queue),
             )
             for queue in dict.fromkeys(queues)
         ]

@@ -13,7 +13,7 @@ from waystation.bullmq.redis.prefixes import Prefixes
 from waystation.bullmq.redis.scanning import queue_names
 from waystation.core.codec import as_text
 from waystation.core.errors import StoreUnsuitable, WaystationError
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.files import Layout
@@ -34,7 +34,7 @@ class Places(msgspec.Struct, frozen=True, kw_only=True):
 class QueueName(msgspec.Struct, frozen=True):
     """One queue of one product: a queue of BullMQ, a type of job, a priority, or a room."""
 
-    product: Line
+    product: Product
     name: str
 
     def __str__(self) -> str:
@@ -45,7 +45,7 @@ class Known(NamedTuple):
     """The queues of a store, as far as this user of it may read."""
 
     queues: list[QueueName]
-    forbidden: list[tuple[Line, str]]
+    forbidden: list[tuple[Product, str]]
     """Products whose keys this user may not read."""
 
 
@@ -53,19 +53,19 @@ async def find_queues(store: Store, places: Places | None = None) -> Known:
     """Every queue of every product in a store; looks at all its keys once."""
     places = places or Places()
     known = Known([], [])
-    for line, keys, names in (
+    for product, keys, names in (
         *(
-            (Line.BULLMQ, f"{prefix}:*", partial(shown_names, store, places.bullmq, prefix))
+            (Product.BULLMQ, f"{prefix}:*", partial(shown_names, store, places.bullmq, prefix))
             for prefix in places.bullmq.every
         ),
-        (Line.ROUTING, f"{places.routing}:*", partial(job_types, store, places.routing)),
-        (Line.FILES, f"{places.files.prefix}:*", partial(priorities, store, places.files)),
-        (Line.WAITINGROOM, RoomsKeys().every, partial(rooms, store)),
+        (Product.ROUTING, f"{places.routing}:*", partial(job_types, store, places.routing)),
+        (Product.FILES, f"{places.files.prefix}:*", partial(priorities, store, places.files)),
+        (Product.WAITINGROOM, RoomsKeys().every, partial(rooms, store)),
     ):
         try:
-            known.queues.extend(QueueName(line, name) for name in await names())
+            known.queues.extend(QueueName(product, name) for name in await names())
         except StoreUnsuitable:
-            known.forbidden.append((line, keys))
+            known.forbidden.append((product, keys))
     return known
 
 

@@ -7,7 +7,7 @@ from waystation.console.finding.names import Places, workers_by_queue
 from waystation.console.measures.sampler import QueueSample, Sampler
 from waystation.console.options import ConsoleOptions
 from waystation.core.errors import StoreUnsuitable
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.core.store.connection import Store
 from waystation.waitingroom.redis.keys import RoomsKeys
 from waystation.waitingroom.rooms import Rooms
@@ -75,7 +75,7 @@ class Live:
         for room, state in states:
             rows.append(
                 Row(
-                    product=Line.WAITINGROOM.value,
+                    product=Product.WAITINGROOM.value,
                     name=room.name,
                     ready=state.waiting,
                     active=state.inside,
@@ -88,7 +88,7 @@ class Live:
 
 
 def _row(sample: QueueSample, workers: dict[str, list[str]] | None) -> Row:
-    is_bullmq = sample.product == Line.BULLMQ.value
+    is_bullmq = sample.product == Product.BULLMQ.value
     known = len(workers.get(sample.name, ())) if workers is not None and is_bullmq else None
     return Row(
         product=sample.product,

@@ -15,7 +15,7 @@ def read(root: str, product: str, queue: str, days: int) -> list[Hour]:
     """The hours of the last days, up to the present one, oldest first."""
     until = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
     since = until - timedelta(days=days) + _AN_HOUR
-    places = (("line", product), ("queue", queue))
+    places = (("product", product), ("queue", queue))
     conditions = [f"{name} = {quoted(value)}" for name, value in places if value]
     wanted = " and ".join(conditions) or "true"
     with Engine(root, threads=THREADS) as engine:

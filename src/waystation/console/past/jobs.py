@@ -26,7 +26,7 @@ def selection_of(query: Query) -> Selection:
     paths = [(name, value) for name, value in query.fields if name.startswith("data.")]
     return Selection(
         ids=[query.get("id")] if query.get("id") else (),
-        line=query.get("product"),
+        product=query.get("product"),
         queue=query.get("queue"),
         name=query.get("name"),
         state=query.get("state").lower(),
@@ -43,7 +43,7 @@ def _path(text: str) -> str:
 
 
 def _mentions(word: str) -> str:
-    parts = ("subject", "name", "reason", "data")
+    parts = ("job_id", "name", "reason", "data")
     text = " || ' ' || ".join(f"coalesce({part}, '')" for part in parts)
     # As `folded` does it, where the jobs are.
     plain = f"replace(replace(lower({text}), '\u0131', 'i'), '\u0307', '')"
@@ -52,9 +52,9 @@ def _mentions(word: str) -> str:
 
 def _job(row: dict[str, Any]) -> PastJob:
     return PastJob(
-        product=row["line"],
+        product=row["product"],
         queue=row["queue"],
-        id=row["subject"],
+        id=row["job_id"],
         name=row["name"],
         state=row["state"],
         added_at=row["added_at"],

@@ -8,14 +8,14 @@ from waystation.pipeline.ask.engine import Engine
 from waystation.pipeline.tables import LEDGER
 
 _SQL = """
-    select line as product, queue, sum(acknowledged)::bigint as added,
+    select product, queue, sum(acknowledged)::bigint as added,
            sum(terminal)::bigint as ended, sum(removed)::bigint as removed,
            sum(visible)::bigint as open, sum(lost)::bigint as lost,
            sum(duplicated)::bigint as twice, coalesce(sum(gaps), 0)::bigint as missed,
            bool_and(clean) as clean,
            coalesce(list_filter(flatten(list(lost_ids) filter (lost_ids is not null)),
                                 lambda id: id is not null)[:10], []) as lost_ids
-    from ledger group by line, queue order by line, queue
+    from ledger group by product, queue order by product, queue
 """
 
 

@@ -31,7 +31,7 @@ def read(root: str) -> State:
         engine.add_table(GAPS)
         engine.add_table(QUALITY)
         gaps = engine.ask(
-            "select line as product, queue, lost, reason, after_at, before_at from gaps "
+            "select product, queue, lost, reason, after_at, before_at from gaps "
             "order by before_at desc",
             _MOST_GAPS,
         )

@@ -130,7 +130,7 @@ def alone(product: str, name: str) -> Generator[None]:
     except Exception as error:
         if (product, name) not in _told:
             _told.add((product, name))
-            _log.error("queue_unreadable", error, line=product, queue=name)
+            _log.error("queue_unreadable", error, product=product, queue=name)
 
 
 def actions_for(queue: ConsoleQueue, state: str) -> list[str]:

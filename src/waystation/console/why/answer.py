@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from waystation.core.durations import possible_instant
-from waystation.core.events import Line
+from waystation.core.events import Product
 
 
 class Cause(StrEnum):
@@ -96,16 +96,16 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     until_ms: float | None = None
     evidence: dict[str, Any] = {}
 
-    def about(self, product: Line, queue: str, kind: Kind, id: str) -> Answer:
+    def about(self, product: Product, queue: str, kind: Kind, id: str) -> Answer:
         """The answer about one thing; the sentence begins with its name."""
         name = f"{kind} {id}" if kind != "queue" else _QUEUES[product].format(queue)
         return self._named(name, product, queue, kind, id)
 
-    def about_all(self, product: Line, queue: str) -> Answer:
+    def about_all(self, product: Product, queue: str) -> Answer:
         """The answer about all types of a namespace, or all priorities of a directory."""
         return self._named(f"queue {queue}", product, queue, "queue", queue)
 
-    def _named(self, name: str, product: Line, queue: str, kind: Kind, id: str) -> Answer:
+    def _named(self, name: str, product: Product, queue: str, kind: Kind, id: str) -> Answer:
         return Answer(
             product=product.value,
             queue=queue,
@@ -119,10 +119,10 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _QUEUES = {
-    Line.BULLMQ: "queue {}",
-    Line.ROUTING: "type {}",
-    Line.FILES: "priority {}",
-    Line.WAITINGROOM: "room {}",
+    Product.BULLMQ: "queue {}",
+    Product.ROUTING: "type {}",
+    Product.FILES: "priority {}",
+    Product.WAITINGROOM: "room {}",
 }
 
 

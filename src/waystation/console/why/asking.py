@@ -11,7 +11,7 @@ from waystation.console.past.history import History
 from waystation.console.why import of_bullmq, of_files, of_history, of_rooms, of_routing
 from waystation.console.why.answer import Answer, Cause
 from waystation.core.errors import InvalidOption, StoreBusy, StoreError, StoreUnreachable
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.core.line.event_trail import MOST_EVENTS, newest_first
 from waystation.core.store.connection import Store
 
@@ -36,15 +36,15 @@ async def why(
     possible; there is always one at least, of the cause `unknown` when nothing was found. What
     is no longer in the store is looked for in `history`.
     """
-    if product is not None and product not in set(Line):
-        raise InvalidOption(f"product must be one of {', '.join(Line)}, got {product!r}")
+    if product is not None and product not in set(Product):
+        raise InvalidOption(f"product must be one of {', '.join(Product)}, got {product!r}")
     if not subject.strip("/ "):
         raise InvalidOption("what is asked about must be an id, a path or a name, got nothing")
     places = places or Places()
     known = await find_queues(store, places)
     wanted = [each for each in known.queues if product in (None, each.product)]
-    products = {line for line in Line if product in (None, line)} - {
-        line for line, _ in known.forbidden
+    products = {each for each in Product if product in (None, each)} - {
+        each for each, _ in known.forbidden
     }
     if queue is None:
         queue, subject = _split(subject, {each.name for each in wanted})
@@ -79,14 +79,14 @@ def _split(subject: str, queues: set[str]) -> tuple[str | None, str]:
 
 async def _explain_queue(store: Store, queue: QueueName, places: Places) -> Answer | None:
     match queue.product:
-        case Line.BULLMQ:
+        case Product.BULLMQ:
             keys = places.bullmq.keys_of(queue.name)
             return keys and await of_bullmq.queue(store, keys, shown=queue.name)
-        case Line.ROUTING:
+        case Product.ROUTING:
             return await of_routing.type(store, queue.name, namespace=places.routing)
-        case Line.FILES:
+        case Product.FILES:
             return await of_files.priority(store, queue.name, layout=places.files)
-        case Line.WAITINGROOM:
+        case Product.WAITINGROOM:
             return await of_rooms.room(store, queue.name)
 
 
@@ -94,7 +94,7 @@ async def _explain_subject(
     store: Store,
     subject: str,
     queue: str | None,
-    products: set[Line],
+    products: set[Product],
     known: Sequence[QueueName],
     places: Places,
     unread: list[StoreError],
@@ -103,15 +103,15 @@ async def _explain_subject(
     for each in known:
         if queue not in (None, each.name):
             continue
-        if each.product is Line.BULLMQ:
+        if each.product is Product.BULLMQ:
             if keys := places.bullmq.keys_of(each.name):
                 steps.append(partial(_in_bullmq, store, keys, subject, each.name))
-        elif each.product is Line.WAITINGROOM:
+        elif each.product is Product.WAITINGROOM:
             steps.append(partial(of_rooms.visitor, store, each.name, subject))
     # Jobs of these two are not kept by queue, so they are looked for once.
-    if Line.ROUTING in products:
+    if Product.ROUTING in products:
         steps.append(partial(of_routing.job, store, subject, namespace=places.routing))
-    if Line.FILES in products:
+    if Product.FILES in products:
         steps.append(partial(of_files.file, store, subject, layout=places.files))
     answers = list[Answer]()
     for step in steps:
@@ -138,15 +138,15 @@ def _fits(answer: Answer, queue: str | None) -> bool:
 
 
 async def _explain_namespace(
-    store: Store, name: str, products: set[Line], places: Places
+    store: Store, name: str, products: set[Product], places: Places
 ) -> list[Answer]:
     """All types of a namespace, or all priorities of a directory, under the name they have in the
     console and in `waystation queues`."""
     answers: list[Answer] = []
-    if Line.ROUTING in products and name == places.routing and await job_types(store, name):
+    if Product.ROUTING in products and name == places.routing and await job_types(store, name):
         answers.append(await of_routing.every(store, namespace=name))
     if (
-        Line.FILES in products
+        Product.FILES in products
         and name == places.files.prefix
         and await has_files(store, places.files)
     ):
@@ -192,7 +192,7 @@ async def _recent_ids(
 ) -> list[str]:
     streams: list[tuple[str, bytes]] = []
     for each in known[:_IDS_OF_A_QUEUE]:
-        keys = places.bullmq.keys_of(each.name) if each.product is Line.BULLMQ else None
+        keys = places.bullmq.keys_of(each.name) if each.product is Product.BULLMQ else None
         if keys is not None and queue in (None, each.name):
             streams.append((keys.events, b"jobId"))
     ids: dict[str, None] = {}

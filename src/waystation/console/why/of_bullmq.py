@@ -16,7 +16,7 @@ from waystation.console.why.answer import Answer, Cause, Found, at, count, iso, 
 from waystation.console.why.recent import events_of, failing, pace
 from waystation.core.codec import as_text
 from waystation.core.errors import WaystationError
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.core.line.event_trail import MOST_EVENTS
 from waystation.core.store.connection import Store
 
@@ -29,7 +29,7 @@ _CHILDREN = 1000
 async def job(store: Store, keys: QueueKeys, id: str, *, shown: str) -> Answer | None:
     """Why a job is where it is; None when nothing is known of it."""
     found = await _job(store, keys, id, shown)
-    return None if found is None else found.about(Line.BULLMQ, shown, "job", id)
+    return None if found is None else found.about(Product.BULLMQ, shown, "job", id)
 
 
 async def queue(store: Store, keys: QueueKeys, *, shown: str) -> Answer:
@@ -39,7 +39,7 @@ async def queue(store: Store, keys: QueueKeys, *, shown: str) -> Answer:
     if found is None and (seen := await failing(store.hot, keys.events)):
         found = seen.found()
     found = found or await _moves(store, keys, standing)
-    return found.about(Line.BULLMQ, shown, "queue", shown)
+    return found.about(Product.BULLMQ, shown, "queue", shown)
 
 
 async def scheduler(store: Store, keys: QueueKeys, id: str, *, shown: str) -> Answer | None:
@@ -60,13 +60,13 @@ async def scheduler(store: Store, keys: QueueKeys, id: str, *, shown: str) -> An
             text=f"of queue {shown}, which adds jobs {rule}, was paused{by} at "
             f"{at(found.paused_ms)}; it adds none until it is resumed",
             evidence=known | {"paused_at": iso(found.paused_ms), "paused_by": found.paused_by},
-        ).about(Line.BULLMQ, shown, "scheduler", id)
+        ).about(Product.BULLMQ, shown, "scheduler", id)
     return Found(
         cause=Cause.SCHEDULED,
         text=f"of queue {shown} adds jobs {rule}; the next is due at {at(found.next_ms)}",
         until_ms=found.next_ms,
         evidence=known,
-    ).about(Line.BULLMQ, shown, "scheduler", id)
+    ).about(Product.BULLMQ, shown, "scheduler", id)
 
 
 async def _job(store: Store, keys: QueueKeys, id: str, shown: str) -> Found | None:

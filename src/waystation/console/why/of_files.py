@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from waystation.console.why.answer import Answer, Cause, Found, at, count, iso, line
 from waystation.console.why.recent import events_of, failing, pace
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.files import DeadLetter, Job, Layout, Queue, WorkerInfo
@@ -32,9 +32,9 @@ async def file(store: Store, named: str, *, layout: Layout) -> Answer | None:
     spot = await _find(store, queue, named)
     if spot is None:
         gone = await _gone(store, queue, named)
-        return gone and gone.about(Line.FILES, "", "file", named)
+        return gone and gone.about(Product.FILES, "", "file", named)
     found = await _found(store, queue, spot)
-    return found.about(Line.FILES, spot.job.priority, "file", spot.job.filepath)
+    return found.about(Product.FILES, spot.job.priority, "file", spot.job.filepath)
 
 
 async def priority(store: Store, name: str, *, layout: Layout) -> Answer:
@@ -65,7 +65,7 @@ async def priority(store: Store, name: str, *, layout: Layout) -> Answer:
         seen = await _pace(store, queue, layout.queues[name])
         text = f"is at work: {waiting:,} wait{seen.sentence(waiting)}"
         found = Found(cause=Cause.WORKING, text=text, evidence=facts)
-    return found.about(Line.FILES, name, "queue", name)
+    return found.about(Product.FILES, name, "queue", name)
 
 
 async def every(store: Store, *, layout: Layout) -> Answer:
@@ -90,7 +90,7 @@ async def every(store: Store, *, layout: Layout) -> Answer:
         found = Found(cause=Cause.WORKING, text=text, evidence=facts)
     else:
         found = Found(cause=Cause.EMPTY, text="has nothing to do now", evidence=facts)
-    return found.about_all(Line.FILES, layout.prefix)
+    return found.about_all(Product.FILES, layout.prefix)
 
 
 async def _found(store: Store, queue: Queue, spot: _Spot) -> Found:

@@ -6,7 +6,7 @@ from typing import Any
 from waystation.console.why.answer import Answer, Cause, Found, at, between, count, iso
 from waystation.console.why.recent import events_of
 from waystation.core.errors import NotFound
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.core.operators.operators import OperatorKeys
 from waystation.core.store.connection import Store
 from waystation.waitingroom.estimates import estimate
@@ -42,7 +42,7 @@ async def visitor(store: Store, name: str, id: str) -> Answer | None:
     except NotFound:
         return None
     found = await _visitor(store, room, state, id, await room.status(Place(id, "")))
-    return None if found is None else found.about(Line.WAITINGROOM, room.name, "visitor", id)
+    return None if found is None else found.about(Product.WAITINGROOM, room.name, "visitor", id)
 
 
 async def room(store: Store, name: str) -> Answer | None:
@@ -53,7 +53,7 @@ async def room(store: Store, name: str) -> Answer | None:
     except NotFound:
         return None
     found = await _stopped(store, opened, state) or _moves(state)
-    return found.about(Line.WAITINGROOM, opened.name, "queue", opened.name)
+    return found.about(Product.WAITINGROOM, opened.name, "queue", opened.name)
 
 
 async def _visitor(

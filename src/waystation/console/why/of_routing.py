@@ -6,7 +6,7 @@ from typing import Any
 from waystation.console.why.answer import Answer, Cause, Found, at, count, iso
 from waystation.console.why.recent import events_of, failing, pace
 from waystation.core.errors import NoHandler
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.core.store.connection import Store
 from waystation.routing import Lack, Queue, Reason, Why
 
@@ -36,12 +36,12 @@ async def job(store: Store, id: str, *, namespace: str) -> Answer | None:
     reasons = await queue.why(id)
     if not reasons:
         found, type = await _gone(store, queue, id)
-        return found.about(Line.ROUTING, type, "job", id) if found else None
+        return found.about(Product.ROUTING, type, "job", id) if found else None
     job = await queue.get_job(id)
     type = job.type if job else ""
     first = sorted(reasons, key=lambda each: _URGENT.index(each.why) if each.why in _URGENT else 9)
     found = await _found(store, queue, type, id, first)
-    return found.about(Line.ROUTING, type, "job", id)
+    return found.about(Product.ROUTING, type, "job", id)
 
 
 async def _found(store: Store, queue: Queue, type: str, id: str, reasons: list[Reason]) -> Found:
@@ -116,7 +116,7 @@ async def type(store: Store, name: str, *, namespace: str) -> Answer | None:
         found = Found(cause=Cause.NOBODY, text=text, evidence=facts)
     else:
         return None
-    return found.about(Line.ROUTING, name, "queue", name)
+    return found.about(Product.ROUTING, name, "queue", name)
 
 
 async def every(store: Store, *, namespace: str) -> Answer:
@@ -144,7 +144,7 @@ async def every(store: Store, *, namespace: str) -> Answer:
         found = Found(cause=Cause.WORKING, text=text + seen.sentence(waiting), evidence=facts)
     else:
         found = Found(cause=Cause.EMPTY, text="has no job that waits", evidence=facts)
-    return found.about_all(Line.ROUTING, namespace)
+    return found.about_all(Product.ROUTING, namespace)
 
 
 def _cause(reason: Reason) -> Cause:

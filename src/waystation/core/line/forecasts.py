@@ -1,7 +1,7 @@
 """Forecasts and recommendations that the pipeline writes back for a queue, while they are fresh.
 
-Each piece is a small JSON document with a version and an end; it lies in a hash by line and prefix,
-because queues of two lines, or under two prefixes, may have one name. Whoever reads gets
+Each piece is a small JSON document with a version and an end; it lies in a hash by product and
+prefix, because queues of two products, or under two prefixes, may have one name. Whoever reads gets
 what suits, or the default that was given.
 """
 
@@ -25,7 +25,7 @@ _TTL = "until it is out of date"
 
 
 class RecommendationKeys(Keyspace, root=""):
-    """What history says about a queue; a field for each line and prefix with one of that name."""
+    """What history says about a queue; a field for each product and prefix that has its name."""
 
     slo = Hash("slo:<name>", "how long waits and runs are, and what part fails", ttl=_TTL)
     forecast = Hash("forecast:<name>", "when what waits will be done, as a band", ttl=_TTL)
@@ -158,14 +158,14 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def forecast(
-    client: Client, queue: str, *, line: str, prefix: str = "", now_ms: int | None = None
+    client: Client, queue: str, *, product: str, prefix: str = "", now_ms: int | None = None
 ) -> Forecast:
     """What history says about a queue, as far as it is fresh by now.
 
     `prefix` is that of its keys, unless it is the default one.
     """
     now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    field = field_of(line, prefix)
+    field = field_of(product, prefix)
     asked = (client.execute_command("HGET", key_of(kind, queue), field) for kind in _KINDS.values())
     with faults.translated():
         texts = await asyncio.gather(*asked)
@@ -176,9 +176,9 @@ async def forecast(
     return Forecast(**cast(Any, fields))
 
 
-def field_of(line: str, prefix: str = "") -> str:
-    """The field of a queue's recommendations: its line, and its prefix unless it is the default."""
-    return f"{line}:{prefix}" if prefix else line
+def field_of(product: str, prefix: str = "") -> str:
+    """The field of a queue's recommendations: its product, and its prefix unless it is usual."""
+    return f"{product}:{prefix}" if prefix else product
 
 
 def key_of(kind: type[Recommendation], queue: str) -> str:

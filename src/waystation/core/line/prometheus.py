@@ -1,9 +1,9 @@
-"""A line in numbers, as Prometheus reads them: how much is where, and what history advises."""
+"""A product in numbers, as Prometheus reads them: how much is where, and what history advises."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.core.line.forecasts import Forecast
 
 Sample: TypeAlias = tuple[Mapping[str, str], float]
@@ -26,31 +26,35 @@ class Family(NamedTuple):
             yield from (f"# TYPE {self.name} {self.kind}", *lines)
 
 
-JOBS = Family("waystation_jobs", "gauge", ("line", "place"), "Jobs by where they are.")
+JOBS = Family("waystation_jobs", "gauge", ("product", "place"), "Jobs by where they are.")
 WANTED = Family(
     "waystation_workers_wanted",
     "gauge",
-    ("line", "queue"),
+    ("product", "queue"),
     "Jobs that should be in hand at a time for the wait that is aimed at.",
 )
 DRAIN = Family(
     "waystation_drain_seconds",
     "gauge",
-    ("line", "queue", "bound"),
+    ("product", "queue", "bound"),
     "When all that waits will be done: low, likely, high.",
 )
 FAMILIES = (JOBS, WANTED, DRAIN)
 
 
-def as_text(line: Line, places: Mapping[str, int], each_forecast: Mapping[str, Forecast]) -> str:
-    """How many jobs are at each place of a line, and what history says of its queues."""
-    samples = [({"line": line.value, "place": place}, many) for place, many in places.items()]
-    return joined([*JOBS.lines(samples), *recommended(line, each_forecast)])
+def as_text(
+    product: Product, places: Mapping[str, int], each_forecast: Mapping[str, Forecast]
+) -> str:
+    """How many jobs are at each place of a product, and what history says of its queues."""
+    samples = [({"product": product.value, "place": place}, many) for place, many in places.items()]
+    return joined([*JOBS.lines(samples), *recommended(product, each_forecast)])
 
 
-def recommended(line: Line, each_forecast: Mapping[str, Forecast]) -> Iterator[str]:
+def recommended(product: Product, each_forecast: Mapping[str, Forecast]) -> Iterator[str]:
     """What history advises for some queues, as far as it is fresh: a scaler reads it there."""
-    queues = [({"line": line.value, "queue": queue}, each) for queue, each in each_forecast.items()]
+    queues = [
+        ({"product": product.value, "queue": queue}, each) for queue, each in each_forecast.items()
+    ]
     yield from WANTED.lines(
         ((labels, each.workers.workers) for labels, each in queues if each.workers)
     )

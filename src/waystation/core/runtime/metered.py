@@ -10,20 +10,20 @@ from waystation.core.telemetry.metrics import Metrics, reason_of
 
 
 class Metered:
-    """Counts one line's work; the counters are looked up once, not for every job."""
+    """Counts one product's work; the counters are looked up once, not for every job."""
 
-    def __init__(self, metrics: Metrics, *, line: str, queue: str) -> None:
+    def __init__(self, metrics: Metrics, *, product: str, queue: str) -> None:
         self._failed = metrics.jobs_failed
         self._queue = queue
         self._consumed = metrics.jobs_consumed.of(queue)
-        self._held = metrics.jobs_held.of(line, queue)
+        self._held = metrics.jobs_held.of(product, queue)
         self._completed = metrics.jobs_completed.of(queue)
         self._retried = metrics.jobs_retried.of(queue)
         self._dead = metrics.jobs_dead_letter.of(queue)
         self._took = metrics.job_processing.of(queue)
-        self._returned = metrics.jobs_returned.of(line, queue)
-        self._lost = metrics.leases_lost.of(line, queue)
-        self._refused = metrics.settles_refused.of(line, queue)
+        self._returned = metrics.jobs_returned.of(product, queue)
+        self._lost = metrics.leases_lost.of(product, queue)
+        self._refused = metrics.settles_refused.of(product, queue)
         self._troubled = metrics.store_reconnects
 
     def claimed(self, claims: Sequence[Claim[Any]]) -> None:

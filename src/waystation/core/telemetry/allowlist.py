@@ -21,7 +21,7 @@ KEYS = {
     "worker_id": "the worker",
     "request_id": "the HTTP request",
     "namespace": "the prefix of the keys",
-    "line": "bullmq, routing, files or waitingroom",
+    "product": "bullmq, routing, files or waitingroom",
     "logger": "the module that speaks",
     "attempt": "the number of the attempt",
     "count": "how many",

@@ -78,27 +78,27 @@ class Metrics:
     )
 
     jobs_returned = Instrument(
-        Counter, "waystation_jobs_returned_total", "Jobs handed back untouched.", "line", "queue"
+        Counter, "waystation_jobs_returned_total", "Jobs handed back untouched.", "product", "queue"
     )
     leases_lost = Instrument(
         Counter,
         "waystation_leases_lost_total",
         "Leases that ran out while their work was being done.",
-        "line",
+        "product",
         "queue",
     )
     settles_refused = Instrument(
         Counter,
         "waystation_settles_refused_total",
         "Outcomes refused because somebody else held the work.",
-        "line",
+        "product",
         "queue",
     )
     jobs_held = Instrument(
         Gauge,
         "waystation_jobs_held",
         "Jobs that the process has claimed and not settled.",
-        "line",
+        "product",
         "queue",
     )
     loop_lag = Instrument(

@@ -173,12 +173,12 @@ class _Scan:
                 await step()
             except (StoreUnreachable, StoreBusy, NotReplicated) as error:
                 # Whatever has got there all the same is found to be known.
-                _log.warning("producer_delayed", line="files", **describe(error))
+                _log.warning("producer_delayed", product="files", **describe(error))
                 await patience.pause()
             else:
                 break
         tally = self._producer.tally
-        _log.info("scan_finished", count=tally.enqueued, line="files")
+        _log.info("scan_finished", count=tally.enqueued, product="files")
 
     @contextlib.contextmanager
     def shown(self) -> Generator[None]:

@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from waystation.core.errors import InvalidInput
+from waystation.pipeline.storage.opened import require_present_names
 from waystation.pipeline.storage.places import is_remote
 from waystation.pipeline.storage.unreadable import unreadable
 
@@ -91,6 +92,7 @@ def contents(path: str) -> Contents | None:
         return None
     except (DeltaError, OSError) as error:
         raise unreadable(error, path) from error
+    require_present_names(table)
     files = [
         ActiveFile(
             path=f"{path}/{each['path']}",

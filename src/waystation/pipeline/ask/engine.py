@@ -307,30 +307,30 @@ AS_OF = "as_of"
 # removed as it ended says so with `kept`, in the same step of the store.
 _AS_OF_QUERY = """
 with moves as (
-    select line, queue, subject, event, worker, "at",
+    select product, queue, job_id, event, worker, "at",
            coalesce(fields['name'], fields['type']) as name,
-           {{'told_at': told_at, 'seq': seq}} as place,
-           {{'told_at': told_at,
+           {{'recorded_at': recorded_at, 'seq': seq}} as place,
+           {{'recorded_at': recorded_at,
              'seq': case when event in ('retry', 'stalled') then -1 else seq end}} as turn,
            coalesce(event in ('added', 'fired')
                     or (event = 'waiting' and attempt = 1 and fields['prev'] is null),
                     false) as birth
     from events
-    where date <= instant::date and told_at <= instant and line <> 'waitingroom'
-          and event in {moves} and subject <> ''
+    where date <= instant::date and recorded_at <= instant and product <> 'waitingroom'
+          and event in {moves} and job_id <> ''
 ), births as (
-    select line, queue, subject, max(place) as born from moves where birth group by all
+    select product, queue, job_id, max(place) as born from moves where birth group by all
 ), lives as (
-    select line, queue, subject, arg_max(name, place) filter (name is not null) as name,
+    select product, queue, job_id, arg_max(name, place) filter (name is not null) as name,
            max("at") filter (birth) as added_at,
            arg_max({{'state': {states}[event], 'since': "at", 'worker': worker}}, turn)
                filter (event <> 'kept') as last,
            count_if(event = 'active')::int as attempts, bool_or(event = 'kept') as is_gone
-    from moves left join births using (line, queue, subject)
+    from moves left join births using (product, queue, job_id)
     where born is null or place >= born
-    group by line, queue, subject
+    group by product, queue, job_id
 )
-select line, queue, subject, name, last['state'] as state, last['since'] as since, added_at,
+select product, queue, job_id, name, last['state'] as state, last['since'] as since, added_at,
        attempts, case when last['state'] = 'active' then last['worker'] end as worker
 from lives
 where last['state'] <> 'removed' and not is_gone

@@ -7,7 +7,7 @@ import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.prefixes import Prefixes
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.core.store import faults
 from waystation.core.store.keyspace import is_name
 from waystation.pipeline.bullmq_jobs import FIELDS, NUMBERS, STATES
@@ -19,7 +19,7 @@ PAGE = 1000
 DEFAULT = Prefixes()
 NOT_FOLLOWED = "not followed"
 """Said of a job under a prefix that the settings do not name any more."""
-_KEY = ("line", "queue", "state", "subject")
+_KEY = ("product", "queue", "state", "job_id")
 SCHEMA = pa.schema(
     [
         *((name, pa.string()) for name in _KEY),
@@ -46,14 +46,14 @@ def states_of(
 ) -> list[str]:
     """The states that jobs are in now, given their queues and ids; '' for one that is gone."""
     found: list[str] = []
-    for queue, subject in subjects:
+    for queue, job_id in subjects:
         if (keys := prefixes.keys_of(queue)) is None:
             found.append(NOT_FOLLOWED)
             continue
         asking = store.at(keys.wait).pipeline(transaction=False)
         for state, kind in STATES.items():
             key = f"{keys.base}{state}"
-            _ = asking.lpos(key, subject) if kind == "list" else asking.zscore(key, subject)
+            _ = asking.lpos(key, job_id) if kind == "list" else asking.zscore(key, job_id)
         with faults.translated():
             places = asking.execute()
         here = (name for name, place in zip(STATES, places, strict=True) if place is not None)
@@ -91,12 +91,12 @@ def _pages(store: Store, keys: QueueKeys, queue: str, state: str) -> Iterator[li
         yield [_row(queue, state, each, values) for each, values in zip(named, hashes, strict=True)]
 
 
-def _row(queue: str, state: str, subject: str, values: Sequence[bytes | None]) -> dict[str, Any]:
+def _row(queue: str, state: str, job_id: str, values: Sequence[bytes | None]) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "line": Line.BULLMQ.value,
+        "product": Product.BULLMQ.value,
         "queue": queue,
         "state": state,
-        "subject": subject,
+        "job_id": job_id,
     }
     for name, value in zip(FIELDS, values, strict=True):
         if value is not None:

@@ -25,8 +25,8 @@ THEIR_PAYLOADS = "their_payloads"
 NEWEST_FIRST = "order by added_at desc nulls last"
 _BEGINNING = "timestamptz '1970-01-01'"
 _OF_THIS_LIFE = (
-    "i.line = p.line and i.queue = p.queue and i.subject = p.subject "
-    f"and p.read_at >= coalesce(i.added_at, {_BEGINNING}) and p.read_at <= i.last_told_at"
+    "i.product = p.product and i.queue = p.queue and i.job_id = p.job_id "
+    f"and p.read_at >= coalesce(i.added_at, {_BEGINNING}) and p.read_at <= i.last_recorded_at"
 )
 
 
@@ -34,7 +34,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """The jobs that are wanted; all conditions hold together."""
 
     ids: Sequence[str] = ()
-    line: str = ""
+    product: str = ""
     queue: str = ""
     name: str = ""
     state: str = ""
@@ -90,9 +90,9 @@ _JSON = ("data", "options", "result", "progress", "stacktrace")
 """Those of them that are JSON, unless somebody has written something else."""
 
 _ITEMS = (
-    "line",
+    "product",
     "queue",
-    "subject",
+    "job_id",
     "name",
     "state",
     "added_at",
@@ -146,7 +146,8 @@ def _look_up_owners(engine: Engine, selection: Selection) -> None:
     ]
     engine.note(
         OWNERS,
-        f"select line, queue, subject, field, read_at from values_of_all where {_all(conditions)}",
+        "select product, queue, job_id, field, read_at from values_of_all "
+        f"where {_all(conditions)}",
     )
 
 
@@ -155,19 +156,19 @@ def _look_up_items(engine: Engine, selection: Selection) -> None:
     conditions = _item_conditions(selection)
     texts: dict[str, Sequence[str]] = {}
     if selection.ids:
-        texts["subject"] = selection.ids
+        texts["job_id"] = selection.ids
     if selection.fields:
         conditions.append(
-            f"(line, queue, subject) in (select (line, queue, subject) from {OWNERS})"
+            f"(product, queue, job_id) in (select (product, queue, job_id) from {OWNERS})"
         )
         owners = _subjects(engine, OWNERS)
         if owners is not None:
-            texts["subject"] = owners
-            conditions.append(_among("subject", owners))
+            texts["job_id"] = owners
+            conditions.append(_among("job_id", owners))
     until = selection.until and _day(selection.until)
     engine.add_table(ITEMS, name="ended_items", wanted=_wanted(selection, texts, until))
     engine.add_open_work()
-    columns = ", ".join((*_ITEMS, "last_told_at"))
+    columns = ", ".join((*_ITEMS, "last_recorded_at"))
     engine.note(CHOSEN, f"select {columns} from items where {_all(conditions)}")
     for field in selection.fields:
         # The value belongs to the life of the job in which it was read.
@@ -190,8 +191,8 @@ class _Chosen(msgspec.Struct, frozen=True):
     def wanted(self) -> Wanted:
         """The files in which their payloads can be."""
         if not self.lives:
-            return Wanted({"subject": ()})
-        texts = {} if self.subjects is None else {"subject": self.subjects}
+            return Wanted({"job_id": ()})
+        texts = {} if self.subjects is None else {"job_id": self.subjects}
         since, until = min(born for born, _ in self.lives), max(ended for _, ended in self.lives)
         return Wanted(texts, _day(since), _day(until))
 
@@ -204,19 +205,19 @@ class _Chosen(msgspec.Struct, frozen=True):
         conditions = [f"({' or '.join(spans) or 'false'})"]
         if self.subjects is None:
             conditions.append(
-                f"(line, queue, subject) in (select (line, queue, subject) from {CHOSEN})"
+                f"(product, queue, job_id) in (select (product, queue, job_id) from {CHOSEN})"
             )
         elif self.subjects:
-            conditions.append(_among("subject", self.subjects))
+            conditions.append(_among("job_id", self.subjects))
         return f"select * from payloads where {_all(conditions)}"
 
 
 def _chosen(engine: Engine) -> _Chosen:
     subjects = _subjects(engine, CHOSEN)
-    span = f"min(coalesce(added_at, {_BEGINNING})), max(last_told_at)"
+    span = f"min(coalesce(added_at, {_BEGINNING})), max(last_recorded_at)"
     query = f"select {span} from {CHOSEN}"
     if subjects is not None:
-        query += " group by line, queue, subject"
+        query += " group by product, queue, job_id"
     lives = [(born, ended) for born, ended in engine.select(query).rows if ended is not None]
     return _Chosen(subjects, lives)
 
@@ -225,15 +226,15 @@ def _keep_matching(engine: Engine, selection: Selection) -> None:
     """Forget the items of which no payload has the values that are wanted in the data."""
     engine.note(
         MATCHING,
-        f"select distinct line, queue, subject from {THEIR_PAYLOADS} "
+        f"select distinct product, queue, job_id from {THEIR_PAYLOADS} "
         f"where {_all(_path_conditions(selection))}",
     )
-    engine.note(CHOSEN, f"from {CHOSEN} semi join {MATCHING} using (line, queue, subject)")
+    engine.note(CHOSEN, f"from {CHOSEN} semi join {MATCHING} using (product, queue, job_id)")
 
 
 def _subjects(engine: Engine, noted: str) -> Sequence[str] | None:
     """The ids of the jobs that were noted; None when there are too many to name them."""
-    found = engine.select(f"select distinct subject from {noted} limit {MOST_LISTED + 1}").rows
+    found = engine.select(f"select distinct job_id from {noted} limit {MOST_LISTED + 1}").rows
     return None if len(found) > MOST_LISTED else sorted(row[0] for row in found)
 
 
@@ -337,12 +338,12 @@ def _in_words_of_the_engine(steps: Sequence[str | int], before: str = "$") -> It
 
 def _shared_conditions(wanted: Selection) -> list[str]:
     conditions: list[str] = []
-    if wanted.line:
-        conditions.append(f"line = {quoted(wanted.line)}")
+    if wanted.product:
+        conditions.append(f"product = {quoted(wanted.product)}")
     if wanted.queue:
         conditions.append(f"queue = {quoted(wanted.queue)}")
     if wanted.ids:
-        conditions.append(_among("subject", wanted.ids))
+        conditions.append(_among("job_id", wanted.ids))
     return conditions
 
 

@@ -36,7 +36,7 @@ ROWS = StructType(
     [
         StructField("table", StringType()),
         StructField("part", PART),
-        StructField("line", StringType()),
+        StructField("product", StringType()),
         StructField("queue", StringType()),
         StructField("stream", StringType()),
         StructField("_range", RANGE),

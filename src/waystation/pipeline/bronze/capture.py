@@ -53,7 +53,7 @@ class NoCapture:
     def __init__(self, stream: EventStream, rules: Rules) -> None:
         self._stream = stream
         self._rules = rules
-        self._names_queue = product_named(stream.line).field_names.queue.encode()
+        self._names_queue = product_named(stream.product).field_names.queue.encode()
 
     def entries(self, page: list[RawEntry]) -> list[RawEntry]:
         """The same page without payloads."""
@@ -131,7 +131,7 @@ class Capture(NoCapture):
 
     def _columns(self, queue: str) -> PayloadColumns:
         rules = self._rules.of(queue)
-        return PayloadColumns(queue, self._settings, rules, self._stream.line)
+        return PayloadColumns(queue, self._settings, rules, self._stream.product)
 
     def _note(self, entry_id: bytes, pairs: Pairs) -> None:
         """Note the job of an entry, if it says when the job should be read."""

@@ -109,7 +109,7 @@ def _whole(pieces: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     one, *others = accounts = [each["_range"] for each in pieces]
     if not others:
         return pieces[0]
-    stream = EventStream(*(pieces[0][name] for name in ("line", "queue", "stream")))
+    stream = EventStream(*(pieces[0][name] for name in ("product", "queue", "stream")))
     # Where it is cut, no more entries are counted than at its beginning.
     span = StreamRange(
         stream,
@@ -201,7 +201,7 @@ def gap(report: Mapping[str, Any]) -> dict[str, Any]:
     account = report["_range"]
     before = account["first"] or account["until"]
     return {
-        "line": report["line"],
+        "product": report["product"],
         "queue": report["queue"],
         "stream": report["stream"],
         "after": account["after"],

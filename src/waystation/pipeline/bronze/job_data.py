@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from waystation.bullmq.redis.keys import QueueKeys
-from waystation.core.events import EventName, Line
+from waystation.core.events import EventName, Product
 from waystation.pipeline.bronze.payload_columns import FIELDS, NOTHING, Left, Values, left_in_fields
 from waystation.routing.redis.keys import RoutingKeys
 
@@ -17,7 +17,7 @@ from waystation.routing.redis.keys import RoutingKeys
 class JobData(msgspec.Struct, frozen=True, kw_only=True):
     """Where a product keeps what its jobs were."""
 
-    line: str
+    product: str
     subject: bytes
     """Field of an event with the id of its job."""
     born: frozenset[bytes]
@@ -73,10 +73,10 @@ def _bulk(*words: bytes) -> bytes:
 
 
 DATA: Mapping[str, JobData] = {
-    each.line: each
+    each.product: each
     for each in (
         JobData(
-            line=Line.BULLMQ.value,
+            product=Product.BULLMQ.value,
             subject=b"jobId",
             born=_names(EventName.ADDED),
             ended=_names(EventName.COMPLETED, EventName.FAILED),
@@ -89,7 +89,7 @@ DATA: Mapping[str, JobData] = {
         ),
         # What is completed or cancelled loses its data in the same step.
         JobData(
-            line=Line.ROUTING.value,
+            product=Product.ROUTING.value,
             subject=b"subject",
             born=_names(EventName.ADDED, EventName.FIRED),
             ended=_names(EventName.DEAD),
@@ -101,7 +101,7 @@ DATA: Mapping[str, JobData] = {
         ),
         # The jobs are elements of lists, so none is found by its id.
         JobData(
-            line=Line.FILES.value,
+            product=Product.FILES.value,
             subject=b"subject",
             born=frozenset(),
             last=_names(EventName.COMPLETED, EventName.DEAD),

@@ -61,9 +61,9 @@ class HashReader:
 
     def _ask(self, connection: AbstractConnection, wanted: Sequence[tuple[bytes, Seen]]) -> "_Page":
         """Ask for some jobs, and whether any of those that have ended has logs."""
-        page = _Page([subject for subject, _ in wanted], [seen for _, seen in wanted])
+        page = _Page([job_id for job_id, _ in wanted], [seen for _, seen in wanted])
         if wanted:
-            keys = [self._base + subject for subject in page.subjects]
+            keys = [self._base + job_id for job_id in page.subjects]
             commands = [self._command % (len(key), key) for key in keys]
             if self._data.has_logs:
                 ended = [index for index, each in enumerate(page.seen) if each.end]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.pipeline.payloads.declared import DeclaredFields
 from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.payloads.rules import After, QueueRules
@@ -168,9 +168,9 @@ class PayloadColumns:
         queue: str,
         settings: PayloadSettings,
         rules: QueueRules,
-        line: str = Line.BULLMQ.value,
+        product: str = Product.BULLMQ.value,
     ) -> None:
-        self._line = line
+        self._line = product
         self._queue = queue
         self._limit = settings.limit
         self._declared = _declared(tuple(settings.fields.items()))
@@ -194,9 +194,9 @@ class PayloadColumns:
         options = self._options(found[b"opts"], gone, left_out)
         known = options.to_pylist()
         columns: dict[str, Array] = {
-            "line": _repeat(self._line, many),
+            "product": _repeat(self._line, many),
             "queue": _repeat(self._queue, many),
-            "subject": _texts(jobs.subjects),
+            "job_id": _texts(jobs.subjects),
             "read_at": read_at,
             "added_at": _added_at(found[b"timestamp"]),
             "ended": pa.array([bool(each.end or each.kept) for each in jobs.seen]),
@@ -259,7 +259,7 @@ class PayloadColumns:
         return pc.if_else(pc.and_(changed, pc.is_valid(texts)), Form.CHANGED, forms)
 
     def _options(self, raw: Values, gone: Sequence[int], left_out: "_LeftOut") -> Array:
-        if self._line == Line.BULLMQ.value and raw.count(None) > len(gone):
+        if self._line == Product.BULLMQ.value and raw.count(None) > len(gone):
             missing = set(gone)
             raw = [
                 b"{}" if each is None and index not in missing else each
@@ -323,7 +323,7 @@ class PayloadColumns:
         starts = [end - len(each) if each else None for end, each in zip(ends, found, strict=True)]
         positions = pa.array([*starts, len(flat)], pa.int32())
         whose = pa.array([index for index, each in enumerate(found) for _ in each], pa.int64())
-        shared = ("line", "queue", "subject", "read_at", "date")
+        shared = ("product", "queue", "job_id", "read_at", "date")
         rows = {name: columns[name].take(whose) for name in shared}
         return (
             pa.MapArray.from_arrays(positions, names, values, kind),

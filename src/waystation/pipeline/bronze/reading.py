@@ -24,7 +24,7 @@ from waystation.pipeline.tables import EVENTS, FIELD_VALUES, PAYLOADS, Table
 
 WRITTEN = (EVENTS, PAYLOADS, FIELD_VALUES)
 """The tables that a reading writes files of."""
-REPORTED = [name for name in SCHEMA.names if name in ("line", "queue", "stream", "_range")]
+REPORTED = [name for name in SCHEMA.names if name in ("product", "queue", "stream", "_range")]
 
 
 class Reading(NamedTuple):
@@ -85,12 +85,12 @@ def _known_ids(root: str, span: StreamRange) -> frozenset[str]:
 def _capture(
     client: Any, stream: EventStream, options: EventOptions, payloads: PayloadSettings
 ) -> Capture | NoCapture:
-    rules, data = Rules(payloads), DATA.get(stream.line)
+    rules, data = Rules(payloads), DATA.get(stream.product)
     if not payloads.keep or data is None:
         return NoCapture(stream, rules)
     reader = None
     if data.base is not None:
-        base = data.base(*options.place_of(stream.line, stream.queue))
+        base = data.base(*options.place_of(stream.product, stream.queue))
         reader = HashReader(client, base.encode(), data)
     return Capture(stream, rules, data, reader, payloads)
 

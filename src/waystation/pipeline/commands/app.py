@@ -186,11 +186,13 @@ def forget(
     queue: Annotated[
         str, typer.Option(help="Queue, needed when several have this id; '*' for all of them.")
     ] = "",
-    line: Annotated[str, typer.Option(help="Product, where queues of several have one name.")] = "",
+    product: Annotated[
+        str, typer.Option(help="Product, where queues of several have one name.")
+    ] = "",
     mentioned: Annotated[
         bool,
         typer.Option(
-            "--mentioned", help="KEY is a name or address: every subject with it in an event."
+            "--mentioned", help="KEY is a name or address: every job_id with it in an event."
         ),
     ] = False,
     master: MASTER = None,
@@ -203,7 +205,7 @@ def forget(
     """
     with kept_history(context, master, history, conf) as kept, watching() as watch:
         watch.begin("erasing")
-        gone = erasure.forget(kept, key, queue=queue, line=line, mentioned=mentioned)
+        gone = erasure.forget(kept, key, queue=queue, product=product, mentioned=mentioned)
     _print_deleted(gone)
 
 

@@ -32,7 +32,7 @@ from waystation.pipeline.commands.shared import (
 from waystation.pipeline.deploys import deploys, last_before
 from waystation.pipeline.tables import EVENTS, FIELD_VALUES, GAPS, ITEMS, PAYLOADS
 
-SHOWN = ("queue", "subject", "name", "state", "added_at", "attempts", "reason", "data")
+SHOWN = ("queue", "job_id", "name", "state", "added_at", "attempts", "reason", "data")
 WIDEST = 60
 
 
@@ -86,9 +86,9 @@ def _add_present_state(context: typer.Context, jobs: list[dict[str, Any]]) -> No
     from waystation.pipeline.commands.store import bullmq_prefixes, store_url
     from waystation.pipeline.sources.store import Store
 
-    mine = [each for each in jobs if each["line"] == "bullmq"]
+    mine = [each for each in jobs if each["product"] == "bullmq"]
     with store_url(context) as url:
-        asked = [(each["queue"], each["subject"]) for each in mine]
+        asked = [(each["queue"], each["job_id"]) for each in mine]
         states = states_of(Store(url), asked, bullmq_prefixes(context))
     for job, state in zip(mine, states, strict=True):
         job["now"] = state or "gone"
@@ -122,20 +122,21 @@ def _short(value: Any) -> Any:
 # A value belongs to the life of the job in which it was read; the last one counts.
 _COSTS = """
 with jobs as (
-    select i.line, i.queue, i.subject, i.added_at, state, retries, run_ms, wait_ms,
+    select i.product, i.queue, i.job_id, i.added_at, state, retries, run_ms, wait_ms,
            arg_max(v.value, v.read_at) as value
     from items i left join field_values v
-         on v.field = {field} and i.line = v.line and i.queue = v.queue and i.subject = v.subject
+         on v.field = {field}
+            and i.product = v.product and i.queue = v.queue and i.job_id = v.job_id
             and v.read_at >= coalesce(i.added_at, timestamptz '1970-01-01')
-            and v.read_at <= i.last_told_at
+            and v.read_at <= i.last_recorded_at
     where {where}
     group by all
 ), judged as (
-    select jobs.*, value is not null or p.subject is not null as known
+    select jobs.*, value is not null or p.job_id is not null as known
     from jobs
     left join (
-        select distinct line, queue, subject from payloads where bytes is not null
-    ) p using (line, queue, subject)
+        select distinct product, queue, job_id from payloads where bytes is not null
+    ) p using (product, queue, job_id)
 )
 select value as {name}, known, count(*) as jobs, count_if(state = 'failed')::bigint as failed,
        sum(retries)::bigint as retries, round(sum(run_ms) / 1000, 1) as run_s,
@@ -222,7 +223,7 @@ def queues(
         engine.add_table(EVENTS, wanted=wanted)
         engine.add_table(GAPS)
         engine.add_as_of()
-        counted = "select line, queue, state, count(*) as jobs"
+        counted = "select product, queue, state, count(*) as jobs"
         query = f"{rows} order by all" if jobs else f"{counted} {rows} group by all order by all"
         answer = engine.ask(query, most)
         missing = _missing(engine, queue, at)

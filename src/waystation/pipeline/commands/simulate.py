@@ -11,7 +11,7 @@ import typer
 
 from waystation.core.durations import parse_duration
 from waystation.core.errors import InvalidInput, InvalidOption
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.pipeline.ask.answers import Answer
 from waystation.pipeline.commands.selecting import asking, instant
 from waystation.pipeline.commands.shared import AS_JSON, HISTORY, json_line, print_answer
@@ -30,7 +30,7 @@ Examples:
   waystation simulate --from trace.csv --workers 8
 """
 FROM_HISTORY = "history"
-LINES = [line.value for line in Line if line is not Line.WAITINGROOM]
+LINES = [product.value for product in Product if product is not Product.WAITINGROOM]
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -47,7 +47,7 @@ def simulate(
             "--from", help="`history`, or a CSV file: ready, run and perhaps wait, in seconds."
         ),
     ] = FROM_HISTORY,
-    line: Annotated[str, typer.Option(help="bullmq, routing or files.")] = Line.BULLMQ.value,
+    product: Annotated[str, typer.Option(help="bullmq, routing or files.")] = Product.BULLMQ.value,
     since: Annotated[str, typer.Option(help="Ready since: 2026-03-01, or 24h ago.")] = "7d",
     until: Annotated[str, typer.Option(help="Ready before, in the same forms.")] = "",
     workers: Annotated[
@@ -74,12 +74,12 @@ def simulate(
     setup = Setup(workers=1, order=order, rate=_rate(rate))
     counts = _counts(workers)
     if source == FROM_HISTORY:
-        work = _recorded(context, queue, line, since, until, order, history)
+        work = _recorded(context, queue, product, since, until, order, history)
     elif queue:
         raise InvalidInput(f"wanted a queue or a file, got both: {queue} and {source}")
     else:
         work = _read(Path(source))
-    name = f"{line}/{queue}" if queue else source
+    name = f"{product}/{queue}" if queue else source
     found = compare(work, counts, target_s=target / 1000, setup=setup)
     _print(name, found, as_json=as_json)
     if to is not None:
@@ -90,7 +90,7 @@ def simulate(
 def _recorded(
     context: typer.Context,
     queue: str,
-    line: str,
+    product: str,
     since: str,
     until: str,
     order: Order,
@@ -98,13 +98,13 @@ def _recorded(
 ) -> Work:
     if not queue:
         raise InvalidInput("wanted the name of a queue, or --from with a CSV file, got neither")
-    if line not in LINES:
-        raise InvalidOption(f"line must be one of {', '.join(LINES)}, got {line!r}")
+    if product not in LINES:
+        raise InvalidOption(f"product must be one of {', '.join(LINES)}, got {product!r}")
     now = dt.datetime.now(dt.UTC)
     with asking(context, history) as engine:
         return recorded_attempts(
             engine,
-            line,
+            product,
             queue,
             since=instant(since, now),
             until=instant(until, now),

@@ -11,7 +11,7 @@ from waystation.bullmq.redis.prefixes import Prefixes, check_several
 from waystation.core.app import invocation
 from waystation.core.app.loading import loaded_only
 from waystation.core.errors import InvalidOption, InvalidSetting
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.core.settings.load import is_set, load, text_of
 from waystation.core.store import embedded
 from waystation.core.store.settings import StoreSettings
@@ -39,10 +39,10 @@ def prefixes(context: typer.Context) -> str:
     """The prefixes that the settings name, as the option `prefix` of `waystation.events`."""
     # Read without their sections, which import workers: that takes longer than many an answer.
     file = invocation.of(context).config
-    named = [(Line.BULLMQ.value, each) for each in bullmq_prefixes(context).every]
-    named += [(Line.ROUTING.value, text_of(_ROUTING, file) or "")]
-    named += [(Line.FILES.value, text_of(_FILES, file) or _prefix_of_files(file))]
-    return ",".join(f"{line}={prefix}" for line, prefix in named if prefix)
+    named = [(Product.BULLMQ.value, each) for each in bullmq_prefixes(context).every]
+    named += [(Product.ROUTING.value, text_of(_ROUTING, file) or "")]
+    named += [(Product.FILES.value, text_of(_FILES, file) or _prefix_of_files(file))]
+    return ",".join(f"{product}={prefix}" for product, prefix in named if prefix)
 
 
 def _prefix_of_files(file: Path | None) -> str:

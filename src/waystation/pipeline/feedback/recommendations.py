@@ -12,7 +12,7 @@ import msgspec
 
 from waystation.bullmq.redis.prefixes import unless_default
 from waystation.core.errors import InvalidOption
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.core.line.forecasts import (
     MOST_LABELS,
     DesiredWorkers,
@@ -45,9 +45,9 @@ FRESH_S = 15 * 60
 """Seconds that a recommendation is valid."""
 LONGEST_LABEL = 120
 
-_LEVELS = ("line", "queue", "hour", "completed", "failed", "wait_histogram", "run_histogram")
+_LEVELS = ("product", "queue", "hour", "completed", "failed", "wait_histogram", "run_histogram")
 _LABELLED = (
-    "line",
+    "product",
     "queue",
     "fingerprint",
     "signature",
@@ -58,7 +58,7 @@ _LABELLED = (
 )
 
 _NEEDED = (
-    "line",
+    "product",
     "queue",
     "hour",
     "workers_needed",
@@ -90,9 +90,9 @@ def put(
 ) -> int:
     """Write recommendations, and return how many; writing the same again changes nothing."""
     many = 0
-    for (line, queue), piece in pieces:
-        prefix, name = options.place_of(line, queue)
-        named = unless_default(prefix) if line == Line.BULLMQ.value else ""
+    for (product, queue), piece in pieces:
+        prefix, name = options.place_of(product, queue)
+        named = unless_default(prefix) if product == Product.BULLMQ.value else ""
         try:
             key = key_of(type(piece), name)
         except InvalidOption:
@@ -100,7 +100,7 @@ def put(
             continue
         many += 1
         pipe = store.at(key).pipeline(transaction=True)
-        pipe.hset(key, field_of(line, named), written(piece).decode())
+        pipe.hset(key, field_of(product, named), written(piece).decode())
         pipe.pexpireat(key, piece.until)
         with faults.translated():
             pipe.execute()
@@ -113,7 +113,7 @@ def _slo(history: History, now: dt.datetime) -> Iterator[tuple[QueueKey, Recomme
     rows = _read_since(history, HOURLY, _LEVELS, since)
     found: dict[QueueKey, list[dict[str, Any]]] = {}
     for row in _since(rows, "hour", since, by="hour"):
-        found.setdefault((row["line"], row["queue"]), []).append(row)
+        found.setdefault((row["product"], row["queue"]), []).append(row)
     for place, hours in found.items():
         completed, failed = (sum(row[name] for row in hours) for name in ("completed", "failed"))
         percentiles = {
@@ -158,7 +158,7 @@ def backlogs(history: History, now: dt.datetime) -> Mapping[QueueKey, list[Slot]
     found: dict[QueueKey, dict[int, Slot]] = {}
     for row in counted.to_pylist():
         # Most queues have no backlog, and need no forecast.
-        if (place := (row["line"], row["queue"])) in there:
+        if (place := (row["product"], row["queue"])) in there:
             found.setdefault(place, {})[row["slot"]] = Slot(row["came"], row["ended"])
     return {place: _series(mine, there[place], now) for place, mine in found.items()}
 
@@ -176,7 +176,7 @@ def _labels(history: History, now: dt.datetime) -> Iterator[tuple[QueueKey, Reco
     rows = delta.read_arrow(history.root, FAILURES, _LABELLED)
     found: dict[QueueKey, list[FailureLabel]] = {}
     for row in _since(rows, "last_at", since, by="attempts"):
-        mine = found.setdefault((row["line"], row["queue"]), [])
+        mine = found.setdefault((row["product"], row["queue"]), [])
         if len(mine) < MOST_LABELS:
             said = label(row)[:LONGEST_LABEL]
             mine.append(FailureLabel(row["fingerprint"], said, row["attempts"], row["retry_helps"]))
@@ -193,13 +193,13 @@ def _workers(history: History, now: dt.datetime) -> Iterator[tuple[QueueKey, Rec
     rows = _read_since(history, CAPACITY, _NEEDED, since)
     busiest: dict[QueueKey, dict[str, Any]] = {}
     for row in _since(rows, "hour", since, by="hour"):
-        place = (row["line"], row["queue"])
+        place = (row["product"], row["queue"])
         most = busiest.get(place, row)["workers_needed"] or 0
         if row["workers_needed"] is not None and row["workers_needed"] >= most:
             busiest[place] = row
-    hours = _read_since(history, HOURLY, ("line", "queue", "hour", "wait_p95_ms"), since)
+    hours = _read_since(history, HOURLY, ("product", "queue", "hour", "wait_p95_ms"), since)
     waited = {
-        (row["line"], row["queue"], row["hour"]): row["wait_p95_ms"]
+        (row["product"], row["queue"], row["hour"]): row["wait_p95_ms"]
         for row in _since(hours, "hour", since, by="hour")
     }
     lately = recent_work(history.root, now) if busiest else {}
@@ -240,7 +240,7 @@ def _lifetime(now: dt.datetime) -> dict[str, int]:
     return {"made_at": made, "until": made + FRESH_S * 1000}
 
 
-_WHOSE = ("line", "queue")
+_WHOSE = ("product", "queue")
 
 
 class RecentWork(msgspec.Struct, frozen=True):
@@ -258,13 +258,13 @@ def recent_work(root: str, now: dt.datetime) -> dict[tuple[str, str], RecentWork
     found: dict[tuple[str, str], RecentWork] = defaultdict(RecentWork)
     for row in _claimed(root, now - dt.timedelta(seconds=WINDOW_S), now):
         run_s = None if row["run_ms"] is None else row["run_ms"] / 1000
-        mine, age = found[row["line"], row["queue"]], _age(row["ready_at"], now)
+        mine, age = found[row["product"], row["queue"]], _age(row["ready_at"], now)
         mine.arrivals.append(Arrival(age, run_s))
         if run_s is None:
             mine.running.append(age)
-    for row in _open(root, "waiting", columns=(*_WHOSE, "last_told_at")).to_pylist():
+    for row in _open(root, "waiting", columns=(*_WHOSE, "last_recorded_at")).to_pylist():
         # The last that was told of a job that waits is that it does.
-        mine, age = found[row["line"], row["queue"]], _age(row["last_told_at"], now)
+        mine, age = found[row["product"], row["queue"]], _age(row["last_recorded_at"], now)
         mine.waiting.append(age)
         if age < WINDOW_S:
             mine.arrivals.append(Arrival(age, None))

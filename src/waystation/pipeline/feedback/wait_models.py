@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from waystation.core.errors import InvalidOption
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.core.store import faults
 from waystation.pipeline.history import History
 from waystation.pipeline.products.room_places import places
@@ -45,14 +45,14 @@ left join held on spreads.queue = held.queue
 def write_models(history: History, store: Store, now: dt.datetime) -> int:
     """Write a model for every room with enough recent visits; returns how many."""
     since, path = now - WINDOW, EVENTS.path(history.root)
-    line = Line.WAITINGROOM.value
-    many = delta.count(path, within=("line", line, line))
+    product = Product.WAITINGROOM.value
+    many = delta.count(path, within=("product", product, product))
     recent = delta.count(path, within=("at", since, now + WINDOW))
     if not (many and recent):
         return 0
     written = 0
     events = history.rows_since(EVENTS, "at", since, EVENTS.names)
-    for queue, model in models(events.where(f"line = '{line}'"), now):
+    for queue, model in models(events.where(f"product = '{product}'"), now):
         # No room of ours can have the name that another program's entries may have.
         with suppress(InvalidOption):
             write(store, queue, model, now)

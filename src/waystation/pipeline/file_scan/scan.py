@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
 from waystation.core.errors import InvalidInput, InvalidOption
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.core.store import faults
 from waystation.files.directory.scan import Skip, root_of
 from waystation.files.redis.keys import FileKeys
@@ -113,7 +113,7 @@ def _add_files(spark: SparkSession, rules: ScanRules, rows: Any, progress: Progr
     progress.begin("adding files")
     options = {
         **url_option(spark, rules.url),
-        "line": Line.FILES.value,
+        "product": Product.FILES.value,
         "queue": QUEUE,
         "prefix": prefix,
         "batch": batch,
@@ -124,7 +124,7 @@ def _add_files(spark: SparkSession, rules: ScanRules, rows: Any, progress: Progr
     with _reported(progress, store, prefix, batch):
         prepared(spark, jobs.Jobs)
         wanted.write.format(jobs.NAME).options(**options).mode("append").save()
-    receipt = jobs.receipt(rules.url, QUEUE, batch, line=Line.FILES.value, prefix=prefix)
+    receipt = jobs.receipt(rules.url, QUEUE, batch, product=Product.FILES.value, prefix=prefix)
     return _scanned(seen.get, receipt, time.monotonic() - began)
 
 

@@ -44,11 +44,11 @@ CELLS = Table(
     name="cells",
     layer=Layer.SILVER,
     meaning="one row for each sum that the tables of gold are derived from",
-    key=("kind", "line", "queue", "at", "more", "part", "bucket"),
+    key=("kind", "product", "queue", "at", "more", "part", "bucket"),
     partitions=("kind", "date"),
     columns=(
         Column("kind", TEXT, "what is counted"),
-        Column("line", TEXT, "product"),
+        Column("product", TEXT, "product"),
         Column("queue", TEXT, "queue of the product"),
         Column("at", INSTANT, "hour, minute or day that it is counted for; null: all time"),
         Column("more", TEXT, "the rest of the key, as a list in JSON"),
@@ -113,7 +113,7 @@ MINUTE = Kind(
     "minute",
 )
 ARRIVED = Kind("arrival", ("acknowledged", "terminal", "removed", "duplicated"), "hour")
-_FAILURE = ("subjects", "attempts", "retried", "recovered", "tried")
+_FAILURE = ("jobs", "attempts", "retried", "recovered", "tried")
 FAILURE_DAY, FAILURE = Kind("failure_day", _FAILURE, "day"), Kind("failure", _FAILURE, "all")
 _LEFT = ("people", "gone", "watched_ms")
 LEFT_DAY, LEFT = Kind("abandonment_day", _LEFT, "day"), Kind("abandonment", _LEFT, "all")
@@ -196,7 +196,7 @@ def together(*sums: DataFrame) -> DataFrame:
     columns = (*KEY, *COUNTS, "squares", *EXTREMES)
     every = reduce(DataFrame.unionByName, (each.select(*columns) for each in sums))
     return (
-        every.repartition("kind", "line", "queue", "at")
+        every.repartition("kind", "product", "queue", "at")
         .groupBy(*KEY)
         .agg(
             *(F.sum(name).alias(name) for name in (*COUNTS, "squares")),
@@ -243,7 +243,7 @@ def _shaken() -> SparkColumn:
 
 
 _NOTHING = {
-    **dict.fromkeys(("line", "queue", "more", "part", "word", "label", "example"), TEXT),
+    **dict.fromkeys(("product", "queue", "more", "part", "word", "label", "example"), TEXT),
     **dict.fromkeys(("at", "first", "last"), INSTANT),
     **dict.fromkeys(("bucket", "most", *COUNTS), LONG),
     "squares": REAL,
@@ -281,7 +281,7 @@ def _list(*values: str) -> str:
     return f"to_json(array({', '.join(f'cast({each} as string)' for each in values)}))"
 
 
-_OF = {"line": "line", "queue": "queue"}
+_OF = {"product": "product", "queue": "queue"}
 
 
 def _sources(changed: Changed) -> Iterator[tuple[DataFrame | None, list[dict[str, str]]]]:
@@ -320,7 +320,7 @@ _OF_STEP = [
         **_AT,
         bucket=f"floor(unix_seconds(`at`) / {SLOT_S})",
         came=f"cast(birth or again as int) - cast({_IS_GONE} as int)",
-        ended="event in ('completed', 'failed') or (event = 'dead' and line = 'files')",
+        ended="event in ('completed', 'failed') or (event = 'dead' and product = 'files')",
     ),
 ]
 
@@ -373,7 +373,7 @@ _FAILED = {
     "last": "last_at",
     "word": "reason",
     "label": "error_class",
-    "example": "subject",
+    "example": "job_id",
 }
 _OF_FAILED = [
     FAILURE_DAY.cell(**_FAILED, **_DAY, when=HAS_ENDED),
@@ -425,7 +425,7 @@ _ROUTED = {
     "when": "origin = 'added'",
     "started": "started_at is not null",
     "waiting": "waits",
-    "last": "last_told_at",
+    "last": "last_recorded_at",
     "most": "unix_millis(started_at) - unix_millis(ready_at)",
 }
 _HEAD = {

@@ -75,7 +75,7 @@ class Cell(msgspec.Struct, frozen=True):
     @property
     def whose(self) -> Row:
         """Its product, queue and instant."""
-        return {name: self.row[name] for name in ("line", "queue", "at")}
+        return {name: self.row[name] for name in ("product", "queue", "at")}
 
     @property
     def more(self) -> list[Any]:
@@ -107,7 +107,7 @@ def grouped(rows: Iterable[Row]) -> Iterator[list[Cell]]:
     """Rows of `cells` of one kind, as the cells of each queue and instant."""
     places: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:
-        places[row["line"], row["queue"], row["at"]].append(row)
+        places[row["product"], row["queue"], row["at"]].append(row)
     for mine in places.values():
         yield list(_cells(mine))
 
@@ -272,14 +272,14 @@ def _funnel(cells: list[Cell], _: Known) -> Iterator[Row]:
 
 def _left(cells: list[Cell], _: Known) -> Iterator[Row]:
     for cell in cells:
-        ahead, told = (None if each is None else int(each) for each in cell.more)
+        ahead, estimate_s = (None if each is None else int(each) for each in cell.more)
         counts = cell.counts
         watched = counts["watched_ms"] / 1000
         yield {
             **cell.whose,
             **counts,
             "ahead_from": ahead,
-            "told_from_s": told,
+            "estimate_from_s": estimate_s,
             "watched_s": watched,
             "hazard": counts["gone"] / watched if watched else None,
         }
@@ -299,7 +299,7 @@ def _routes(cells: list[Cell], known: Known) -> Iterator[Row]:
             "workers": served,
             "wait_ms": cell.row["most"],
             "head_since": head,
-            "last_told_at": cell.row["last"],
+            "last_recorded_at": cell.row["last"],
         }
 
 

@@ -70,7 +70,7 @@ _NAMED = {
     CRON_SLOTS: ("queue", "schedule"),
 }
 """Tables that are computed from others, and the columns with the queue and the id."""
-_WHOSE = ("line", "queue")
+_WHOSE = ("product", "queue")
 _ENTRY = ("stream", "entry_id")
 
 
@@ -109,11 +109,11 @@ def retain_payloads(root: str, since: dt.date) -> int:
 
 
 def forget(
-    history: History, key: str, *, queue: str = "", line: str = "", mentioned: bool = False
+    history: History, key: str, *, queue: str = "", product: str = "", mentioned: bool = False
 ) -> dict[str, int]:
     """Delete every row about one job, file or visitor, and every trace in files and logs.
 
-    An id that several queues have needs the queue, or `EVERY_QUEUE`; `line` is the product. With
+    An id that several queues have needs the queue, or `EVERY_QUEUE`, or the product. With
     `mentioned`, `key` is a name, an address or a number: events and payloads that contain it as a
     whole word, however JSON spells it, select the jobs, files and visitors, of one queue or of all.
     Returns the rows deleted from each table.
@@ -122,13 +122,15 @@ def forget(
         raise InvalidInput("wanted the id of a job, file or visitor, got nothing")
     if mentioned and len(key) < SHORTEST:
         raise InvalidInput(f"wanted at least {SHORTEST} characters to search for, got {key!r}")
-    return _forget(history, key, queue, line, mentioned)
+    return _forget(history, key, queue, product, mentioned)
 
 
 @alone("forget")
-def _forget(history: History, key: str, queue: str, line: str, mentioned: bool) -> dict[str, int]:
+def _forget(
+    history: History, key: str, queue: str, product: str, mentioned: bool
+) -> dict[str, int]:
     delete = _delete_mentioned if mentioned else _delete_subject
-    gone = delete(history, key, queue, line)
+    gone = delete(history, key, queue, product)
     _delete_examples(history.root)
     # First: whatever goes wrong later, nothing is left of what was deleted.
     _purge(history, tables_of(history.root))
@@ -139,47 +141,49 @@ def _forget(history: History, key: str, queue: str, line: str, mentioned: bool) 
     def is_meant(row: Row) -> bool:
         if mentioned:
             return any(map(word.search, _texts_in(row.values())))
-        of = row.get("line", ""), row.get("queue", "")
-        return row.get("subject") == key and _is_of(*of, queue, line)
+        of = row.get("product", ""), row.get("queue", "")
+        return row.get("job_id") == key and _is_of(*of, queue, product)
 
     _require_no_trace(history.root, is_meant)
     return gone
 
 
-def _delete_subject(history: History, key: str, queue: str, line: str) -> dict[str, int]:
+def _delete_subject(history: History, key: str, queue: str, product: str) -> dict[str, int]:
     fold(history)
-    found = [each for each in _queues_with(history, key) if line in ("", each[0])]
-    named = sorted(f"{name} of {product}" for product, name in found if name)
+    found = [each for each in _queues_with(history, key) if product in ("", each[0])]
+    named = sorted(f"{name} of {whose}" for whose, name in found if name)
     wanted = [each for each in found if each[1] and queue in ("", EVERY_QUEUE, each[1])]
     if len(wanted) > 1 and queue != EVERY_QUEUE:
         raise InvalidInput(
-            f"{key} is in several queues: {', '.join(named)}. Say which with --queue and --line, "
-            f"or all with --queue '{EVERY_QUEUE}'"
+            f"{key} is in several queues: {', '.join(named)}. Say which with --queue and "
+            f"--product, or all with --queue '{EVERY_QUEUE}'"
         )
-    return _delete_subjects(history, _chosen([(*each, key) for each in found], queue, line))
+    return _delete_subjects(history, _chosen([(*each, key) for each in found], queue, product))
 
 
-def _delete_mentioned(history: History, key: str, queue: str, line: str) -> dict[str, int]:
+def _delete_mentioned(history: History, key: str, queue: str, product: str) -> dict[str, int]:
     fold(history)
     word = re.compile(_word(key))
     found = history.events().where(_mentions(key))
     kept = history.read(PAYLOADS).where(_holds(key))
-    named = found.where(F.col("subject").isNotNull()).select(*SUBJECT)
+    named = found.where(F.col("job_id").isNotNull()).select(*SUBJECT)
     rows = named.union(kept.select(*SUBJECT)).distinct().collect()
-    subjects: list[Subject] = [(row["line"], row["queue"], row["subject"]) for row in rows]
+    subjects: list[Subject] = [(row["product"], row["queue"], row["job_id"]) for row in rows]
     subjects += [each for each in _lost(history.root) if word.search(each[-1])]
-    gone = _delete_subjects(history, _chosen(subjects, queue, line))
+    gone = _delete_subjects(history, _chosen(subjects, queue, product))
     # Events of a queue as a whole have no subject.
-    entries = found.where(F.col("subject").isNull()).select(*_WHOSE, *_ENTRY).collect()
-    mine = [each[2:] for each in entries if _is_of(each[0], each[1], queue, line)]
+    entries = found.where(F.col("job_id").isNull()).select(*_WHOSE, *_ENTRY).collect()
+    mine = [each[2:] for each in entries if _is_of(each[0], each[1], queue, product)]
     for predicate in _predicates(_ENTRY, mine):
         gone[EVENTS.name] += delta.delete_where(history.root, EVENTS, predicate)
     if _exists(history.root, WORKERS):
         columns = (*_WHOSE, "worker")
         rows = delta.read_arrow(history.root, WORKERS, columns).to_pylist()
-        known = {(row["line"], row["queue"], row["worker"] or "") for row in rows}
+        known = {(row["product"], row["queue"], row["worker"] or "") for row in rows}
         workers = [
-            each for each in known if word.search(each[2]) and _is_of(each[0], each[1], queue, line)
+            each
+            for each in known
+            if word.search(each[2]) and _is_of(each[0], each[1], queue, product)
         ]
         gone[WORKERS.name] = sum(
             delta.delete_where(history.root, WORKERS, predicate)
@@ -188,15 +192,15 @@ def _delete_mentioned(history: History, key: str, queue: str, line: str) -> dict
     return gone
 
 
-def _chosen(subjects: Sequence[Subject], queue: str, line: str) -> list[Subject]:
+def _chosen(subjects: Sequence[Subject], queue: str, product: str) -> list[Subject]:
     """The subjects of a queue and a product.
 
     Some events of routing have no queue: they belong to the queue that has the same id.
     """
-    mine = [each for each in subjects if each[1] and _is_of(each[0], each[1], queue, line)]
+    mine = [each for each in subjects if each[1] and _is_of(each[0], each[1], queue, product)]
     if queue in ("", EVERY_QUEUE):
-        return [each for each in subjects if line in ("", each[0])]
-    ids = {(product, subject) for product, _, subject in mine}
+        return [each for each in subjects if product in ("", each[0])]
+    ids = {(each[0], each[2]) for each in mine}
     return mine + [each for each in subjects if not each[1] and (each[0], each[2]) in ids]
 
 
@@ -223,16 +227,16 @@ def _delete_subjects(history: History, subjects: Sequence[Subject]) -> dict[str,
 
 def _queues_with(history: History, key: str) -> set[tuple[str, str]]:
     """Product and name of the queues that have something with this id."""
-    mine = pc.field("subject") == key
-    found = {(line, queue) for line, queue, subject in _lost(history.root) if subject == key}
+    mine = pc.field("job_id") == key
+    found = {(product, queue) for product, queue, job_id in _lost(history.root) if job_id == key}
     for table in _existing(history):
-        rows = delta.read_arrow(history.root, table, _WHOSE, mine, by=("subject",))
+        rows = delta.read_arrow(history.root, table, _WHOSE, mine, by=("job_id",))
         found |= set(zip(*(rows[name].to_pylist() for name in _WHOSE), strict=True))
     return found
 
 
-def _is_of(product: str, name: str, queue: str, line: str) -> bool:
-    return line in ("", product) and queue in ("", EVERY_QUEUE, name)
+def _is_of(its_product: str, its_queue: str, queue: str, product: str) -> bool:
+    return product in ("", its_product) and queue in ("", EVERY_QUEUE, its_queue)
 
 
 def _purge(history: History, tables: Sequence[Table]) -> None:
@@ -254,16 +258,16 @@ def _purge(history: History, tables: Sequence[Table]) -> None:
 def _lost(root: str) -> set[Subject]:
     """What the ledger names as lost."""
     rows = delta.read_arrow(root, LEDGER, (*_WHOSE, "lost_ids")).to_pylist()
-    return {(row["line"], row["queue"], each) for row in rows for each in row["lost_ids"] or ()}
+    return {(row["product"], row["queue"], each) for row in rows for each in row["lost_ids"] or ()}
 
 
 def _remove_lost_ids(root: str, subjects: Sequence[Subject]) -> None:
     """Remove ids from the ledger; its counts stay."""
-    for line, queue, subject in _lost(root).intersection(subjects):
-        named = _quoted(subject)
+    for product, queue, job_id in _lost(root).intersection(subjects):
+        named = _quoted(job_id)
         DeltaTable(LEDGER.path(root)).update(
             updates={"lost_ids": f"array_remove_all(lost_ids, {named})"},
-            predicate=f"{_equals(_WHOSE, (line, queue))} AND array_has(lost_ids, {named})",
+            predicate=f"{_equals(_WHOSE, (product, queue))} AND array_has(lost_ids, {named})",
         )
 
 
@@ -399,7 +403,7 @@ def _mentions(key: str) -> Column:
     """Condition: an event contains a text as a whole word, in its fields or in a name."""
     pattern = _word(key)
     said = F.exists(F.map_values("fields"), lambda value: value.rlike(pattern))
-    named = [F.coalesce(F.col(each).rlike(pattern), F.lit(False)) for each in ("subject", "worker")]
+    named = [F.coalesce(F.col(each).rlike(pattern), F.lit(False)) for each in ("job_id", "worker")]
     return said | named[0] | named[1]
 
 
@@ -425,10 +429,10 @@ def _exists(root: str, table: Table) -> bool:
 
 _OLDER_BY = {
     GAPS.name: "before_at",
-    STEPS.name: "told_at",
+    STEPS.name: "recorded_at",
     OPEN_ATTEMPTS.name: "started_at",
-    OPEN_ITEMS.name: "last_told_at",
-    OPEN_FAILURES.name: "last_told_at",
+    OPEN_ITEMS.name: "last_recorded_at",
+    OPEN_FAILURES.name: "last_recorded_at",
 }
 """The instant by which rows are old, in tables without days and hours."""
 

@@ -5,6 +5,9 @@ import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+from deltalake import DeltaTable
+
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.history import History
 from waystation.pipeline.progress import NoProgress, Progress
@@ -13,16 +16,28 @@ from waystation.pipeline.refresh.fold import fold, folded_version
 from waystation.pipeline.refresh.stale_hours import Hours
 from waystation.pipeline.storage import delta, filesystems
 from waystation.pipeline.storage.arrow import fs, pa
+from waystation.pipeline.storage.opened import old_names
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.storage.task_files import replace
 from waystation.pipeline.storage.turns import alone
-from waystation.pipeline.tables import LEDGER, Layer
+from waystation.pipeline.tables import (
+    EVENTS,
+    FIELD_VALUES,
+    GAPS,
+    LEDGER,
+    PAYLOADS,
+    RENAMED,
+    Layer,
+    Table,
+)
 
 
 @alone("rebuild")
 def rebuild(history: History, progress: Progress | None = None) -> None:
-    """Delete silver and gold, and build them again from bronze."""
+    """Delete silver and gold, and build them again from bronze, of any version."""
     progress = progress or NoProgress()
+    for table in (EVENTS, GAPS, PAYLOADS, FIELD_VALUES, LEDGER):
+        _take_over(history, table)
     before = delta.read_arrow(history.root, LEDGER, LEDGER.names).to_pylist()
     for layer in (Layer.SILVER, Layer.GOLD):
         files, folder = filesystems.filesystem(f"{history.root}/{layer}")
@@ -34,6 +49,23 @@ def rebuild(history: History, progress: Progress | None = None) -> None:
     fold(history)
     refresh_all(history, progress)
     _restore_snapshots(history, before)
+
+
+def _take_over(history: History, table: Table) -> None:
+    """Give the columns of a table that an older version has written their present names."""
+    path = table.path(history.root)
+    if not DeltaTable.is_deltatable(path):
+        return
+    stored = DeltaTable(path)
+    before = {RENAMED[name]: name for name in old_names(stored)}
+    if not before:
+        return
+    columns = [each._replace(name=before.get(each.name, each.name)) for each in table.columns]
+    old = msgspec.structs.replace(table, columns=tuple(columns), key=())
+    names = pa.table(stored.get_add_actions())["path"].to_pylist()
+    rows = delta.read_with_spark(history.spark, path, old, names)
+    renamed = rows.withColumnsRenamed({name: new for new, name in before.items()})
+    replace(renamed, history.root, table, renaming=True)
 
 
 _COUNTED = ("acknowledged", "terminal", "removed", "duplicated", "gaps")

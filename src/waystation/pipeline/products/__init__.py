@@ -11,14 +11,14 @@ from waystation.pipeline.products.waitingroom import FACTS as WAITINGROOM
 from waystation.pipeline.tables import Table
 
 PRODUCTS: Mapping[str, ProductFacts] = {
-    facts.line.value: facts for facts in (BULLMQ, ROUTING, FILES, WAITINGROOM)
+    facts.product.value: facts for facts in (BULLMQ, ROUTING, FILES, WAITINGROOM)
 }
 
 
 def product_named(name: str) -> ProductFacts:
     """The facts of one product."""
     if name not in PRODUCTS:
-        raise InvalidOption(f"line must be one of {', '.join(PRODUCTS)}, got {name!r}")
+        raise InvalidOption(f"product must be one of {', '.join(PRODUCTS)}, got {name!r}")
     return PRODUCTS[name]
 
 

@@ -9,7 +9,7 @@ from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.core import codec
 from waystation.core.errors import InvalidInput, InvalidOption
-from waystation.core.events import Line, from_bullmq
+from waystation.core.events import Product, from_bullmq
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.pipeline.bullmq_jobs import FIELDS, STATES
 from waystation.pipeline.products.facts import FieldNames, ProductFacts, State
@@ -89,16 +89,16 @@ def _state_key(prefix: str, queue: str, state: str) -> str:
 
 
 FACTS = ProductFacts(
-    line=Line.BULLMQ,
-    streams=streams_of(Line.BULLMQ),
+    product=Product.BULLMQ,
+    streams=streams_of(Product.BULLMQ),
     field_names=FieldNames(
-        subject="jobId",
+        job_id="jobId",
         attempt="attemptsMade",
         worker="workerId",
         # The queue is the stream's, the instant is the entry's, and there is one version.
         at="",
         version="",
-        line="",
+        product="",
         queue="",
     ),
     read=from_bullmq,

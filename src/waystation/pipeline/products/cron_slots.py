@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from waystation.core.errors import InvalidOption
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.storage.sql import Frame, grouped, select
 from waystation.pipeline.tables import (
@@ -38,14 +38,14 @@ FIRED_SLOTS = Table(
     layer=Layer.SILVER,
     meaning="one row for each slot of a schedule that was fired or skipped, which `cron_slots` is "
     "computed from",
-    key=("line", "queue", "schedule", "slot", "subject"),
+    key=("product", "queue", "schedule", "slot", "job_id"),
     partitions=("date",),
     columns=(
-        Column("line", TEXT, "product: routing"),
+        Column("product", TEXT, "product: routing"),
         _QUEUE,
         _SCHEDULE,
         _SLOT,
-        Column("subject", TEXT, "id of the job of this slot"),
+        Column("job_id", TEXT, "id of the job of this slot"),
         Column("fired", INT, "times it fired"),
         Column("fired_at", INSTANT, "when it first fired"),
         Column("skipped", TEXT, "why it was skipped, where the event has it"),
@@ -98,13 +98,13 @@ def instant(name: str) -> str:
 
 # One row for each event.
 _NAMED = (
-    *("line", "queue", "subject", "event", "`at`", "fields['schedule'] as schedule"),
+    *("product", "queue", "job_id", "event", "`at`", "fields['schedule'] as schedule"),
     "fields['reason'] as reason",
     f"{instant('slot')} as slot",
 )
-_IS_OURS = f"line = '{Line.ROUTING.value}' and event in ('fired', 'skipped')"
+_IS_OURS = f"product = '{Product.ROUTING.value}' and event in ('fired', 'skipped')"
 _TOLD = (
-    *("line", "queue", "schedule", "slot", "subject"),
+    *("product", "queue", "schedule", "slot", "job_id"),
     "case when event = 'fired' then 1 else 0 end as fired",
     "case when event = 'fired' then `at` end as fired_at",
     "case when event = 'skipped' then reason end as skipped",
@@ -138,7 +138,7 @@ _VERDICT = f"""case when fired > 1 then 'doubled'
     else 'missed' end as verdict"""
 
 
-def told(events: Frame) -> Frame:
+def rows_from_events(events: Frame) -> Frame:
     """Events as rows of `fired_slots`, one for each event."""
     named = select(events, *_NAMED, where=_IS_OURS)
     return select(named, *_TOLD, where="schedule is not null and slot is not null")
@@ -152,7 +152,7 @@ def merged(rows: Frame) -> Frame:
 def schedules(jobs: Any) -> Any:
     """The rows of `routed_jobs` that are schedules, as rows of `schedules`; Arrow tables."""
     rows = jobs.filter(pc.field("cron").is_valid() & pc.field("first_slot").is_valid())
-    names = {"subject": "schedule", "first_told_at": "added_at"}
+    names = {"job_id": "schedule", "first_recorded_at": "added_at"}
     renamed = rows.rename_columns([names.get(name, name) for name in rows.column_names])
     return renamed.select(SCHEDULES.names)
 

@@ -5,7 +5,7 @@ from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
-from waystation.core.events import Entry, Event, Line, from_entry
+from waystation.core.events import Entry, Event, Product, from_entry
 from waystation.core.store.script import LuaScript
 from waystation.pipeline.storage.sql import Frame
 from waystation.pipeline.stream_names import StreamNames
@@ -16,12 +16,12 @@ class FieldNames(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the envelope's fields in a product's stream entries; '' for fields they lack."""
 
     event: str = "event"
-    subject: str = "subject"
+    job_id: str = "subject"
     attempt: str = "attempt"
     worker: str = "worker"
     at: str = "at"
     version: str = "v"
-    line: str = "line"
+    product: str = "line"
     queue: str = "queue"
 
     @property
@@ -77,8 +77,8 @@ class FoldedTable(msgspec.Struct, frozen=True):
     """A table with one row for each subject of a product, to which every fold adds new events."""
 
     table: Table
-    line: Line
-    told: Callable[[Frame], Frame]
+    product: Product
+    rows_from_events: Callable[[Frame], Frame]
     """Events as rows of the table, which need not be different subjects."""
     merged: Callable[[Frame], Frame]
     """Rows of the table as one for each subject."""
@@ -86,7 +86,7 @@ class FoldedTable(msgspec.Struct, frozen=True):
     """The column with the arrival of a subject, where the ledger does not count it as an item."""
     continues: str = "true"
     """Condition: the subject of a new row may have one of an earlier day that goes on in it."""
-    who: tuple[str, ...] = ("line", "queue", "subject")
+    who: tuple[str, ...] = ("product", "queue", "job_id")
     """Columns that identify a subject."""
     beside: tuple["Projection", ...] = ()
     """Tables with at most one row for each row of this one, written with it."""
@@ -105,7 +105,7 @@ class Heard(msgspec.Struct, frozen=True):
     """New events of subjects, as rows that are counted."""
 
     table: Table
-    told: Callable[[Frame], Frame]
+    rows_from_events: Callable[[Frame], Frame]
     """Events as rows with the columns that identify a subject, and a struct `heard`."""
     finished: str
     """SQL: the rows, from all those of a subject (`heard`) and its own (`after`)."""
@@ -118,7 +118,7 @@ OpenIds: TypeAlias = Callable[[Any, str, str], Iterator[str]]
 class ProductFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts of one product."""
 
-    line: Line
+    product: Product
     streams: StreamNames
     field_names: FieldNames = FieldNames()
     states: tuple[State, ...] = ()

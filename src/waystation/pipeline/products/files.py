@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from waystation.core.errors import InvalidInput, InvalidOption, Malformed
-from waystation.core.events import EventName, Line
+from waystation.core.events import EventName, Product
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.files import job as jobs
 from waystation.files.directory.intake import entry
@@ -46,12 +46,12 @@ ADDED_FILES = Table(
     layer=Layer.SILVER,
     meaning="one row for each file and day on which it was added: what only the event says that "
     "added it",
-    key=("line", "queue", "subject", "date"),
+    key=("product", "queue", "job_id", "date"),
     partitions=("date",),
     columns=(
-        Column("line", TEXT, "product: files"),
+        Column("product", TEXT, "product: files"),
         _QUEUE,
-        Column("subject", TEXT, "id of the file"),
+        Column("job_id", TEXT, "id of the file"),
         Column("directory", TEXT, "its directory"),
         Column("type", TEXT, "file extension in lower case; '' where there is none"),
         Column("size", LONG, "bytes"),
@@ -89,13 +89,13 @@ FILE_DAYS = Table(
 _SPACES = " \t\n\r\f\v"
 
 _IS_ADDED = (
-    f"line = '{Line.FILES.value}' and event = '{EventName.WAITING.value}' "
-    "and fields['path'] is not null and subject <> ''"
+    f"product = '{Product.FILES.value}' and event = '{EventName.WAITING.value}' "
+    "and fields['path'] is not null and job_id <> ''"
 )
 # The folder is all before the last slash; the type is what follows the last dot of the name.
 _SUFFIX = f"lower(regexp_extract(fields['path'], '(?s)[^/]([.][^./{_SPACES}]+)$', 1)) as suffix"
 _TOLD = (
-    *("line", "queue", "subject"),
+    *("product", "queue", "job_id"),
     "regexp_replace(fields['path'], '(?s)/[^/]*$', '') as directory",
     f"case when length(suffix) <= {LONGEST_TYPE + 1} then suffix else '' end as type",
     "coalesce(try_cast(fields['size'] as bigint), 0) as size",
@@ -110,7 +110,7 @@ def size_class(size: str) -> str:
     return f"case {cases} else '{LARGEST}' end"
 
 
-def told(events: Frame) -> Frame:
+def rows_from_events(events: Frame) -> Frame:
     """Events that added a file as rows of `added_files`, one for each event."""
     return select(select(events, "*", _SUFFIX, where=_IS_ADDED), *_TOLD)
 
@@ -219,12 +219,12 @@ def _id_of(raw: bytes) -> str:
 
 
 FACTS = ProductFacts(
-    line=Line.FILES,
-    streams=streams_of(Line.FILES),
+    product=Product.FILES,
+    streams=streams_of(Product.FILES),
     encoder=FilesEncoder(),
     followed_key=lambda prefix: FileKeys(Layout(prefix=prefix)).history,
     open_ids=lambda client, prefix, _: open_files(client, Layout(prefix=prefix)),
     # The key has the day.
-    folded=(FoldedTable(ADDED_FILES, Line.FILES, told, merged, continues="false"),),
+    folded=(FoldedTable(ADDED_FILES, Product.FILES, rows_from_events, merged, continues="false"),),
     tables=(FILE_DAYS, FILES),
 )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.pipeline.storage.sql import Frame, grouped, select, texts
 from waystation.pipeline.tables import (
     DAY,
@@ -29,12 +29,12 @@ PLACES = Table(
     layer=Layer.SILVER,
     meaning="one row for each place in a waiting room: what its events add up to, which visits, "
     "sessions and the ledger are computed from",
-    key=("line", "queue", "subject"),
+    key=("product", "queue", "job_id"),
     partitions=("date",),
     columns=(
-        Column("line", TEXT, "product: waitingroom"),
+        Column("product", TEXT, "product: waitingroom"),
         Column("queue", TEXT, "the room"),
-        Column("subject", TEXT, "id of the place"),
+        Column("job_id", TEXT, "id of the place"),
         Column("lane", INT, "lane that was joined"),
         Column("network", TEXT, "digest of the network address"),
         Column("joined_at", INSTANT, "when the visitor joined; null when that event is missing"),
@@ -56,7 +56,7 @@ PLACES = Table(
         Column("views", LONG, "page views, where the events have them"),
         Column("ending", TEXT, "completed, cancelled or expired"),
         Column("last_event", TEXT, "last event other than a refusal"),
-        Column("last_told_at", INSTANT, "`told_at` of this event"),
+        Column("last_recorded_at", INSTANT, "`recorded_at` of this event"),
         Column("last_seq", LONG, "its position among the entries of one millisecond"),
         Column("first_at", INSTANT, "first event"),
         Column("date", DAY, "day of `joined_at`, or of its first event, in UTC"),
@@ -84,12 +84,12 @@ _ENDS_A_SESSION = """(event in ('completed', 'cancelled')
         or (event = 'expired' and fields['reason'] = 'session'))"""
 _TAKES_BACK = "(event = 'recovered' and coalesce(fields['reason'], '') = 'left')"
 
-_WHO = ("line", "queue", "subject")
+_WHO = ("product", "queue", "job_id")
 # One row for each event.
 _TOLD = (
-    "line",
+    "product",
     "queue",
-    "subject",
+    "job_id",
     f"case when {JOINS} then try_cast(fields['lane'] as int) end as lane",
     f"case when {JOINS} then fields['network'] end as network",
     f"case when {JOINS} then `at` end as joined_at",
@@ -111,14 +111,14 @@ _TOLD = (
     "try_cast(fields['views'] as bigint) as views",
     f"case when {_ENDS_A_SESSION} then event end as ending",
     "case when event <> 'refused' then event end as last_event",
-    "case when event <> 'refused' then told_at end as last_told_at",
+    "case when event <> 'refused' then recorded_at end as last_recorded_at",
     "case when event <> 'refused' then seq end as last_seq",
     "`at` as first_at",
 )
-_IS_OURS = f"line = '{Line.WAITINGROOM.value}' and subject is not null"
+_IS_OURS = f"product = '{Product.WAITINGROOM.value}' and job_id is not null"
 
 # A lottery may have changed the order between joining and admission, so the first admission counts.
-_TURN = "case when last_told_at is not null then struct(last_told_at, last_seq) end as turn"
+_TURN = "case when last_recorded_at is not null then struct(last_recorded_at, last_seq) end as turn"
 _ADDED_UP = (
     "max(lane) as lane",
     "max(network) as network",
@@ -141,7 +141,7 @@ _ADDED_UP = (
     "max(views) as views",
     "max(ending) as ending",
     "max_by(last_event, turn) as last_event",
-    "max(last_told_at) as last_told_at",
+    "max(last_recorded_at) as last_recorded_at",
     "max_by(last_seq, turn) as last_seq",
     "min(first_at) as first_at",
 )
@@ -163,7 +163,7 @@ STATE = f"""case when last_event in {texts(ENDS)} then 'completed'
 """SQL: the state of a place, as the ledger counts it."""
 
 
-def told(events: Frame) -> Frame:
+def rows_from_events(events: Frame) -> Frame:
     """Events of visitors as rows of `places`, one for each event."""
     return select(events, *_TOLD, where=_IS_OURS)
 
@@ -188,7 +188,7 @@ def merged(rows: Frame) -> Frame:
 
 def places(events: Frame) -> Frame:
     """The rows of `places`, from all events."""
-    return merged(told(events))
+    return merged(rows_from_events(events))
 
 
 def open_ids(client: Any, _prefix: str, queue: str) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from waystation.core import codec
 from waystation.core.errors import InvalidOption
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.pipeline.products import cron_slots
 from waystation.pipeline.products.cron_slots import CRON_SLOTS, FIRED_SLOTS, SCHEDULES, instant
@@ -45,13 +45,13 @@ ROUTED_JOBS = Table(
     layer=Layer.SILVER,
     meaning="one row for each job or schedule of routing, and for each time that its id was used "
     "again: what its events add up to, which `routes` and `schedules` are computed from",
-    key=("line", "stream", "subject", "first_told_at", "first_seq"),
+    key=("product", "stream", "job_id", "first_recorded_at", "first_seq"),
     partitions=("date",),
     columns=(
-        Column("line", TEXT, "product: routing"),
+        Column("product", TEXT, "product: routing"),
         Column("stream", TEXT, "key of the Redis Stream that it was read from"),
         _QUEUE,
-        Column("subject", TEXT, "id of the job, or of the schedule"),
+        Column("job_id", TEXT, "id of the job, or of the schedule"),
         Column("origin", TEXT, "added, or fired by a schedule; null when that event is missing"),
         _TARGET,
         Column("ready_at", INSTANT, "when it first waited for a worker"),
@@ -61,9 +61,9 @@ ROUTED_JOBS = Table(
         Column("cron", TEXT, "cron expression of a schedule"),
         Column("timezone", TEXT, "time zone of the expression"),
         Column("first_slot", INSTANT, "when the schedule should fire first"),
-        Column("first_told_at", INSTANT, "`told_at` of its first event"),
+        Column("first_recorded_at", INSTANT, "`recorded_at` of its first event"),
         Column("first_seq", LONG, "position of this event among the entries of one millisecond"),
-        Column("last_told_at", INSTANT, "`told_at` of its last event"),
+        Column("last_recorded_at", INSTANT, "`recorded_at` of its last event"),
         Column("date", DAY, "day of its first event, in UTC"),
     ),
 )
@@ -86,7 +86,7 @@ ROUTE_DAYS = Table(
         Column("workers", TEXTS, "workers that have claimed one"),
         Column("wait_ms", LONG, "longest wait until the first claim, in milliseconds"),
         Column("head_since", INSTANT, "since when the oldest waiting job waits"),
-        Column("last_told_at", INSTANT, "`told_at` of the last event of one of them"),
+        Column("last_recorded_at", INSTANT, "`recorded_at` of the last event of one of them"),
     ),
 )
 
@@ -116,10 +116,10 @@ IS_SCHEDULE = "(event = 'delayed' and fields['kind'] = 'cron')"
 
 # One row for each event.
 _TOLD = (
-    "line",
+    "product",
     "stream",
     "queue",
-    "subject",
+    "job_id",
     "case when event in ('added', 'fired') then event end as origin",
     "case when event = 'added' then fields['target'] end as target",
     "case when event = 'waiting' then `at` end as ready_at",
@@ -129,20 +129,21 @@ _TOLD = (
     f"case when {IS_SCHEDULE} then fields['cron'] end as cron",
     f"case when {IS_SCHEDULE} then fields['timezone'] end as timezone",
     f"case when {IS_SCHEDULE} then {instant('due')} end as first_slot",
-    "told_at as first_told_at",
+    "recorded_at as first_recorded_at",
     "seq as first_seq",
-    "told_at as last_told_at",
+    "recorded_at as last_recorded_at",
 )
 _IS_OURS = (
-    f"line = '{Line.ROUTING.value}' and subject is not null and event not in {texts(_OF_NO_JOB)}"
+    f"product = '{Product.ROUTING.value}' and job_id is not null "
+    f"and event not in {texts(_OF_NO_JOB)}"
 )
 
 # An event belongs to the last addition before it. The queue of some is empty.
-WHO = ("line", "stream", "subject")
+WHO = ("product", "stream", "job_id")
 """Columns that identify a job, whose queue some events lack."""
 _LIFE = f"""sum(case when origin is null then 0 else 1 end)
-    over (partition by {", ".join(WHO)} order by first_told_at, first_seq
-          rows between unbounded preceding and current row) as life"""
+    over (partition by {", ".join(WHO)} order by first_recorded_at, first_seq
+          rows between unbounded preceding and current row) as run_no"""
 _ADDED_UP = (
     "max(queue) as queue",
     "max(origin) as origin",
@@ -154,26 +155,26 @@ _ADDED_UP = (
     "max(cron) as cron",
     "max(timezone) as timezone",
     "min(first_slot) as first_slot",
-    "min(first_told_at) as first_told_at",
-    "min_by(first_seq, struct(first_told_at, first_seq)) as first_seq",
-    "max(last_told_at) as last_told_at",
-    "to_date(min(first_told_at)) as `date`",
+    "min(first_recorded_at) as first_recorded_at",
+    "min_by(first_seq, struct(first_recorded_at, first_seq)) as first_seq",
+    "max(last_recorded_at) as last_recorded_at",
+    "to_date(min(first_recorded_at)) as `date`",
 )
 
 
-def told(events: Frame) -> Frame:
+def rows_from_events(events: Frame) -> Frame:
     """Events of jobs as rows of `routed_jobs`, one for each event."""
     return select(events, *_TOLD, where=_IS_OURS)
 
 
 def merged(rows: Frame) -> Frame:
     """Rows of `routed_jobs` as one for each time that a job was added."""
-    return grouped(select(rows, "*", _LIFE), (*WHO, "life"), *_ADDED_UP)
+    return grouped(select(rows, "*", _LIFE), (*WHO, "run_no"), *_ADDED_UP)
 
 
 def routed_jobs(events: Frame) -> Frame:
     """The rows of `routed_jobs`, from all events."""
-    return merged(told(events))
+    return merged(rows_from_events(events))
 
 
 class RoutingEncoder:
@@ -234,8 +235,8 @@ def _open_ids(client: Any, prefix: str, _queue: str) -> Iterator[str]:
 
 
 FACTS = ProductFacts(
-    line=Line.ROUTING,
-    streams=streams_of(Line.ROUTING),
+    product=Product.ROUTING,
+    streams=streams_of(Product.ROUTING),
     states=(
         State("waiting", "list"),
         State("delayed", "zset"),
@@ -251,15 +252,19 @@ FACTS = ProductFacts(
     folded=(
         FoldedTable(
             ROUTED_JOBS,
-            Line.ROUTING,
-            told,
+            Product.ROUTING,
+            rows_from_events,
             merged,
             continues="origin is null",
             who=WHO,
         ),
         # The day of a slot is in its event.
         FoldedTable(
-            FIRED_SLOTS, Line.ROUTING, cron_slots.told, cron_slots.merged, continues="false"
+            FIRED_SLOTS,
+            Product.ROUTING,
+            cron_slots.rows_from_events,
+            cron_slots.merged,
+            continues="false",
         ),
     ),
     tables=(ROUTE_DAYS, ROUTES, SCHEDULES, CRON_SLOTS),

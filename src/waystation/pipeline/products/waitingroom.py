@@ -2,7 +2,7 @@
 
 import math
 
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.pipeline.products import room_places
 from waystation.pipeline.products.facts import (
     FoldedTable,
@@ -111,7 +111,7 @@ FUNNEL = Table(
 _ABANDONED = (
     _ROOM,
     Column("ahead_from", LONG, "people ahead on joining: this power of four or more"),
-    Column("told_from_s", LONG, "estimated wait in seconds: this power of two or more"),
+    Column("estimate_from_s", LONG, "estimated wait in seconds: this power of two or more"),
     Column("people", LONG, "visitors that joined so"),
     Column("gone", LONG, "of them, left or expired before admission"),
     Column("watched_s", REAL, "seconds that they waited, in all"),
@@ -122,7 +122,7 @@ ABANDONMENT_DAYS = Table(
     layer=Layer.SILVER,
     meaning="visitors that left, by people ahead and estimated wait on joining, and by the day; "
     "which `abandonment` is added up from",
-    key=("queue", "ahead_from", "told_from_s", "date"),
+    key=("queue", "ahead_from", "estimate_from_s", "date"),
     partitions=("date",),
     columns=(*_ABANDONED, _DATE),
 )
@@ -131,7 +131,7 @@ ABANDONMENT = Table(
     name="abandonment",
     layer=Layer.GOLD,
     meaning="rate of leaving, by people ahead and estimated wait on joining",
-    key=("queue", "ahead_from", "told_from_s"),
+    key=("queue", "ahead_from", "estimate_from_s"),
     columns=(*_ABANDONED, Column("hazard", REAL, "share that leaves per second")),
 )
 
@@ -176,7 +176,7 @@ _GONE_AT = "coalesce(removed_at, case when times_left > 0 then left_at else sile
 _VISIT = Projection(
     VISITS,
     (
-        *("queue", "subject as visitor", "lane", "network", "joined_at"),
+        *("queue", "job_id as visitor", "lane", "network", "joined_at"),
         "coalesce(seq_called, seq_joined) as seq",
         *("ahead", "rate", "model", "called_at", "unix_micros(called_at) as call_order"),
         *("claimed_at", f"{_GONE_AT} as gone_at", "ended_at", "recovered"),
@@ -197,7 +197,7 @@ _VISIT = Projection(
 _SESSION = Projection(
     SESSIONS,
     (
-        *("queue", "subject as session", "session_lane as lane", "claimed_at as started_at"),
+        *("queue", "job_id as session", "session_lane as lane", "claimed_at as started_at"),
         "ended_at",
         "(unix_millis(ended_at) - unix_millis(claimed_at)) / 1000e0 as held_s",
         *("views", "ending", "`date`"),
@@ -325,8 +325,8 @@ def fairness(visits: Frame, before: Frame) -> Frame:
 
 
 FACTS = ProductFacts(
-    line=Line.WAITINGROOM,
-    streams=streams_of(Line.WAITINGROOM),
+    product=Product.WAITINGROOM,
+    streams=streams_of(Product.WAITINGROOM),
     states=(State("positions", "zset"), State("admitted", "zset")),
     state_key=lambda _, queue, state: getattr(RoomKeys(queue), state),
     ended_states=(),
@@ -335,8 +335,8 @@ FACTS = ProductFacts(
     folded=(
         FoldedTable(
             PLACES,
-            Line.WAITINGROOM,
-            room_places.told,
+            Product.WAITINGROOM,
+            room_places.rows_from_events,
             room_places.merged,
             "joined_at",
             beside=(_VISIT, _SESSION),

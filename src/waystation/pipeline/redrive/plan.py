@@ -10,7 +10,7 @@ import msgspec
 
 from waystation.bullmq.redis.prefixes import Prefixes
 from waystation.core.errors import InvalidInput, InvalidOption
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.pipeline.ask.engine import Engine
 from waystation.pipeline.ask.selection import Selection, jobs_sql, prepare
 from waystation.pipeline.payloads.rules import Sealer
@@ -39,7 +39,7 @@ class Planned(msgspec.Struct, frozen=True):
     """A job that will be added again."""
 
     queue: str
-    subject: str
+    job_id: str
     """Its id in the history."""
     id: str
     """Its id in the queue: the same however often the redrive is started."""
@@ -95,7 +95,7 @@ def plan(
     own = re.compile(f"redrive-{name}-[0-9a-f]{{{_DIGITS}}}")
     for values in reversed(found.rows):
         row = dict(zip(found.names, values, strict=True))
-        if own.fullmatch(row["subject"]):
+        if own.fullmatch(row["job_id"]):
             # What this redrive has added is no reason to add it again.
             continue
         planned = _planned(row, name, sealer)
@@ -128,8 +128,8 @@ def _tried_once(job: Planned, queue: str) -> Planned:
 
 
 def _planned(row: Mapping[str, Any], name: str, sealer: Sealer) -> Planned | str:
-    if row["line"] != Line.BULLMQ.value:
-        return f"jobs of {row['line']} are not redriven from the history"
+    if row["product"] != Product.BULLMQ.value:
+        return f"jobs of {row['product']} are not redriven from the history"
     if row["data"] is None:
         return f"no data: {row['left_out'] or 'nothing was kept'}"
     if row["form"] == Form.CHANGED:
@@ -150,7 +150,7 @@ def _planned(row: Mapping[str, Any], name: str, sealer: Sealer) -> Planned | str
     seen = VISIBLE if kept.get("removeOnComplete") is not False else {"removeOnFail": False}
     return Planned(
         queue=row["queue"],
-        subject=row["subject"],
+        job_id=row["job_id"],
         id=f"redrive-{name}-{_digest(row)}",
         name=job_name,
         data=data,
@@ -161,5 +161,5 @@ def _planned(row: Mapping[str, Any], name: str, sealer: Sealer) -> Planned | str
 
 def _digest(row: Mapping[str, Any]) -> str:
     added = row["added_at"] and int(row["added_at"].timestamp() * 1000)
-    raw = msgspec.json.encode([row["queue"], row["subject"], added])
+    raw = msgspec.json.encode([row["queue"], row["job_id"], added])
     return hashlib.sha256(raw).hexdigest()[:_DIGITS]

@@ -32,7 +32,7 @@ from waystation.pipeline.stream_names import ALL_QUEUES
 from waystation.pipeline.tables import GAPS, LEDGER, LONG
 
 APPLICATION = "ledger"
-_OF = ("line", "queue", "hour")
+_OF = ("product", "queue", "hour")
 MOST_IDS = 20
 """Ids of lost jobs that a row names."""
 _AT_LEAST = 1
@@ -68,9 +68,11 @@ def unsettled(root: str) -> set[dt.datetime]:
     is_lost = pc.fill_null(pc.not_equal(rows[LOST], 0), False)
     found = set(rows.filter(pc.or_(is_open, is_lost))["hour"].to_pylist())
     gaps: Counter[tuple[Any, ...]] = Counter()
-    for row in delta.read_arrow(root, GAPS, ("line", "queue", "before_at", "lost")).to_pylist():
+    for row in delta.read_arrow(root, GAPS, ("product", "queue", "before_at", "lost")).to_pylist():
         hour = row["before_at"].replace(minute=0, second=0, microsecond=0)
-        gaps[row["line"], row["queue"], hour] += _AT_LEAST if row["lost"] is None else row["lost"]
+        gaps[row["product"], row["queue"], hour] += (
+            _AT_LEAST if row["lost"] is None else row["lost"]
+        )
     if gaps:
         counted = {tuple(row[name] for name in _OF): row["gaps"] for row in rows.to_pylist()}
         found |= {key[-1] for key, many in gaps.items() if counted.get(key) != many}
@@ -116,32 +118,32 @@ def _arrivals(history: History, hours: Hours) -> DataFrame:
     cells = delta.read_with_spark(history.spark, CELLS.path(root), CELLS, names)
     counts = zip(COUNTS, ARRIVED.counts, strict=False)
     return cells.selectExpr(
-        "line", "queue", "at as hour", *(f"{n} as {name}" for n, name in counts)
+        "product", "queue", "at as hour", *(f"{n} as {name}" for n, name in counts)
     )
 
 
 def _gaps(history: History) -> DataFrame:
     hour = "date_trunc('hour', before_at) as hour"
     lost = f"coalesce(lost, {_AT_LEAST}) as gaps"
-    return history.read(GAPS).selectExpr("line", "queue", hour, lost)
+    return history.read(GAPS).selectExpr("product", "queue", hour, lost)
 
 
 def _missing(history: History, places: DataFrame, snapshot: Snapshot) -> DataFrame:
     """Those that should be in the snapshot and are not: lost, or removed without an event."""
-    items = history.read(OPEN_ITEMS, columns=(*SUBJECT, "added_at", "last_told_at", "date"))
+    items = history.read(OPEN_ITEMS, columns=(*SUBJECT, "added_at", "last_recorded_at", "date"))
     waiting = places.where(f"{STATE} = 'waiting'").selectExpr(
-        *SUBJECT, "joined_at as added_at", "last_told_at", "date"
+        *SUBJECT, "joined_at as added_at", "last_recorded_at", "date"
     )
     gone: Any = judged(unseen(items.unionByName(waiting), snapshot).toArrow(), snapshot)
     # First: an hour that the ledger has settled is not looked at again.
     add_removals(history.root, snapshot.removed, snapshot.at)
     return history.spark.createDataFrame(gone).selectExpr(
-        "line",
+        "product",
         "queue",
         f"{ARRIVAL} as hour",
         f"cast(fate <> '{LOST}' as bigint) as removed",
         f"cast(fate = '{LOST}' as bigint) as {LOST}",
-        f"case when fate = '{LOST}' then subject end as id",
+        f"case when fate = '{LOST}' then job_id end as id",
     )
 
 
@@ -149,7 +151,7 @@ def unseen(waiting: DataFrame, snapshot: Snapshot) -> DataFrame:
     """Open items that were not seen, although they have no event since the snapshot."""
     there = waiting.sparkSession.createDataFrame(snapshot.seen).where("whole").drop("whole")
     everywhere = there.where(F.col("queue") == ALL_QUEUES).drop("queue")
-    quiet = waiting.where(F.col("last_told_at") < F.lit(snapshot.at))
+    quiet = waiting.where(F.col("last_recorded_at") < F.lit(snapshot.at))
     return quiet.join(there, list(SUBJECT), "left_anti").join(
-        everywhere, ["line", "subject"], "left_anti"
+        everywhere, ["product", "job_id"], "left_anti"
     )

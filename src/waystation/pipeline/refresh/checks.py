@@ -4,7 +4,7 @@ import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.pipeline.gold.cells import (
     ARRIVED,
     CELLS,
@@ -58,13 +58,13 @@ def _rows(checks: Iterator[Check]) -> Any:
 
 def _summed(root: str, dates: Sequence[dt.date]) -> dict[str, int]:
     """Counts by the cells and by the logs of silver, of these days."""
-    hour = _on(root, CELLS, "at", dates, ("line", "queue", "part", *COUNTS), HOUR)
+    hour = _on(root, CELLS, "at", dates, ("product", "queue", "part", *COUNTS), HOUR)
     own = hour.filter(pc.field("part").is_null())
     by_part = {name: hour.filter(pc.field("part") == name) for name in ("worker", "doubled")}
     claims, births = (_total(own, HOUR, name) for name in ("started", "added"))
     work = hour.filter((pc.field("part") == "ready") | (pc.field(HOUR.column("started")) > 0))
-    arrived = _on(root, CELLS, "at", dates, ("line", *COUNTS), ARRIVED)
-    arrived = arrived.filter(pc.field("line") != Line.WAITINGROOM.value)
+    arrived = _on(root, CELLS, "at", dates, ("product", *COUNTS), ARRIVED)
+    arrived = arrived.filter(pc.field("product") != Product.WAITINGROOM.value)
     by_day = _on(root, CELLS, "at", dates, COUNTS, FAILURE_DAY)
     names = [each.path for each in files_by(CELLS, root, None, FAILURE.name)]
     ever = delta.read_files(CELLS.path(root), CELLS, names, columns=COUNTS)
@@ -77,13 +77,13 @@ def _summed(root: str, dates: Sequence[dt.date]) -> dict[str, int]:
         "births": births,
         "born": _kept(root, ITEMS, OPEN_ITEMS, dates, "added_at"),
         "by_worker": _total(by_part["worker"], HOUR, "rows"),
-        "had_failed": _total(ever, FAILURE, "subjects"),
+        "had_failed": _total(ever, FAILURE, "jobs"),
         "known_failed": sum(delta.count(each.path(root)) for each in (FAILED_ITEMS, OPEN_FAILURES)),
         "failed": _total(by_day, FAILURE_DAY, "attempts"),
         "failing": _total(ever, FAILURE, "attempts"),
         "items": _total(arrived, ARRIVED, "acknowledged"),
         "ended": _total(arrived, ARRIVED, "terminal"),
-        "busy": work.group_by(["line", "queue", "at"]).aggregate([]).num_rows,
+        "busy": work.group_by(["product", "queue", "at"]).aggregate([]).num_rows,
     }
 
 
@@ -93,8 +93,8 @@ def _found_on(root: str, dates: Sequence[dt.date]) -> dict[str, int]:
     def total(table: Table, column: str, by: str = "hour") -> int:
         return pc.sum(_on(root, table, by, dates, (column,))[column]).as_py() or 0
 
-    accounts = _on(root, LEDGER, "hour", dates, ("line", "acknowledged", "terminal"))
-    accounts = accounts.filter(pc.field("line") != Line.WAITINGROOM.value)
+    accounts = _on(root, LEDGER, "hour", dates, ("product", "acknowledged", "terminal"))
+    accounts = accounts.filter(pc.field("product") != Product.WAITINGROOM.value)
     known = delta.read_arrow(root, FAILURES, ("attempts",))
     return {
         "by_worker": total(WORKERS, "attempts"),
@@ -103,7 +103,7 @@ def _found_on(root: str, dates: Sequence[dt.date]) -> dict[str, int]:
         "failed_by_day": total(FAILURE_DAYS, "attempts", "day"),
         "acknowledged": pc.sum(accounts["acknowledged"]).as_py() or 0,
         "terminal": pc.sum(accounts["terminal"]).as_py() or 0,
-        "busy": _on(root, CAPACITY, "hour", dates, ("line",)).num_rows,
+        "busy": _on(root, CAPACITY, "hour", dates, ("product",)).num_rows,
     }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from waystation.core.durations import instant
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.pipeline.history import History
 from waystation.pipeline.products.cron_slots import (
     CRON_SLOTS,
@@ -34,7 +34,7 @@ from waystation.pipeline.tables import EVENTS
 UNTIL = "until"
 """What the instant is noted as up to which slots are expected, in milliseconds."""
 _NAMES = (ROUTED_JOBS.name, FIRED_SLOTS.name, UNTIL)
-_COLUMNS = ("queue", "subject", "cron", "timezone", "first_told_at", "first_slot", "ended_at")
+_COLUMNS = ("queue", "job_id", "cron", "timezone", "first_recorded_at", "first_slot", "ended_at")
 
 Schedules: TypeAlias = Mapping[tuple[Any, ...], Mapping[str, Any]]
 """Rows of `schedules`, by their key."""
@@ -84,7 +84,9 @@ def _replace_schedules(history: History, rows: Any, seen: list[BatchId]) -> None
 
 
 def _present(root: str) -> Seen:
-    last = delta.greatest(EVENTS.path(root), "told_at", among=("line", Line.ROUTING.value))
+    last = delta.greatest(
+        EVENTS.path(root), "recorded_at", among=("product", Product.ROUTING.value)
+    )
     return Seen(
         changes.version(ROUTED_JOBS.path(root)),
         changes.version(FIRED_SLOTS.path(root)),
@@ -156,11 +158,11 @@ def _changes(known: Schedules, present: Schedules) -> Iterator[dt.datetime]:
 
 
 def _drop_other_days(root: str, days: list[dt.date]) -> None:
-    """Delete the slots of other days, and those that an older version wrote without a day."""
+    """Delete the slots of other days."""
     if not _has_slots(root):
         return
     named = ", ".join(f"'{day.isoformat()}'" for day in days)
-    others = f"date IS NULL OR date NOT IN ({named})" if days else "true"
+    others = f"date NOT IN ({named})" if days else "true"
     delta.delete_where(root, CRON_SLOTS, others)
 
 

@@ -1,7 +1,7 @@
 """Incremental fold of bronze into silver: one job, whose tasks write the files of all tables.
 
 The result is the same as folding all of bronze at once: an end is final until another event of the
-subject arrives; then its steps are read from bronze again, and what they had been folded into is
+job_id arrives; then its steps are read from bronze again, and what they had been folded into is
 compared with what they are folded into now.
 """
 
@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.pipeline.bronze import commits
 from waystation.pipeline.history import History
 from waystation.pipeline.products import folded_tables
@@ -30,8 +30,8 @@ from waystation.pipeline.refresh.changed_rows import (
 from waystation.pipeline.refresh.stale_hours import Hours
 from waystation.pipeline.refresh.subjects import fold_subjects
 from waystation.pipeline.silver import lives
-from waystation.pipeline.silver.lives import FOLDED, RETURNED, TOLD_STEPS
-from waystation.pipeline.silver.moves import OPEN, OPEN_ITEMS, STEPS
+from waystation.pipeline.silver.lives import FOLDED, NEW_STEPS, RETURNED
+from waystation.pipeline.silver.moves import OPEN, STEPS
 from waystation.pipeline.silver.steps import SUBJECT, steps
 from waystation.pipeline.storage import changes, delta, filesystems, notes, task_files
 from waystation.pipeline.storage.arrow import fs, pc
@@ -53,7 +53,7 @@ FIRST, *_ = FOLDED
 """The table that every batch is committed to first."""
 _GONE = {f"gone_{table.name}": table for table in FOLDED}
 _CHANGED = {f"{kind}_{table.name}": table for kind in ("added", "removed") for table in FOLDED} | {
-    "added_steps": TOLD_STEPS
+    "added_steps": NEW_STEPS
 }
 APART = {
     name: apart(name, table) for name, table in {**_GONE, **_CHANGED, "returned": RETURNED}.items()
@@ -82,7 +82,7 @@ def fold(history: History) -> Folded | None:
         return None
     # Gaps and payloads that go with these events.
     commits.complete(history.root)
-    # First: the commit of `open`, after which gold is counted, stands for all of them.
+    # First: the commit of `open_steps`, after which gold is counted, stands for all of them.
     for each in folded_tables():
         fold_subjects(history, each, newest)
     return _fold_jobs(history, newest)
@@ -96,19 +96,7 @@ def _fold_jobs(history: History, newest: int) -> Folded | None:
         return _fold_up_to(history, begun, newest) if newest > begun else finished
     if before is None or newest > before:
         return _fold_up_to(history, before, newest)
-    _complete_open(history, BatchId(APPLICATION, before))
     return None
-
-
-def _complete_open(history: History, batch: BatchId) -> None:
-    """Store open work as rows where an older version has left only its steps."""
-    root = history.root
-    if changes.version(OPEN_ITEMS.path(root)) is None:
-        known, new = history.read(STEPS), history.spark.createDataFrame([], STEPS.schema)
-        written = task_files.write(lives.changes(known, new), root, _WRITTEN)
-        for table in OPEN:
-            parts = written.get(table.name, ())
-            delta.commit(table.path(root), table.schema, parts, batch, replace=True)
 
 
 def _begun(history: History) -> int | None:
@@ -161,16 +149,16 @@ def _again(history: History, new: DataFrame, parts: Sequence[Part]) -> DataFrame
     """The changes of subjects that had ended, or that nobody has heard of."""
     root, spark, table = history.root, history.spark, APART["returned"]
     path, names = table.path(root), [part.path for part in parts]
-    told = delta.read_with_spark(spark, path, table, names)
-    returned = told.groupBy(*SUBJECT).agg(F.min(F.struct("told_at", "seq")).alias("heard"))
+    again = delta.read_with_spark(spark, path, table, names)
+    returned = again.groupBy(*SUBJECT).agg(F.min(F.struct("recorded_at", "seq")).alias("heard"))
     subjects: list[str] | None = None
     if sum(part.rows for part in parts) <= MOST_PUSHED:
-        found = delta.read_files(path, table, names, columns=["subject"])
-        subjects = pc.unique(found["subject"]).to_pylist()
+        found = delta.read_files(path, table, names, columns=["job_id"])
+        subjects = pc.unique(found["job_id"]).to_pylist()
 
     def theirs(rows: DataFrame) -> DataFrame:
         if subjects is not None:
-            rows = rows.where(F.col("subject").isin(subjects))
+            rows = rows.where(F.col("job_id").isin(subjects))
         return rows.join(F.broadcast(returned), list(SUBJECT))
 
     known = spark.createDataFrame([], STEPS.schema)
@@ -179,7 +167,7 @@ def _again(history: History, new: DataFrame, parts: Sequence[Part]) -> DataFrame
         days = [day for day in delta.days_of(EVENTS.path(root)) if day >= since]
         before = theirs(steps(history.read(EVENTS, days=days)))
         # By the order of the stream: what is later is new, or belongs to a batch after this one.
-        before = before.where(F.struct("told_at", "seq") < F.col("heard"))
+        before = before.where(F.struct("recorded_at", "seq") < F.col("heard"))
         known = before.select(*STEPS.names)
     return lives.changes(known, theirs(new).select(*STEPS.names), can_return=False)
 
@@ -307,11 +295,11 @@ def _column(root: str, column: str, name: str, written: Files) -> Any:
 
 def _of_visitors(root: str, names: Sequence[str]) -> Iterable[Any]:
     place = EVENTS.path(root)
-    others = delta.names_without(place, "line", Line.WAITINGROOM.value)
+    others = delta.names_without(place, "product", Product.WAITINGROOM.value)
     theirs = [name for name in names if name not in others]
     if theirs:
-        is_theirs = pc.field("line") == Line.WAITINGROOM.value
+        is_theirs = pc.field("product") == Product.WAITINGROOM.value
         found = delta.read_files(
-            place, EVENTS, theirs, columns=["at"], where=is_theirs, by=("line",)
+            place, EVENTS, theirs, columns=["at"], where=is_theirs, by=("product",)
         )
         yield found["at"]

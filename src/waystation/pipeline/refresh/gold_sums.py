@@ -12,7 +12,7 @@ import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.pipeline.gold import sums
 from waystation.pipeline.gold.cells import CELLS, FILE, LEFT, MINUTE, ROUTE, Changed
 from waystation.pipeline.gold.files import files_by
@@ -60,7 +60,7 @@ _OF = {
 }
 _COUNTED = {PLACES: (MINUTE, LEFT), ROUTED_JOBS: (ROUTE,), ADDED_FILES: (FILE,)}
 """Tables of single products, and kinds of cells that are counted from them."""
-_ADDED = ("queue", "subject", "date", "directory", "type", "size")
+_ADDED = ("queue", "job_id", "date", "directory", "type", "size")
 
 
 Files: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -191,9 +191,9 @@ def _files(history: History, items: DataFrame, days: Sequence[dt.date] | None) -
     """Items that are files, with what is known of each."""
     if not _exists(history.root, ADDED_FILES):
         return None
-    theirs = items.where(F.col("line") == Line.FILES.value)
+    theirs = items.where(F.col("product") == Product.FILES.value)
     known = history.read(ADDED_FILES, days=days, columns=_ADDED)
-    return theirs.join(known, ["queue", "subject", "date"])
+    return theirs.join(known, ["queue", "job_id", "date"])
 
 
 def _everything(history: History, batch: BatchId) -> Changed:

@@ -7,7 +7,7 @@ refresh that runs twice changes nothing.
 
 import datetime as dt
 
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.pipeline.gold.staffing import DEFAULT_TARGET_MS
 from waystation.pipeline.history import History
 from waystation.pipeline.products.waitingroom import (
@@ -63,9 +63,9 @@ def _has_visitors(history: History, hours: Hours | None) -> bool:
     """Whether there are events of waiting rooms: ever, or in some hours."""
     if hours is not None and not hours:
         return False
-    line = Line.WAITINGROOM.value
+    product = Product.WAITINGROOM.value
     days, path = None if hours is None else hours.days, EVENTS.path(history.root)
-    return bool(delta.count(path, days=days, within=("line", line, line)))
+    return bool(delta.count(path, days=days, within=("product", product, product)))
 
 
 def _unsettled(history: History, hours: Hours) -> Hours:
@@ -91,9 +91,6 @@ def refresh_rooms(history: History, hours: Hours | None) -> None:
         replace(eta_calibration(history.read(VISITS, columns=_WAITS)), root, ETA_CALIBRATION)
         # Whoever is admitted in an hour may have overtaken visitors admitted in later ones.
         first = _EVER if hours is None else hours.bounds[0]
-        if delta.count(FAIRNESS.path(root)) != delta.count(FAIRNESS.path(root), of="seq_most"):
-            # The rows are of an older version.
-            first = _EVER
         before = history.read(FAIRNESS).where(f"hour < timestamp_micros({_micros(first)})")
         admitted = history.rows_since(VISITS, "called_at", first, _CALLS)
         replace(fairness(admitted, before), root, FAIRNESS)

@@ -32,9 +32,9 @@ def judged(unseen: Any, snapshot: Snapshot) -> Any:
     """Open items that the snapshot has not, with the fate of those that it should have."""
     gone = _covered(unseen, snapshot)
     silent = [name for name, facts in PRODUCTS.items() if facts.removes_silently]
-    told_at = gone["last_told_at"]
-    is_known = pc.greater_equal(told_at, pa.scalar(snapshot.since, told_at.type))
-    is_quiet = pc.and_(pc.is_in(gone["line"], pa.array(silent)), is_known)
+    recorded_at = gone["last_recorded_at"]
+    is_known = pc.greater_equal(recorded_at, pa.scalar(snapshot.since, recorded_at.type))
+    is_quiet = pc.and_(pc.is_in(gone["product"], pa.array(silent)), is_known)
     lost, quiet = gone.filter(pc.invert(is_quiet)), gone.filter(is_quiet)
     lost = lost.append_column("fate", pa.array([LOST] * lost.num_rows, pa.string()))
     if not quiet.num_rows:
@@ -48,7 +48,7 @@ def judged(unseen: Any, snapshot: Snapshot) -> Any:
 
 def _covered(items: Any, snapshot: Snapshot) -> Any:
     """The items of the queues that the snapshot covers."""
-    queues = zip(items["line"].to_pylist(), items["queue"].to_pylist(), strict=True)
+    queues = zip(items["product"].to_pylist(), items["queue"].to_pylist(), strict=True)
     known: dict[tuple[str, str], bool] = {}
     mine = [
         known[each] if each in known else known.setdefault(each, snapshot.covers(*each))
@@ -84,26 +84,26 @@ def _have_data(snapshot: Snapshot, page: Sequence[Subject]) -> list[bool]:
 
 def _is_listed(snapshot: Snapshot, who: Subject) -> bool:
     """Whether a state lists it after all: a job that moves within a sorted set may be skipped."""
-    facts, prefix, queue, subject = _place_of(snapshot, who)
+    facts, prefix, queue, job_id = _place_of(snapshot, who)
     assert facts.state_key is not None  # noqa: S101 (silent lines have states)
     for state in facts.states:
         key = facts.state_key(prefix, queue, state.name)
         client = cast(Any, snapshot.store.at(key))
-        found = client.lpos(key, subject) if state.type == "list" else client.zscore(key, subject)
+        found = client.lpos(key, job_id) if state.type == "list" else client.zscore(key, job_id)
         if found is not None:
             return True
     return False
 
 
 def _item_key(snapshot: Snapshot, who: Subject) -> str:
-    facts, prefix, queue, subject = _place_of(snapshot, who)
+    facts, prefix, queue, job_id = _place_of(snapshot, who)
     assert facts.item_key is not None  # noqa: S101 (silent lines have items)
-    return facts.item_key(prefix, queue, subject)
+    return facts.item_key(prefix, queue, job_id)
 
 
 def _place_of(snapshot: Snapshot, who: Subject) -> tuple[ProductFacts, str, str, str]:
-    line, queue, subject = who
-    return product_named(line), *snapshot.options.place_of(line, queue), subject
+    product, queue, job_id = who
+    return product_named(product), *snapshot.options.place_of(product, queue), job_id
 
 
 STREAM = "waystation:looks"
@@ -121,20 +121,20 @@ def add_removals(root: str, subjects: Sequence[Subject], at: dt.datetime) -> Non
     millis = int(at.timestamp() * 1000)
     rows = [
         {
-            "line": line,
+            "product": product,
             "queue": queue,
             "stream": STREAM,
             "entry_id": f"{millis}-{turn}",
             "seq": turn,
-            "told_at": at,
+            "recorded_at": at,
             "at": at,
             "event": EventName.REMOVED.value,
-            "subject": subject,
+            "job_id": job_id,
             "fields": [("found", "neither its id nor its data")],
             "version": VERSION,
             "date": at.date(),
         }
-        for turn, (line, queue, subject) in enumerate(subjects)
+        for turn, (product, queue, job_id) in enumerate(subjects)
     ]
     path = EVENTS.path(root)
     with PartWriter(path, EVENTS.schema, EVENTS.partitions) as writer:

@@ -61,14 +61,14 @@ class Snapshot(msgspec.Struct, frozen=True):
         """The store it was taken from."""
         return Streams(self.options).store
 
-    def covers(self, line: str, queue: str) -> bool:
+    def covers(self, product: str, queue: str) -> bool:
         """Whether a queue belongs to the products and queues of this snapshot."""
         names = split_list(self.options.queues)
         return (
-            line in split_list(self.options.lines)
-            and self.options.knows(line, queue)
+            product in split_list(self.options.products)
+            and self.options.knows(product, queue)
             and (
-                product_named(line).has_one_stream
+                product_named(product).has_one_stream
                 or any(queue == name or fnmatch.fnmatchcase(queue, name) for name in names)
             )
         )
@@ -105,12 +105,13 @@ def current_jobs(spark: SparkSession, options: EventOptions) -> DataFrame:
     """The jobs that are in the queues now, one row for each."""
     queues: dict[tuple[str, str], set[str]] = {}
     for each in Streams(options).now():
-        prefix, name = options.place_of(each.line, each.queue)
-        queues.setdefault((each.line, prefix), set()).add(name)
+        prefix, name = options.place_of(each.product, each.queue)
+        queues.setdefault((each.product, prefix), set()).add(name)
     parts = [
-        _jobs_of(spark, options, line, prefix, names)
-        for (line, prefix), names in sorted(queues.items())
-        if product_named(line).state_key is not None and product_named(line).item_key is not None
+        _jobs_of(spark, options, product, prefix, names)
+        for (product, prefix), names in sorted(queues.items())
+        if product_named(product).state_key is not None
+        and product_named(product).item_key is not None
     ]
     return reduce(DataFrame.unionByName, parts, spark.createDataFrame([], SCHEMA))
 
@@ -129,18 +130,18 @@ def _open_ids(
     others: Mapping[str, OpenIds],
 ) -> Iterator[Any]:
     """The ids in all queues, page by page."""
-    for line, queue, stream in streams:
-        facts = product_named(line)
-        place = options.place_of(line, queue)
-        if (find := others.get(line) or facts.open_ids) is not None:
+    for product, queue, stream in streams:
+        facts = product_named(product)
+        place = options.place_of(product, queue)
+        if (find := others.get(product) or facts.open_ids) is not None:
             subjects = find(store.at(stream), *place)
             while page := list(islice(subjects, PAGE)):
-                yield _page(line, queue, page, [True] * len(page))
+                yield _page(product, queue, page, [True] * len(page))
         elif facts.state_key is not None:
             for state in facts.states:
                 if state.name not in facts.ended_states:
                     for ids, whole in _in_state(store, facts, *place, state):
-                        yield _page(line, queue, ids, whole)
+                        yield _page(product, queue, ids, whole)
 
 
 def _in_state(
@@ -167,9 +168,9 @@ def _without_data(seen: Any) -> frozenset[Subject]:
     return frozenset(zip(*(broken[name].to_pylist() for name in SUBJECT), strict=True))
 
 
-def _page(line: str, queue: str, subjects: list[str], whole: list[bool]) -> Any:
+def _page(product: str, queue: str, subjects: list[str], whole: list[bool]) -> Any:
     many = len(subjects)
-    columns = [[line] * many, [queue] * many, subjects, whole]
+    columns = [[product] * many, [queue] * many, subjects, whole]
     return pa.RecordBatch.from_arrays(
         [pa.array(column, field.type) for column, field in zip(columns, _SEEN, strict=True)],
         schema=_SEEN,
@@ -187,15 +188,15 @@ def _intact_since(store: Store, otherwise: dt.datetime) -> dt.datetime:
 
 
 def _jobs_of(
-    spark: SparkSession, options: EventOptions, line: str, prefix: str, queues: set[str]
+    spark: SparkSession, options: EventOptions, product: str, prefix: str, queues: set[str]
 ) -> DataFrame:
     asked = {
         **url_option(spark, options.url, options.url_env),
-        "line": line,
+        "product": product,
         "prefix": prefix,
         "queues": ",".join(sorted(queues)),
     }
     found = prepared(spark, jobs.Jobs).read.format(jobs.NAME).options(**asked).load()
     # What every name under this prefix begins with in the tables.
-    begins = options.name_of(line, prefix, "")
+    begins = options.name_of(product, prefix, "")
     return found.withColumn("queue", F.concat(F.lit(begins), "queue")) if begins else found

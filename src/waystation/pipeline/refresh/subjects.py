@@ -42,7 +42,7 @@ def fold_subjects(history: History, folded: FoldedTable, newest: int) -> None:
     if before is not None and before >= newest:
         return
     place = EVENTS.path(root)
-    others = delta.names_without(place, "line", folded.line.value)
+    others = delta.names_without(place, "product", folded.product.value)
     new = changes.new_files(place, after=before, until=newest)
     files = [each for each in new if each.path not in others]
     if not files:
@@ -51,17 +51,17 @@ def fold_subjects(history: History, folded: FoldedTable, newest: int) -> None:
         return
     with sized(history.spark, sum(each.rows for each in files)) as spark:
         events = delta.read_with_spark(spark, place, EVENTS, [each.path for each in files])
-        told = task_files.shaped(folded.merged(folded.told(events)), table).persist()
+        new = task_files.shaped(folded.merged(folded.rows_from_events(events)), table).persist()
         try:
-            days = _days(history, folded, told)
+            days = _days(history, folded, new)
             there = {each: delta.file_names(root, each, days=days) for each in _together(folded)}
             if delta.last_batch(table.path(root), APPLICATION) != before:
                 # Another driver has merged some of these events with these rows.
                 raise delta.overtaken(table.path(root))
             known = delta.read_with_spark(spark, table.path(root), table, there[table])
-            written = _written(root, folded, events, told, known)
+            written = _written(root, folded, events, new, known)
         finally:
-            told.unpersist()
+            new.unpersist()
     if folded.arrived_at:
         _record_settled(root, folded, written, newest)
     _commit(root, folded, written, there, batch, before)
@@ -72,14 +72,14 @@ def _together(folded: FoldedTable) -> list[Table]:
     return [*(each.table for each in folded.beside), folded.table]
 
 
-def _days(history: History, folded: FoldedTable, told: DataFrame) -> list[dt.date]:
+def _days(history: History, folded: FoldedTable, new: DataFrame) -> list[dt.date]:
     """The days of new rows, and of those that they continue."""
     continues = F.expr(folded.continues)
-    found = told.groupBy("date").agg(F.max(continues).alias("continues")).collect()
+    found = new.groupBy("date").agg(F.max(continues).alias("continues")).collect()
     days: set[dt.date] = {row["date"] for row in found}
     if not any(row["continues"] for row in found):
         return sorted(days)
-    asked = told.where(continues).select(*folded.who).distinct()
+    asked = new.where(continues).select(*folded.who).distinct()
     wanted: int | None = None
     for some, is_all in delta.newest_days(folded.table.path(history.root)):
         rows = history.read(folded.table, days=some, columns=(*folded.who, "date"))
@@ -95,17 +95,17 @@ def _days(history: History, folded: FoldedTable, told: DataFrame) -> list[dt.dat
 
 
 def _written(
-    root: str, folded: FoldedTable, events: DataFrame, told: DataFrame, there: DataFrame
+    root: str, folded: FoldedTable, events: DataFrame, fresh: DataFrame, there: DataFrame
 ) -> dict[str, list[Part]]:
     """The files that tasks have written: all rows of these days, and those that have changed."""
     table = folded.table
-    after = task_files.shaped(folded.merged(there.unionByName(told)), table)
+    after = task_files.shaped(folded.merged(there.unionByName(fresh)), table)
     old = there.select(*folded.who, _struct(table).alias("before"))
     new = after.select(*folded.who, _struct(table).alias("after"), *_beside(folded))
     parts = [old, new]
     names = ["before", "after", *(each.table.name for each in folded.beside)]
     if folded.heard is not None:
-        parts.append(folded.heard.told(events).select(*folded.who, "heard"))
+        parts.append(folded.heard.rows_from_events(events).select(*folded.who, "heard"))
         names.append("heard")
     subjects = (
         reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)

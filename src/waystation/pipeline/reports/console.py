@@ -40,7 +40,7 @@ def _ledger(report: Report) -> Table:
     table.add_column("lost ids", overflow="fold")
     for each in report.queues:
         table.add_row(
-            Text(f"{each.line}/{each.queue}"),
+            Text(f"{each.product}/{each.queue}"),
             *(number(n) for n in (each.acknowledged, each.terminal, each.visible, each.removed)),
             *(_alarm(n) for n in (each.lost, each.duplicated, each.gaps)),
             Text(", ".join(filter(None, (*each.lost_ids, more(len(each.lost_ids), each.lost))))),
@@ -57,7 +57,7 @@ def _times(report: Report) -> Table:
         counts = (each.started, each.retried, each.failed)
         times = (*each.wait_ms[:2], *each.run_ms[:2])
         table.add_row(
-            Text(f"{each.line}/{each.queue}"),
+            Text(f"{each.product}/{each.queue}"),
             *(number(n) for n in counts),
             *(duration(ms) for ms in times),
         )
@@ -76,7 +76,7 @@ def _failures(report: Report) -> RenderableType:
         table.add_row(
             Text("\n".join(said)),
             number(row["attempts"]),
-            number(row["subjects"]),
+            number(row["jobs"]),
             part(row["retry_helps"]),
         )
     if others := more(len(report.failures[:8]), report.failures_in_all):

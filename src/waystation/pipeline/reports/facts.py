@@ -41,7 +41,7 @@ _COUNTS = ("added", "started", "completed", "failed", "retried", "stalled")
 class QueueReport(msgspec.Struct, frozen=True, kw_only=True):
     """One queue over all hours of a report."""
 
-    line: str
+    product: str
     queue: str
     added: int
     started: int
@@ -139,11 +139,11 @@ def _queues(history: History, now: dt.datetime) -> list[QueueReport]:
     rows = sorted(
         (_total(place, hours) for place, hours in hourly.items()), key=lambda row: -row["started"]
     )
-    with_charts = {(row["line"], row["queue"]) for row in rows[:MOST_QUEUES]}
+    with_charts = {(row["product"], row["queue"]) for row in rows[:MOST_QUEUES]}
     ledgers = {
         place: _account(hours) for place, hours in _by_queue(_rows(history, LEDGER, "hour")).items()
     }
-    busy = {(row["line"], row["queue"]) for row in rows}
+    busy = {(row["product"], row["queue"]) for row in rows}
     # Waiting rooms have no jobs, and a stream of many queues belongs to none of them.
     rows += [_idle(place) for place in sorted(ledgers.keys() - busy)]
     needed = _by_queue(reversed(_rows(history, CAPACITY, "hour", where=recent)))
@@ -157,7 +157,7 @@ def _queues(history: History, now: dt.datetime) -> list[QueueReport]:
             forecast(series[place], seconds=SLOT_S) if place in series else None,
         )
         for row in rows
-        for place in [(row["line"], row["queue"])]
+        for place in [(row["product"], row["queue"])]
     ]
 
 
@@ -169,7 +169,7 @@ def _facts(
     found: Forecast | None,
 ) -> QueueReport:
     return QueueReport(
-        line=row["line"],
+        product=row["product"],
         queue=row["queue"],
         **{name: row[name] for name in _COUNTS},
         wait_ms=tuple(row[f"wait_p{part}"] for part in (50, 95, 99)),
@@ -192,7 +192,7 @@ def _facts(
 def _idle(place: tuple[str, str]) -> dict[str, Any]:
     nothing: dict[str, Any] = dict.fromkeys(_COUNTS, 0)
     times = {f"{of}_p{part}": None for of in ("wait", "run") for part in (50, 95, 99)}
-    return {"line": place[0], "queue": place[1], **nothing, **times}
+    return {"product": place[0], "queue": place[1], **nothing, **times}
 
 
 def _total(place: tuple[str, str], hours: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -204,7 +204,7 @@ def _total(place: tuple[str, str], hours: Sequence[dict[str, Any]]) -> dict[str,
         for histogram in [added(hour[f"{of}_histogram"] for hour in hours)]
         for part in (50, 95, 99)
     }
-    return {"line": place[0], "queue": place[1], **counts, **times}
+    return {"product": place[0], "queue": place[1], **counts, **times}
 
 
 def _without_histograms(hour: dict[str, Any]) -> dict[str, Any]:
@@ -232,10 +232,10 @@ def _by_worker(hours: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     sums = ("attempts", "completed", "failed", "stalled", "busy_ms")
     found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for hour in hours:
-        found.setdefault((hour["line"], hour["queue"], hour["worker"]), []).append(hour)
+        found.setdefault((hour["product"], hour["queue"], hour["worker"]), []).append(hour)
     rows = [
         {
-            **dict(zip(("line", "queue", "worker"), worker, strict=True)),
+            **dict(zip(("product", "queue", "worker"), worker, strict=True)),
             **{name: sum(hour[name] for hour in theirs) for name in sums},
             "first_at": min(hour["first_at"] for hour in theirs),
             "last_at": max(hour["last_at"] for hour in theirs),
@@ -261,5 +261,5 @@ def _by_queue(
 ) -> dict[tuple[str, str], list[dict[str, Any]]]:
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in rows:
-        found.setdefault((row["line"], row["queue"]), []).append(row)
+        found.setdefault((row["product"], row["queue"]), []).append(row)
     return found

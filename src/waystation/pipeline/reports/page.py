@@ -118,7 +118,7 @@ def _ledger(queues: Sequence[QueueReport]) -> str:
 
 
 def _name(queue: QueueReport, n: int) -> str:
-    name = f"{escape(queue.line)} / <b>{escape(queue.queue)}</b>"
+    name = f"{escape(queue.product)} / <b>{escape(queue.queue)}</b>"
     others = more(len(queue.lost_ids), queue.lost)
     lost = ", ".join(filter(None, (*(f"<code>{escape(i)}</code>" for i in queue.lost_ids), others)))
     linked = f'<a href="#{anchor(n)}">{name}</a>' if queue.hours else name
@@ -140,10 +140,10 @@ def _failures(report: Report) -> str:
     rows = [
         [
             _signature(row, report.deploys),
-            escape(f"{row['line']} / {row['queue']}"),
+            escape(f"{row['product']} / {row['queue']}"),
             share(row["attempts"], most, "bad"),
             number(row["attempts"]),
-            number(row["subjects"]),
+            number(row["jobs"]),
             part(row["retry_helps"]),
             moment(row["first_at"]),
             moment(row["last_at"]),
@@ -166,7 +166,7 @@ def _workers(report: Report) -> str:
     rows = [
         [
             f"<code>{escape(row['worker'])}</code>",
-            escape(f"{row['line']} / {row['queue']}"),
+            escape(f"{row['product']} / {row['queue']}"),
             share(row["busy_ms"], most, "teal"),
             duration(row["busy_ms"]),
             number(row["attempts"]),
@@ -217,7 +217,7 @@ def section(queue: QueueReport, n: int) -> str:
     """The section: a paragraph and four plots."""
     plots = _in_all(queue) if len(queue.hours) < FEW else _over_time(queue)
     return (
-        f'<h2 id="{anchor(n)}"><small>{escape(queue.line)} /</small> {escape(queue.queue)}</h2>'
+        f'<h2 id="{anchor(n)}"><small>{escape(queue.product)} /</small> {escape(queue.queue)}</h2>'
         f"<p>{_times(queue)} {_forecast(queue)}</p><p>{_staff(queue)}</p>"
         f'<div class="pair">{"".join(_card(title, plot) for title, plot in plots)}</div>'
     )

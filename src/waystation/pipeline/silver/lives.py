@@ -31,13 +31,13 @@ from waystation.pipeline.tables import (
 
 FOLDED = (ATTEMPTS, ITEMS, FAILED_ITEMS)
 """The tables that lives are folded into."""
-TOLD_STEPS = msgspec.structs.replace(
+NEW_STEPS = msgspec.structs.replace(
     STEPS,
     name="steps",
     columns=(
         *STEPS.columns,
         Column("earlier", TEXT, "event of the step before it, if that was in the same hour"),
-        Column("repeated", FLAG, "whether a failure was told before in the same instant"),
+        Column("repeated", FLAG, "whether a failure was recorded before in the same instant"),
         Column("doubled", FLAG, "whether the step before is of the same entry"),
     ),
 )
@@ -47,14 +47,14 @@ RETURNED = Table(
     layer=Layer.SILVER,
     meaning="subjects with a new step of which nothing is known",
     key=SUBJECT,
-    columns=tuple(each for each in STEPS.columns if each.name in (*SUBJECT, "told_at", "seq")),
+    columns=tuple(each for each in STEPS.columns if each.name in (*SUBJECT, "recorded_at", "seq")),
 )
 """Subjects that have returned, each with its first new step."""
 
 # The most selective column comes first, because sorting compares it first.
-_SUBJECT = ("subject", "queue", "line")
+_SUBJECT = ("job_id", "queue", "product")
 _WHOLE = f"partition by {', '.join(_SUBJECT)}"
-_TURN = f"{_WHOLE}, sign order by told_at, seq"
+_TURN = f"{_WHOLE}, sign order by recorded_at, seq"
 _SO_FAR = f"{_TURN} rows between unbounded preceding and current row"
 _ALL = f"{_TURN} rows between unbounded preceding and unbounded following"
 
@@ -82,12 +82,12 @@ _NOTHING_SAID = (
     f"{_literal(core.fingerprint(''))} as fingerprint)"
 )
 
-# A subject has returned when nothing is known of it and its first step is no birth: it has ended,
+# A job_id has returned when nothing is known of it and its first step is no birth: it has ended,
 # or nobody has heard of it.
 _SEEN = (
     f"max(is_new) over ({_WHOLE}) as touched",
     f"min(is_new) over ({_WHOLE}) as is_unknown",
-    f"first_value(birth) over ({_WHOLE} order by told_at, seq) as is_born",
+    f"first_value(birth) over ({_WHOLE} order by recorded_at, seq) as is_born",
 )
 _SIGNED = (
     "explode(case when touched and not is_new then array(1, -1) else array(1) end) as sign",
@@ -96,7 +96,7 @@ _SIGNED = (
     *MARKED,
 )
 _NUMBERED = (
-    f"cast(sum(cast(birth as int)) over ({_SO_FAR}) as bigint) as life",
+    f"cast(sum(cast(birth as int)) over ({_SO_FAR}) as bigint) as run_no",
     f"cast(sum(cast(birth as int)) over ({_ALL}) as bigint) as newest",
     f"cast(sum(cast(is_claim as int)) over ({_SO_FAR}) as bigint) as taken",
     f"{_mark('`at`', f'event in {texts(READY)}', until='is_claim')} as ready_mark",
@@ -114,7 +114,7 @@ def _neighbour(of: str, mark: str) -> str:
 
 _NEIGHBOURS = (
     *(f"`{name}`" for name in STEPS.names),
-    *("is_new", "touched", "returned", "sign", "life", "newest", "is_claim"),
+    *("is_new", "touched", "returned", "sign", "run_no", "newest", "is_claim"),
     f"cast(taken - coalesce(last_value(case when birth then taken end) ignore nulls "
     f"over ({_SO_FAR}), 0) as int) as attempt",
     f"{_neighbour('lag', 'ready_mark')} as ready_at",
@@ -135,9 +135,9 @@ _TIMED = (
              when worker is null then 'retried'
              else 'returned' end) end as outcome""",
     f"{chosen('event', STATES)} as state",
-    "struct(told_at, seq) as place",
+    "struct(recorded_at, seq) as place",
     # A retry and the wait after it share a millisecond: the wait counts.
-    "struct(told_at, case when event in ('retry', 'stalled') then -1 else seq end) as turn",
+    "struct(recorded_at, case when event in ('retry', 'stalled') then -1 else seq end) as turn",
 )
 # A clock that was set back must not make a wait negative.
 _TRIED = (
@@ -171,7 +171,7 @@ _FOLDED = (
     "cast(count_if(is_claim) as int) as attempts",
     "cast(count_if(event = 'stalled') as int) as stalls",
     "cast(greatest(0, count_if(event = 'completed') - 1 - count_if(again)) as int) as duplicates",
-    "max(told_at) as last_told_at",
+    "max(recorded_at) as last_recorded_at",
     "min_by(_corrupt, case when _corrupt is not null then place end) as odd",
     "cast(sum(wait_ms) as bigint) as wait_ms",
     "cast(sum(run_ms) as bigint) as run_ms",
@@ -180,7 +180,7 @@ _FOLDED = (
     "min(case when is_new then place end) as heard",
     f"collect_list(case when is_claim then {_ATTEMPT} end) as tried",
     f"collect_list({_struct(STEPS)}) as steps",
-    f"collect_list(case when is_new and not returned then {_struct(TOLD_STEPS)} end) as told",
+    f"collect_list(case when is_new and not returned then {_struct(NEW_STEPS)} end) as new_steps",
 )
 # A job removed after its end keeps the state it ended in.
 _JUDGED = (
@@ -192,8 +192,8 @@ _JUDGED = (
 # An id that was used again was removed, with or without an event.
 _ENDED = (
     f"case when final.state in {texts(ENDED)} then final.`at` end as ended_at",
-    f"case when life = newest or final.state in {texts(ENDED)} then final.state else 'removed' end"
-    " as state",
+    f"case when run_no = newest or final.state in {texts(ENDED)} then final.state "
+    "else 'removed' end as state",
     "array_max(transform(tried, each -> each.attempt)) as last_attempt",
     "array_max(transform(filter(tried, each -> each.outcome = 'completed'),"
     " each -> each.started_at)) as good_at",
@@ -239,7 +239,7 @@ _PAIRED = (
     "any_value(returned) as returned",
     "min(heard) as heard",
     f"{_only('steps', 'sign > 0')} as steps",
-    f"{_only('told', 'sign > 0')} as added_steps",
+    f"{_only('new_steps', 'sign > 0')} as added_steps",
     f"coalesce({_only('version', 'sign < 0')}, {_NOTHING}) as before",
     f"coalesce({_only('version', 'sign > 0 and not returned')}, {_NOTHING}) as after",
 )
@@ -268,12 +268,12 @@ def _stored(name: str) -> tuple[str, ...]:
 _CHANGES = (
     *(each for table in FOLDED for each in _stored(table.name)),
     "added_steps",
-    "case when not returned and not after.ended then steps end as `open`",
+    "case when not returned and not after.ended then steps end as open_steps",
     "case when not after.ended then after.attempts end as open_attempts",
     "case when not after.ended then after.items end as open_items",
     "case when not after.ended then after.failed_items end as open_failures",
-    f"case when returned then array({_struct(RETURNED, told_at='heard.told_at', seq='heard.seq')})"
-    " end as returned",
+    "case when returned then "
+    f"array({_struct(RETURNED, recorded_at='heard.recorded_at', seq='heard.seq')}) end as returned",
 )
 
 
@@ -286,22 +286,22 @@ def changes(known: DataFrame, new: DataFrame, *, can_return: bool = True) -> Dat
     open now; and subjects that have returned, unless they cannot: what is known of them must be
     read first.
     """
-    told = known.withColumn("is_new", F.lit(False)).unionByName(
+    every = known.withColumn("is_new", F.lit(False)).unionByName(
         new.withColumn("is_new", F.lit(True))
     )
-    rows = with_fingerprints(told).withColumn("can_return", F.lit(can_return))
+    rows = with_fingerprints(every).withColumn("can_return", F.lit(can_return))
     for more in (_SEEN, _SIGNED, _NUMBERED):
         rows = rows.selectExpr("*", *more)
     rows = rows.selectExpr(*_NEIGHBOURS)
     for more in (_TIMED, _TRIED):
         rows = rows.selectExpr("*", *more)
-    lives = rows.groupBy(*_SUBJECT, "sign", "life").agg(*map(F.expr, _FOLDED))
+    lives = rows.groupBy(*_SUBJECT, "sign", "run_no").agg(*map(F.expr, _FOLDED))
     for more in (_JUDGED, _ENDED):
         lives = lives.selectExpr("*", *more)
     versions = lives.selectExpr(
-        *_SUBJECT, "sign", "life", "touched", "returned", "heard", "steps", "told", _VERSION
+        *_SUBJECT, "sign", "run_no", "touched", "returned", "heard", "steps", "new_steps", _VERSION
     )
-    pairs = versions.groupBy(*_SUBJECT, "life").agg(*map(F.expr, _PAIRED))
+    pairs = versions.groupBy(*_SUBJECT, "run_no").agg(*map(F.expr, _PAIRED))
     return pairs.selectExpr("*", *_DIFFERENT).selectExpr(*_CHANGES)
 
 

@@ -58,15 +58,15 @@ HAS_ENDED = f"state in {texts(ENDED)}"
 """Condition: an item is in a final state."""
 
 STEPS = Table(
-    name="open",
+    name="open_steps",
     layer=Layer.SILVER,
     meaning="one row for each step of open work, which one fold hands to the next",
-    key=("line", "queue", "subject", "told_at", "seq"),
+    key=("product", "queue", "job_id", "recorded_at", "seq"),
     columns=(
-        Column("line", TEXT, "product"),
+        Column("product", TEXT, "product"),
         Column("queue", TEXT, "queue of the product"),
-        Column("subject", TEXT, "id of the job or file"),
-        Column("told_at", INSTANT, "when the entry was written, by the store's clock"),
+        Column("job_id", TEXT, "id of the job or file"),
+        Column("recorded_at", INSTANT, "when the entry was written, by the store's clock"),
         Column("seq", LONG, "position among the entries of one millisecond"),
         Column("at", INSTANT, "when it happened"),
         Column("event", TEXT, "name of the event"),

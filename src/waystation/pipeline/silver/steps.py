@@ -8,17 +8,17 @@ from typing import TypeAlias
 
 from pyspark.sql import DataFrame
 
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.pipeline.silver.moves import MOVES, STEPS
 from waystation.pipeline.storage.sql import quoted, texts
 
-SUBJECT = ("line", "queue", "subject")
+SUBJECT = ("product", "queue", "job_id")
 """Columns that identify the subject of a step: a job or file."""
 Subject: TypeAlias = tuple[str, str, str]
 """Values of these columns."""
 
-IN_ORDER = "partition by subject, queue, line order by told_at, seq"
-"""The window of one subject's steps, in the order of the stream.
+IN_ORDER = "partition by job_id, queue, product order by recorded_at, seq"
+"""The window of one job_id's steps, in the order of the stream.
 
 All window functions use this one, so that steps are shuffled and sorted once. The most selective
 column comes first, because sorting compares it first.
@@ -29,7 +29,7 @@ IS_CLAIM = "event = 'active'"
 # Files have no event for their birth: the first wait is it. Visitors are no jobs: the waiting room
 # has its own tables.
 _COLUMNS = (
-    *("line", "queue", "subject", "told_at", "seq", "`at`", "event"),
+    *("product", "queue", "job_id", "recorded_at", "seq", "`at`", "event"),
     """coalesce(event in ('added', 'fired')
                 or (event = 'waiting' and attempt = 1 and fields['prev'] is null),
                 false) as birth""",
@@ -42,24 +42,24 @@ _COLUMNS = (
     "_corrupt",
 )
 _ARE_STEPS = (
-    f"line <> {quoted(Line.WAITINGROOM.value)} and event in {texts(MOVES)} and subject <> ''"
+    f"product <> {quoted(Product.WAITINGROOM.value)} and event in {texts(MOVES)} and job_id <> ''"
 )
 MARKED = (
     "date_trunc('hour', `at`) as `hour`",
-    "case when event in ('failed', 'dead') then struct(told_at, date_trunc('hour', `at`)) end"
+    "case when event in ('failed', 'dead') then struct(recorded_at, date_trunc('hour', `at`)) end"
     " as failing",
 )
 """Columns that the context of a step is found by."""
 
 
 def context(turn: str) -> tuple[str, ...]:
-    """What marked steps are told by those before them, in a window of one subject's steps.
+    """What marked steps are told by those before them, in a window of one job's steps.
 
     These are the event before, if it was in the same hour (`earlier`), and whether a failure is
     told again (`repeated`): a dead letter that failed in the same instant has two events, and
     counts once. A step of the same entry as the one before was stored twice (`doubled`).
     """
-    entry = "struct(struct(told_at, seq), event)"
+    entry = "struct(struct(recorded_at, seq), event)"
     return (
         f"case when lag(`hour`) over ({turn}) = `hour` then lag(event) over ({turn}) end"
         " as earlier",

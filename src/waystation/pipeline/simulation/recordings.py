@@ -8,22 +8,22 @@ from waystation.pipeline.simulation.work import Attempt, Work, recorded
 from waystation.pipeline.tables import ATTEMPTS, PAYLOADS
 
 _ATTEMPTS = """
-select subject, attempt, epoch_us(ready_at) / 1e6, wait_ms / 1e3, run_ms / 1e3, {priority}
+select job_id, attempt, epoch_us(ready_at) / 1e6, wait_ms / 1e3, run_ms / 1e3, {priority}
 from attempts {join}
 where {where} and wait_ms is not null and run_ms is not null
 """
 _PRIORITIES = """
 left join (
-    select subject, max(priority) as priority from payloads
-    where line = {line} and queue = {queue} group by subject
-) using (subject)
+    select job_id, max(priority) as priority from payloads
+    where product = {product} and queue = {queue} group by job_id
+) using (job_id)
 """
-_QUEUES = "select distinct line || '/' || queue from attempts order by 1 limit 11"
+_QUEUES = "select distinct product || '/' || queue from attempts order by 1 limit 11"
 
 
 def recorded_attempts(
     engine: Engine,
-    line: str,
+    product: str,
     queue: str,
     *,
     since: dt.datetime | None = None,
@@ -32,17 +32,19 @@ def recorded_attempts(
 ) -> Work:
     """The attempts of a queue that have ended; refused where there are none."""
     engine.add_tables(named={ATTEMPTS.name, PAYLOADS.name} if with_priorities else {ATTEMPTS.name})
-    where = [f"line = {quoted(line)}", f"queue = {quoted(queue)}"]
+    where = [f"product = {quoted(product)}", f"queue = {quoted(queue)}"]
     if since:
         where += [f"date >= date '{since:%Y-%m-%d}'", f"ready_at >= timestamptz '{since}'"]
     if until:
         where.append(f"ready_at < timestamptz '{until}'")
-    join = _PRIORITIES.format(line=quoted(line), queue=quoted(queue)) if with_priorities else ""
+    join = (
+        _PRIORITIES.format(product=quoted(product), queue=quoted(queue)) if with_priorities else ""
+    )
     priority = "coalesce(priority, 0)" if with_priorities else "0"
     query = _ATTEMPTS.format(priority=priority, join=join, where=" and ".join(where))
     rows = engine.select(query).rows
     if not rows:
-        raise InvalidInput(_nothing(engine, f"{line}/{queue}"))
+        raise InvalidInput(_nothing(engine, f"{product}/{queue}"))
     return recorded(Attempt(*row) for row in rows)
 
 

@@ -53,7 +53,7 @@ ENTRY_ROWS = StructType(
 )
 """The entries of any stream."""
 ENTRY_SCHEMA = schema_of(ENTRY_ROWS)
-INSTANT = SCHEMA.field("told_at").type
+INSTANT = SCHEMA.field("recorded_at").type
 
 MOST_SKEW_MS = 86_400_000
 """Most milliseconds between an event and its entry; more is kept, and marked as corrupt."""
@@ -77,7 +77,12 @@ def batch_of(stream: EventStream, entries: Sequence[RawEntry]) -> Batch:
 
 def range_row(stream: EventStream, account: dict[str, Any]) -> Batch:
     """The row that reports on a range of a stream."""
-    row = {"line": stream.line, "queue": stream.queue, "stream": stream.key, "_range": account}
+    row = {
+        "product": stream.product,
+        "queue": stream.queue,
+        "stream": stream.key,
+        "_range": account,
+    }
     return pa.RecordBatch.from_pylist([row], schema=SCHEMA)
 
 
@@ -101,40 +106,40 @@ class _Unusual(Exception):
 
 
 def _by_column(stream: EventStream, entries: Sequence[RawEntry]) -> Batch:
-    field_names = product_named(stream.line).field_names
+    field_names = product_named(stream.product).field_names
     page = _Page(entries)
     ids = page.ids.cast(pa.string())
     parts = pc.extract_regex(ids, pattern=_ID)
-    told_ms = _whole(pc.struct_field(parts, "ms"), pa.int64())
-    at_ms = told_ms
+    recorded_ms = _whole(pc.struct_field(parts, "ms"), pa.int64())
+    at_ms = recorded_ms
     if field_names.at and (own := page.column(field_names.at)).null_count < len(ids):
-        at_ms = pc.coalesce(_number(own, _INSTANT_NUMBER, pa.int64()), told_ms)
-    _expect(pc.max(told_ms).as_py() <= LAST_MS and pc.max(at_ms).as_py() <= LAST_MS)
-    if at_ms is not told_ms:
-        _expect(pc.max(pc.abs(pc.subtract(at_ms, told_ms))).as_py() <= MOST_SKEW_MS)
+        at_ms = pc.coalesce(_number(own, _INSTANT_NUMBER, pa.int64()), recorded_ms)
+    _expect(pc.max(recorded_ms).as_py() <= LAST_MS and pc.max(at_ms).as_py() <= LAST_MS)
+    if at_ms is not recorded_ms:
+        _expect(pc.max(pc.abs(pc.subtract(at_ms, recorded_ms))).as_py() <= MOST_SKEW_MS)
     event = _whole(page.column(field_names.event))
     _expect(pc.all(pc.is_in(event, value_set=_EVENTS)).as_py())
-    if field_names.line:
-        said = _whole(page.column(field_names.line))
-        _expect(pc.all(pc.equal(said, stream.line)).as_py())
-    told_at = _instant(told_ms)
+    if field_names.product:
+        said = _whole(page.column(field_names.product))
+        _expect(pc.all(pc.equal(said, stream.product)).as_py())
+    recorded_at = _instant(recorded_ms)
     return pa.RecordBatch.from_arrays(
         [
-            _repeat(stream.line, len(ids)),
+            _repeat(stream.product, len(ids)),
             _named(page, field_names.queue, stream.queue),
             _repeat(stream.key, len(ids)),
             ids,
             pc.struct_field(parts, "seq").cast(pa.int64()),
-            told_at,
-            told_at if at_ms is told_ms else _instant(at_ms),
+            recorded_at,
+            recorded_at if at_ms is recorded_ms else _instant(at_ms),
             event,
-            page.column(field_names.subject),
+            page.column(field_names.job_id),
             _number(page.column(field_names.attempt), _SMALL_NUMBER, pa.int32()),
             page.column(field_names.worker),
             page.other_fields(field_names.envelope),
             _version(page, field_names.version),
             pa.nulls(len(ids), pa.string()),
-            told_at.cast(pa.date32()),
+            recorded_at.cast(pa.date32()),
             pa.nulls(len(ids), SCHEMA.field("_range").type),
         ],
         schema=SCHEMA,
@@ -261,39 +266,39 @@ def _by_entry(stream: EventStream, entries: Sequence[RawEntry]) -> Batch:
 def _row(stream: EventStream, entry_id: bytes, flat: Sequence[bytes]) -> dict[str, Any]:
     names, complaints = _numbered(map(_text, flat[::2]))
     said = dict(zip(names, map(_text, flat[1::2]), strict=True))
-    field_names = product_named(stream.line).field_names
-    event = product_named(stream.line).read(stream.queue, entry_id, said)
+    field_names = product_named(stream.product).field_names
+    event = product_named(stream.product).read(stream.queue, entry_id, said)
     text = entry_id.decode("ascii", "backslashreplace")
     millis, _, seq = text.partition("-")
-    told_ms = int(millis) if len(millis) <= 15 and millis.isdigit() else 0
+    recorded_ms = int(millis) if len(millis) <= 15 and millis.isdigit() else 0
     complaints = [*([event.corrupt] if event.corrupt else []), *complaints]
-    complaints += _complaints_about(event, told_ms)
+    complaints += _complaints_about(event, recorded_ms)
     fields = dict(event.fields)
-    if field_names.line in said and event.line != stream.line:
+    if field_names.product in said and event.line != stream.product:
         # The stream is the product's, whatever an entry of another program says.
-        complaints.append(f"line must be {stream.line}, got {event.line[:40]!r}")
-        fields[field_names.line] = event.line
+        complaints.append(f"line must be {stream.product}, got {event.line[:40]!r}")
+        fields[field_names.product] = event.line
     attempt, version = event.attempt, event.version
     if attempt is not None and attempt > MOST_INT:
         fields[field_names.attempt] = str(attempt)
         attempt = None
     return {
-        "line": stream.line,
+        "product": stream.product,
         # An empty name is a name, as in a page that is converted column by column.
         "queue": event.queue if field_names.queue in said else event.queue or stream.queue,
         "stream": stream.key,
         "entry_id": text,
         "seq": min(int(seq), MOST_LONG) if seq.isdigit() else 0,
-        "told_at": min(told_ms, LAST_MS) * 1000,
+        "recorded_at": min(recorded_ms, LAST_MS) * 1000,
         "at": min(event.at_ms, LAST_MS) * 1000,
         "event": event.name,
-        "subject": event.subject,
+        "job_id": event.subject,
         "attempt": attempt,
         "worker": event.worker,
         "fields": list(fields.items()),
         "version": min(version, MOST_INT),
         "_corrupt": "; ".join(complaints) or None,
-        "date": min(told_ms, LAST_MS) // 86_400_000,
+        "date": min(recorded_ms, LAST_MS) // 86_400_000,
         "_range": None,
     }
 
@@ -308,7 +313,7 @@ def _numbered(names: Iterable[str]) -> tuple[list[str], list[str]]:
     return apart, [f"{name} came {times} times" for name, times in seen.items() if times > 1]
 
 
-def _complaints_about(event: Event, told_ms: int) -> list[str]:
+def _complaints_about(event: Event, recorded_ms: int) -> list[str]:
     """Reasons to mark an entry as corrupt although it could be read."""
     found: list[str] = []
     if event.name and event.name not in _KNOWN:
@@ -317,8 +322,8 @@ def _complaints_about(event: Event, told_ms: int) -> list[str]:
         found.append(f"version {event.version} is newer than {VERSION}")
     if event.attempt is not None and event.attempt > MOST_INT:
         found.append(f"attempt must be at most {MOST_INT}, got {event.attempt}")
-    if max(event.at_ms, told_ms) > LAST_MS:
+    if max(event.at_ms, recorded_ms) > LAST_MS:
         found.append("the instant is at the end of the year 9999, or after it")
-    elif abs(event.at_ms - told_ms) > MOST_SKEW_MS:
-        found.append(f"its instant differs by {event.at_ms - told_ms} ms from the entry's")
+    elif abs(event.at_ms - recorded_ms) > MOST_SKEW_MS:
+        found.append(f"its instant differs by {event.at_ms - recorded_ms} ms from the entry's")
     return found

@@ -27,7 +27,7 @@ from redis import Redis
 from redis.connection import AbstractConnection
 
 from waystation.core.errors import InvalidOption
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.core.store import faults
 from waystation.pipeline.bullmq_jobs import FIELDS, NUMBERS
 from waystation.pipeline.options import parse, split_list
@@ -128,7 +128,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """URL of the store. `urlEnv` is safer: options appear in query plans and logs."""
     url_env: str = URL_VARIABLE
     """Environment variable that holds the URL when `url` is empty."""
-    line: str = Line.BULLMQ.value
+    product: str = Product.BULLMQ.value
     """Product of the queues; so far only `bullmq` can be read."""
     prefix: str = ""
     """Key prefix; empty means the product's default."""
@@ -148,7 +148,7 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """URL of the store. `urlEnv` is safer: options appear in query plans and logs."""
     url_env: str = URL_VARIABLE
     """Environment variable that holds the URL when `url` is empty."""
-    line: str = Line.BULLMQ.value
+    product: str = Product.BULLMQ.value
     """Product of the queue: `bullmq`, `routing` or `files`."""
     prefix: str = ""
     """Key prefix; empty means the product's default."""
@@ -161,7 +161,7 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     def __post_init__(self) -> None:
         check_limits(keep=self.keep, chunk=self.chunk)
-        encoder_of(self.line, self.setup)
+        encoder_of(self.product, self.setup)
         batch_keys(self.queue, self.prefix or "-", self.batch)
 
 
@@ -180,9 +180,9 @@ class Jobs(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Read the jobs that are in the queues now."""
         options = parse(self.options, ReadOptions)
-        facts = product_named(options.line)
+        facts = product_named(options.product)
         if facts.state_key is None or facts.item_key is None:
-            raise InvalidOption(f"only jobs of bullmq can be read, got {options.line}")
+            raise InvalidOption(f"only jobs of bullmq can be read, got {options.product}")
         known = [state.name for state in facts.states]
         states = split_list(options.states) or known
         if unknown := sorted(set(states) - set(known)):
@@ -203,10 +203,10 @@ class Jobs(DataSource):
 
 
 def receipt(
-    url: str, queue: str, batch: str, *, line: str = Line.BULLMQ.value, prefix: str = ""
+    url: str, queue: str, batch: str, *, product: str = Product.BULLMQ.value, prefix: str = ""
 ) -> Receipt | None:
     """The receipt of a batch that was written; None when it is unknown or forgotten."""
-    home = prefix or product_named(line).prefix
+    home = prefix or product_named(product).prefix
     return receipt_of(Store(url).at(f"{home}:{queue}:"), queue, home, batch)
 
 
@@ -216,12 +216,12 @@ class QueueWriter(RowsWriter):
     def __init__(self, options: WriteOptions) -> None:
         super().__init__(Store(url_of(options.url, options.url_env)), chunk=options.chunk)
         self._options = options
-        self._prefix = options.prefix or product_named(options.line).prefix
+        self._prefix = options.prefix or product_named(options.product).prefix
 
     def _batch(self) -> BatchWriter:
         options = self._options
         return BatchWriter(
-            encoder_of(options.line, options.setup),
+            encoder_of(options.product, options.setup),
             options.queue,
             self._prefix,
             options.batch,
@@ -232,11 +232,11 @@ class QueueWriter(RowsWriter):
         return self._store.at(f"{self._prefix}:{self._options.queue}:")
 
 
-def encoder_of(line: str, setup: str = "") -> RowEncoder:
+def encoder_of(product: str, setup: str = "") -> RowEncoder:
     """The encoder of a product's jobs; refuses a product that rows cannot be written to."""
-    encoder = product_named(line).encoder
+    encoder = product_named(product).encoder
     if encoder is None:
-        raise InvalidOption(f"rows cannot be written to {line}")
+        raise InvalidOption(f"rows cannot be written to {product}")
     return encoder.with_setup(setup) if setup else encoder
 
 
@@ -244,7 +244,7 @@ def _queue_writer(given: Mapping[str, str], schema: StructType, overwrite: bool)
     options = parse(given, WriteOptions)
     if overwrite:
         raise InvalidOption("jobs are added to a queue, never replaced: use mode('append')")
-    known = ["key", *encoder_of(options.line).columns]
+    known = ["key", *encoder_of(options.product).columns]
     if "key" not in schema.names or (unknown := sorted(set(schema.names) - set(known))):
         unknown = sorted(set(schema.names) - set(known))
         raise InvalidOption(
@@ -259,7 +259,7 @@ ITEMS_A_TASK = 50_000
 _TEXTS = tuple(name for name in FIELDS if name not in NUMBERS)
 SCHEMA = StructType(
     [
-        *(StructField(name, StringType()) for name in ("line", "queue", "state", "subject")),
+        *(StructField(name, StringType()) for name in ("product", "queue", "state", "job_id")),
         *(StructField(name, StringType()) for name in _TEXTS),
         *(StructField(name, LongType()) for name in NUMBERS),
         StructField("_corrupt", StringType()),
@@ -341,10 +341,10 @@ class JobsReader(DataSourceReader):
         columns = dict(zip(self._facts.item_fields, zip(*found, strict=True), strict=False))
         many = len(ids)
         columns: dict[str, Array] = {
-            "line": _repeat(self._facts.line.value, many),
+            "product": _repeat(self._facts.product.value, many),
             "queue": _repeat(part.queue, many),
             "state": _repeat(part.state.name, many),
-            "subject": _text(ids),
+            "job_id": _text(ids),
             **{name: _text(columns.get(name, [None] * many)) for name in _TEXTS},
             **{name: _number(columns.get(name, [None] * many)) for name in NUMBERS},
             "_corrupt": pa.array([_complaint(fields) for fields in found], pa.string()),

@@ -24,7 +24,7 @@ _VERSION = 1
 class EventStream(NamedTuple):
     """One stream: its product, its queue and its key."""
 
-    line: str
+    product: str
     queue: str
     key: str
 

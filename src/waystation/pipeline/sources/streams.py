@@ -11,7 +11,7 @@ import msgspec
 
 from waystation.bullmq.redis.prefixes import Prefixes, check_several
 from waystation.core.errors import InvalidOption
-from waystation.core.events import Line
+from waystation.core.events import Product
 from waystation.core.store.keyspace import is_name
 from waystation.core.telemetry.logs import get_logger
 from waystation.pipeline.options import at_least, split_list
@@ -60,7 +60,7 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class EventOptions(StreamOptions, frozen=True, kw_only=True, rename="camel"):
     """Options of `waystation.events`."""
 
-    lines: str = ",".join(STREAM_NAMES)
+    products: str = ",".join(STREAM_NAMES)
     """Products, separated by commas."""
     queues: str = "*"
     """Names and patterns, separated by commas; names alone need no key scan.
@@ -74,43 +74,43 @@ class EventOptions(StreamOptions, frozen=True, kw_only=True, rename="camel"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        lines = split_list(self.lines)
-        for line in (*lines, *_prefixes_in(self.prefix)):
-            streams_of(line)
-        _, *others = self.prefixes_of(Line.BULLMQ.value)
-        for line in lines:
+        products = split_list(self.products)
+        for product in (*products, *_prefixes_in(self.prefix)):
+            streams_of(product)
+        _, *others = self.prefixes_of(Product.BULLMQ.value)
+        for product in products:
             # Of these two only the order of the products would say whose stream a key is.
-            if line != Line.BULLMQ.value and self.prefixes_of(line)[0] in others:
-                raise InvalidOption(f"prefix {self.prefixes_of(line)[0]!r} is that of {line}")
-        if Line.BULLMQ.value in lines:
+            if product != Product.BULLMQ.value and self.prefixes_of(product)[0] in others:
+                raise InvalidOption(f"prefix {self.prefixes_of(product)[0]!r} is that of {product}")
+        if Product.BULLMQ.value in products:
             for queue in split_list(self.queues):
                 if ":" in queue and not _is_pattern(queue):
-                    self.place_of(Line.BULLMQ.value, queue)
+                    self.place_of(Product.BULLMQ.value, queue)
 
-    def prefixes_of(self, line: str) -> tuple[str, ...]:
+    def prefixes_of(self, product: str) -> tuple[str, ...]:
         """The key prefixes of a product; only BullMQ can have more than one."""
-        return _prefixes_in(self.prefix).get(line) or (streams_of(line).prefix,)
+        return _prefixes_in(self.prefix).get(product) or (streams_of(product).prefix,)
 
-    def place_of(self, line: str, queue: str) -> tuple[str, str]:
+    def place_of(self, product: str, queue: str) -> tuple[str, str]:
         """Key prefix and own name of a queue that is called so in the tables."""
-        if line != Line.BULLMQ.value:
-            return self.prefixes_of(line)[0], queue
-        prefixes = Prefixes(self.prefixes_of(line))
+        if product != Product.BULLMQ.value:
+            return self.prefixes_of(product)[0], queue
+        prefixes = Prefixes(self.prefixes_of(product))
         if (place := prefixes.place_of(queue)) is None:
             raise prefixes.refusal(queue)
         return place
 
-    def knows(self, line: str, queue: str) -> bool:
+    def knows(self, product: str, queue: str) -> bool:
         """Whether a queue of the tables is under a prefix of these options."""
-        return line != Line.BULLMQ.value or (
-            Prefixes(self.prefixes_of(line)).place_of(queue) is not None
+        return product != Product.BULLMQ.value or (
+            Prefixes(self.prefixes_of(product)).place_of(queue) is not None
         )
 
-    def name_of(self, line: str, prefix: str, queue: str) -> str:
+    def name_of(self, product: str, prefix: str, queue: str) -> str:
         """What a queue under a prefix is called in the tables."""
-        if line != Line.BULLMQ.value:
+        if product != Product.BULLMQ.value:
             return queue
-        return Prefixes(self.prefixes_of(line)).name_of(prefix, queue)
+        return Prefixes(self.prefixes_of(product)).name_of(prefix, queue)
 
 
 @cache
@@ -121,16 +121,16 @@ def _prefixes_in(text: str) -> Mapping[str, tuple[str, ...]]:
         return dict.fromkeys(STREAM_NAMES, (parts[0],))
     named: dict[str, tuple[str, ...]] = {}
     for each in parts:
-        line, equals, prefix = each.partition("=")
+        product, equals, prefix = each.partition("=")
         if not equals:
             raise InvalidOption(
                 "prefix must be one, or name the product of each as in "
                 f"bullmq=bull,bullmq=trial; got {text!r}"
             )
         if prefix:
-            named[line] = (*named.get(line, ()), prefix)
-    for line, prefixes in named.items():
-        if len(prefixes) > 1 and line != Line.BULLMQ.value:
+            named[product] = (*named.get(product, ()), prefix)
+    for product, prefixes in named.items():
+        if len(prefixes) > 1 and product != Product.BULLMQ.value:
             raise InvalidOption(f"only bullmq can have several prefixes, got {text!r}")
         if len(prefixes) > 1:
             check_several(prefixes)
@@ -210,17 +210,17 @@ class Streams(Selected):
     def _look(self) -> Iterator[EventStream]:
         wanted = split_list(self._options.queues)
         patterns = [each for each in wanted if _is_pattern(each)]
-        for line in split_list(self._options.lines):
-            names = streams_of(line)
-            first, *others = self._options.prefixes_of(line)
+        for product in split_list(self._options.products):
+            names = streams_of(product)
+            first, *others = self._options.prefixes_of(product)
             if names.has_one_stream:
-                yield EventStream(line, ALL_QUEUES, names.key(first, ALL_QUEUES))
+                yield EventStream(product, ALL_QUEUES, names.key(first, ALL_QUEUES))
                 continue
             yield from (
-                EventStream(line, queue, names.key(*self._options.place_of(line, queue)))
+                EventStream(product, queue, names.key(*self._options.place_of(product, queue)))
                 for queue in wanted
                 # Only BullMQ has queues under other prefixes, and no name has a colon of its own.
-                if _may_be_name(queue) and (":" not in queue or line == Line.BULLMQ.value)
+                if _may_be_name(queue) and (":" not in queue or product == Product.BULLMQ.value)
             )
             for pattern in patterns:
                 yield from self._matching(names.key(first, pattern))
@@ -230,30 +230,30 @@ class Streams(Selected):
                         yield found
 
     def _parsed(self, stream: str) -> EventStream | None:
-        for line in split_list(self._options.lines):
-            names = streams_of(line)
-            for prefix in self._options.prefixes_of(line):
+        for product in split_list(self._options.products):
+            names = streams_of(product)
+            for prefix in self._options.prefixes_of(product):
                 whole = names.key(prefix, "\0")
                 if names.has_one_stream:
                     if stream == whole:
-                        return EventStream(line, ALL_QUEUES, stream)
+                        return EventStream(product, ALL_QUEUES, stream)
                     continue
                 before, after = whole.split("\0")
                 if stream.startswith(before) and stream.endswith(after):
                     queue = stream[len(before) : len(stream) - len(after)]
                     if is_name(queue):
-                        name = self._options.name_of(line, prefix, queue)
-                        return EventStream(line, name, stream)
+                        name = self._options.name_of(product, prefix, queue)
+                        return EventStream(product, name, stream)
                     # A colon in between makes it some other key.
                     if queue and ":" not in queue:
-                        _tell_not_followed(line, queue)
+                        _tell_not_followed(product, queue)
         return None
 
 
 @cache
-def _tell_not_followed(line: str, queue: str) -> None:
+def _tell_not_followed(product: str, queue: str) -> None:
     """Say once that another program's queue has a name that none of ours can have."""
-    _log.warning("queue_not_followed", line=line, queue=queue)
+    _log.warning("queue_not_followed", product=product, queue=queue)
 
 
 def _is_pattern(queue: str) -> bool:

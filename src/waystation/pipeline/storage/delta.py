@@ -40,7 +40,7 @@ from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.storage.sessions import prepared
 from waystation.pipeline.tables import Layer, Table
 
-_NEVER_NULL = ("line", "queue", "subject", "date")
+_NEVER_NULL = ("product", "queue", "job_id", "date")
 FIRST_DAYS = 2
 """Days in which subjects are looked for first."""
 COMMITS_TO_REPLAY = 20
@@ -67,6 +67,7 @@ def commit(
     again: bool = False,
     check: Callable[[DeltaTable], Iterable[BatchId]] = lambda _: (),
     keep_files: bool = False,
+    renaming: bool = False,
 ) -> bool:
     """Commit files to a table, all or none; False when this batch was committed before.
 
@@ -74,12 +75,13 @@ def commit(
     They replace all others, or those of some days. Files that are `gone`, because the new ones were
     computed from them, leave the table with it; it is refused where they have left before. Whoever
     computes a batch `again` replaces it. `check` may refuse the commit, and names other batches
-    that it stands for; if one of those is committed meanwhile, it fails.
+    that it stands for; if one of those is committed meanwhile, it fails. `renaming` gives a table
+    that is replaced these columns, whatever it had.
     """
     parts = list(parts)
     unneeded = [] if keep_files else parts
     try:
-        table = open_table(path, columns, partitions)
+        table = DeltaTable(path) if renaming else open_table(path, columns, partitions)
         if again or not _has_batch(table, batch):
             batches = [batch, *check(table)]
             left = _leaving(table, list(gone), replace)
@@ -161,7 +163,7 @@ def _leaving(table: DeltaTable, gone: list[str], replace: bool | Sequence[dt.dat
     if not set(gone) <= set(there["path"].to_pylist()):
         raise overtaken(table.table_uri)
     if not isinstance(replace, bool) and there.num_rows:
-        gone += _of_days(there, replace, table.table_uri)["path"].to_pylist()
+        gone += _of_days(there, replace)["path"].to_pylist()
     return gone
 
 
@@ -230,11 +232,6 @@ def _unknown_columns(table: DeltaTable, unknown: Sequence[str]) -> WrongSchema:
         return WrongSchema(
             f"{has}, which this version of waystation does not know: a newer version has written "
             f"it (tables of version {written_by}, known up to {tables.VERSION}); use that version"
-        )
-    if set(unknown) <= tables.RETIRED.get(name, frozenset()):
-        return WrongSchema(
-            f"{has}, which an older version of waystation has written and this one computes "
-            f"differently; {rebuilding}. Everything read from the queues is stored"
         )
     return WrongSchema(
         f"{has}, which no version of waystation up to this one writes: something else has added "
@@ -494,7 +491,7 @@ def _described(path: str, days: Sequence[dt.date] | None, within: Within | None)
     if found is None or not found.num_rows:
         return found
     if days is not None:
-        found = _of_days(found, days, path)
+        found = _of_days(found, days)
     if within is not None:
         column, least, most = within
         tests = ((f"min.{column}", most, pc.greater), (f"max.{column}", least, pc.less))
@@ -507,13 +504,7 @@ def _described(path: str, days: Sequence[dt.date] | None, within: Within | None)
     return found
 
 
-def _of_days(files: Any, days: Sequence[dt.date], path: str) -> Any:
-    if "partition.date" not in files.schema.names:
-        name, rebuilding = _name_and_remedy(path)
-        raise WrongSchema(
-            f"the table {name} has no days: an older version of waystation has written it; "
-            f"{rebuilding}"
-        )
+def _of_days(files: Any, days: Sequence[dt.date]) -> Any:
     return files.filter(pc.is_in(files["partition.date"], pa.array(days, pa.date32())))
 
 

@@ -11,7 +11,9 @@ from typing import Any
 
 from deltalake import DeltaTable
 
+from waystation.core.errors import WrongSchema
 from waystation.pipeline.storage.arrow import pa
+from waystation.pipeline.tables import RENAMED
 
 _KEPT: ContextVar[dict[str, DeltaTable] | None] = ContextVar("kept_open", default=None)
 
@@ -42,9 +44,27 @@ def opened(path: str) -> DeltaTable | None:
     if not DeltaTable.is_deltatable(path):
         return None
     table = DeltaTable(path)
+    require_present_names(table)
     if kept is not None:
         kept[path] = table
     return table
+
+
+def old_names(table: DeltaTable) -> list[str]:
+    """The columns of a table that have another name now."""
+    return [field.name for field in table.schema().fields if field.name in RENAMED]
+
+
+def require_present_names(table: DeltaTable) -> None:
+    """Refuse a table of an older version, whose columns would look empty under their new names."""
+    if names := old_names(table):
+        place = table.table_uri.rstrip("/").rpartition("/")[2]
+        raise WrongSchema(
+            f"the table {place} has the column {', '.join(names)}, which is called "
+            f"{', '.join(RENAMED[name] for name in names)} now: an older version of waystation has "
+            "written it; `waystation pipeline rebuild` takes the history over, with everything in "
+            "it"
+        )
 
 
 def files_of(path: str) -> Any:

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
+from deltalake import DeltaTable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
@@ -81,19 +82,25 @@ def replace(
     *,
     days: Sequence[dt.date] | None = None,
     batches: Sequence[BatchId] = (),
+    renaming: bool = False,
 ) -> None:
-    """Replace a table, or some days of it, by rows that tasks write; notes other batches."""
+    """Replace a table, or some days of it, by rows that tasks write; notes other batches.
+
+    With `renaming`, the table had other columns before.
+    """
     whole = F.array(F.struct(*table.names)).alias("rows")
     parts = write(shaped(rows, table).select(whole), root, {"rows": table})
     path = table.path(root)
+    version = DeltaTable(path).version() if renaming else changes.version(path) or 0
     delta.commit(
         path,
         table.schema,
         parts.get("rows", ()),
         # It is computed from what is there, so that whoever repeats it commits it again.
-        BatchId("replaced", (changes.version(path) or 0) + 1),
+        BatchId("replaced", version + 1),
         partitions=table.partitions,
         replace=True if days is None else days,
         check=lambda _: batches,
         again=True,
+        renaming=renaming,
     )

@@ -72,7 +72,7 @@ async def schedule(settings: Settings, *, namespace: str) -> None:
         scheduler = Scheduler(store, prefix=namespace, options=options)
         candidate = asyncio.create_task(scheduler.run())
         telemetry.health.watch(store)
-        _log.info("scheduler_started", worker_id=scheduler.name, line="routing")
+        _log.info("scheduler_started", worker_id=scheduler.name, product="routing")
         await until_asked_to_stop()
         await end([candidate])
 
@@ -95,7 +95,7 @@ class _MeteredByType:
     """Counts what a worker does, each type by itself."""
 
     def __init__(self, metrics: Metrics, types: Sequence[str]) -> None:
-        self._meters = {type: Metered(metrics, line="routing", queue=type) for type in types}
+        self._meters = {type: Metered(metrics, product="routing", queue=type) for type in types}
 
     def claimed(self, claims: Sequence[Claim[Job]]) -> None:
         self._each(claims, lambda claim: claim, Metered.claimed)

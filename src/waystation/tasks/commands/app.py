@@ -118,7 +118,7 @@ async def _work(tasks: Tasks, queues: list[str], settings: Settings) -> None:
                 name,
                 store,
                 options=settings[BullmqSettings].worker,
-                listener=Metered(telemetry.metrics, line="bullmq", queue=name),
+                listener=Metered(telemetry.metrics, product="bullmq", queue=name),
             )
             for name in names
         ]

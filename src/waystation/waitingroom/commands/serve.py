@@ -70,9 +70,9 @@ async def _serve(settings: Settings, chosen: RoomSettings, names: list[str]) -> 
             seen.health.watch(store)
             if not fleet.is_member():
                 _print_addresses(chosen, names)
-            _log.info("server_started", port=chosen.port, line="waitingroom")
+            _log.info("server_started", port=chosen.port, product="waitingroom")
             await until_asked_to_stop()
-            _log.info("server_stopped", line="waitingroom")
+            _log.info("server_stopped", product="waitingroom")
 
 
 def _print_addresses(chosen: RoomSettings, names: list[str]) -> None:

@@ -190,7 +190,7 @@ class Captcha:
 
     def _miss(self, room: Room, error: str) -> None:
         self._away_until = self._clock.monotonic() + AWAY_S
-        _log.warning("captcha_unreachable", line="waitingroom", queue=room.name, error=error)
+        _log.warning("captcha_unreachable", product="waitingroom", queue=room.name, error=error)
 
 
 class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -328,7 +328,7 @@ class Pages:
         now = self._clock.monotonic()
         if now >= self._said.get(room.name, now):
             self._said[room.name] = now + SAY_EVERY_S
-            _log.warning("return_refused", line="waitingroom", queue=room.name, error=str(error))
+            _log.warning("return_refused", product="waitingroom", queue=room.name, error=str(error))
 
     def _destination(self, state: RoomState, room: Room, sealed: str) -> str:
         try:
