@@ -22,7 +22,7 @@ from waystation.files import Handlers, Job, Layout, Producer, Queue, WorkerOptio
 from waystation.files import Worker as FileWorker
 from waystation.files.claims import FileSource
 from waystation.files.directory.intake import entry
-from waystation.files.directory.scan import Found, ScanOptions, Walk
+from waystation.files.directory.scan import ScannedFile, ScanOptions, Walk
 from waystation.files.producer import ProducerOptions
 
 BATCH = 100
@@ -183,7 +183,7 @@ def _layout() -> Layout:
 async def _fill(queue: Queue, jobs: int) -> None:
     for first in range(0, jobs, 1000):
         rows = [
-            entry(queue.keys, Found(f"/inbox/{n}.txt", n, n), priority="low", now_ns=n)
+            entry(queue.keys, ScannedFile(f"/inbox/{n}.txt", n, n), priority="low", now_ns=n)
             for n in range(first, min(first + 1000, jobs))
         ]
         await queue.intake.put(rows)

@@ -12,7 +12,7 @@ from tests.files.hands import Hands, hands_on
 from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.files import job as jobs
 from waystation.files.directory.intake import entry
-from waystation.files.directory.scan import Found, ScanOptions
+from waystation.files.directory.scan import ScannedFile, ScanOptions
 from waystation.files.options import Layout
 from waystation.files.producer import Producer, ProducerOptions
 from waystation.files.queue import Queue
@@ -130,7 +130,7 @@ async def test_nothing_can_be_put_in_line_that_was_not_made_from_a_file(hands: H
 def test_what_is_made_from_a_file_can_be_read_by_a_worker(
     path: bytes, size: int, mtime_ns: int, priority: str
 ) -> None:
-    found = Found(os.fsdecode(path), size, mtime_ns)
+    found = ScannedFile(os.fsdecode(path), size, mtime_ns)
     made = entry(FileKeys(), found, priority=priority, now_ns=0)
     job = jobs.read(made.payload)
     assert (os.fsencode(job.path), job.size) == (os.fsencode(Path(os.fsdecode(path))), size)

@@ -19,7 +19,7 @@ from waystation.core.runtime.claim import Settled
 from waystation.files import events
 from waystation.files import job as jobs
 from waystation.files.directory.intake import entry
-from waystation.files.directory.scan import Found
+from waystation.files.directory.scan import ScannedFile
 from waystation.files.events import Event
 from waystation.files.options import Layout
 from waystation.files.queue import Queue
@@ -120,7 +120,8 @@ async def test_a_bulk_load_of_the_same_rows_counts_once(hands: Hands) -> None:
     """A batch of a bulk load that is sent again adds nothing."""
     queue = Queue(hands.store)
     rows = [
-        entry(queue.keys, Found(f"/lake/{n}", n, 1), priority="low", now_ns=0) for n in range(2_500)
+        entry(queue.keys, ScannedFile(f"/lake/{n}", n, 1), priority="low", now_ns=0)
+        for n in range(2_500)
     ]
     first = await queue.intake.put(rows)
     again = await queue.intake.put(rows)
@@ -138,7 +139,9 @@ async def test_what_has_no_digest_is_always_new(hands: Hands) -> None:
 async def test_a_used_up_rate_refuses_and_says_when_to_come_back(hands: Hands) -> None:
     """F-T15: one script, and a key that forgets itself."""
     queue = Queue(hands.store)
-    rows = [entry(queue.keys, Found(f"/{n}", n, 1), priority="low", now_ns=0) for n in range(30)]
+    rows = [
+        entry(queue.keys, ScannedFile(f"/{n}", n, 1), priority="low", now_ns=0) for n in range(30)
+    ]
     added = await queue.intake.put(rows, rate=100)
     assert added.codes.count(replies.NEW) == 5
     assert added.codes.count(replies.WAITS) == 25

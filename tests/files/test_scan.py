@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from waystation.core.errors import InvalidOption
-from waystation.files.directory.scan import Found, ScanOptions, Skip, Walk
+from waystation.files.directory.scan import ScannedFile, ScanOptions, Skip, Walk
 
 NOW_NS = 2_000_000_000 * 10**9
 
@@ -16,7 +16,9 @@ NOW_NS = 2_000_000_000 * 10**9
 def walk(root: Path, **options: object) -> tuple[list[str], Counter[Skip]]:
     settings = ScanOptions(scan_dir=str(root), **options)  # type: ignore[arg-type]
     seen = list(Walk(settings, now_ns=NOW_NS))
-    files = sorted(os.path.relpath(each.path, root) for each in seen if isinstance(each, Found))
+    files = sorted(
+        os.path.relpath(each.path, root) for each in seen if isinstance(each, ScannedFile)
+    )
     return files, Counter(each for each in seen if isinstance(each, Skip))
 
 
@@ -51,7 +53,7 @@ def test_a_root_that_is_a_link_is_where_it_leads(tmp_path: Path) -> None:
     (tmp_path / "real" / "a").touch()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     (found,) = list(Walk(ScanOptions(scan_dir=str(tmp_path / "link")), now_ns=NOW_NS))
-    assert isinstance(found, Found)
+    assert isinstance(found, ScannedFile)
     assert found.path == str(tmp_path / "real" / "a")
 
 
@@ -95,7 +97,9 @@ def test_odd_files_are_files(tmp_path: Path) -> None:
     with (tmp_path / "huge").open("wb") as huge:
         huge.truncate(10 * 2**30)
     seen = list(Walk(ScanOptions(scan_dir=str(tmp_path)), now_ns=NOW_NS))
-    sizes = {os.fsencode(os.path.basename(f.path)): f.size for f in seen if isinstance(f, Found)}
+    sizes = {
+        os.fsencode(os.path.basename(f.path)): f.size for f in seen if isinstance(f, ScannedFile)
+    }
     assert sizes == {**dict.fromkeys(names, 0), b"huge": 10 * 2**30}
 
 
@@ -108,7 +112,7 @@ def test_a_file_that_grows_under_another_clock_waits_until_it_rests(tmp_path: Pa
     walk = Walk(ScanOptions(scan_dir=str(tmp_path)), now_ns=NOW_NS, timer=lambda: now[0])
 
     def added() -> set[str]:
-        return {os.path.basename(each.path) for each in walk if isinstance(each, Found)}
+        return {os.path.basename(each.path) for each in walk if isinstance(each, ScannedFile)}
 
     # The share is ten minutes behind, so its files never look fresh to us.
     for text in ("half", "half and more"):
@@ -128,7 +132,7 @@ def test_a_file_that_is_open_for_writing_is_left_out(tmp_path: Path) -> None:
     walk = Walk(ScanOptions(scan_dir=str(tmp_path)), now_ns=NOW_NS, open_files=open_files)
     assert list(walk) == [Skip.FRESH]
     open_files.clear()
-    assert len([each for each in walk if isinstance(each, Found)]) == 1
+    assert len([each for each in walk if isinstance(each, ScannedFile)]) == 1
 
 
 def test_a_wide_and_a_deep_tree_take_no_more_memory(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Settled
 from waystation.core.telemetry.metrics import Metrics
 from waystation.files.directory.intake import entry
-from waystation.files.directory.scan import Found
+from waystation.files.directory.scan import ScannedFile
 from waystation.files.queue import Queue
 from waystation.files.redis import replies
 from waystation.files.upkeep.reaper import promote_due
@@ -22,7 +22,7 @@ TWIN = b'{"id":"7","filepath":"/a","filesize":0,"priority":"low","retries":0}'
 
 def rows(hands: Hands, *numbers: int) -> list[Any]:
     keys = hands.keys
-    return [entry(keys, Found(f"/{n}", n, 1), priority="low", now_ns=0) for n in numbers]
+    return [entry(keys, ScannedFile(f"/{n}", n, 1), priority="low", now_ns=0) for n in numbers]
 
 
 async def test_nothing_completed_is_kept_when_none_is_wanted(hands: Hands) -> None:

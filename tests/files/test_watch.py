@@ -13,7 +13,7 @@ import pytest
 from tests.files.hands import Hands
 from tests.support.patience import LIMIT_S
 from waystation.files.directory import intake, scan
-from waystation.files.directory.scan import Found, Known, KnownFiles, ScanOptions, Skip, Walk
+from waystation.files.directory.scan import Known, KnownFiles, ScannedFile, ScanOptions, Skip, Walk
 from waystation.files.directory.watch import LONGEST_PAUSE_S, OpenFiles
 from waystation.files.producer import Producer, ProducerOptions
 from waystation.files.queue import Queue
@@ -229,10 +229,10 @@ def test_beyond_what_is_known_is_everything_else(tmp_path: Path) -> None:
     walk = Walk(ScanOptions(scan_dir=str(tmp_path), settle=0))
     known = KnownFiles()
     assert sorted(map(str, walk.unknown(known))) == sorted(map(str, walk))
-    first, *others = [each for each in walk if isinstance(each, Found)]
+    first, *others = [each for each in walk if isinstance(each, ScannedFile)]
     known.add([hash(first)])
     found = list(walk.unknown(known))
-    assert [each for each in found if isinstance(each, Found)] == others
+    assert [each for each in found if isinstance(each, ScannedFile)] == others
     assert [each for each in found if isinstance(each, Known)] == [Known([hash(first)])]
 
 
@@ -258,7 +258,9 @@ def test_what_is_named_is_looked_at_and_what_is_gone_is_nothing(tmp_path: Path) 
 
     def seen(*names: str) -> list[str]:
         found = walk.named(str(tmp_path / name) for name in names)
-        return [Path(each.path).name if isinstance(each, Found) else str(each) for each in found]
+        return [
+            Path(each.path).name if isinstance(each, ScannedFile) else str(each) for each in found
+        ]
 
     assert seen("sub/a", "link", "gone", "gone/too") == ["a", "link"]
     assert seen("sub") == ["a"]

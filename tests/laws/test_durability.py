@@ -18,7 +18,7 @@ from waystation.core.store.connection.address import parse
 from waystation.core.store.connection.durable import Durability
 from waystation.core.store.embedded import Ephemeral
 from waystation.files.directory.intake import entry
-from waystation.files.directory.scan import Found
+from waystation.files.directory.scan import ScannedFile
 
 ON_TWO = StoreOptions(durability=Durability.REPLICA, replica_timeout=20.0)
 IMPATIENT = StoreOptions(durability=Durability.REPLICA, replica_timeout=0.05)
@@ -75,7 +75,7 @@ async def dispatch(store: Store) -> list[str]:
 
 async def put_a_file_in_line(store: Store) -> list[str]:
     queue = files.Queue(store)
-    file = Found("/a.pdf", 1, 1)
+    file = ScannedFile("/a.pdf", 1, 1)
     await queue.intake.put([entry(queue.keys, file, priority="low", now_ns=1)])
     return [queue.keys.queues[-1]]
 

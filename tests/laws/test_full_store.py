@@ -11,7 +11,7 @@ from waystation.core.errors import StoreBusy
 from waystation.core.store.connection import connect
 from waystation.core.store.embedded import Ephemeral
 from waystation.files.directory.intake import entry
-from waystation.files.directory.scan import Found
+from waystation.files.directory.scan import ScannedFile
 
 MANY = 5
 JOBS = [bullmq.NewJob("send")] * MANY
@@ -128,7 +128,7 @@ async def test_files(own_server: Ephemeral) -> None:
     handled, handlers = Handled(), files.Handlers()
     handlers.handler("**/*")(handled)
     async with files.Queue(own_server.url) as queue:
-        found = [Found(f"/inbox/{n}.pdf", 1, n) for n in range(MANY + 1)]
+        found = [ScannedFile(f"/inbox/{n}.pdf", 1, n) for n in range(MANY + 1)]
         entries = [entry(queue.keys, file, priority="low", now_ns=1) for file in found]
         await queue.intake.put(entries[:MANY])
         await fill(own_server)

@@ -16,7 +16,7 @@ from waystation.core.runtime.claim import Settled, Source
 from waystation.core.store.connection import Store, connect
 from waystation.files.claims import FileSource
 from waystation.files.directory.intake import entry
-from waystation.files.directory.scan import Found
+from waystation.files.directory.scan import ScannedFile
 from waystation.routing.registry import Profile
 from waystation.routing.source.claims import RoutingSource
 
@@ -67,7 +67,7 @@ async def test_a_routed_job_is_not_asked_for_again_and_again(store: Store) -> No
 
 async def test_a_file_is_not_asked_for_again_and_again(store: Store) -> None:
     async with files.Queue(store) as queue:
-        file = Found("a.pdf", 1, 1)
+        file = ScannedFile("a.pdf", 1, 1)
         await queue.intake.put([entry(queue.keys, file, priority="low", now_ns=1)])
         options = files.WorkerOptions(backoff=DELAY / 1000, poll=10)
         source = FileSource(store, queue.keys, options)

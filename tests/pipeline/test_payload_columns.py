@@ -15,9 +15,9 @@ from waystation.pipeline.bronze.payload_columns import (
     FIELDS,
     GONE,
     REPLACED,
+    JobEntries,
     PayloadColumns,
     ReadJobs,
-    Seen,
 )
 from waystation.pipeline.payloads.declared import DeclaredFields
 from waystation.pipeline.payloads.options import PayloadSettings
@@ -39,7 +39,7 @@ def rows_of(*hashes_found: dict[str, Any], **settings: Any) -> list[dict[str, An
         for each in hashes_found
     ]
     subjects = [str(number).encode() for number in range(len(values))]
-    jobs.extend(subjects, [Seen(b"1700000000000-0") for _ in values], values)
+    jobs.extend(subjects, [JobEntries(b"1700000000000-0") for _ in values], values)
     columns = PayloadColumns("mail", options, Rules(options).of("mail"))
     return columns.batches(jobs).payloads.to_pylist()
 

@@ -74,7 +74,7 @@ def exporter(
                     namespaces=(namespace,),
                     layouts=(layout(settings[FilesSettings]),),
                 )
-                numbers = Numbers(Found(Directory(store, options, most=None)))
+                numbers = Numbers(AllQueues(Directory(store, options, most=None)))
             await _export(numbers, host=host, port=port, every=every)
 
     asyncio.run(run())
@@ -106,7 +106,7 @@ class Fixed(NamedTuple):
         return self.queues
 
 
-class Found(NamedTuple):
+class AllQueues(NamedTuple):
     """Every queue of BullMQ under a prefix, and routing and files where somebody uses them."""
 
     directory: Directory

@@ -20,9 +20,9 @@ from waystation.core.telemetry.metrics import Metrics
 from waystation.core.telemetry.traces import Traces
 from waystation.files.directory.intake import Entry, burst_of, entry
 from waystation.files.directory.scan import (
-    Found,
     Known,
     KnownFiles,
+    ScannedFile,
     ScanOptions,
     Skip,
     Walk,
@@ -173,7 +173,7 @@ class Producer:
         return walk.take_unsettled()
 
     async def _pass(
-        self, walk: Iterator[Found | Skip | Known], known: KnownFiles | None = None
+        self, walk: Iterator[ScannedFile | Skip | Known], known: KnownFiles | None = None
     ) -> None:
         chunk = await asyncio.to_thread(_chunk, walk)
         while chunk:
@@ -197,7 +197,7 @@ class Producer:
         await self._put(new)
         self._on_progress(self.tally)
 
-    async def _put(self, files: Sequence[Found]) -> None:
+    async def _put(self, files: Sequence[ScannedFile]) -> None:
         keys, now_ns = self._queue.keys, time.time_ns()
         priorities = [self._priorities.of(file.path) for file in files]
         queues = (keys.queues[keys.lane_of(None, priority) - 1] for priority in priorities)
@@ -245,14 +245,14 @@ def _ending(ext: str) -> str:
 class _Chunk(NamedTuple):
     """A part of a walk."""
 
-    files: list[Found]
+    files: list[ScannedFile]
     known: list[int]
     """Hashes of files that the store is known to have."""
     skipped: Counter[Skip]
 
 
-def _chunk(walk: Iterator[Found | Skip | Known]) -> _Chunk | None:
-    files, known, skipped = list[Found](), list[int](), Counter[Skip]()
+def _chunk(walk: Iterator[ScannedFile | Skip | Known]) -> _Chunk | None:
+    files, known, skipped = list[ScannedFile](), list[int](), Counter[Skip]()
     for each in islice(walk, BATCH):
         match each:
             case Skip():

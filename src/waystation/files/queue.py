@@ -33,7 +33,7 @@ from waystation.files import events
 from waystation.files import job as jobs
 from waystation.files.dead_letters import DeadLetters
 from waystation.files.directory.intake import Entry, Intake, entry
-from waystation.files.directory.scan import Found, PathLike, examine
+from waystation.files.directory.scan import PathLike, ScannedFile, examine
 from waystation.files.events import Event
 from waystation.files.job import Job
 from waystation.files.options import Layout, QueueOptions, layout_of
@@ -389,7 +389,7 @@ def _has_ended(id: str, event: str, reason: str) -> bool:
             return False
 
 
-def _examined(paths: Sequence[PathLike]) -> list[Found]:
+def _examined(paths: Sequence[PathLike]) -> list[ScannedFile]:
     return [examine(path) for path in paths]
 
 

@@ -15,7 +15,7 @@ from waystation.console.past.history import History
 from waystation.console.search.query import Query
 from waystation.core.errors import HistoryError, InvalidInput
 from waystation.pipeline.ask import active_files
-from waystation.pipeline.ask.active_files import Wanted, contents
+from waystation.pipeline.ask.active_files import RowFilter, contents
 from waystation.pipeline.ask.engine import Engine
 from waystation.pipeline.ask.remote_files import remote_files
 from waystation.pipeline.ask.selection import Selection, jobs_sql, prepare
@@ -130,9 +130,9 @@ def test_of_a_file_only_the_groups_of_rows_that_can_hold_the_id_are_read(tmp_pat
     lakes.write_in_groups(str(tmp_path), rows, 10)
     held = contents(str(tmp_path))
     assert held is not None
-    some = remote_files(held.table, held.files, Wanted({"job_id": ["0042", "0077"]}))
+    some = remote_files(held.table, held.files, RowFilter({"job_id": ["0042", "0077"]}))
     assert some.to_table(columns=["n"])["n"].to_pylist() == [*range(40, 50), *range(70, 80)]
-    none = remote_files(held.table, held.files, Wanted({"job_id": ["x"]}))
+    none = remote_files(held.table, held.files, RowFilter({"job_id": ["x"]}))
     assert none.count_rows() == 0
 
 

@@ -9,7 +9,7 @@ from waystation.core.outcome import Done, Failed, Outcome, Returned
 from waystation.core.runtime.claim import Settled
 from waystation.files.claims import FileSource
 from waystation.files.directory.intake import entry
-from waystation.files.directory.scan import Found
+from waystation.files.directory.scan import ScannedFile
 from waystation.files.fetch.unmatched import read
 from waystation.files.queue import Queue
 from waystation.files.reasons import Reason
@@ -38,7 +38,7 @@ async def end(source: FileSource, *outcomes: Outcome, want: int = 0) -> None:
 
 async def add(hands: Hands) -> None:
     def found(*numbers: int, priority: str = "low") -> Sequence[Any]:
-        files = [Found(f"/{n}", n, 1) for n in numbers]
+        files = [ScannedFile(f"/{n}", n, 1) for n in numbers]
         return [entry(hands.keys, file, priority=priority, now_ns=0) for file in files]
 
     intake = Queue(hands.store).intake
@@ -50,10 +50,10 @@ async def add(hands: Hands) -> None:
     await hands.redis.delete(hands.keys.rate_limit)
     await hands.redis.set(hands.keys.rate_limit, 7)
     await intake.put(found(20), rate=1)
-    await intake.known([Found("/1", 1, 1), Found("/99", 1, 1)])
+    await intake.known([ScannedFile("/1", 1, 1), ScannedFile("/99", 1, 1)])
     # What was seen is old enough to be turned over, and what was seen before that is asked for.
     await hands.redis.pexpire(hands.keys.seen, 1000)
-    await intake.known([Found("/1", 1, 1)])
+    await intake.known([ScannedFile("/1", 1, 1)])
     await hands.redis.pexpire(hands.keys.seen, 1000)
     await intake.put(found(1, 2))
     for _ in range(2):

@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from waystation.bullmq.commands.matching import (
-    Asked,
+    BulkRequest,
     change_matching,
     change_named,
     choosing,
@@ -116,7 +116,7 @@ def remove(
         bool, typer.Option("--keep-children", help="Leave the jobs that they wait for.")
     ] = False,
     *,
-    asked: Asked,
+    asked: BulkRequest,
 ) -> None:
     """Remove jobs for good, and by default their children: those named, or as asked for.
 
@@ -152,7 +152,7 @@ def promote(
         list[str] | None, typer.Argument(metavar="ID", help="Ids of delayed jobs; else all.")
     ] = None,
     *,
-    asked: Asked,
+    asked: BulkRequest,
 ) -> None:
     """Make delayed jobs ready to run now: those named, those that are as asked for, or all."""
     if asked.instead_of(job_ids):

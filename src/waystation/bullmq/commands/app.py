@@ -12,7 +12,7 @@ import typer
 
 from waystation.bullmq.commands import admin, picking
 from waystation.bullmq.commands.matching import (
-    Asked,
+    BulkRequest,
     change_matching,
     change_named,
     choosing,
@@ -20,7 +20,7 @@ from waystation.bullmq.commands.matching import (
     named,
 )
 from waystation.bullmq.commands.reach import (
-    Given,
+    CliContext,
     OfQueue,
     agreed_on,
     check_known,
@@ -75,7 +75,7 @@ def bullmq(
     from waystation.core.app.loading import loaded
 
     settings = loaded(context)
-    context.obj = Given(settings, prefix or settings[BullmqSettings].prefix)
+    context.obj = CliContext(settings, prefix or settings[BullmqSettings].prefix)
 
 
 @app.command()
@@ -106,7 +106,7 @@ def jobs(
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="The most to print.")] = 20,
     oldest: Annotated[bool, typer.Option("--oldest", help="The oldest instead.")] = False,
     *,
-    asked: Asked,
+    asked: BulkRequest,
     as_json: AsJson = False,
 ) -> None:
     """Print the newest jobs of a state, or of all, with why they failed if they did."""
@@ -242,7 +242,7 @@ def retry(
         list[str] | None, typer.Argument(metavar="ID", help="Ids of failed jobs.")
     ] = None,
     *,
-    asked: Asked,
+    asked: BulkRequest,
 ) -> None:
     """Retry failed jobs: those named, those that are as asked for, or all."""
     if asked.instead_of(job_ids):
@@ -265,7 +265,7 @@ def cancel(
     job_ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids of jobs.")] = None,
     reason: Annotated[str, typer.Option(help="Why; it is shown with the failed job.")] = "",
     *,
-    asked: Asked,
+    asked: BulkRequest,
 ) -> None:
     """Make jobs fail that have not ended, running ones too: those named, or as asked for.
 
@@ -410,7 +410,7 @@ def work(
     from waystation.core.app.settings import TelemetrySettings
 
     supervise(reload)
-    given = cast(Given, context.obj)
+    given = cast(CliContext, context.obj)
     settings = working.with_options(
         given.settings,
         ("bullmq", "worker"),

@@ -104,17 +104,17 @@ def _asked(
     error: Sequence[str] | None = None,
     dry_run: bool = False,
     yes: bool = True,
-) -> Asked:
+) -> BulkRequest:
     wanted = picking.wanted(name, data, since, until, error)
-    return Asked(
+    return BulkRequest(
         wanted=wanted, states=known_states(state or ()), look=look, dry_run=dry_run, yes=yes
     )
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class BulkRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Which jobs are to be changed, and whether they are."""
 
-    wanted: picking.Wanted
+    wanted: picking.JobFilter
     states: Sequence[State]
     """The only ones; all that the change may concern when there are none."""
     look: int
@@ -160,7 +160,7 @@ def change_matching(
     name: str,
     what: Change,
     past: str,
-    asked: Asked,
+    asked: BulkRequest,
     *,
     reason: str = "",
 ) -> None:

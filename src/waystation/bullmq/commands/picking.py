@@ -20,7 +20,7 @@ LOOK = 10_000
 """Jobs of a state that are looked at, unless more are asked for."""
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     """What the jobs of a list have to be."""
 
     names: Sequence[str] = ()
@@ -56,7 +56,7 @@ def wanted(
     since: str | None,
     until: str | None,
     errors: Sequence[str] | None = None,
-) -> Wanted:
+) -> JobFilter:
     """Read the options of a command."""
     pairs: list[tuple[str, str]] = []
     for each in data or ():
@@ -65,7 +65,7 @@ def wanted(
             raise InvalidOption(f"--data wants PATH=VALUE such as user.id=7, got {each!r}")
         pairs.append((path, text))
     first, last = moment("--since", since), moment("--until", until)
-    return Wanted(names=names or (), data=pairs, errors=errors or (), since=first, until=last)
+    return JobFilter(names=names or (), data=pairs, errors=errors or (), since=first, until=last)
 
 
 def moment(option: str, text: str | None) -> datetime | None:
@@ -85,7 +85,7 @@ def moment(option: str, text: str | None) -> datetime | None:
 
 
 async def pick(
-    queue: Queue, states: Sequence[State], wanted: Wanted, *, count: int, look: int, oldest: bool
+    queue: Queue, states: Sequence[State], wanted: JobFilter, *, count: int, look: int, oldest: bool
 ) -> tuple[list[tuple[State, Job]], bool]:
     """Jobs that are wanted, with their states, and whether every job was looked at."""
     found: list[tuple[State, Job]] = []

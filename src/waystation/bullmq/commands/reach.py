@@ -25,7 +25,7 @@ _LOOK_S = 2.0
 OfQueue = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue's name.")]
 
 
-class Given(msgspec.Struct, frozen=True):
+class CliContext(msgspec.Struct, frozen=True):
     """The options before the subcommand."""
 
     settings: Settings
@@ -56,7 +56,7 @@ def on_sealed(
     """Use a queue whose payloads are sealed as the settings say."""
     from waystation.bullmq.settings import BullmqSettings
 
-    payloads = cast(Given, context.obj).settings[BullmqSettings].payloads.options()
+    payloads = cast(CliContext, context.obj).settings[BullmqSettings].payloads.options()
     return _run(context, name, lambda _, queue: step(queue), payloads)
 
 
@@ -104,7 +104,7 @@ async def _missing(store: Store, context: typer.Context, name: str) -> str:
     from waystation.core.options import nearest
     from waystation.core.store import faults
 
-    keys = QueueKeys(name, prefix=cast(Given, context.obj).prefix)
+    keys = QueueKeys(name, prefix=cast(CliContext, context.obj).prefix)
     with faults.translated():
         if await store.redis.exists(keys.id, keys.events, keys.meta):
             return ""
@@ -126,7 +126,7 @@ def _run(
 ) -> T:
     from waystation.bullmq import Queue
 
-    given = cast(Given, context.obj)
+    given = cast(CliContext, context.obj)
     return on_store(
         given.settings,
         lambda store: step(store, Queue(name, store, prefix=given.prefix, payloads=payloads)),

@@ -10,7 +10,7 @@ from waystation.console.actions.runs import Bulk, State
 from waystation.console.context import Console
 from waystation.console.products.queue import ConsoleQueue
 from waystation.console.products.views import JobView
-from waystation.console.search.live_jobs import Found, Hit, Reach
+from waystation.console.search.live_jobs import Hit, Reach, SearchResult
 from waystation.console.search.query import LONGEST, parse
 from waystation.core.errors import InvalidOption
 from waystation.core.http.endpoints import stated
@@ -123,7 +123,9 @@ async def act_on_all(console: Console, who: Operator, action: str, asked: ActOnM
     return console.bulks.begin(bulk, steps)
 
 
-async def _find(console: Console, action: str, asked: ActOnMatches, until: datetime) -> Found:
+async def _find(
+    console: Console, action: str, asked: ActOnMatches, until: datetime
+) -> SearchResult:
     def states(queue: ConsoleQueue) -> tuple[str, ...]:
         return queue.states_of.get(action, ()) if action in queue.actions else ()
 
@@ -139,7 +141,7 @@ async def _find(console: Console, action: str, asked: ActOnMatches, until: datet
 
 
 async def _change(
-    console: Console, who: Operator, result: Matched, found: Found, reason: str
+    console: Console, who: Operator, result: Matched, found: SearchResult, reason: str
 ) -> None:
     for each in result.queues:
         queue = await console.directory.find(each.product, each.queue)
@@ -160,7 +162,7 @@ def _require_counted(action: str, asked: ActOnMatches) -> None:
     parse(asked.q)
 
 
-def _result_of(action: str, found: Found, until: datetime) -> Matched:
+def _result_of(action: str, found: SearchResult, until: datetime) -> Matched:
     counts = Counter((hit.product, hit.queue) for hit in found.hits)
     return Matched(
         action=action,

@@ -90,7 +90,7 @@ class Failing(Arguments):
     queue: Annotated[str, Meta(description="only this queue; needs product")] = ""
 
 
-class Wanted(Arguments):
+class SearchArguments(Arguments):
     """What is searched for."""
 
     query: Annotated[
@@ -217,7 +217,7 @@ async def failures(access: Access, asked: Failing) -> Any:
     return await (await access.measured()).failing(asked.product, asked.queue)
 
 
-async def search(access: Access, asked: Wanted) -> Any:
+async def search(access: Access, asked: SearchArguments) -> Any:
     """Find jobs in the store, and in the history those that are gone, by words or fields."""
     query = parse(asked.query)
     console = await access.measured()
@@ -286,7 +286,7 @@ TOOLS = (
     Tool(job, OfJob),
     Tool(why, Subject),
     Tool(failures, Failing),
-    Tool(search, Wanted),
+    Tool(search, SearchArguments),
     Tool(tables, Arguments),
     Tool(sql, Select),
     Tool(retry, Failed, Role.OPERATOR),

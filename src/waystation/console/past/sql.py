@@ -31,7 +31,7 @@ _OUT_OF_MEMORY = (TOO_LARGE, -signal.SIGABRT, -signal.SIGKILL)
 _TOO_LONG = "the answer took too long; ask about fewer days or one queue"
 
 
-class Asked(msgspec.Struct, array_like=True):
+class SqlRequest(msgspec.Struct, array_like=True):
     """A question, as it is handed to the process."""
 
     root: str
@@ -42,7 +42,7 @@ class Asked(msgspec.Struct, array_like=True):
 
 def answer(root: str, query: str, most: int, seconds: float) -> Selected:
     """Answer one SELECT, with so many rows at most and in so many seconds."""
-    asked = msgspec.json.encode(Asked(root, query, most, seconds))
+    asked = msgspec.json.encode(SqlRequest(root, query, most, seconds))
     # What DuckDB has spilled goes with the folder, also when the process was ended.
     with tempfile.TemporaryDirectory(prefix="waystation-sql-") as spill:
         try:
@@ -71,7 +71,7 @@ def answer(root: str, query: str, most: int, seconds: float) -> Selected:
 
 def main() -> int:
     """Answer the question on standard input, or say what is wrong with it."""
-    asked = msgspec.json.decode(sys.stdin.buffer.read(), type=Asked)
+    asked = msgspec.json.decode(sys.stdin.buffer.read(), type=SqlRequest)
     most_bytes = 2 * MOST_MB * 1024 * 1024
     resource.setrlimit(resource.RLIMIT_DATA, (most_bytes, most_bytes))
     try:
@@ -85,7 +85,7 @@ def main() -> int:
     return 0
 
 
-def _selected(asked: Asked) -> Selected:
+def _selected(asked: SqlRequest) -> Selected:
     with Engine(asked.root, threads=THREADS, memory_mb=MOST_MB) as engine:
         engine.add_tables(product_tables())
         # Nothing handles it, so that it ends the process.

@@ -7,7 +7,7 @@ from waystation.console.actions.runs import Bulk
 from waystation.console.context import Console
 from waystation.console.routes import queries
 from waystation.console.routes.queues import ROOT
-from waystation.console.search.live_jobs import Found, Reach
+from waystation.console.search.live_jobs import Reach, SearchResult
 from waystation.console.search.query import LONGEST, PastJob, Query, parse
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import Answer, Request, answer
@@ -44,7 +44,9 @@ class Searching:
     def __init__(self, console: Console) -> None:
         self._console = console
 
-    @endpoint(f"GET {ROOT}/search", gives={200: Found}, query=ASKED, needs=("q",), scope="viewer")
+    @endpoint(
+        f"GET {ROOT}/search", gives={200: SearchResult}, query=ASKED, needs=("q",), scope="viewer"
+    )
     async def search(self, request: Request) -> Answer:
         """Jobs by id, name, state, error or a field of their data, such as data.tenant:acme."""
         query, limit = await self._asked(request)

@@ -45,7 +45,7 @@ class Hit(msgspec.Struct, kw_only=True):
     job: JobView
 
 
-class Found(msgspec.Struct, kw_only=True):
+class SearchResult(msgspec.Struct, kw_only=True):
     """What a search found."""
 
     hits: list[Hit]
@@ -60,7 +60,7 @@ class Found(msgspec.Struct, kw_only=True):
 class Search:
     """Looks through the jobs of some queues."""
 
-    async def run(self, queues: Sequence[ConsoleQueue], query: Query, reach: Reach) -> Found:
+    async def run(self, queues: Sequence[ConsoleQueue], query: Query, reach: Reach) -> SearchResult:
         """The jobs that fit, as far as they can be found in time."""
         began = time.monotonic()
         chosen = [queue for queue in queues if _is_asked(queue, query)]
@@ -82,7 +82,7 @@ class Search:
                 is_shown = not is_full or hits.get(key) is not None
                 hit = Hit(product=queue.product, queue=queue.name, job=job)
                 hits[key] = hit if is_shown else None
-        return Found(
+        return SearchResult(
             hits=[hit for hit in hits.values() if hit],
             total=len(hits),
             looked_at=looked_at,

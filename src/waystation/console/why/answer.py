@@ -88,7 +88,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Names and ids that are like the one that is not known."""
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """A cause with its sentence, before it is known whom it is about."""
 
     cause: Cause

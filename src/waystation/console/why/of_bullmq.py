@@ -12,7 +12,7 @@ from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.replies import Standing
 from waystation.bullmq.scheduling import schedulers
 from waystation.console.finding.names import bullmq_workers
-from waystation.console.why.answer import Answer, Cause, Found, at, count, iso, line, span
+from waystation.console.why.answer import Answer, Cause, Finding, at, count, iso, line, span
 from waystation.console.why.recent import events_of, failing, pace
 from waystation.core.codec import as_text
 from waystation.core.errors import WaystationError
@@ -55,13 +55,13 @@ async def scheduler(store: Store, keys: QueueKeys, id: str, *, shown: str) -> An
     known = {"name": found.name, "jobs": found.iteration_count, "ends_at": iso(found.end_ms)}
     if found.paused_ms is not None:
         by = f" by {found.paused_by}" if found.paused_by else ""
-        return Found(
+        return Finding(
             cause=Cause.PAUSED,
             text=f"of queue {shown}, which adds jobs {rule}, was paused{by} at "
             f"{at(found.paused_ms)}; it adds none until it is resumed",
             evidence=known | {"paused_at": iso(found.paused_ms), "paused_by": found.paused_by},
         ).about(Product.BULLMQ, shown, "scheduler", id)
-    return Found(
+    return Finding(
         cause=Cause.SCHEDULED,
         text=f"of queue {shown} adds jobs {rule}; the next is due at {at(found.next_ms)}",
         until_ms=found.next_ms,
@@ -69,7 +69,7 @@ async def scheduler(store: Store, keys: QueueKeys, id: str, *, shown: str) -> An
     ).about(Product.BULLMQ, shown, "scheduler", id)
 
 
-async def _job(store: Store, keys: QueueKeys, id: str, shown: str) -> Found | None:
+async def _job(store: Store, keys: QueueKeys, id: str, shown: str) -> Finding | None:
     standing = await scripts.standing(store.hot, keys, base=keys.base, id=id)
     job = JobFields[Any, Any](id, standing.fields)
     match standing.state:
@@ -86,7 +86,7 @@ async def _job(store: Store, keys: QueueKeys, id: str, shown: str) -> Found | No
         case "waiting" | "prioritized":
             return await _waiting(store, keys, standing, job)
         case _ if standing.fields:
-            return Found(
+            return Finding(
                 cause=Cause.ORPHANED,
                 text="is stored, but in no state, so no worker finds it; `remove_orphans` "
                 "deletes such jobs",
@@ -96,17 +96,17 @@ async def _job(store: Store, keys: QueueKeys, id: str, shown: str) -> Found | No
             return await _gone(store, keys, id)
 
 
-def _completed(keys: QueueKeys, job: JobFields, shown: str) -> Found:
+def _completed(keys: QueueKeys, job: JobFields, shown: str) -> Finding:
     under = "" if shown == keys.name else f"--prefix {keys.prefix} "
     where = f"`waystation bullmq {under}job {keys.name} {job.id}` shows its result"
-    return Found(
+    return Finding(
         cause=Cause.COMPLETED,
         text=f"was completed by {job.processed_by or 'a worker'} at {at(job.finished_ms)}; {where}",
         evidence=_facts(job),
     )
 
 
-def _failed(job: JobFields) -> Found:
+def _failed(job: JobFields) -> Finding:
     reason, when = line(job.failed_reason), at(job.finished_ms)
     match failure_cause(job):
         case FailureCause.NO_HANDLER:
@@ -122,10 +122,10 @@ def _failed(job: JobFields) -> Found:
             tried = count(max(1, job.attempts_made), "attempt")
             cause = Cause.FAILED
             text = f"failed for good at {when} after {tried}: {reason or 'no reason'}"
-    return Found(cause=cause, text=text, evidence=_facts(job))
+    return Finding(cause=cause, text=text, evidence=_facts(job))
 
 
-async def _delayed(store: Store, keys: QueueKeys, standing: Standing, job: JobFields) -> Found:
+async def _delayed(store: Store, keys: QueueKeys, standing: Standing, job: JobFields) -> Finding:
     due = standing.due_ms or 0
     late = ", and its queue is paused" if standing.paused else ""
     if not standing.paused and standing.now_ms - due >= 1000:
@@ -137,16 +137,16 @@ async def _delayed(store: Store, keys: QueueKeys, standing: Standing, job: JobFi
         if awaited:
             text = f"waits for the signal {awaited!r}; without it, it runs again at {at(due)}"
         text += late
-        return Found(cause=Cause.DELAYED, text=text, until_ms=due, evidence=_facts(job))
+        return Finding(cause=Cause.DELAYED, text=text, until_ms=due, evidence=_facts(job))
     if job.attempts_made:
         reason = line(job.failed_reason)
         text = (
             f"failed {job.attempts_made} of {job.max_attempts} attempts"
             f"{f' ({reason})' if reason else ''}; the next one is at {at(due)}{late}"
         )
-        return Found(cause=Cause.RETRYING, text=text, until_ms=due, evidence=_facts(job))
+        return Finding(cause=Cause.RETRYING, text=text, until_ms=due, evidence=_facts(job))
     scheduler = f" by scheduler {job.scheduler_id}" if job.scheduler_id else ""
-    return Found(
+    return Finding(
         cause=Cause.SCHEDULED if scheduler else Cause.DELAYED,
         text=f"is delayed{scheduler} until {at(due)}{late}",
         until_ms=due,
@@ -154,7 +154,7 @@ async def _delayed(store: Store, keys: QueueKeys, standing: Standing, job: JobFi
     )
 
 
-async def _active(store: Store, keys: QueueKeys, standing: Standing, job: JobFields) -> Found:
+async def _active(store: Store, keys: QueueKeys, standing: Standing, job: JobFields) -> Finding:
     holder, since = job.processed_by or "a worker", at(job.started_ms)
     workers = found_workers(await bullmq_workers(store, keys.prefix), keys.name)
     facts = _facts(job) | {"lock_ms": standing.lock_ms if standing.lock else None}
@@ -162,14 +162,14 @@ async def _active(store: Store, keys: QueueKeys, standing: Standing, job: JobFie
     if workers == []:
         then += ", which workers make, and none is connected"
     if standing.lock is None:
-        return Found(
+        return Finding(
             cause=Cause.LOST,
             text=f"was started by {holder} at {since}, but its lock has run out; {then}",
             evidence=facts,
         )
     if job.processed_by and workers is not None and job.processed_by not in workers:
         left = span(standing.lock_ms / 1000)
-        return Found(
+        return Finding(
             cause=Cause.LOST,
             text=f"is held by {holder} since {since}, but no worker of that name is connected any "
             f"more; its lock runs out in {left}, and then {then}",
@@ -180,12 +180,12 @@ async def _active(store: Store, keys: QueueKeys, standing: Standing, job: JobFie
     if job.stalled_count:
         again = f"lost its lock {count(job.stalled_count, 'time')} and was picked up again: it "
     left = f"its lock was renewed and has {span(standing.lock_ms / 1000)} left"
-    return Found(
+    return Finding(
         cause=Cause.HELD, text=f"{again}is held by {holder} since {since}; {left}", evidence=facts
     )
 
 
-async def _dependent(store: Store, keys: QueueKeys, job: JobFields) -> Found:
+async def _dependent(store: Store, keys: QueueKeys, job: JobFields) -> Finding:
     own = keys.of(job.id)
     raw = await ask(store.hot, "SSCAN", own.dependencies, 0, "COUNT", _CHILDREN)
     waits_for = [as_text(key) for key in raw[1]]
@@ -208,13 +208,13 @@ async def _dependent(store: Store, keys: QueueKeys, job: JobFields) -> Found:
         "failed": failed[:10] or None,
         "failed_in_all": len(failed) or None,
     }
-    return Found(cause=Cause.DEPENDENT, text=text, evidence=facts)
+    return Finding(cause=Cause.DEPENDENT, text=text, evidence=facts)
 
 
-async def _waiting(store: Store, keys: QueueKeys, standing: Standing, job: JobFields) -> Found:
+async def _waiting(store: Store, keys: QueueKeys, standing: Standing, job: JobFields) -> Finding:
     facts = _facts(job) | {"ahead": standing.ahead, "priority": job.priority or None}
     if found := await _held_back(store, keys, standing):
-        return Found(
+        return Finding(
             cause=found.cause,
             text=f"waits because its queue {found.text}",
             until_ms=found.until_ms,
@@ -229,32 +229,32 @@ async def _waiting(store: Store, keys: QueueKeys, standing: Standing, job: JobFi
         text = f"lost its worker {job.processed_by or ''}".rstrip() + (
             f", whose lock ran out, and waits to be picked up again {others}{takes}"
         )
-        return Found(cause=Cause.LOST, text=text, evidence=facts)
+        return Finding(cause=Cause.LOST, text=text, evidence=facts)
     if standing.ahead:
-        return Found(cause=Cause.BEHIND, text=f"waits {others}{takes}", evidence=facts)
+        return Finding(cause=Cause.BEHIND, text=f"waits {others}{takes}", evidence=facts)
     busy = count(standing.active, "job")
-    return Found(
+    return Finding(
         cause=Cause.READY,
         text=f"is the next one; {busy} {'is' if standing.active == 1 else 'are'} active",
         evidence=facts,
     )
 
 
-async def _held_back(store: Store, keys: QueueKeys, standing: Standing) -> Found | None:
+async def _held_back(store: Store, keys: QueueKeys, standing: Standing) -> Finding | None:
     """What holds the whole queue back, if something does."""
     if standing.paused:
         return await _paused(store, keys)
     if limited := _limited(standing):
         return limited
     if standing.concurrency is not None and standing.active >= standing.concurrency:
-        return Found(
+        return Finding(
             cause=Cause.FULL,
             text=f"may have {count(standing.concurrency, 'active job')} at a time, and "
             f"{standing.active:,} are active",
             evidence={"active": standing.active, "concurrency": standing.concurrency},
         )
     if (standing.waiting or standing.active) and await _has_nobody(store, keys):
-        return Found(
+        return Finding(
             cause=Cause.NOBODY,
             text="has nobody who works on it: no worker is connected",
             evidence={"workers": []},
@@ -267,12 +267,12 @@ def found_workers(known: dict[str, list[str]] | None, queue: str) -> list[str] |
     return None if known is None else known.get(queue, [])
 
 
-async def _paused(store: Store, keys: QueueKeys) -> Found:
+async def _paused(store: Store, keys: QueueKeys) -> Finding:
     async with aclosing(_trail(store, keys)) as events:
         async for at_ms, event in events:
             if event.get("event") == "paused":
                 by = f" by {event['by']}" if event.get("by") else ""
-                return Found(
+                return Finding(
                     cause=Cause.PAUSED,
                     text=f"was paused{by} at {at(at_ms)}",
                     evidence={"paused_at": iso(at_ms), "paused_by": event.get("by")},
@@ -280,10 +280,10 @@ async def _paused(store: Store, keys: QueueKeys) -> Found:
             if event.get("event") == "resumed":
                 break
     text = f"is paused; none of its newest {MOST_EVENTS:,} events says since when"
-    return Found(cause=Cause.PAUSED, text=text)
+    return Finding(cause=Cause.PAUSED, text=text)
 
 
-def _limited(standing: Standing) -> Found | None:
+def _limited(standing: Standing) -> Finding | None:
     started, left = standing.started, standing.window_ms
     if not started or left <= 0:
         return None
@@ -296,7 +296,7 @@ def _limited(standing: Standing) -> Found | None:
         text = f"workers have a limit of their own, and started {count(started, 'job')}"
     else:
         return None
-    return Found(
+    return Finding(
         cause=Cause.LIMITED,
         text=f"is rate-limited until {at(until)}: {text}",
         until_ms=until,
@@ -309,7 +309,7 @@ async def _has_nobody(store: Store, keys: QueueKeys) -> bool:
     return known is not None and not known.get(keys.name)
 
 
-async def _moves(store: Store, keys: QueueKeys, standing: Standing) -> Found:
+async def _moves(store: Store, keys: QueueKeys, standing: Standing) -> Finding:
     workers = found_workers(await bullmq_workers(store, keys.prefix), keys.name)
     facts = {"waiting": standing.waiting, "active": standing.active, "workers": workers}
     if not standing.waiting and not standing.active:
@@ -318,20 +318,20 @@ async def _moves(store: Store, keys: QueueKeys, standing: Standing) -> Found:
         later = f"; {count(delayed, 'job')} {are} delayed"
         overdue = await ask(store.hot, "ZCOUNT", keys.delayed, 0, (standing.now_ms - 1) * 4096)
         if overdue and await _has_nobody(store, keys):
-            return Found(
+            return Finding(
                 cause=Cause.NOBODY,
                 text=f"has nobody who works on it: no worker is connected, and {overdue:,} of "
                 f"{count(delayed, 'delayed job')} {'is' if overdue == 1 else 'are'} due",
                 evidence={"workers": [], "delayed": delayed},
             )
-        return Found(
+        return Finding(
             cause=Cause.EMPTY,
             text=f"has nothing to do now{later if delayed else ''}",
             evidence=facts | {"delayed": delayed or None},
         )
     seen = await pace(store.hot, keys.events, standing.now_ms)
     takes = seen.sentence(standing.waiting) if standing.waiting else ""
-    return Found(
+    return Finding(
         cause=Cause.WORKING,
         text=f"is at work: {standing.active:,} active and {standing.waiting:,} waiting{takes}",
         evidence=facts,
@@ -346,7 +346,7 @@ _ENDS = {
 _AFTER_THE_END = ("retries-exhausted", "kept")
 
 
-async def _gone(store: Store, keys: QueueKeys, id: str) -> Found | None:
+async def _gone(store: Store, keys: QueueKeys, id: str) -> Finding | None:
     """What the events say of a job that is not stored any more."""
     async with aclosing(_trail(store, keys)) as events:
         async for at_ms, event in events:
@@ -361,7 +361,7 @@ async def _gone(store: Store, keys: QueueKeys, id: str) -> Found | None:
             facts = {"event": name, "at": iso(at_ms), "removed_by": event.get("by")}
             if name == "completed":
                 facts["result"] = event.get("returnvalue")
-            return Found(cause=cause, text=text, evidence=facts)
+            return Finding(cause=cause, text=text, evidence=facts)
     return None
 
 

@@ -5,7 +5,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from waystation.console.why.answer import Answer, Cause, Found, at, count, iso, line
+from waystation.console.why.answer import Answer, Cause, Finding, at, count, iso, line
 from waystation.console.why.recent import events_of, failing, pace
 from waystation.core.events import Product
 from waystation.core.store import faults
@@ -55,16 +55,16 @@ async def priority(store: Store, name: str, *, layout: Layout) -> Answer:
     match = {b"queue": layout.queues[name].encode()}
     if waiting and not alive:
         text = f"has {count(waiting, 'waiting file')}, and nobody works on it: no worker is alive"
-        found = Found(cause=Cause.NOBODY, text=text, evidence=facts)
+        found = Finding(cause=Cause.NOBODY, text=text, evidence=facts)
     elif bad := await failing(store.hot, queue.keys.events, match=match):
         found = bad.found()
     elif not waiting:
         text = "has nothing to do now"
-        found = Found(cause=Cause.EMPTY, text=text, evidence=facts)
+        found = Finding(cause=Cause.EMPTY, text=text, evidence=facts)
     else:
         seen = await _pace(store, queue, layout.queues[name])
         text = f"is at work: {waiting:,} wait{seen.sentence(waiting)}"
-        found = Found(cause=Cause.WORKING, text=text, evidence=facts)
+        found = Finding(cause=Cause.WORKING, text=text, evidence=facts)
     return found.about(Product.FILES, name, "queue", name)
 
 
@@ -78,22 +78,22 @@ async def every(store: Store, *, layout: Layout) -> Answer:
     if (waiting or stuck or active) and not alive:
         files = count(waiting + stuck + active, "file")
         text = f"has {files} to do, and nobody works on it: no worker is alive"
-        found = Found(cause=Cause.NOBODY, text=text, evidence=facts)
+        found = Finding(cause=Cause.NOBODY, text=text, evidence=facts)
     elif stuck:
         text = f"has {count(stuck, 'file')} for whose name no live worker has a function"
         text += f"; {active:,} active and {waiting:,} waiting besides" if active or waiting else ""
-        found = Found(cause=Cause.NO_HANDLER, text=text, evidence=facts | {"unmatched": stuck})
+        found = Finding(cause=Cause.NO_HANDLER, text=text, evidence=facts | {"unmatched": stuck})
     elif bad := await failing(store.hot, queue.keys.events):
         found = bad.found()
     elif waiting or active:
         text = f"is at work: {active:,} active and {waiting:,} waiting"
-        found = Found(cause=Cause.WORKING, text=text, evidence=facts)
+        found = Finding(cause=Cause.WORKING, text=text, evidence=facts)
     else:
-        found = Found(cause=Cause.EMPTY, text="has nothing to do now", evidence=facts)
+        found = Finding(cause=Cause.EMPTY, text="has nothing to do now", evidence=facts)
     return found.about_all(Product.FILES, layout.prefix)
 
 
-async def _found(store: Store, queue: Queue, spot: _Spot) -> Found:
+async def _found(store: Store, queue: Queue, spot: _Spot) -> Finding:
     job, facts = spot.job, _facts(spot.job)
     alive = [worker for worker in await queue.workers() if worker.alive]
     match spot.place.state:
@@ -102,7 +102,7 @@ async def _found(store: Store, queue: Queue, spot: _Spot) -> Found:
         case "unmatched":
             known = sorted({pattern for worker in alive for pattern in worker.patterns})
             has = f"; they have {', '.join(known)}" if known else ""
-            return Found(
+            return Finding(
                 cause=Cause.NO_HANDLER,
                 text="waits because no live worker has a function for this name"
                 + (has if alive else ": no worker is alive"),
@@ -116,7 +116,7 @@ async def _found(store: Store, queue: Queue, spot: _Spot) -> Found:
             ended = await _last(store, queue, job.id, "completed")
             when = f" at {at(ended[0])}" if ended else ""
             by = f" by {ended[1]['worker']}" if ended and ended[1].get("worker") else ""
-            return Found(
+            return Finding(
                 cause=Cause.COMPLETED,
                 text=f"was processed{by}{when}; a handler's result is not stored",
                 evidence=facts,
@@ -125,10 +125,10 @@ async def _found(store: Store, queue: Queue, spot: _Spot) -> Found:
             return await _failed(store, queue, job)
 
 
-async def _waiting(store: Store, queue: Queue, spot: _Spot, alive: list[WorkerInfo]) -> Found:
+async def _waiting(store: Store, queue: Queue, spot: _Spot, alive: list[WorkerInfo]) -> Finding:
     facts = _facts(spot.job) | {"ahead": spot.ahead, "workers": [each.name for each in alive]}
     if not alive:
-        return Found(
+        return Finding(
             cause=Cause.NOBODY,
             text="waits, and nobody works on this queue: no worker is alive",
             evidence=facts,
@@ -143,19 +143,19 @@ async def _waiting(store: Store, queue: Queue, spot: _Spot, alive: list[WorkerIn
     else:
         text = f"{again}is the next one"
     cause = Cause.LOST if again else Cause.BEHIND if spot.ahead else Cause.READY
-    return Found(cause=cause, text=text, evidence=facts)
+    return Finding(cause=cause, text=text, evidence=facts)
 
 
-async def _delayed(store: Store, spot: _Spot) -> Found:
+async def _delayed(store: Store, spot: _Spot) -> Finding:
     with faults.translated():
         score = await store.hot.execute_command("ZSCORE", spot.place.key, spot.raw)
     due = float(score) if score is not None else None
     retries = spot.job.retries
     text = f"failed {count(retries, 'time')}; the next attempt is at {at(due)}"
-    return Found(cause=Cause.RETRYING, text=text, until_ms=due, evidence=_facts(spot.job))
+    return Finding(cause=Cause.RETRYING, text=text, until_ms=due, evidence=_facts(spot.job))
 
 
-async def _active(queue: Queue, spot: _Spot) -> Found:
+async def _active(queue: Queue, spot: _Spot) -> Finding:
     for worker in await queue.workers():
         if queue.keys.of(worker.name).processing != spot.place.key:
             continue
@@ -165,13 +165,13 @@ async def _active(queue: Queue, spot: _Spot) -> Found:
         facts = _facts(spot.job) | {"worker": worker.name, "alive": worker.alive}
         if worker.alive:
             text = f"is held by {worker.name}, last heard at {heard}"
-            return Found(cause=Cause.HELD, text=text, evidence=facts)
+            return Finding(cause=Cause.HELD, text=text, evidence=facts)
         text = f"was held by {worker.name}, which is silent; the next check puts it back"
-        return Found(cause=Cause.LOST, text=text, evidence=facts)
-    return Found(cause=Cause.HELD, text="is held by a worker", evidence=_facts(spot.job))
+        return Finding(cause=Cause.LOST, text=text, evidence=facts)
+    return Finding(cause=Cause.HELD, text="is held by a worker", evidence=_facts(spot.job))
 
 
-async def _failed(store: Store, queue: Queue, job: Job) -> Found:
+async def _failed(store: Store, queue: Queue, job: Job) -> Finding:
     known: Any = {}
     if letter := await _letter(queue, job.id):
         known = {
@@ -183,7 +183,7 @@ async def _failed(store: Store, queue: Queue, job: Job) -> Found:
     reason = ": ".join(filter(None, (known.get("reason"), line(known.get("error")))))
     is_unhandled = known.get("reason") == "NO_HANDLER"
     text = f"failed for good after {count(job.retries, 'attempt')}: {reason or 'no reason is kept'}"
-    return Found(
+    return Finding(
         cause=Cause.NO_HANDLER if is_unhandled else Cause.FAILED,
         text=f"{text}; `waystation files requeue` runs dead letters again",
         evidence=_facts(job) | known,
@@ -199,7 +199,7 @@ async def _letter(queue: Queue, id: str) -> DeadLetter | None:
     return None
 
 
-async def _gone(store: Store, queue: Queue, named: str) -> Found | None:
+async def _gone(store: Store, queue: Queue, named: str) -> Finding | None:
     ended = await _last(store, queue, named)
     if ended is None:
         return None
@@ -211,7 +211,7 @@ async def _gone(store: Store, queue: Queue, named: str) -> Found | None:
         "removed": (Cause.REMOVED, "was removed"),
     }
     cause, did = ends.get(name, (Cause.REMOVED, f"is gone; its last event was {name}"))
-    return Found(
+    return Finding(
         cause=cause,
         text=f"{did} at {at(at_ms)}, and was not kept",
         evidence={"event": name, "at": iso(at_ms)},

@@ -3,7 +3,7 @@
 from contextlib import aclosing
 from typing import Any
 
-from waystation.console.why.answer import Answer, Cause, Found, at, between, count, iso
+from waystation.console.why.answer import Answer, Cause, Finding, at, between, count, iso
 from waystation.console.why.recent import events_of
 from waystation.core.errors import NotFound
 from waystation.core.events import Product
@@ -58,34 +58,36 @@ async def room(store: Store, name: str) -> Answer | None:
 
 async def _visitor(
     store: Store, room: Room, state: RoomState, id: str, status: VisitorStatus
-) -> Found | None:
+) -> Finding | None:
     facts = _facts(state)
     match status:
         case Inside(until_ms=until):
             text = f"is inside; the session ends at {at(until)} unless activity renews it"
-            return Found(cause=Cause.INSIDE, text=text, until_ms=until, evidence=facts)
+            return Finding(cause=Cause.INSIDE, text=text, until_ms=until, evidence=facts)
         case Called(until_ms=until):
             text = f"was called in and has not claimed the turn, which ends at {at(until)}"
-            return Found(cause=Cause.CALLED, text=text, until_ms=until, evidence=facts)
+            return Finding(cause=Cause.CALLED, text=text, until_ms=until, evidence=facts)
         case Late(until_ms=until):
             text = f"missed the turn, and can take it back until {at(until)}"
-            return Found(cause=Cause.MISSED, text=text, until_ms=until, evidence=facts)
+            return Finding(cause=Cause.MISSED, text=text, until_ms=until, evidence=facts)
         case Prequeued(starts_ms=starts):
             when = f"opens at {at(starts)}" if starts else "has not opened yet"
             lots = state.fields.get("commitment")
             order = "places are drawn then" if lots else "who came first is called first"
             text = f"waits because the room {when}; {order}"
-            return Found(cause=Cause.CLOSED, text=text, until_ms=starts, evidence=facts)
+            return Finding(cause=Cause.CLOSED, text=text, until_ms=starts, evidence=facts)
         case Waiting() | Returned():
             return await _waiting(store, room, state, status)
         case Gone():
             return await _gone(store, room, id)
 
 
-async def _waiting(store: Store, room: Room, state: RoomState, status: Waiting | Returned) -> Found:
+async def _waiting(
+    store: Store, room: Room, state: RoomState, status: Waiting | Returned
+) -> Finding:
     facts = _facts(state) | {"ahead": status.ahead}
     if stopped := await _stopped(store, room, state):
-        return Found(
+        return Finding(
             cause=stopped.cause,
             text=f"waits because the room {stopped.text}; the place is kept",
             until_ms=stopped.until_ms,
@@ -97,47 +99,47 @@ async def _waiting(store: Store, room: Room, state: RoomState, status: Waiting |
     full = state.inside + state.called >= state.options.max_active
     if full:
         text = f"waits {others}{takes}; all {state.options.max_active:,} seats are taken"
-        return Found(cause=Cause.FULL, text=text, evidence=facts)
+        return Finding(cause=Cause.FULL, text=text, evidence=facts)
     if state.rate <= 0:
         text = f"waits {others}, and the room admits 0 a second"
-        return Found(cause=Cause.LIMITED, text=text, evidence=facts)
+        return Finding(cause=Cause.LIMITED, text=text, evidence=facts)
     text = f"waits {others}{takes}; the room admits {state.rate:g} a second"
     cause = Cause.BEHIND if status.ahead else Cause.READY
-    return Found(cause=cause, text=text, evidence=facts)
+    return Finding(cause=cause, text=text, evidence=facts)
 
 
-async def _stopped(store: Store, room: Room, state: RoomState) -> Found | None:
+async def _stopped(store: Store, room: Room, state: RoomState) -> Finding | None:
     """What keeps everybody out, if something does."""
     if stop := _STOPPED.get(state.options.status):
         cause, text = stop
         since = await _since(store, room)
-        return Found(cause=cause, text=f"{text}{since.pop('text', '')}", evidence=since)
+        return Finding(cause=cause, text=f"{text}{since.pop('text', '')}", evidence=since)
     if state.phase == "ended":
         text = f"is closed: it ended at {at(state.ends_ms)}"
-        return Found(cause=Cause.CLOSED, text=text)
+        return Finding(cause=Cause.CLOSED, text=text)
     if state.phase != "open":
         when = f"opens at {at(state.starts_ms)}" if state.starts_ms else "has not opened yet"
-        return Found(cause=Cause.CLOSED, text=when, until_ms=state.starts_ms)
+        return Finding(cause=Cause.CLOSED, text=when, until_ms=state.starts_ms)
     if not state.served:
         since = f" since {at(state.served_ms)}" if state.served_ms else ""
         text = f"is served by no process{since}; `waystation room serve` lets people in"
-        return Found(cause=Cause.NOBODY, text=text, evidence={"served_ms": state.served_ms})
+        return Finding(cause=Cause.NOBODY, text=text, evidence={"served_ms": state.served_ms})
     return None
 
 
-def _moves(state: RoomState) -> Found:
+def _moves(state: RoomState) -> Finding:
     facts, options = _facts(state), state.options
     if not state.waiting:
         text = f"has nobody in line; {count(state.inside, 'visitor')} inside"
-        return Found(cause=Cause.EMPTY, text=text, evidence=facts)
+        return Finding(cause=Cause.EMPTY, text=text, evidence=facts)
     if state.inside + state.called >= options.max_active:
         text = f"is full: all {options.max_active:,} seats are taken, {state.waiting:,} wait"
-        return Found(cause=Cause.FULL, text=text, evidence=facts)
+        return Finding(cause=Cause.FULL, text=text, evidence=facts)
     if state.rate <= 0:
         text = f"admits 0 a second, and {state.waiting:,} wait"
-        return Found(cause=Cause.LIMITED, text=text, evidence=facts)
+        return Finding(cause=Cause.LIMITED, text=text, evidence=facts)
     text = f"admits {state.rate:g} a second; {state.waiting:,} wait and {state.inside:,} are inside"
-    return Found(cause=Cause.WORKING, text=text, evidence=facts)
+    return Finding(cause=Cause.WORKING, text=text, evidence=facts)
 
 
 async def _since(store: Store, room: Room) -> dict[str, Any]:
@@ -180,7 +182,7 @@ _ENDS = {
 }
 
 
-async def _gone(store: Store, room: Room, id: str) -> Found | None:
+async def _gone(store: Store, room: Room, id: str) -> Finding | None:
     async with aclosing(events_of(store.hot, room.store.keys.events)) as events:
         async for at_ms, event in events:
             if event.get("subject") != id:
@@ -190,7 +192,7 @@ async def _gone(store: Store, room: Room, id: str) -> Found | None:
             reason = _REASONS.get(why, why)
             text = f"{did}{f' ({reason})' if reason else ''} at {at(at_ms)}"
             facts = {"event": name, "at": iso(at_ms), "reason": reason or None}
-            return Found(cause=cause, text=text, evidence=facts)
+            return Finding(cause=cause, text=text, evidence=facts)
     return None
 
 

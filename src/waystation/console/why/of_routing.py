@@ -3,7 +3,7 @@
 from contextlib import aclosing
 from typing import Any
 
-from waystation.console.why.answer import Answer, Cause, Found, at, count, iso
+from waystation.console.why.answer import Answer, Cause, Finding, at, count, iso
 from waystation.console.why.recent import events_of, failing, pace
 from waystation.core.errors import NoHandler
 from waystation.core.events import Product
@@ -44,7 +44,7 @@ async def job(store: Store, id: str, *, namespace: str) -> Answer | None:
     return found.about(Product.ROUTING, type, "job", id)
 
 
-async def _found(store: Store, queue: Queue, type: str, id: str, reasons: list[Reason]) -> Found:
+async def _found(store: Store, queue: Queue, type: str, id: str, reasons: list[Reason]) -> Finding:
     chosen = reasons[0]
     cause, text = _cause(chosen), chosen.text
     facts: dict[str, Any] = {
@@ -82,7 +82,7 @@ async def _found(store: Store, queue: Queue, type: str, id: str, reasons: list[R
             text = f"waits: {text}"
         case _:
             pass
-    return Found(cause=cause, text=text, until_ms=chosen.until_ms, evidence=facts)
+    return Finding(cause=cause, text=text, until_ms=chosen.until_ms, evidence=facts)
 
 
 async def type(store: Store, name: str, *, namespace: str) -> Answer | None:
@@ -96,24 +96,24 @@ async def type(store: Store, name: str, *, namespace: str) -> Answer | None:
     if await queue.is_paused(name):
         who = await _paused(store, queue, name)
         text = f"is paused{who.pop('text', '')}; {count(waiting, 'job')} of it wait"
-        found = Found(cause=Cause.PAUSED, text=text, evidence=facts | who)
+        found = Finding(cause=Cause.PAUSED, text=text, evidence=facts | who)
     elif stuck := next((each for each in covered if each.reasons), None):
         reason = stuck.reasons[0]
         text = f"has {count(waiting, 'waiting job')}: {reason.text}"
-        found = Found(cause=_cause(reason), text=text, until_ms=reason.until_ms, evidence=facts)
+        found = Finding(cause=_cause(reason), text=text, until_ms=reason.until_ms, evidence=facts)
     elif bad := await failing(store.hot, queue.keys.events, match={b"queue": name.encode()}):
         found = bad.found()
     elif waiting:
         own = {b"queue": name.encode()}
         seen = await pace(store.hot, queue.keys.events, await _now_ms(store), match=own)
         text = f"is at work: {waiting:,} wait{seen.sentence(waiting)}"
-        found = Found(cause=Cause.WORKING, text=text, evidence=facts)
+        found = Finding(cause=Cause.WORKING, text=text, evidence=facts)
     elif able:
         text = f"has nothing to do; {count(len(able), 'live worker')} would take it"
-        found = Found(cause=Cause.EMPTY, text=text, evidence=facts)
+        found = Finding(cause=Cause.EMPTY, text=text, evidence=facts)
     elif await queue.knows(name):
         text = "has nothing that waits, and no live worker"
-        found = Found(cause=Cause.NOBODY, text=text, evidence=facts)
+        found = Finding(cause=Cause.NOBODY, text=text, evidence=facts)
     else:
         return None
     return found.about(Product.ROUTING, name, "queue", name)
@@ -135,15 +135,15 @@ async def every(store: Store, *, namespace: str) -> Answer:
         held = sum(each.waiting for each in stuck)
         text = f"has {count(waiting, 'waiting job')}, of which {held:,} cannot start; "
         text += f"those of type {most.type}: {reason.text}"
-        found = Found(cause=_cause(reason), text=text, until_ms=reason.until_ms, evidence=facts)
+        found = Finding(cause=_cause(reason), text=text, until_ms=reason.until_ms, evidence=facts)
     elif bad := await failing(store.hot, queue.keys.events):
         found = bad.found()
     elif waiting:
         seen = await pace(store.hot, queue.keys.events, await _now_ms(store))
         text = f"is at work: {waiting:,} {'waits' if waiting == 1 else 'wait'}"
-        found = Found(cause=Cause.WORKING, text=text + seen.sentence(waiting), evidence=facts)
+        found = Finding(cause=Cause.WORKING, text=text + seen.sentence(waiting), evidence=facts)
     else:
-        found = Found(cause=Cause.EMPTY, text="has no job that waits", evidence=facts)
+        found = Finding(cause=Cause.EMPTY, text="has no job that waits", evidence=facts)
     return found.about_all(Product.ROUTING, namespace)
 
 
@@ -189,7 +189,7 @@ _ENDS = {
 }
 
 
-async def _gone(store: Store, queue: Queue, id: str) -> tuple[Found | None, str]:
+async def _gone(store: Store, queue: Queue, id: str) -> tuple[Finding | None, str]:
     """What the events say of a job whose state is not kept any more, and its type."""
     async with aclosing(events_of(store.hot, queue.keys.events)) as events:
         async for at_ms, event in events:
@@ -200,5 +200,5 @@ async def _gone(store: Store, queue: Queue, id: str) -> tuple[Found | None, str]
             text = f"{did}{f' by {by}' if by else ''} at {at(at_ms)}"
             text += f" ({reason})" if reason else ""
             facts = {"event": name, "at": iso(at_ms), "removed_by": by or None}
-            return Found(cause=cause, text=text, evidence=facts), event.get("queue", "")
+            return Finding(cause=cause, text=text, evidence=facts), event.get("queue", "")
     return None, ""

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import NamedTuple
 
-from waystation.console.why.answer import Cause, Found, at, between, count, iso, line
+from waystation.console.why.answer import Cause, Finding, at, between, count, iso, line
 from waystation.core.codec import as_text
 from waystation.core.events import EventName
 from waystation.core.line.event_trail import newest_first
@@ -89,11 +89,11 @@ class Failing(NamedTuple):
     is_since_then: bool
     """False where it may have begun before the oldest event that was looked at."""
 
-    def found(self) -> Found:
+    def found(self) -> Finding:
         """The cause and its sentence."""
         which = "all" if self.failed == self.attempts else f"{self.failed:,}"
         since = f"since {at(self.since_ms)}{'' if self.is_since_then else ' at least'}"
-        return Found(
+        return Finding(
             cause=Cause.FAILING,
             text=f"fails: {which} of the last {count(self.attempts, 'attempt')} failed, {since}"
             + (f" ({line(self.reason)})" if self.reason else ""),

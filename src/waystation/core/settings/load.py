@@ -34,7 +34,7 @@ FILE_VARIABLE = PREFIX + "CONFIG"
 DEFAULT = "default"
 
 
-class Shown(msgspec.Struct, frozen=True):
+class ShownSetting(msgspec.Struct, frozen=True):
     """One setting in force; a secret is masked."""
 
     name: str
@@ -68,11 +68,11 @@ class Settings(msgspec.Struct, frozen=True):
         origin = self.origins.get(key)
         return f"{'.'.join(key)} ({origin})" if origin else ".".join(key)
 
-    def shown(self) -> Iterator[Shown]:
+    def shown(self) -> Iterator[ShownSetting]:
         """Every setting with its value, as it may be printed, and where that was written."""
         origins = self.origins
         for row in rows(type(self.top)):
-            yield Shown(row.name, row.shown_in(self.top), origins.get(row.key, DEFAULT))
+            yield ShownSetting(row.name, row.shown_in(self.top), origins.get(row.key, DEFAULT))
 
     def _sections(self) -> Iterator[Any]:
         return (getattr(self.top, name) for name in self.top.__struct_fields__)

@@ -22,7 +22,7 @@ _COLOURS = {"debug": "2", "info": "32", "warning": "33", "error": "31", "critica
 _PLAIN = "\x1b[0m"
 
 
-class Named(str):
+class EventMessage(str):
     """The message of a record of ours: a template with a place for each field."""
 
     __slots__ = ("event", "fields")
@@ -30,7 +30,7 @@ class Named(str):
     event: str
     fields: Fields
 
-    def __new__(cls, event: str, fields: Fields) -> "Named":
+    def __new__(cls, event: str, fields: Fields) -> "EventMessage":
         """Make the template from an event's name and its fields."""
         places = "".join(f" {name}=%s" for name in fields)
         message = super().__new__(cls, event.replace("%", "%%") + places if places else event)
@@ -60,7 +60,7 @@ class Lines(logging.Formatter):
         }
         if ids := current_ids():
             base |= {"trace_id": ids[0], "span_id": ids[1]}
-        ours = isinstance(record.msg, Named)
+        ours = isinstance(record.msg, EventMessage)
         entry = self._ours(record) if ours else self._foreign(record)
         line = {**base, **entry, "logger": record.name}
         for name, value in _error(record, hidden=self._hides(ours=ours)):
@@ -73,7 +73,7 @@ class Lines(logging.Formatter):
         return self._redact == "all" or (ours and self._redact == "ours")
 
     def _ours(self, record: logging.LogRecord) -> Fields:
-        assert isinstance(record.msg, Named)  # noqa: S101
+        assert isinstance(record.msg, EventMessage)  # noqa: S101
         fields = {"msg": harmless(record.msg.event), **record.msg.fields}
         if self._hides(ours=True):
             fields.pop("error", None)

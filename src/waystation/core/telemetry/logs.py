@@ -18,7 +18,7 @@ import msgspec
 from waystation.core.errors import InvalidOption, WaystationError
 from waystation.core.failure import message_of
 from waystation.core.telemetry.allowlist import Fields, Gate
-from waystation.core.telemetry.lines import Format, Lines, Named, Redact, place_of, readable
+from waystation.core.telemetry.lines import EventMessage, Format, Lines, Redact, place_of, readable
 
 _gate = Gate()
 
@@ -61,7 +61,7 @@ class Logger:
             return
         about = _about(error) if error is not None else {}
         fields = _gate.check({**self._fields, **about, **fields})
-        message = Named(event, fields)
+        message = EventMessage(event, fields)
         values = [readable(value) for value in fields.values()]
         self._logger.log(
             level, message, *values, exc_info=error, extra={**fields}, stacklevel=_CALLER

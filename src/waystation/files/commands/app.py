@@ -54,7 +54,7 @@ class Role(StrEnum):
     ADMIN = "admin"
 
 
-class Given(msgspec.Struct, frozen=True):
+class CliContext(msgspec.Struct, frozen=True):
     """What the options before a verb say."""
 
     files: FilesFile
@@ -90,7 +90,7 @@ def files(
     if found.missing:
         typer.echo(f"waystation: there is no file {found.missing}; the defaults apply", err=True)
     composed.layout(found.settings)  # Keys that collide are refused before anything is touched.
-    given = Given(found, general)
+    given = CliContext(found, general)
     context.obj = given
     verb = context.invoked_subcommand
     if verb is not None:
@@ -221,7 +221,7 @@ def bench(
     payload_size: Annotated[int, typer.Option(min=0, help="Bytes of each file.")] = 1024,
 ) -> None:
     """Measure this machine and its store, in keys of its own that go away afterwards."""
-    given = cast(Given, context.obj)
+    given = cast(CliContext, context.obj)
 
     async def measure(store: Store) -> roles.Measured:
         return await roles.bench(
@@ -249,12 +249,12 @@ def config(
         if not schema:
             raise InvalidOption("config wants --show or --schema, got neither")
         return
-    rows = list(cast(Given, context.obj).files.shown())
+    rows = list(cast(CliContext, context.obj).files.shown())
     list_rows([(row.name, row.value, row.origin) for row in rows], none="there are no settings")
 
 
 def _on_the_queue(context: typer.Context, step: Callable[[Queue], Coroutine[Any, Any, T]]) -> T:
-    given = cast(Given, context.obj)
+    given = cast(CliContext, context.obj)
 
     async def run(store: Store) -> T:
         options = composed.queue_options(given.settings)
@@ -264,7 +264,7 @@ def _on_the_queue(context: typer.Context, step: Callable[[Queue], Coroutine[Any,
 
 
 def _with_store(context: typer.Context, step: Callable[[Store], Coroutine[Any, Any, T]]) -> T:
-    given = cast(Given, context.obj)
+    given = cast(CliContext, context.obj)
 
     async def run() -> T:
         async with composed.store(given.settings, given.general) as store:

@@ -25,7 +25,7 @@ from waystation.core.store.reconnect import Reconnect
 from waystation.core.telemetry.logs import describe, get_logger
 from waystation.files.commands import wiring as composed
 from waystation.files.directory.intake import burst_of, entry
-from waystation.files.directory.scan import Found
+from waystation.files.directory.scan import ScannedFile
 from waystation.files.handlers import Handlers, registered
 from waystation.files.job import Job
 from waystation.files.options import Layout
@@ -266,7 +266,9 @@ async def _put(queue: Queue, paths: list[Path], rate: int, put_at: dict[str, flo
     for first in range(0, len(paths), size):
         batch = paths[first : first + size]
         entries = [
-            entry(queue.keys, Found(str(path), 0, first), priority="low", now_ns=time.time_ns())
+            entry(
+                queue.keys, ScannedFile(str(path), 0, first), priority="low", now_ns=time.time_ns()
+            )
             for path in batch
         ]
         put_at.update(dict.fromkeys(map(str, batch), time.perf_counter()))

@@ -12,7 +12,7 @@ from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.traces import Ids
 from waystation.files import job as jobs
-from waystation.files.directory.scan import Found
+from waystation.files.directory.scan import ScannedFile
 from waystation.files.options import QueueOptions
 from waystation.files.redis import scripts
 from waystation.files.redis.keys import FileKeys
@@ -31,7 +31,7 @@ class Entry(NamedTuple):
 
 
 def entry(
-    keys: FileKeys, file: Found, *, priority: str, now_ns: int, trace: Ids | None = None
+    keys: FileKeys, file: ScannedFile, *, priority: str, now_ns: int, trace: Ids | None = None
 ) -> Entry:
     """Make the entry of a file; the same for a producer and for a bulk load.
 
@@ -100,7 +100,7 @@ class Intake:
             name=f"{mark}:{server}",
         )
 
-    async def known(self, files: Sequence[Found]) -> list[bool]:
+    async def known(self, files: Sequence[ScannedFile]) -> list[bool]:
         """True for each file that was added before."""
         if not files:
             return []

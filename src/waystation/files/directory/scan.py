@@ -69,7 +69,7 @@ class Entries(Protocol):
         ...
 
 
-class Found(NamedTuple):
+class ScannedFile(NamedTuple):
     """One file, as the scan saw it."""
 
     path: str
@@ -95,7 +95,7 @@ PathLike: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes]"
 """A path, in any form that `open` takes."""
 
 
-def examine(path: PathLike) -> Found:
+def examine(path: PathLike) -> ScannedFile:
     """Look at one file that a program names; InvalidInput when it is no regular file."""
     if not isinstance(path, str | bytes | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidInput(f"a path must be text or a Path, got {path!r}")
@@ -110,7 +110,7 @@ def examine(path: PathLike) -> Found:
         raise InvalidInput(f"a path must be one that a file can have, got {name!r}") from error
     if not stat.S_ISREG(facts.st_mode):
         raise InvalidInput(f"a path must be of a regular file, got {name!r}")
-    return Found(absolute, facts.st_size, facts.st_mtime_ns)
+    return ScannedFile(absolute, facts.st_size, facts.st_mtime_ns)
 
 
 class KnownFiles:
@@ -171,18 +171,18 @@ class Walk:
         self._timer = timer
         self._seen: dict[str, tuple[int, int, float]] = {}
 
-    def __iter__(self) -> Iterator[Found | Skip]:
+    def __iter__(self) -> Iterator[ScannedFile | Skip]:
         return self.under(self.root)
 
-    def under(self, directory: str) -> Iterator[Found | Skip]:
+    def under(self, directory: str) -> Iterator[ScannedFile | Skip]:
         """Walk one directory of the tree and its subdirectories."""
         return self._walk(directory, deep=True)
 
-    def directly_in(self, directory: str) -> Iterator[Found | Skip]:
+    def directly_in(self, directory: str) -> Iterator[ScannedFile | Skip]:
         """Walk one directory of the tree without its subdirectories."""
         return self._walk(directory, deep=False)
 
-    def named(self, paths: Iterable[str]) -> Iterator[Found | Skip]:
+    def named(self, paths: Iterable[str]) -> Iterator[ScannedFile | Skip]:
         """Look at files by their paths, and at what is in directories; what is gone is left out."""
         for path in paths:
             try:
@@ -205,7 +205,7 @@ class Walk:
         # Walking the whole tree again needs less memory than so many paths.
         return unsettled if len(unsettled) <= MOST_UNSETTLED else {self.root}
 
-    def _walk(self, directory: str, *, deep: bool) -> Iterator[Found | Skip]:
+    def _walk(self, directory: str, *, deep: bool) -> Iterator[ScannedFile | Skip]:
         entered: list[Entries] = []
         try:
             yield from self._enter(directory, entered)
@@ -224,7 +224,7 @@ class Walk:
             for entries in entered:
                 entries.close()
 
-    def unknown(self, known_files: KnownFiles) -> Iterator[Found | Skip | Known]:
+    def unknown(self, known_files: KnownFiles) -> Iterator[ScannedFile | Skip | Known]:
         """Walk the whole tree; files that the store is known to have come as hashes, in batches.
 
         Most files of a watched tree are known, so their path through here is short: patterns and
@@ -276,7 +276,7 @@ class Walk:
         except OSError:
             yield Skip.UNREADABLE
 
-    def _classified(self, entry: "os.DirEntry[str] | _Named") -> Found | Skip:
+    def _classified(self, entry: "os.DirEntry[str] | _Named") -> ScannedFile | Skip:
         path = entry.path
         inner = path[len(self._above) :]
         if inner not in self._include or inner in self._exclude:
@@ -295,7 +295,7 @@ class Walk:
             if len(self._unsettled) <= MOST_UNSETTLED:
                 self._unsettled.add(path)
             return Skip.FRESH
-        return Found(path, facts.st_size, facts.st_mtime_ns)
+        return ScannedFile(path, facts.st_size, facts.st_mtime_ns)
 
     def _stays_inside(self, link: str) -> bool:
         target = os.path.realpath(link)

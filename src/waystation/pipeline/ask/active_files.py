@@ -31,7 +31,7 @@ class ActiveFile(msgspec.Struct, frozen=True):
     """Minimum and maximum of columns, where they are known."""
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class RowFilter(msgspec.Struct, frozen=True):
     """What a row must hold to be wanted: spares reading what cannot hold such a row."""
 
     texts: Mapping[str, Sequence[str]] = {}
@@ -60,7 +60,7 @@ class Wanted(msgspec.Struct, frozen=True):
         )
 
 
-EVERYTHING = Wanted()
+EVERYTHING = RowFilter()
 
 
 class Contents(msgspec.Struct, frozen=True):

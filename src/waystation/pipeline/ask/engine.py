@@ -15,7 +15,7 @@ from typing import Any, Self
 import duckdb
 
 from waystation.core.errors import InvalidInput
-from waystation.pipeline.ask.active_files import EVERYTHING, Wanted, contents, duckdb_type
+from waystation.pipeline.ask.active_files import EVERYTHING, RowFilter, contents, duckdb_type
 from waystation.pipeline.ask.answers import Answer
 from waystation.pipeline.silver.moves import MOVES, OPEN, OPEN_ATTEMPTS, OPEN_ITEMS, STATES
 from waystation.pipeline.storage.places import is_remote
@@ -110,7 +110,7 @@ class Engine:
         if EVENTS in wanted:
             self.add_as_of()
 
-    def add_table(self, table: Table, *, name: str = "", wanted: Wanted = EVERYTHING) -> None:
+    def add_table(self, table: Table, *, name: str = "", wanted: RowFilter = EVERYTHING) -> None:
         """Make a table a view, or only those of its files that can hold wanted rows."""
         name = name or table.name
         columns = {each.name: duckdb_type(each.type) for each in table.columns}

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.dataset  # pyright: ignore[reportMissingTypeStubs]
 from deltalake import DeltaTable
 
-from waystation.pipeline.ask.active_files import ActiveFile, Wanted
+from waystation.pipeline.ask.active_files import ActiveFile, RowFilter
 from waystation.pipeline.storage.filesystems import filesystem
 
 pa: Any = pyarrow
@@ -20,7 +20,7 @@ AT_ONCE = 16
 """Footers that are read at a time."""
 
 
-def remote_files(table: DeltaTable, files: Sequence[ActiveFile], wanted: Wanted) -> Any:
+def remote_files(table: DeltaTable, files: Sequence[ActiveFile], wanted: RowFilter) -> Any:
     """A dataset of some files of a table, of the row groups that can hold wanted rows."""
     form = dataset.ParquetFileFormat()
 
@@ -35,14 +35,14 @@ def remote_files(table: DeltaTable, files: Sequence[ActiveFile], wanted: Wanted)
     return dataset.FileSystemDataset(fragments, _with_views(pa.schema(table.schema())), form)
 
 
-def _subset(fragment: Any, wanted: Wanted) -> Any:
+def _subset(fragment: Any, wanted: RowFilter) -> Any:
     """The row groups that can hold wanted rows; None when there are none."""
     footer = fragment.metadata
     groups = [number for number in range(footer.num_row_groups) if _may_be(wanted, footer, number)]
     return fragment.subset(row_group_ids=groups) if groups else None
 
 
-def _may_be(wanted: Wanted, footer: Any, number: int) -> bool:
+def _may_be(wanted: RowFilter, footer: Any, number: int) -> bool:
     group = footer.row_group(number)
     columns = (group.column(each) for each in range(group.num_columns))
     known = {each.path_in_schema: each.statistics for each in columns}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from waystation.core.errors import InvalidInput
-from waystation.pipeline.ask.active_files import Wanted
+from waystation.pipeline.ask.active_files import RowFilter
 from waystation.pipeline.ask.engine import Engine, literal, quoted
 from waystation.pipeline.payloads.paths import ANYWHERE, EVERY, JsonPath
 from waystation.pipeline.tables import FIELD_VALUES, ITEMS, PAYLOADS
@@ -188,13 +188,13 @@ class _Chosen(msgspec.Struct, frozen=True):
     """When each of them was there; one that spans all of them when there are too many."""
 
     @property
-    def wanted(self) -> Wanted:
+    def wanted(self) -> RowFilter:
         """The files in which their payloads can be."""
         if not self.lives:
-            return Wanted({"job_id": ()})
+            return RowFilter({"job_id": ()})
         texts = {} if self.subjects is None else {"job_id": self.subjects}
         since, until = min(born for born, _ in self.lives), max(ended for _, ended in self.lives)
-        return Wanted(texts, _day(since), _day(until))
+        return RowFilter(texts, _day(since), _day(until))
 
     @property
     def payloads_sql(self) -> str:
@@ -349,10 +349,10 @@ def _shared_conditions(wanted: Selection) -> list[str]:
 
 def _wanted(
     chosen: Selection, texts: Mapping[str, Sequence[str]], until: dt.date | None = None
-) -> Wanted:
+) -> RowFilter:
     if chosen.queue:
         texts = {**texts, "queue": [chosen.queue]}
-    return Wanted(texts, chosen.since and _day_before(chosen.since), until)
+    return RowFilter(texts, chosen.since and _day_before(chosen.since), until)
 
 
 def _among(column: str, texts: Sequence[str]) -> str:

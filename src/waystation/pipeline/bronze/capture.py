@@ -14,10 +14,10 @@ from waystation.pipeline.bronze.job_hashes import BATCH_JOBS, HashReader
 from waystation.pipeline.bronze.payload_columns import (
     NOTHING,
     Batches,
+    JobEntries,
     Pairs,
     PayloadColumns,
     ReadJobs,
-    Seen,
 )
 from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.payloads.rules import QueueRules, Rules
@@ -91,8 +91,8 @@ class Capture(NoCapture):
         self._noted = data.born | data.ended | data.last
         self._reader = reader
         self._settings = settings
-        self._waiting: dict[bytes, Seen] = {}
-        self._replaced: list[tuple[bytes, Seen]] = []
+        self._waiting: dict[bytes, JobEntries] = {}
+        self._replaced: list[tuple[bytes, JobEntries]] = []
         self._held = 0
 
     def entries(self, page: list[RawEntry]) -> list[RawEntry]:
@@ -148,7 +148,7 @@ class Capture(NoCapture):
             self._replaced.append((subject, seen))
             seen = None
         if seen is None:
-            seen = self._waiting[subject] = Seen(entry_id)
+            seen = self._waiting[subject] = JobEntries(entry_id)
         seen.last, seen.queue = entry_id, queue
         if event in self._data.born:
             seen.added = pairs
@@ -159,8 +159,10 @@ class Capture(NoCapture):
             seen.end = pairs
 
 
-def _by_queue(jobs: Sequence[tuple[bytes, Seen]]) -> Iterable[tuple[str, list[tuple[bytes, Seen]]]]:
-    found: dict[str, list[tuple[bytes, Seen]]] = {}
+def _by_queue(
+    jobs: Sequence[tuple[bytes, JobEntries]],
+) -> Iterable[tuple[str, list[tuple[bytes, JobEntries]]]]:
+    found: dict[str, list[tuple[bytes, JobEntries]]] = {}
     for each in jobs:
         found.setdefault(each[1].queue, []).append(each)
     return found.items()

@@ -9,7 +9,7 @@ from redis.connection import AbstractConnection
 from redis.exceptions import ResponseError
 
 from waystation.pipeline.bronze.job_data import JobData
-from waystation.pipeline.bronze.payload_columns import FIELDS, NOTHING, ReadJobs, Seen, Values
+from waystation.pipeline.bronze.payload_columns import FIELDS, NOTHING, JobEntries, ReadJobs, Values
 from waystation.pipeline.sources.store import own_connection
 
 AT_ONCE = 500
@@ -37,7 +37,7 @@ class HashReader:
         # Written out, because a client spends more on packing such a command than on its reply.
         self._command = data.command + b"$%d\r\n%b\r\n" + data.arguments
 
-    def read(self, wanted: Mapping[bytes, Seen]) -> Iterator[ReadJobs]:
+    def read(self, wanted: Mapping[bytes, JobEntries]) -> Iterator[ReadJobs]:
         """The jobs with these ids, some at a time."""
         if not wanted:
             return
@@ -59,7 +59,9 @@ class HashReader:
         if jobs.subjects:
             yield jobs
 
-    def _ask(self, connection: AbstractConnection, wanted: Sequence[tuple[bytes, Seen]]) -> "_Page":
+    def _ask(
+        self, connection: AbstractConnection, wanted: Sequence[tuple[bytes, JobEntries]]
+    ) -> "_Page":
         """Ask for some jobs, and whether any of those that have ended has logs."""
         page = _Page([job_id for job_id, _ in wanted], [seen for _, seen in wanted])
         if wanted:
@@ -110,7 +112,7 @@ class _Page(msgspec.Struct):
     """Jobs that were asked for together."""
 
     subjects: list[bytes]
-    seen: list[Seen]
+    seen: list[JobEntries]
     logs: dict[int, bytes] = msgspec.field(default_factory=dict[int, bytes])
     """Keys of logs, by position."""
 

@@ -63,7 +63,7 @@ Pairs: TypeAlias = Sequence[bytes]
 """Names and values of an entry, in turn."""
 
 
-class Seen(msgspec.Struct, gc=False):
+class JobEntries(msgspec.Struct, gc=False):
     """Entries of a stream about one job."""
 
     last: bytes
@@ -96,7 +96,7 @@ class ReadJobs:
     def __init__(self, left: Left = left_in_fields) -> None:
         self._left = left
         self.subjects: list[bytes] = []
-        self.seen: list[Seen] = []
+        self.seen: list[JobEntries] = []
         self.found: list[Values] = []
         """Values of `FIELDS`."""
         self.logs: dict[int, list[bytes]] = {}
@@ -107,7 +107,7 @@ class ReadJobs:
     def extend(
         self,
         subjects: Sequence[bytes],
-        seen: Sequence[Seen],
+        seen: Sequence[JobEntries],
         found: Sequence[Values],
         logs: Mapping[int, list[bytes]] = MappingProxyType({}),
     ) -> None:
@@ -134,7 +134,7 @@ class ReadJobs:
                 self.logs.pop(first + index, None)
 
 
-def _is_of_another_life(seen: Seen, values: Values) -> bool:
+def _is_of_another_life(seen: JobEntries, values: Values) -> bool:
     """Whether a hash is that of a later job, which was given the same id.
 
     One that has ended after its event, or has not ended at all, is another one if it was added

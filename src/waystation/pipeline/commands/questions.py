@@ -13,7 +13,7 @@ import typer
 
 from waystation.core.app import extras
 from waystation.core.errors import InvalidInput
-from waystation.pipeline.ask.active_files import Wanted, contents
+from waystation.pipeline.ask.active_files import RowFilter, contents
 from waystation.pipeline.ask.answers import Answer
 from waystation.pipeline.ask.engine import Engine, literal, quoted
 from waystation.pipeline.ask.selection import Selection, jobs_sql, prepare
@@ -219,7 +219,7 @@ def queues(
     conditions = [f"{name} = {quoted(value)}" for name, value in chosen.items() if value]
     rows = f"from as_of({literal(at)}) where {' and '.join(conditions) or 'true'}"
     with asking(context, history) as engine:
-        wanted = Wanted({"queue": [queue]} if queue else {}, until=at.date())
+        wanted = RowFilter({"queue": [queue]} if queue else {}, until=at.date())
         engine.add_table(EVENTS, wanted=wanted)
         engine.add_table(GAPS)
         engine.add_as_of()

@@ -17,7 +17,7 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 from waystation.core.durations import seconds
 from waystation.files import job as jobs
 from waystation.files.directory.globs import Globs
-from waystation.files.directory.scan import Found, Skip, Walk, is_directory
+from waystation.files.directory.scan import ScannedFile, Skip, Walk, is_directory
 from waystation.files.producer import Priorities, ProducerOptions
 from waystation.files.redis import scripts
 from waystation.files.redis.keys import FileKeys
@@ -93,7 +93,7 @@ def in_listing(rules: ScanRules, rows: Iterable[Any]) -> Iterator[ScanRow]:
     return _new(rules, _listed(rules, rows))
 
 
-def _listed(rules: ScanRules, rows: Iterable[Any]) -> Iterator[Found | Skip]:
+def _listed(rules: ScanRules, rows: Iterable[Any]) -> Iterator[ScannedFile | Skip]:
     scan = rules.producer.scan
     include, exclude = Globs(scan.include_globs), Globs(scan.exclude_globs)
     settle_ns, now_ns = round(seconds(scan.settle) * 1e9), time.time_ns()
@@ -109,7 +109,7 @@ def _listed(rules: ScanRules, rows: Iterable[Any]) -> Iterator[Found | Skip]:
         elif abs(now_ns - mtime_ns) < settle_ns:
             yield Skip.FRESH
         else:
-            yield Found(f"{rules.root}/{inner}" if rules.root else path, size, mtime_ns)
+            yield ScannedFile(f"{rules.root}/{inner}" if rules.root else path, size, mtime_ns)
 
 
 def _inner(path: str, root: str) -> str | None:
@@ -123,7 +123,7 @@ def _inner(path: str, root: str) -> str | None:
     return None if path.startswith("/") or "://" in path else path
 
 
-def _new(rules: ScanRules, files: Iterator[Found | Skip]) -> Iterator[ScanRow]:
+def _new(rules: ScanRules, files: Iterator[ScannedFile | Skip]) -> Iterator[ScanRow]:
     """Rows for files that were never added, and counts of files that are skipped."""
     keys, priorities = FileKeys(rules.setup.layout), Priorities(rules.producer, rules.setup.layout)
     client: Any = Store(rules.url).at(keys.seen)
@@ -131,7 +131,7 @@ def _new(rules: ScanRules, files: Iterator[Found | Skip]) -> Iterator[ScanRow]:
     skipped = Counter[str]()
     while chunk := list(islice(files, CHUNK)):
         skipped.update(each.value for each in chunk if isinstance(each, Skip))
-        found = [each for each in chunk if isinstance(each, Found)]
+        found = [each for each in chunk if isinstance(each, ScannedFile)]
         digests = [jobs.digest(*each) for each in found]
         known = scripts.recall.call_sync(client, keys, remember_ms=remember_ms, digests=digests)
         for file, digest, is_known in zip(found, digests, known, strict=True):

@@ -90,7 +90,7 @@ class FoldedTable(msgspec.Struct, frozen=True):
     """Columns that identify a subject."""
     beside: tuple["Projection", ...] = ()
     """Tables with at most one row for each row of this one, written with it."""
-    heard: "Heard | None" = None
+    heard: "CountedEvents | None" = None
 
 
 class Projection(msgspec.Struct, frozen=True):
@@ -101,7 +101,7 @@ class Projection(msgspec.Struct, frozen=True):
     where: str
 
 
-class Heard(msgspec.Struct, frozen=True):
+class CountedEvents(msgspec.Struct, frozen=True):
     """New events of subjects, as rows that are counted."""
 
     table: Table

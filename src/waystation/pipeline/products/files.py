@@ -12,7 +12,7 @@ from waystation.core.events import EventName, Product
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.files import job as jobs
 from waystation.files.directory.intake import entry
-from waystation.files.directory.scan import Found
+from waystation.files.directory.scan import ScannedFile
 from waystation.files.options import Layout, QueueOptions
 from waystation.files.redis import scripts
 from waystation.files.redis.keys import FileKeys
@@ -195,7 +195,7 @@ class FilesEncoder:
             raise InvalidInput(f"a file needs a path, got {path!r}")
         if not isinstance(size, int) or size < 0:
             raise InvalidInput(f"a file's size must be a number of bytes, got {size!r}")
-        found = Found(path, size, int(row.get("mtime_ns") or 0))
+        found = ScannedFile(path, size, int(row.get("mtime_ns") or 0))
         priority = row.get("priority") or keys.layout.priorities[-1]
         return entry(keys, found, priority=priority, now_ns=time.time_ns())
 

@@ -5,8 +5,8 @@ import math
 from waystation.core.events import Product
 from waystation.pipeline.products import room_places
 from waystation.pipeline.products.facts import (
+    CountedEvents,
     FoldedTable,
-    Heard,
     ProductFacts,
     Projection,
     State,
@@ -340,7 +340,7 @@ FACTS = ProductFacts(
             room_places.merged,
             "joined_at",
             beside=(_VISIT, _SESSION),
-            heard=Heard(ROOM_EVENTS, room_places.heard, room_places.IN_LANES),
+            heard=CountedEvents(ROOM_EVENTS, room_places.heard, room_places.IN_LANES),
         ),
     ),
     tables=(VISITS, SESSIONS, ABANDONMENT_DAYS, FUNNEL, ABANDONMENT, ETA_CALIBRATION, FAIRNESS),

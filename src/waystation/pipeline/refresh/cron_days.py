@@ -40,7 +40,7 @@ Schedules: TypeAlias = Mapping[tuple[Any, ...], Mapping[str, Any]]
 """Rows of `schedules`, by their key."""
 
 
-class Seen(NamedTuple):
+class SourceVersions(NamedTuple):
     """What the slots were computed from."""
 
     jobs: int | None = None
@@ -55,7 +55,7 @@ def refresh_slots(history: History, *, everything: bool = False) -> None:
     """Compute the days again that may have changed, or all days."""
     root = history.root
     now = _present(root)
-    before = Seen() if everything else _noted(root)
+    before = SourceVersions() if everything else _noted(root)
     if now.jobs is None or now == before:
         return
     until = instant(now.until_ms or 0)
@@ -83,29 +83,31 @@ def _replace_schedules(history: History, rows: Any, seen: list[BatchId]) -> None
     replace(history.spark.createDataFrame(rows), history.root, SCHEDULES, batches=seen)
 
 
-def _present(root: str) -> Seen:
+def _present(root: str) -> SourceVersions:
     last = delta.greatest(
         EVENTS.path(root), "recorded_at", among=("product", Product.ROUTING.value)
     )
-    return Seen(
+    return SourceVersions(
         changes.version(ROUTED_JOBS.path(root)),
         changes.version(FIRED_SLOTS.path(root)),
         None if last is None else epoch_ms(last),
     )
 
 
-def _noted(root: str) -> Seen:
+def _noted(root: str) -> SourceVersions:
     path = SCHEDULES.path(root)
-    return Seen(*(delta.last_batch(path, name) for name in _NAMES))
+    return SourceVersions(*(delta.last_batch(path, name) for name in _NAMES))
 
 
-def _notes(seen: Seen) -> Iterator[BatchId]:
+def _notes(seen: SourceVersions) -> Iterator[BatchId]:
     for name, value in zip(_NAMES, seen, strict=True):
         if value is not None:
             yield BatchId(name, value)
 
 
-def _present_schedules(root: str, known: Schedules, before: Seen, now: Seen) -> Schedules:
+def _present_schedules(
+    root: str, known: Schedules, before: SourceVersions, now: SourceVersions
+) -> Schedules:
     """The schedules that are known, with those of the days that have changed as they are now."""
     days = changes.changed_days(ROUTED_JOBS.path(root), after=before.jobs, until=now.jobs or 0)
     found = delta.read_arrow(
@@ -123,7 +125,7 @@ def _by_key(rows: Any) -> Schedules:
 
 
 def _stale_days(
-    root: str, known: Schedules, present: Schedules, before: Seen, now: Seen
+    root: str, known: Schedules, present: Schedules, before: SourceVersions, now: SourceVersions
 ) -> set[dt.date]:
     """The days of slots that may be other ones than those that are stored."""
     last = instant(now.until_ms or 0)

@@ -27,13 +27,13 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Kept(Protocol):
+class HasRoot(Protocol):
     """A history."""
 
     root: str
 
 
-H = TypeVar("H", bound=Kept)
+H = TypeVar("H", bound=HasRoot)
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from waystation.routing import (
 from waystation.routing.commands import dead_letters as dead
 from waystation.routing.commands import jobs as standing
 from waystation.routing.commands import work as running
-from waystation.routing.commands.context import Given, on_the_queue
+from waystation.routing.commands.context import CliContext, on_the_queue
 from waystation.routing.reasons import instant
 from waystation.routing.redis import scripts as redis_scripts
 from waystation.routing.settings import RoutingSettings
@@ -62,7 +62,7 @@ def routing(
     A job says what it needs, a worker what it offers. `coverage` prints what nobody can do.
     """
     settings = loaded(context)
-    context.obj = Given(settings, namespace or settings[RoutingSettings].namespace)
+    context.obj = CliContext(settings, namespace or settings[RoutingSettings].namespace)
 
 
 class _Stats(NamedTuple):
@@ -314,7 +314,7 @@ def work(
     be given with --option.
     """
     supervise(reload)
-    given = cast(Given, context.obj)
+    given = cast(CliContext, context.obj)
     settings = working.with_options(
         given.settings,
         ("routing",),
@@ -341,7 +341,7 @@ def scheduler(context: typer.Context) -> None:
     Of all that run, one is elected. Workers do it themselves, unless the setting
     routing.scheduler.enabled says otherwise.
     """
-    given = cast(Given, context.obj)
+    given = cast(CliContext, context.obj)
     compose.log_to_stderr(given.settings[TelemetrySettings])
     asyncio.run(running.schedule(given.settings, namespace=given.namespace))
 

@@ -13,7 +13,7 @@ from waystation.routing import Queue
 T = TypeVar("T")
 
 
-class Given(msgspec.Struct, frozen=True):
+class CliContext(msgspec.Struct, frozen=True):
     """What the options before a verb say."""
 
     settings: Settings
@@ -22,5 +22,5 @@ class Given(msgspec.Struct, frozen=True):
 
 def on_the_queue(context: typer.Context, step: Callable[[Queue], Coroutine[Any, Any, T]]) -> T:
     """Take one step on the queue."""
-    given = cast(Given, context.obj)
+    given = cast(CliContext, context.obj)
     return on_store(given.settings, lambda store: step(Queue(store, prefix=given.namespace)))

@@ -20,7 +20,7 @@ from waystation.waitingroom.http.admin_bodies import MOST_BODY, ROOT, AdminConte
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.http.context import ThemeStore, Tokens
 from waystation.waitingroom.http.options import RoomCode
-from waystation.waitingroom.http.waiting_page import Shown, values
+from waystation.waitingroom.http.waiting_page import PageContext, values
 from waystation.waitingroom.http.webhooks import WebhookDispatcher, Webhooks
 from waystation.waitingroom.operating import statistics as hours
 from waystation.waitingroom.operating.alarms import AlarmOptions, Alarms, limits_of, ringing_in
@@ -299,7 +299,7 @@ class ThemeAdmin:
         lang = request.query.get("lang", looks.language or dictionary.FALLBACK)
         if status not in STATUSES or lang not in dictionary.languages():
             raise InvalidOption(f"status must be one of {', '.join(STATUSES)}, and lang be known")
-        shown = Shown(
+        shown = PageContext(
             room=room, state=await room.state(), looks=looks, lang=lang, sealed="", status=status
         )
         page = fill("waiting.html", values(shown))

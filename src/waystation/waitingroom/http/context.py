@@ -438,7 +438,7 @@ def own(found: T | Forbidden) -> T:
     return found
 
 
-class TicketHolders:
+class TicketLookup:
     """Finds the room and the place of a visitor who shows a ticket."""
 
     def __init__(self, rooms: Rooms, cookies: VisitorCookies, tokens: Tokens) -> None:
@@ -462,7 +462,7 @@ class ServerContext(msgspec.Struct, frozen=True, kw_only=True):
     rooms: Rooms
     cookies: VisitorCookies
     tokens: Tokens
-    holders: TicketHolders
+    holders: TicketLookup
     options: ServerOptions
     clock: Clock
     metrics: RoomMetrics
@@ -491,7 +491,7 @@ class ServerContext(msgspec.Struct, frozen=True, kw_only=True):
             rooms=rooms,
             cookies=cookies,
             tokens=tokens,
-            holders=TicketHolders(rooms, cookies, tokens),
+            holders=TicketLookup(rooms, cookies, tokens),
             options=options,
             clock=clock,
             metrics=metrics or RoomMetrics(),

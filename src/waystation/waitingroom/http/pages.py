@@ -32,8 +32,8 @@ from waystation.waitingroom.http.visitors import Visitors
 from waystation.waitingroom.http.waiting_page import (
     PAGE,
     REFRESH_S,
+    PageContext,
     Shells,
-    Shown,
     leads_to,
     logo,
     page_headers,
@@ -238,10 +238,10 @@ class Pages:
                 raise
             return None
 
-    async def _look(self, request: Request, room: Room, query: Mapping[str, str]) -> Shown:
+    async def _look(self, request: Request, room: Room, query: Mapping[str, str]) -> PageContext:
         state = await room.state(max_age=STATE_S)
         looks = await self._themes.looks(room, state)
-        shown = Shown(
+        shown = PageContext(
             room=room,
             state=state,
             looks=looks,
@@ -345,7 +345,7 @@ class Pages:
             where += "&plain=1"
         return go(where + more, *cookies)
 
-    def _page(self, shown: Shown, cookies: list[tuple[bytes, bytes]]) -> Answer:
+    def _page(self, shown: PageContext, cookies: list[tuple[bytes, bytes]]) -> Answer:
         shown.target = self._destination(shown.state, shown.room, shown.sealed)
         page = fill("waiting.html", values(shown))
         code = page_status(shown.state)

@@ -31,7 +31,7 @@ from waystation.waitingroom.http.bodies import (
     SnapshotBody,
     rfc3339,
 )
-from waystation.waitingroom.http.context import TicketHolders
+from waystation.waitingroom.http.context import TicketLookup
 from waystation.waitingroom.http.options import RoomCode, ServerOptions
 from waystation.waitingroom.options import Status
 from waystation.waitingroom.redis.store import STATE_S
@@ -322,7 +322,7 @@ LONGEST_S = 300.0
 class Streams:
     """Lets those near the front follow their place."""
 
-    def __init__(self, holders: TicketHolders, options: ServerOptions, clock: Clock) -> None:
+    def __init__(self, holders: TicketLookup, options: ServerOptions, clock: Clock) -> None:
         self._holders = holders
         self._options = options
         self._clock = clock

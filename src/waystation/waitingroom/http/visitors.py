@@ -30,7 +30,7 @@ from waystation.waitingroom.http.context import (
     Header,
     Return,
     ServerContext,
-    TicketHolders,
+    TicketLookup,
     Tokens,
     VisitorCookies,
     onward,
@@ -94,7 +94,7 @@ INVITED = "invite|"
 """What the identity of somebody begins with who shows an invitation."""
 
 
-class Welcome(msgspec.Struct, frozen=True):
+class Admittance(msgspec.Struct, frozen=True):
     """What somebody joins as."""
 
     lane: Lane
@@ -112,13 +112,13 @@ class Invitations:
 
     async def welcome(
         self, request: Request, room: Room, state: RoomState, asked: Enqueue, key: str | None
-    ) -> Welcome:
+    ) -> Admittance:
         """The lane that they may join; a Problem when they may join none."""
         if asked.ticket:
             invited = await self._invited(request, room, asked.ticket, state)
-            return Welcome(invited.lane, f"{INVITED}{invited.key}")
+            return Admittance(invited.lane, f"{INVITED}{invited.key}")
         if asked.code and key is not None:
-            return Welcome(await self._lane(request, room, asked.code, key), f"cookie|{key}")
+            return Admittance(await self._lane(request, room, asked.code, key), f"cookie|{key}")
         raise Problem(403, RoomCode.INVITE_REQUIRED, "this line is for those who were invited")
 
     async def _lane(self, request: Request, room: Room, code: str, key: str) -> Lane:
@@ -148,7 +148,7 @@ _NOTIFY_FAILS = (400, 401, 403, 404, 410, 413, 415, 503)
 class Notify:
     """Remembers whom to tell."""
 
-    def __init__(self, holders: TicketHolders, cookies: VisitorCookies) -> None:
+    def __init__(self, holders: TicketLookup, cookies: VisitorCookies) -> None:
         self._holders = holders
         self._cookies = cookies
 
@@ -275,7 +275,7 @@ class Visitors:
         if asked.ticket or asked.code or state.fields.get("invite_only") == "1":
             welcome = await self._invitations.welcome(request, room, state, asked, key)
         else:
-            welcome = Welcome(Lane.NORMAL, f"cookie|{key}")
+            welcome = Admittance(Lane.NORMAL, f"cookie|{key}")
         identity = key or welcome.identity
         solved = await self._challenges.check(room, state, identity, asked, request.address)
         secret = asked.h or digest_of(key or "")

@@ -89,7 +89,7 @@ _LABELS = (
 )  # fmt: skip
 
 
-class Shown(msgspec.Struct, kw_only=True):
+class PageContext(msgspec.Struct, kw_only=True):
     """What one page is about."""
 
     room: Room
@@ -148,7 +148,7 @@ def leads_to(state: RoomState) -> str:
     return " ".join(["'self'", *return_hosts(state), *own])
 
 
-def values(shown: Shown) -> dict[str, str]:
+def values(shown: PageContext) -> dict[str, str]:
     """Everything that the template has a slot for."""
     words = dictionary.languages()[shown.lang]
     name, status, body = shown.room.name, shown.status, shown.body
@@ -191,7 +191,7 @@ def values(shown: Shown) -> dict[str, str]:
     }
 
 
-def _text(shown: Shown, words: Words) -> str:
+def _text(shown: PageContext, words: Words) -> str:
     # A page without script cannot try again by itself, so it says when to.
     if shown.status == "crowded":
         return seconds_text(words, "text_crowded_form", shown.again_s)
@@ -205,7 +205,7 @@ def _text(shown: Shown, words: Words) -> str:
     return words.get(f"text_{shown.status}", "")
 
 
-def _onward(shown: Shown, words: Words) -> dict[str, str]:
+def _onward(shown: PageContext, words: Words) -> dict[str, str]:
     """The way on from a room that is over: the seller's link, else the site that they came from."""
     link = ending(shown.state).link or site_of(shown.target) if shown.status in OVER else ""
     hidden = _unless(bool(link))
@@ -224,7 +224,7 @@ def _gathering(state: RoomState, words: Words) -> str:
     return words["text_prequeued" if lots else "page_prequeued_order"]
 
 
-def _scripts(shown: Shown, title: str, words: Words) -> Markup:
+def _scripts(shown: PageContext, title: str, words: Words) -> Markup:
     spoken = {k: v for k, v in words.items() if not k.startswith(("_", "page_"))}
     spoken["text_prequeued"] = _gathering(shown.state, words)
     spoken["away"] = words["page_away_text"]
@@ -234,7 +234,7 @@ def _scripts(shown: Shown, title: str, words: Words) -> Markup:
     )
 
 
-def _notices(shown: Shown, words: Words) -> dict[str, str]:
+def _notices(shown: PageContext, words: Words) -> dict[str, str]:
     said = notice(shown.state)
     message = (said.text.get(shown.lang) or next(iter(said.text.values()), "")) if said else ""
     state = serving_state(shown.state)
@@ -250,7 +250,7 @@ def _notices(shown: Shown, words: Words) -> dict[str, str]:
     }
 
 
-def _numbers(shown: Shown, words: Words) -> dict[str, str]:
+def _numbers(shown: PageContext, words: Words) -> dict[str, str]:
     body, status = shown.body, shown.status
     ahead = body.people_ahead if body else None
     wait = body.estimated_wait if body else None
@@ -278,7 +278,7 @@ def with_return(sealed: str) -> str:
     return f"&r={quote(sealed, safe='')}" if sealed else ""
 
 
-def _kept(shown: Shown) -> Markup:
+def _kept(shown: PageContext) -> Markup:
     plain = "" if shown.status == SHELL else "1"
     fields = {"r": shown.sealed, "ticket": shown.ticket, "lang": shown.lang, "plain": plain}
     return Markup(
@@ -294,7 +294,7 @@ def _unless(shown: bool) -> Markup:
     return Markup("" if shown else "hidden")
 
 
-def _refresh(shown: Shown, needed: bool) -> Markup:
+def _refresh(shown: PageContext, needed: bool) -> Markup:
     if shown.status == SHELL:
         where = f"/wait/{shown.room.name}?plain=1&amp;lang={shown.lang}"
         return Markup(f'<noscript><meta http-equiv="refresh" content="0; url={where}"></noscript>')
@@ -334,14 +334,14 @@ def _support(looks: Theme, words: Words) -> Markup:
     return Markup(f'<p class="small"><a href="{where}">{escape(words["support"])}</a></p>')
 
 
-def _fairness(shown: Shown, words: Words) -> Markup:
+def _fairness(shown: PageContext, words: Words) -> Markup:
     if not shown.state.fields.get("commitment"):
         return Markup("")
     where = f"/wait/{shown.room.name}/draw?lang={shown.lang}"
     return Markup(f'<p class="small"><a href="{where}">{escape(words["fairness"])}</a></p>')
 
 
-def _languages(name: str, shown: Shown) -> Markup:
+def _languages(name: str, shown: PageContext) -> Markup:
     links = list[str]()
     more = with_return(shown.sealed) + (f"&ticket={shown.ticket}" if shown.ticket else "")
     if shown.status != SHELL:
@@ -386,7 +386,7 @@ class Shells:
     ) -> "_Kept":
         said = _said(state, looks)
         if kept is None or kept.said != said:
-            kept = _made(Shown.nobody(room, state, looks, lang), said, self._embeds)
+            kept = _made(PageContext.nobody(room, state, looks, lang), said, self._embeds)
         else:
             kept = kept._replace(state=state, looks=looks)
         if len(self._kept) >= MOST_KEPT:
@@ -418,7 +418,7 @@ def _said(state: RoomState, looks: Theme) -> tuple[object, ...]:
     return looks, title_of(state, ""), leads_to(state), page_status(state), commitment
 
 
-def _made(shown: Shown, said: tuple[object, ...], embeds: str) -> _Kept:
+def _made(shown: PageContext, said: tuple[object, ...], embeds: str) -> _Kept:
     page = fill("waiting.html", values(shown))
     status = page_status(shown.state)
     headers = page_headers(

@@ -6,7 +6,13 @@ from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from waystation.waitingroom.middleware.answers import cookie_header
-from waystation.waitingroom.middleware.connector import COMMAND, Asked, Connector, Passing, Reply
+from waystation.waitingroom.middleware.connector import (
+    COMMAND,
+    Connector,
+    Passing,
+    Reply,
+    SiteRequest,
+)
 from waystation.waitingroom.middleware.gate import IN_PATH, Gate, GateOptions, Pass
 from waystation.waitingroom.middleware.link import Fetch
 
@@ -104,7 +110,7 @@ def paths_of(scope: Scope) -> tuple[str, Sequence[str]]:
     return raw.decode("latin-1").partition("?")[0] if raw else quote(read, safe=IN_PATH), (read,)
 
 
-def _asked(scope: Scope) -> Asked:
+def _asked(scope: Scope) -> SiteRequest:
     path, also = paths_of(scope)
     headers = dict[str, str]()
     for raw, value in scope["headers"]:
@@ -112,7 +118,7 @@ def _asked(scope: Scope) -> Asked:
         # Over HTTP/2 cookies may come one by one.
         both = name == "cookie" and name in headers
         headers[name] = f"{headers[name]}; {text}" if both else text
-    return Asked(
+    return SiteRequest(
         # The handshake of a websocket is a GET.
         scope.get("method", "GET"),
         path,

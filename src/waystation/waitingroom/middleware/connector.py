@@ -28,7 +28,7 @@ Reply: TypeAlias = tuple[int, bytes, list[tuple[bytes, bytes]]]
 """Status, body and headers of an answer instead of the site's."""
 
 
-class Asked(NamedTuple):
+class SiteRequest(NamedTuple):
     """A request to the site; names of headers are lower case."""
 
     method: str
@@ -89,11 +89,11 @@ class Connector:
         """Ask for keys and settings at the next request."""
         self._next = float("-inf")
 
-    def decide(self, asked: Asked) -> Decision:
+    def decide(self, asked: SiteRequest) -> Decision:
         """What to do with a request, as far as that can be said without asking the room."""
         return self.gate.decide(asked.method, asked.path, asked.query, asked.headers, asked.also)
 
-    def settle(self, decision: Decision, asked: Asked) -> Passing | Reply:
+    def settle(self, decision: Decision, asked: SiteRequest) -> Passing | Reply:
         """Let a request pass, or answer it; asks the room where that is needed, and blocks."""
         renewed: str | None = None
         if isinstance(decision, Ask):

@@ -25,7 +25,13 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from waystation.core.errors import InvalidOption
 from waystation.waitingroom.middleware.answers import KEPT_S
 from waystation.waitingroom.middleware.asgi import paths_of
-from waystation.waitingroom.middleware.connector import COMMAND, Asked, Connector, Passing, Reply
+from waystation.waitingroom.middleware.connector import (
+    COMMAND,
+    Connector,
+    Passing,
+    Reply,
+    SiteRequest,
+)
 from waystation.waitingroom.middleware.gate import GateOptions, Pass
 from waystation.waitingroom.middleware.wsgi import asked_in, paths_in, strip
 
@@ -110,7 +116,7 @@ def connector_of(configured: Any) -> Connector:
         raise ImproperlyConfigured(f"WAITING_ROOM: {error}") from None
 
 
-def _asked(request: HttpRequest) -> Asked:
+def _asked(request: HttpRequest) -> SiteRequest:
     # The path among the variables of CGI is one that Django has decoded.
     scope = getattr(request, "scope", None)
     path, also = paths_of(scope) if scope else paths_in(request.META, request.path.encode())

@@ -7,7 +7,7 @@ from urllib.parse import quote
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from waystation.waitingroom.middleware.answers import cookie_header
-from waystation.waitingroom.middleware.connector import COMMAND, Asked, Connector, Passing
+from waystation.waitingroom.middleware.connector import COMMAND, Connector, Passing, SiteRequest
 from waystation.waitingroom.middleware.gate import IN_PATH, Gate, GateOptions
 from waystation.waitingroom.middleware.link import Fetch
 
@@ -73,14 +73,14 @@ def paths_in(environ: dict[str, Any], read: bytes) -> tuple[str, Sequence[str]]:
     return path, [each for each in (read.decode("utf-8", "replace"), sent) if each]
 
 
-def asked_in(environ: dict[str, Any], path: str, also: Sequence[str]) -> Asked:
+def asked_in(environ: dict[str, Any], path: str, also: Sequence[str]) -> SiteRequest:
     """The request that the variables of CGI describe."""
     headers = {
         name[5:].replace("_", "-").lower(): str(value)
         for name, value in environ.items()
         if name.startswith("HTTP_")
     }
-    return Asked(
+    return SiteRequest(
         str(environ["REQUEST_METHOD"]),
         path,
         str(environ.get("QUERY_STRING", "")),
