@@ -157,7 +157,7 @@ class _Counts(NamedTuple):
 
     @classmethod
     def heard(cls, said: bytes) -> "_Counts":
-        """What a process has said; nothing when it was killed."""
+        """The counts that a process reported; zeros when it was killed."""
         lines, replies, *pairs = said.split() or (b"0", b"0")
         places = (pair.split(b":") for pair in pairs)
         return cls(int(lines), int(replies), {int(line): int(place) for line, place in places})

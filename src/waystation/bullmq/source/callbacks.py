@@ -157,7 +157,7 @@ class Presence:
         self._is_open = False
 
     async def open(self) -> None:
-        """Show up."""
+        """Register the worker, then report that it is ready."""
         await self._source.open()
         self._is_open = True
         self._callbacks.emit("ready")

@@ -60,7 +60,7 @@ class Access:
         return self._live
 
     async def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         if self._console is not None:
             await self._console.redrives.close()
         await self._opened.aclose()

@@ -371,7 +371,7 @@ def problem_answer(problem: Problem, request_id: str, headers: Headers) -> Answe
 
 
 async def lifespan(receive: Receive, send: Send) -> None:
-    """Say yes to the beginning and the end."""
+    """Answer ASGI's lifespan events: there is nothing to start or stop."""
     while True:
         message = await receive()
         await send({"type": f"{message['type']}.complete"})

@@ -30,10 +30,10 @@ class Presence(Protocol):
     """How a worker shows others that it is there."""
 
     async def open(self) -> None:
-        """Show up."""
+        """Register the worker."""
 
     async def close(self) -> None:
-        """Leave."""
+        """Remove the worker from the register."""
 
 
 class WorkerRuntime(Generic[W]):

@@ -73,7 +73,7 @@ class StoreClient:
             raise AttributeError(f"{said}; did you mean {meant}?" if meant else said, name=name)
 
     async def close(self, force: bool = False) -> None:
-        """Let go of the store for good; `force` is for those who have something to wait for."""
+        """Close the client for good; `force` matters to those that wait for something first."""
         self._closed = True
         if self._closing is None:
             self._closing = asyncio.create_task(self._close())

@@ -19,7 +19,7 @@ Readiness: TypeAlias = Callable[[], Awaitable[Mapping[str, bool]]]
 
 
 class Exposes(Protocol):
-    """Whoever has numbers to show."""
+    """Something with metrics."""
 
     def expose(self) -> bytes | Awaitable[bytes]:
         """All numbers in Prometheus' text format."""

@@ -199,7 +199,7 @@ class _Scan:
 
 
 def counted(number: int, thing: str) -> str:
-    """So many of a thing, as people say it."""
+    """A number and its noun, such as `1 file` or `2,000 files`."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 

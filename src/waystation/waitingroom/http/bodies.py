@@ -202,7 +202,7 @@ class SessionBody(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Done(msgspec.Struct, kw_only=True):
-    """What came of it."""
+    """The result of a step of a visitor."""
 
     status: str
 
@@ -305,7 +305,7 @@ class Reveal(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Revealed(msgspec.Struct, kw_only=True):
-    """What came of it."""
+    """The result of revealing a secret for the draw."""
 
     mixed: bool
     """False when it was known already."""

@@ -99,7 +99,7 @@ class Admittance(msgspec.Struct, frozen=True):
 
     lane: Lane
     identity: str
-    """What makes them one visitor."""
+    """The key by which the room knows a visitor again."""
 
 
 class Invitations:

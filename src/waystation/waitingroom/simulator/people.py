@@ -146,7 +146,7 @@ class Person:
 
     @property
     def key(self) -> str:
-        """What makes them one visitor."""
+        """The key by which the room knows a visitor again."""
         return f"k{self.number}"
 
 
