@@ -27,7 +27,7 @@ demo: ## Watch a small ticket sale, counted to the last ticket; ARGS=--serve kee
 
 test: ## Run every test; ARGS="-k lease" picks some
 	$(READY) test
-	@.venv/bin/pytest -n 2 --dist loadfile --randomly-seed=1 $(ARGS)
+	@.venv/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder --randomly-seed=1 $(ARGS)
 
 long: ## Run what costs minutes: full sizes, kills, and property tests that search at random
 	$(READY) test
@@ -47,7 +47,7 @@ check: ## Read the code without running it: style, types, who imports whom
 coverage: ## Run the tests and measure what they reach: a total, and build/coverage/html; ARGS as for test
 	$(READY) test
 	@mkdir -p build/coverage
-	@.venv/bin/pytest -n 2 --dist loadfile --randomly-seed=1 --cov --cov-report=term --cov-report=html $(ARGS)
+	@.venv/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder --randomly-seed=1 --cov --cov-report=term --cov-report=html $(ARGS)
 
 bench: ## Measure; BENCH=runtime picks one
 	$(READY) bench
