@@ -88,13 +88,13 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Names and ids that are like the one that is not known."""
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class Finding(msgspec.Struct, frozen=True):
     """A cause with its sentence, before it is known whom it is about."""
 
     cause: Cause
     text: str
-    until_ms: float | None = None
     evidence: dict[str, Any] = {}
+    until_ms: float | None = None
 
     def about(self, product: Product, queue: str, kind: Kind, id: str) -> Answer:
         """The answer about one thing; the sentence begins with its name."""

@@ -1,7 +1,6 @@
 """Why a job of BullMQ, or a queue of it, does not move."""
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import Callable
 from typing import Any
 
 from waystation.bullmq.fields import FailureCause, JobFields, awaited_signal, failure_cause
@@ -13,7 +12,7 @@ from waystation.bullmq.redis.replies import Standing
 from waystation.bullmq.scheduling import schedulers
 from waystation.console.finding.names import bullmq_workers
 from waystation.console.why.answer import Answer, Cause, Finding, at, count, iso, line, span
-from waystation.console.why.recent import events_of, failing, pace
+from waystation.console.why.recent import failing, newest, pace
 from waystation.core.codec import as_text
 from waystation.core.errors import WaystationError
 from waystation.core.events import Product
@@ -56,16 +55,16 @@ async def scheduler(store: Store, keys: QueueKeys, id: str, *, shown: str) -> An
     if found.paused_ms is not None:
         by = f" by {found.paused_by}" if found.paused_by else ""
         return Finding(
-            cause=Cause.PAUSED,
-            text=f"of queue {shown}, which adds jobs {rule}, was paused{by} at "
+            Cause.PAUSED,
+            f"of queue {shown}, which adds jobs {rule}, was paused{by} at "
             f"{at(found.paused_ms)}; it adds none until it is resumed",
-            evidence=known | {"paused_at": iso(found.paused_ms), "paused_by": found.paused_by},
+            known | {"paused_at": iso(found.paused_ms), "paused_by": found.paused_by},
         ).about(Product.BULLMQ, shown, "scheduler", id)
     return Finding(
-        cause=Cause.SCHEDULED,
-        text=f"of queue {shown} adds jobs {rule}; the next is due at {at(found.next_ms)}",
+        Cause.SCHEDULED,
+        f"of queue {shown} adds jobs {rule}; the next is due at {at(found.next_ms)}",
+        known,
         until_ms=found.next_ms,
-        evidence=known,
     ).about(Product.BULLMQ, shown, "scheduler", id)
 
 
@@ -87,10 +86,10 @@ async def _job(store: Store, keys: QueueKeys, id: str, shown: str) -> Finding | 
             return await _waiting(store, keys, standing, job)
         case _ if standing.fields:
             return Finding(
-                cause=Cause.ORPHANED,
-                text="is stored, but in no state, so no worker finds it; `remove_orphans` "
+                Cause.ORPHANED,
+                "is stored, but in no state, so no worker finds it; `remove_orphans` "
                 "deletes such jobs",
-                evidence=_facts(job),
+                _facts(job),
             )
         case _:
             return await _gone(store, keys, id)
@@ -100,9 +99,9 @@ def _completed(keys: QueueKeys, job: JobFields, shown: str) -> Finding:
     under = "" if shown == keys.name else f"--prefix {keys.prefix} "
     where = f"`waystation bullmq {under}job {keys.name} {job.id}` shows its result"
     return Finding(
-        cause=Cause.COMPLETED,
-        text=f"was completed by {job.processed_by or 'a worker'} at {at(job.finished_ms)}; {where}",
-        evidence=_facts(job),
+        Cause.COMPLETED,
+        f"was completed by {job.processed_by or 'a worker'} at {at(job.finished_ms)}; {where}",
+        _facts(job),
     )
 
 
@@ -122,7 +121,7 @@ def _failed(job: JobFields) -> Finding:
             tried = count(max(1, job.attempts_made), "attempt")
             cause = Cause.FAILED
             text = f"failed for good at {when} after {tried}: {reason or 'no reason'}"
-    return Finding(cause=cause, text=text, evidence=_facts(job))
+    return Finding(cause, text, _facts(job))
 
 
 async def _delayed(store: Store, keys: QueueKeys, standing: Standing, job: JobFields) -> Finding:
@@ -137,20 +136,20 @@ async def _delayed(store: Store, keys: QueueKeys, standing: Standing, job: JobFi
         if awaited:
             text = f"waits for the signal {awaited!r}; without it, it runs again at {at(due)}"
         text += late
-        return Finding(cause=Cause.DELAYED, text=text, until_ms=due, evidence=_facts(job))
+        return Finding(Cause.DELAYED, text, _facts(job), until_ms=due)
     if job.attempts_made:
         reason = line(job.failed_reason)
         text = (
             f"failed {job.attempts_made} of {job.max_attempts} attempts"
             f"{f' ({reason})' if reason else ''}; the next one is at {at(due)}{late}"
         )
-        return Finding(cause=Cause.RETRYING, text=text, until_ms=due, evidence=_facts(job))
+        return Finding(Cause.RETRYING, text, _facts(job), until_ms=due)
     scheduler = f" by scheduler {job.scheduler_id}" if job.scheduler_id else ""
     return Finding(
-        cause=Cause.SCHEDULED if scheduler else Cause.DELAYED,
-        text=f"is delayed{scheduler} until {at(due)}{late}",
+        Cause.SCHEDULED if scheduler else Cause.DELAYED,
+        f"is delayed{scheduler} until {at(due)}{late}",
+        _facts(job),
         until_ms=due,
-        evidence=_facts(job),
     )
 
 
@@ -163,26 +162,24 @@ async def _active(store: Store, keys: QueueKeys, standing: Standing, job: JobFie
         then += ", which workers make, and none is connected"
     if standing.lock is None:
         return Finding(
-            cause=Cause.LOST,
-            text=f"was started by {holder} at {since}, but its lock has run out; {then}",
-            evidence=facts,
+            Cause.LOST,
+            f"was started by {holder} at {since}, but its lock has run out; {then}",
+            facts,
         )
     if job.processed_by and workers is not None and job.processed_by not in workers:
         left = span(standing.lock_ms / 1000)
         return Finding(
-            cause=Cause.LOST,
-            text=f"is held by {holder} since {since}, but no worker of that name is connected any "
+            Cause.LOST,
+            f"is held by {holder} since {since}, but no worker of that name is connected any "
             f"more; its lock runs out in {left}, and then {then}",
+            facts | {"workers": workers},
             until_ms=standing.now_ms + standing.lock_ms,
-            evidence=facts | {"workers": workers},
         )
     again = ""
     if job.stalled_count:
         again = f"lost its lock {count(job.stalled_count, 'time')} and was picked up again: it "
     left = f"its lock was renewed and has {span(standing.lock_ms / 1000)} left"
-    return Finding(
-        cause=Cause.HELD, text=f"{again}is held by {holder} since {since}; {left}", evidence=facts
-    )
+    return Finding(Cause.HELD, f"{again}is held by {holder} since {since}; {left}", facts)
 
 
 async def _dependent(store: Store, keys: QueueKeys, job: JobFields) -> Finding:
@@ -208,17 +205,17 @@ async def _dependent(store: Store, keys: QueueKeys, job: JobFields) -> Finding:
         "failed": failed[:10] or None,
         "failed_in_all": len(failed) or None,
     }
-    return Finding(cause=Cause.DEPENDENT, text=text, evidence=facts)
+    return Finding(Cause.DEPENDENT, text, facts)
 
 
 async def _waiting(store: Store, keys: QueueKeys, standing: Standing, job: JobFields) -> Finding:
     facts = _facts(job) | {"ahead": standing.ahead, "priority": job.priority or None}
     if found := await _held_back(store, keys, standing):
         return Finding(
-            cause=found.cause,
-            text=f"waits because its queue {found.text}",
+            found.cause,
+            f"waits because its queue {found.text}",
+            facts | found.evidence,
             until_ms=found.until_ms,
-            evidence=facts | found.evidence,
         )
     workers = found_workers(await bullmq_workers(store, keys.prefix), keys.name)
     facts["workers"] = workers
@@ -229,14 +226,14 @@ async def _waiting(store: Store, keys: QueueKeys, standing: Standing, job: JobFi
         text = f"lost its worker {job.processed_by or ''}".rstrip() + (
             f", whose lock ran out, and waits to be picked up again {others}{takes}"
         )
-        return Finding(cause=Cause.LOST, text=text, evidence=facts)
+        return Finding(Cause.LOST, text, facts)
     if standing.ahead:
-        return Finding(cause=Cause.BEHIND, text=f"waits {others}{takes}", evidence=facts)
+        return Finding(Cause.BEHIND, f"waits {others}{takes}", facts)
     busy = count(standing.active, "job")
     return Finding(
-        cause=Cause.READY,
-        text=f"is the next one; {busy} {'is' if standing.active == 1 else 'are'} active",
-        evidence=facts,
+        Cause.READY,
+        f"is the next one; {busy} {'is' if standing.active == 1 else 'are'} active",
+        facts,
     )
 
 
@@ -248,16 +245,14 @@ async def _held_back(store: Store, keys: QueueKeys, standing: Standing) -> Findi
         return limited
     if standing.concurrency is not None and standing.active >= standing.concurrency:
         return Finding(
-            cause=Cause.FULL,
-            text=f"may have {count(standing.concurrency, 'active job')} at a time, and "
+            Cause.FULL,
+            f"may have {count(standing.concurrency, 'active job')} at a time, and "
             f"{standing.active:,} are active",
-            evidence={"active": standing.active, "concurrency": standing.concurrency},
+            {"active": standing.active, "concurrency": standing.concurrency},
         )
     if (standing.waiting or standing.active) and await _has_nobody(store, keys):
         return Finding(
-            cause=Cause.NOBODY,
-            text="has nobody who works on it: no worker is connected",
-            evidence={"workers": []},
+            Cause.NOBODY, "has nobody who works on it: no worker is connected", {"workers": []}
         )
     return None
 
@@ -268,19 +263,14 @@ def found_workers(known: dict[str, list[str]] | None, queue: str) -> list[str] |
 
 
 async def _paused(store: Store, keys: QueueKeys) -> Finding:
-    async with aclosing(_trail(store, keys)) as events:
-        async for at_ms, event in events:
-            if event.get("event") == "paused":
-                by = f" by {event['by']}" if event.get("by") else ""
-                return Finding(
-                    cause=Cause.PAUSED,
-                    text=f"was paused{by} at {at(at_ms)}",
-                    evidence={"paused_at": iso(at_ms), "paused_by": event.get("by")},
-                )
-            if event.get("event") == "resumed":
-                break
+    last = await _newest(store, keys, lambda event: event.get("event") in ("paused", "resumed"))
+    if last and last[1]["event"] == "paused":
+        at_ms, event = last
+        by = f" by {event['by']}" if event.get("by") else ""
+        known = {"paused_at": iso(at_ms), "paused_by": event.get("by")}
+        return Finding(Cause.PAUSED, f"was paused{by} at {at(at_ms)}", known)
     text = f"is paused; none of its newest {MOST_EVENTS:,} events says since when"
-    return Finding(cause=Cause.PAUSED, text=text)
+    return Finding(Cause.PAUSED, text)
 
 
 def _limited(standing: Standing) -> Finding | None:
@@ -297,10 +287,10 @@ def _limited(standing: Standing) -> Finding | None:
     else:
         return None
     return Finding(
-        cause=Cause.LIMITED,
-        text=f"is rate-limited until {at(until)}: {text}",
+        Cause.LIMITED,
+        f"is rate-limited until {at(until)}: {text}",
+        {"started": started, "limit": standing.limit, "until": iso(until)},
         until_ms=until,
-        evidence={"started": started, "limit": standing.limit, "until": iso(until)},
     )
 
 
@@ -319,22 +309,22 @@ async def _moves(store: Store, keys: QueueKeys, standing: Standing) -> Finding:
         overdue = await ask(store.hot, "ZCOUNT", keys.delayed, 0, (standing.now_ms - 1) * 4096)
         if overdue and await _has_nobody(store, keys):
             return Finding(
-                cause=Cause.NOBODY,
-                text=f"has nobody who works on it: no worker is connected, and {overdue:,} of "
+                Cause.NOBODY,
+                f"has nobody who works on it: no worker is connected, and {overdue:,} of "
                 f"{count(delayed, 'delayed job')} {'is' if overdue == 1 else 'are'} due",
-                evidence={"workers": [], "delayed": delayed},
+                {"workers": [], "delayed": delayed},
             )
         return Finding(
-            cause=Cause.EMPTY,
-            text=f"has nothing to do now{later if delayed else ''}",
-            evidence=facts | {"delayed": delayed or None},
+            Cause.EMPTY,
+            f"has nothing to do now{later if delayed else ''}",
+            facts | {"delayed": delayed or None},
         )
     seen = await pace(store.hot, keys.events, standing.now_ms)
     takes = seen.sentence(standing.waiting) if standing.waiting else ""
     return Finding(
-        cause=Cause.WORKING,
-        text=f"is at work: {standing.active:,} active and {standing.waiting:,} waiting{takes}",
-        evidence=facts,
+        Cause.WORKING,
+        f"is at work: {standing.active:,} active and {standing.waiting:,} waiting{takes}",
+        facts,
     )
 
 
@@ -348,21 +338,24 @@ _AFTER_THE_END = ("retries-exhausted", "kept")
 
 async def _gone(store: Store, keys: QueueKeys, id: str) -> Finding | None:
     """What the events say of a job that is not stored any more."""
-    async with aclosing(_trail(store, keys)) as events:
-        async for at_ms, event in events:
-            name = event.get("event", "")
-            if event.get("jobId") != id or name in _AFTER_THE_END:
-                continue
-            cause, did = _ENDS.get(name, (Cause.REMOVED, f"is gone; its last event was {name}"))
-            text = f"{did}{_by(event, name)} at {at(at_ms)}"
-            if name in ("completed", "failed"):
-                reason = line(event.get("failedReason"))
-                text += f"{f' ({reason})' if reason else ''}, and was not kept"
-            facts = {"event": name, "at": iso(at_ms), "removed_by": event.get("by")}
-            if name == "completed":
-                facts["result"] = event.get("returnvalue")
-            return Finding(cause=cause, text=text, evidence=facts)
-    return None
+    last = await _newest(
+        store,
+        keys,
+        lambda event: event.get("jobId") == id and event.get("event") not in _AFTER_THE_END,
+    )
+    if last is None:
+        return None
+    at_ms, event = last
+    name = event.get("event", "")
+    cause, did = _ENDS.get(name, (Cause.REMOVED, f"is gone; its last event was {name}"))
+    text = f"{did}{_by(event, name)} at {at(at_ms)}"
+    if name in ("completed", "failed"):
+        reason = line(event.get("failedReason"))
+        text += f"{f' ({reason})' if reason else ''}, and was not kept"
+    facts = {"event": name, "at": iso(at_ms), "removed_by": event.get("by")}
+    if name == "completed":
+        facts["result"] = event.get("returnvalue")
+    return Finding(cause, text, facts)
 
 
 def _by(event: dict[str, str], name: str) -> str:
@@ -372,14 +365,13 @@ def _by(event: dict[str, str], name: str) -> str:
     return f" while it was {prev}" if name == "removed" and prev else ""
 
 
-async def _trail(store: Store, keys: QueueKeys) -> AsyncGenerator[tuple[float, dict[str, str]]]:
-    """The queue's events from the newest back."""
+async def _newest(
+    store: Store, keys: QueueKeys, wanted: Callable[[dict[str, str]], bool]
+) -> tuple[float, dict[str, str]] | None:
     try:
-        async with aclosing(events_of(store.hot, keys.events)) as events:
-            async for each in events:
-                yield each
+        return await newest(store.hot, keys.events, wanted)
     except WaystationError:
-        return  # another type of key lies there: there are no events
+        return None  # another type of key lies there: there are no events
 
 
 def _facts(job: JobFields) -> dict[str, Any]:

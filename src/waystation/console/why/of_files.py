@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from waystation.console.why.answer import Answer, Cause, Finding, at, count, iso, line
-from waystation.console.why.recent import events_of, failing, pace
+from waystation.console.why.recent import failing, newest, now_ms, pace
 from waystation.core.events import Product
-from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.files import DeadLetter, Job, Layout, Queue, WorkerInfo
 from waystation.files.redis import lists
@@ -55,16 +54,16 @@ async def priority(store: Store, name: str, *, layout: Layout) -> Answer:
     match = {b"queue": layout.queues[name].encode()}
     if waiting and not alive:
         text = f"has {count(waiting, 'waiting file')}, and nobody works on it: no worker is alive"
-        found = Finding(cause=Cause.NOBODY, text=text, evidence=facts)
+        found = Finding(Cause.NOBODY, text, facts)
     elif bad := await failing(store.hot, queue.keys.events, match=match):
         found = bad.found()
     elif not waiting:
         text = "has nothing to do now"
-        found = Finding(cause=Cause.EMPTY, text=text, evidence=facts)
+        found = Finding(Cause.EMPTY, text, facts)
     else:
         seen = await _pace(store, queue, layout.queues[name])
         text = f"is at work: {waiting:,} wait{seen.sentence(waiting)}"
-        found = Finding(cause=Cause.WORKING, text=text, evidence=facts)
+        found = Finding(Cause.WORKING, text, facts)
     return found.about(Product.FILES, name, "queue", name)
 
 
@@ -78,18 +77,18 @@ async def every(store: Store, *, layout: Layout) -> Answer:
     if (waiting or stuck or active) and not alive:
         files = count(waiting + stuck + active, "file")
         text = f"has {files} to do, and nobody works on it: no worker is alive"
-        found = Finding(cause=Cause.NOBODY, text=text, evidence=facts)
+        found = Finding(Cause.NOBODY, text, facts)
     elif stuck:
         text = f"has {count(stuck, 'file')} for whose name no live worker has a function"
         text += f"; {active:,} active and {waiting:,} waiting besides" if active or waiting else ""
-        found = Finding(cause=Cause.NO_HANDLER, text=text, evidence=facts | {"unmatched": stuck})
+        found = Finding(Cause.NO_HANDLER, text, facts | {"unmatched": stuck})
     elif bad := await failing(store.hot, queue.keys.events):
         found = bad.found()
     elif waiting or active:
         text = f"is at work: {active:,} active and {waiting:,} waiting"
-        found = Finding(cause=Cause.WORKING, text=text, evidence=facts)
+        found = Finding(Cause.WORKING, text, facts)
     else:
-        found = Finding(cause=Cause.EMPTY, text="has nothing to do now", evidence=facts)
+        found = Finding(Cause.EMPTY, "has nothing to do now", facts)
     return found.about_all(Product.FILES, layout.prefix)
 
 
@@ -103,10 +102,10 @@ async def _found(store: Store, queue: Queue, spot: _Spot) -> Finding:
             known = sorted({pattern for worker in alive for pattern in worker.patterns})
             has = f"; they have {', '.join(known)}" if known else ""
             return Finding(
-                cause=Cause.NO_HANDLER,
-                text="waits because no live worker has a function for this name"
+                Cause.NO_HANDLER,
+                "waits because no live worker has a function for this name"
                 + (has if alive else ": no worker is alive"),
-                evidence=facts | {"patterns": known},
+                facts | {"patterns": known},
             )
         case "delayed":
             return await _delayed(store, spot)
@@ -117,9 +116,7 @@ async def _found(store: Store, queue: Queue, spot: _Spot) -> Finding:
             when = f" at {at(ended[0])}" if ended else ""
             by = f" by {ended[1]['worker']}" if ended and ended[1].get("worker") else ""
             return Finding(
-                cause=Cause.COMPLETED,
-                text=f"was processed{by}{when}; a handler's result is not stored",
-                evidence=facts,
+                Cause.COMPLETED, f"was processed{by}{when}; a handler's result is not stored", facts
             )
         case "failed":
             return await _failed(store, queue, job)
@@ -129,9 +126,7 @@ async def _waiting(store: Store, queue: Queue, spot: _Spot, alive: list[WorkerIn
     facts = _facts(spot.job) | {"ahead": spot.ahead, "workers": [each.name for each in alive]}
     if not alive:
         return Finding(
-            cause=Cause.NOBODY,
-            text="waits, and nobody works on this queue: no worker is alive",
-            evidence=facts,
+            Cause.NOBODY, "waits, and nobody works on this queue: no worker is alive", facts
         )
     ended = await _last(store, queue, spot.job.id, "retry", "returned")
     again = ""
@@ -143,16 +138,15 @@ async def _waiting(store: Store, queue: Queue, spot: _Spot, alive: list[WorkerIn
     else:
         text = f"{again}is the next one"
     cause = Cause.LOST if again else Cause.BEHIND if spot.ahead else Cause.READY
-    return Finding(cause=cause, text=text, evidence=facts)
+    return Finding(cause, text, facts)
 
 
 async def _delayed(store: Store, spot: _Spot) -> Finding:
-    with faults.translated():
-        score = await store.hot.execute_command("ZSCORE", spot.place.key, spot.raw)
+    score = await store.ask("ZSCORE", spot.place.key, spot.raw)
     due = float(score) if score is not None else None
     retries = spot.job.retries
     text = f"failed {count(retries, 'time')}; the next attempt is at {at(due)}"
-    return Finding(cause=Cause.RETRYING, text=text, until_ms=due, evidence=_facts(spot.job))
+    return Finding(Cause.RETRYING, text, _facts(spot.job), until_ms=due)
 
 
 async def _active(queue: Queue, spot: _Spot) -> Finding:
@@ -165,10 +159,10 @@ async def _active(queue: Queue, spot: _Spot) -> Finding:
         facts = _facts(spot.job) | {"worker": worker.name, "alive": worker.alive}
         if worker.alive:
             text = f"is held by {worker.name}, last heard at {heard}"
-            return Finding(cause=Cause.HELD, text=text, evidence=facts)
+            return Finding(Cause.HELD, text, facts)
         text = f"was held by {worker.name}, which is silent; the next check puts it back"
-        return Finding(cause=Cause.LOST, text=text, evidence=facts)
-    return Finding(cause=Cause.HELD, text="is held by a worker", evidence=_facts(spot.job))
+        return Finding(Cause.LOST, text, facts)
+    return Finding(Cause.HELD, "is held by a worker", _facts(spot.job))
 
 
 async def _failed(store: Store, queue: Queue, job: Job) -> Finding:
@@ -184,9 +178,9 @@ async def _failed(store: Store, queue: Queue, job: Job) -> Finding:
     is_unhandled = known.get("reason") == "NO_HANDLER"
     text = f"failed for good after {count(job.retries, 'attempt')}: {reason or 'no reason is kept'}"
     return Finding(
-        cause=Cause.NO_HANDLER if is_unhandled else Cause.FAILED,
-        text=f"{text}; `waystation files requeue` runs dead letters again",
-        evidence=_facts(job) | known,
+        Cause.NO_HANDLER if is_unhandled else Cause.FAILED,
+        f"{text}; `waystation files requeue` runs dead letters again",
+        _facts(job) | known,
     )
 
 
@@ -212,9 +206,7 @@ async def _gone(store: Store, queue: Queue, named: str) -> Finding | None:
     }
     cause, did = ends.get(name, (Cause.REMOVED, f"is gone; its last event was {name}"))
     return Finding(
-        cause=cause,
-        text=f"{did} at {at(at_ms)}, and was not kept",
-        evidence={"event": name, "at": iso(at_ms)},
+        cause, f"{did} at {at(at_ms)}, and was not kept", {"event": name, "at": iso(at_ms)}
     )
 
 
@@ -242,18 +234,13 @@ async def _last(
     store: Store, queue: Queue, id: str, *names: str
 ) -> tuple[float, dict[str, str]] | None:
     """The newest event of a job, of these names or of any."""
-    async with aclosing(events_of(store.hot, queue.keys.events)) as events:
-        async for at_ms, event in events:
-            if event.get("subject") == id:
-                return (at_ms, event) if not names or event.get("event") in names else None
-    return None
+    last = await newest(store.hot, queue.keys.events, lambda event: event.get("subject") == id)
+    return last if last and (not names or last[1].get("event") in names) else None
 
 
 async def _pace(store: Store, queue: Queue, key: str) -> Any:
-    seconds, micros = await store.hot.execute_command("TIME")
-    now_ms = int(seconds) * 1000 + int(micros) / 1000
     match = {b"queue": key.encode()}
-    return await pace(store.hot, queue.keys.events, now_ms, match=match)
+    return await pace(store.hot, queue.keys.events, await now_ms(store.hot), match=match)
 
 
 def _facts(job: Job) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from contextlib import aclosing
 from typing import Any
 
 from waystation.console.why.answer import Answer, Cause, Finding, at, between, count, iso
-from waystation.console.why.recent import events_of
+from waystation.console.why.recent import events_of, newest
 from waystation.core.errors import NotFound
 from waystation.core.events import Product
 from waystation.core.operators.operators import OperatorKeys
@@ -63,19 +63,19 @@ async def _visitor(
     match status:
         case Inside(until_ms=until):
             text = f"is inside; the session ends at {at(until)} unless activity renews it"
-            return Finding(cause=Cause.INSIDE, text=text, until_ms=until, evidence=facts)
+            return Finding(Cause.INSIDE, text, facts, until_ms=until)
         case Called(until_ms=until):
             text = f"was called in and has not claimed the turn, which ends at {at(until)}"
-            return Finding(cause=Cause.CALLED, text=text, until_ms=until, evidence=facts)
+            return Finding(Cause.CALLED, text, facts, until_ms=until)
         case Late(until_ms=until):
             text = f"missed the turn, and can take it back until {at(until)}"
-            return Finding(cause=Cause.MISSED, text=text, until_ms=until, evidence=facts)
+            return Finding(Cause.MISSED, text, facts, until_ms=until)
         case Prequeued(starts_ms=starts):
             when = f"opens at {at(starts)}" if starts else "has not opened yet"
             lots = state.fields.get("commitment")
             order = "places are drawn then" if lots else "who came first is called first"
             text = f"waits because the room {when}; {order}"
-            return Finding(cause=Cause.CLOSED, text=text, until_ms=starts, evidence=facts)
+            return Finding(Cause.CLOSED, text, facts, until_ms=starts)
         case Waiting() | Returned():
             return await _waiting(store, room, state, status)
         case Gone():
@@ -88,10 +88,10 @@ async def _waiting(
     facts = _facts(state) | {"ahead": status.ahead}
     if stopped := await _stopped(store, room, state):
         return Finding(
-            cause=stopped.cause,
-            text=f"waits because the room {stopped.text}; the place is kept",
+            stopped.cause,
+            f"waits because the room {stopped.text}; the place is kept",
+            facts | stopped.evidence,
             until_ms=stopped.until_ms,
-            evidence=facts | stopped.evidence,
         )
     others = f"behind {count(status.ahead, 'other')}" if status.ahead else "as the next one"
     expected = estimate.wait(state, status)
@@ -99,13 +99,13 @@ async def _waiting(
     full = state.inside + state.called >= state.options.max_active
     if full:
         text = f"waits {others}{takes}; all {state.options.max_active:,} seats are taken"
-        return Finding(cause=Cause.FULL, text=text, evidence=facts)
+        return Finding(Cause.FULL, text, facts)
     if state.rate <= 0:
         text = f"waits {others}, and the room admits 0 a second"
-        return Finding(cause=Cause.LIMITED, text=text, evidence=facts)
+        return Finding(Cause.LIMITED, text, facts)
     text = f"waits {others}{takes}; the room admits {state.rate:g} a second"
     cause = Cause.BEHIND if status.ahead else Cause.READY
-    return Finding(cause=cause, text=text, evidence=facts)
+    return Finding(cause, text, facts)
 
 
 async def _stopped(store: Store, room: Room, state: RoomState) -> Finding | None:
@@ -113,17 +113,17 @@ async def _stopped(store: Store, room: Room, state: RoomState) -> Finding | None
     if stop := _STOPPED.get(state.options.status):
         cause, text = stop
         since = await _since(store, room)
-        return Finding(cause=cause, text=f"{text}{since.pop('text', '')}", evidence=since)
+        return Finding(cause, f"{text}{since.pop('text', '')}", since)
     if state.phase == "ended":
         text = f"is closed: it ended at {at(state.ends_ms)}"
-        return Finding(cause=Cause.CLOSED, text=text)
+        return Finding(Cause.CLOSED, text)
     if state.phase != "open":
         when = f"opens at {at(state.starts_ms)}" if state.starts_ms else "has not opened yet"
-        return Finding(cause=Cause.CLOSED, text=when, until_ms=state.starts_ms)
+        return Finding(Cause.CLOSED, when, until_ms=state.starts_ms)
     if not state.served:
         since = f" since {at(state.served_ms)}" if state.served_ms else ""
         text = f"is served by no process{since}; `waystation room serve` lets people in"
-        return Finding(cause=Cause.NOBODY, text=text, evidence={"served_ms": state.served_ms})
+        return Finding(Cause.NOBODY, text, {"served_ms": state.served_ms})
     return None
 
 
@@ -131,29 +131,29 @@ def _moves(state: RoomState) -> Finding:
     facts, options = _facts(state), state.options
     if not state.waiting:
         text = f"has nobody in line; {count(state.inside, 'visitor')} inside"
-        return Finding(cause=Cause.EMPTY, text=text, evidence=facts)
+        return Finding(Cause.EMPTY, text, facts)
     if state.inside + state.called >= options.max_active:
         text = f"is full: all {options.max_active:,} seats are taken, {state.waiting:,} wait"
-        return Finding(cause=Cause.FULL, text=text, evidence=facts)
+        return Finding(Cause.FULL, text, facts)
     if state.rate <= 0:
         text = f"admits 0 a second, and {state.waiting:,} wait"
-        return Finding(cause=Cause.LIMITED, text=text, evidence=facts)
+        return Finding(Cause.LIMITED, text, facts)
     text = f"admits {state.rate:g} a second; {state.waiting:,} wait and {state.inside:,} are inside"
-    return Finding(cause=Cause.WORKING, text=text, evidence=facts)
+    return Finding(Cause.WORKING, text, facts)
 
 
 async def _since(store: Store, room: Room) -> dict[str, Any]:
     """Since when, and by whom, as far as the events and the audit log tell."""
-    async with aclosing(events_of(store.hot, room.store.keys.events)) as events:
-        async for at_ms, event in events:
-            if event.get("event") == "paused":
-                by = await _who(store, room.name, at_ms)
-                return {
-                    "text": f"{f', by {by},' if by else ''} since {at(at_ms)}",
-                    "paused_at": iso(at_ms),
-                    "paused_by": by or None,
-                }
-    return {}
+    events = room.store.keys.events
+    last = await newest(store.hot, events, lambda event: event.get("event") == "paused")
+    if last is None:
+        return {}
+    by = await _who(store, room.name, last[0])
+    return {
+        "text": f"{f', by {by},' if by else ''} since {at(last[0])}",
+        "paused_at": iso(last[0]),
+        "paused_by": by or None,
+    }
 
 
 _NOTED_WITHIN_MS = 60_000.0
@@ -183,17 +183,16 @@ _ENDS = {
 
 
 async def _gone(store: Store, room: Room, id: str) -> Finding | None:
-    async with aclosing(events_of(store.hot, room.store.keys.events)) as events:
-        async for at_ms, event in events:
-            if event.get("subject") != id:
-                continue
-            name, why = event.get("event", ""), event.get("reason", "")
-            cause, did = _ENDS.get(name, (Cause.REMOVED, f"is gone; the last event was {name}"))
-            reason = _REASONS.get(why, why)
-            text = f"{did}{f' ({reason})' if reason else ''} at {at(at_ms)}"
-            facts = {"event": name, "at": iso(at_ms), "reason": reason or None}
-            return Finding(cause=cause, text=text, evidence=facts)
-    return None
+    last = await newest(store.hot, room.store.keys.events, lambda event: event.get("subject") == id)
+    if last is None:
+        return None
+    at_ms, event = last
+    name, why = event.get("event", ""), event.get("reason", "")
+    cause, did = _ENDS.get(name, (Cause.REMOVED, f"is gone; the last event was {name}"))
+    reason = _REASONS.get(why, why)
+    text = f"{did}{f' ({reason})' if reason else ''} at {at(at_ms)}"
+    facts = {"event": name, "at": iso(at_ms), "reason": reason or None}
+    return Finding(cause, text, facts)
 
 
 _REASONS = {"silent": "the browser was not heard any more", "missed": "the turn was missed"}

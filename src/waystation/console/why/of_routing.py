@@ -1,10 +1,9 @@
 """Why a job of routing, or a type of job, does not move."""
 
-from contextlib import aclosing
 from typing import Any
 
 from waystation.console.why.answer import Answer, Cause, Finding, at, count, iso
-from waystation.console.why.recent import events_of, failing, pace
+from waystation.console.why.recent import failing, newest, now_ms, pace
 from waystation.core.errors import NoHandler
 from waystation.core.events import Product
 from waystation.core.store.connection import Store
@@ -55,7 +54,7 @@ async def _found(store: Store, queue: Queue, type: str, id: str, reasons: list[R
         case Why.READY:
             facts["ahead"] = chosen.ahead
             if chosen.ahead:
-                seen = await pace(store.hot, queue.keys.events, await _now_ms(store))
+                seen = await pace(store.hot, queue.keys.events, await now_ms(store.hot))
                 text = f"{text}{seen.sentence(chosen.ahead)}"
         case Why.UNMATCHED:
             is_alone = cause is Cause.NOBODY
@@ -82,7 +81,7 @@ async def _found(store: Store, queue: Queue, type: str, id: str, reasons: list[R
             text = f"waits: {text}"
         case _:
             pass
-    return Finding(cause=cause, text=text, until_ms=chosen.until_ms, evidence=facts)
+    return Finding(cause, text, facts, until_ms=chosen.until_ms)
 
 
 async def type(store: Store, name: str, *, namespace: str) -> Answer | None:
@@ -96,24 +95,24 @@ async def type(store: Store, name: str, *, namespace: str) -> Answer | None:
     if await queue.is_paused(name):
         who = await _paused(store, queue, name)
         text = f"is paused{who.pop('text', '')}; {count(waiting, 'job')} of it wait"
-        found = Finding(cause=Cause.PAUSED, text=text, evidence=facts | who)
+        found = Finding(Cause.PAUSED, text, facts | who)
     elif stuck := next((each for each in covered if each.reasons), None):
         reason = stuck.reasons[0]
         text = f"has {count(waiting, 'waiting job')}: {reason.text}"
-        found = Finding(cause=_cause(reason), text=text, until_ms=reason.until_ms, evidence=facts)
+        found = Finding(_cause(reason), text, facts, until_ms=reason.until_ms)
     elif bad := await failing(store.hot, queue.keys.events, match={b"queue": name.encode()}):
         found = bad.found()
     elif waiting:
         own = {b"queue": name.encode()}
-        seen = await pace(store.hot, queue.keys.events, await _now_ms(store), match=own)
+        seen = await pace(store.hot, queue.keys.events, await now_ms(store.hot), match=own)
         text = f"is at work: {waiting:,} wait{seen.sentence(waiting)}"
-        found = Finding(cause=Cause.WORKING, text=text, evidence=facts)
+        found = Finding(Cause.WORKING, text, facts)
     elif able:
         text = f"has nothing to do; {count(len(able), 'live worker')} would take it"
-        found = Finding(cause=Cause.EMPTY, text=text, evidence=facts)
+        found = Finding(Cause.EMPTY, text, facts)
     elif await queue.knows(name):
         text = "has nothing that waits, and no live worker"
-        found = Finding(cause=Cause.NOBODY, text=text, evidence=facts)
+        found = Finding(Cause.NOBODY, text, facts)
     else:
         return None
     return found.about(Product.ROUTING, name, "queue", name)
@@ -135,15 +134,15 @@ async def every(store: Store, *, namespace: str) -> Answer:
         held = sum(each.waiting for each in stuck)
         text = f"has {count(waiting, 'waiting job')}, of which {held:,} cannot start; "
         text += f"those of type {most.type}: {reason.text}"
-        found = Finding(cause=_cause(reason), text=text, until_ms=reason.until_ms, evidence=facts)
+        found = Finding(_cause(reason), text, facts, until_ms=reason.until_ms)
     elif bad := await failing(store.hot, queue.keys.events):
         found = bad.found()
     elif waiting:
-        seen = await pace(store.hot, queue.keys.events, await _now_ms(store))
+        seen = await pace(store.hot, queue.keys.events, await now_ms(store.hot))
         text = f"is at work: {waiting:,} {'waits' if waiting == 1 else 'wait'}"
-        found = Finding(cause=Cause.WORKING, text=text + seen.sentence(waiting), evidence=facts)
+        found = Finding(Cause.WORKING, text + seen.sentence(waiting), facts)
     else:
-        found = Finding(cause=Cause.EMPTY, text="has no job that waits", evidence=facts)
+        found = Finding(Cause.EMPTY, "has no job that waits", facts)
     return found.about_all(Product.ROUTING, namespace)
 
 
@@ -155,11 +154,6 @@ def _cause(reason: Reason) -> Cause:
     return Cause.BEHIND if reason.ahead else _CAUSES[reason.why]
 
 
-async def _now_ms(store: Store) -> float:
-    seconds, micros = await store.hot.execute_command("TIME")
-    return int(seconds) * 1000 + int(micros) / 1000
-
-
 async def _heard(queue: Queue, name: str) -> str:
     for worker in await queue.workers():
         if worker.server == name and worker.seen_at:
@@ -169,16 +163,16 @@ async def _heard(queue: Queue, name: str) -> str:
 
 
 async def _paused(store: Store, queue: Queue, type: str) -> dict[str, Any]:
-    async with aclosing(events_of(store.hot, queue.keys.events)) as events:
-        async for at_ms, event in events:
-            if event.get("queue") == type and event.get("event") == "paused":
-                by = event.get("by", "")
-                return {
-                    "text": f"{f' by {by}' if by else ''} since {at(at_ms)}",
-                    "paused_at": iso(at_ms),
-                    "paused_by": by or None,
-                }
-    return {}
+    wanted = {"queue": type, "event": "paused"}.items()
+    last = await newest(store.hot, queue.keys.events, lambda event: wanted <= event.items())
+    if last is None:
+        return {}
+    at_ms, by = last[0], last[1].get("by", "")
+    return {
+        "text": f"{f' by {by}' if by else ''} since {at(at_ms)}",
+        "paused_at": iso(at_ms),
+        "paused_by": by or None,
+    }
 
 
 _ENDS = {
@@ -191,14 +185,13 @@ _ENDS = {
 
 async def _gone(store: Store, queue: Queue, id: str) -> tuple[Finding | None, str]:
     """What the events say of a job whose state is not kept any more, and its type."""
-    async with aclosing(events_of(store.hot, queue.keys.events)) as events:
-        async for at_ms, event in events:
-            if event.get("subject") != id:
-                continue
-            name, by, reason = (event.get(each, "") for each in ("event", "by", "reason"))
-            cause, did = _ENDS.get(name, (Cause.REMOVED, f"is gone; its last event was {name}"))
-            text = f"{did}{f' by {by}' if by else ''} at {at(at_ms)}"
-            text += f" ({reason})" if reason else ""
-            facts = {"event": name, "at": iso(at_ms), "removed_by": by or None}
-            return Finding(cause=cause, text=text, evidence=facts), event.get("queue", "")
-    return None, ""
+    last = await newest(store.hot, queue.keys.events, lambda event: event.get("subject") == id)
+    if last is None:
+        return None, ""
+    at_ms, event = last
+    name, by, reason = (event.get(each, "") for each in ("event", "by", "reason"))
+    cause, did = _ENDS.get(name, (Cause.REMOVED, f"is gone; its last event was {name}"))
+    text = f"{did}{f' by {by}' if by else ''} at {at(at_ms)}"
+    text += f" ({reason})" if reason else ""
+    facts = {"event": name, "at": iso(at_ms), "removed_by": by or None}
+    return Finding(cause, text, facts), event.get("queue", "")

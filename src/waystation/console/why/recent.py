@@ -1,7 +1,7 @@
 """A queue's newest events: how fast it starts jobs, and whether nearly all of them fail."""
 
 import math
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import NamedTuple
 
@@ -25,6 +25,23 @@ async def events_of(client: Client, stream: str) -> AsyncGenerator[tuple[float, 
         async for id, fields in events:
             texts = {as_text(name): as_text(text) for name, text in fields.items()}
             yield float(id.partition(b"-")[0]), texts
+
+
+async def newest(
+    client: Client, stream: str, wanted: Callable[[dict[str, str]], bool]
+) -> tuple[float, dict[str, str]] | None:
+    """The newest event that is wanted, with its instant; None where none is kept."""
+    async with aclosing(events_of(client, stream)) as events:
+        async for at_ms, event in events:
+            if wanted(event):
+                return at_ms, event
+    return None
+
+
+async def now_ms(client: Client) -> float:
+    """The server's clock, by which events happen."""
+    seconds, micros = await client.execute_command("TIME")
+    return int(seconds) * 1000 + int(micros) / 1000
 
 
 class Pace(NamedTuple):
@@ -94,10 +111,10 @@ class Failing(NamedTuple):
         which = "all" if self.failed == self.attempts else f"{self.failed:,}"
         since = f"since {at(self.since_ms)}{'' if self.is_since_then else ' at least'}"
         return Finding(
-            cause=Cause.FAILING,
-            text=f"fails: {which} of the last {count(self.attempts, 'attempt')} failed, {since}"
+            Cause.FAILING,
+            f"fails: {which} of the last {count(self.attempts, 'attempt')} failed, {since}"
             + (f" ({line(self.reason)})" if self.reason else ""),
-            evidence={
+            {
                 "failed_attempts": self.failed,
                 "attempts": self.attempts,
                 "failing_since": iso(self.since_ms),
