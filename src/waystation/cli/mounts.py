@@ -43,10 +43,7 @@ MOUNTS = (
         package="packages/bring",
     ),
     Mount(
-        "bullmq",
-        "waystation.bullmq.commands.app",
-        "Queues shared with Node's BullMQ.",
-        "Products",
+        "bullmq", "waystation.bullmq.commands.app", "Queues shared with Node's BullMQ.", "Products"
     ),
     Mount(
         "tasks",
@@ -60,12 +57,7 @@ MOUNTS = (
         "Jobs for workers with matching capabilities.",
         "Products",
     ),
-    Mount(
-        "files",
-        "waystation.files.commands.app",
-        "Files of a directory as jobs.",
-        "Products",
-    ),
+    Mount("files", "waystation.files.commands.app", "Files of a directory as jobs.", "Products"),
     Mount(
         "room",
         "waystation.waitingroom.commands.app",
@@ -123,17 +115,9 @@ MOUNTS = (
         extra="api",
     ),
     Mount(
-        "exporter",
-        "waystation.cli.exporter",
-        "Serve queue metrics for Prometheus.",
-        "Monitoring",
+        "exporter", "waystation.cli.exporter", "Serve queue metrics for Prometheus.", "Monitoring"
     ),
-    Mount(
-        "forecast",
-        "waystation.cli.forecast",
-        "Print the forecast of a queue.",
-        "History",
-    ),
+    Mount("forecast", "waystation.cli.forecast", "Print the forecast of a queue.", "History"),
     Mount(
         "deploy-mark",
         "waystation.pipeline.commands.deploy_mark",

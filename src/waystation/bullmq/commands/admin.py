@@ -38,11 +38,7 @@ OfScheduler = Annotated[str, typer.Argument(metavar="SCHEDULER", help="Its id.")
 
 def schedulers(context: typer.Context, queue: OfQueue, as_json: AsJson = False) -> None:
     """Print the schedulers, the next to fire first."""
-
-    async def ask(queue: Queue) -> list[Scheduler]:
-        return await queue.schedulers.list(limit=None)
-
-    found = on_known(context, queue, ask)
+    found = on_known(context, queue, lambda queue: queue.schedulers.list(limit=None))
     if as_json:
         typer.echo(codec.encode([_scheduler(each) for each in found]).decode())
         return
@@ -78,11 +74,10 @@ def _scheduler(each: Scheduler) -> dict[str, Any]:
 
 def pause_scheduler(context: typer.Context, queue: OfQueue, scheduler_id: OfScheduler) -> None:
     """Make no jobs of a scheduler until it is resumed; a job of it that is due already stays."""
-
-    async def pause(queue: Queue) -> bool:
-        return await queue.schedulers.pause(scheduler_id, by=person())
-
-    typer.echo("paused" if on_known(context, queue, pause) else "it was paused already")
+    paused = on_known(
+        context, queue, lambda queue: queue.schedulers.pause(scheduler_id, by=person())
+    )
+    typer.echo("paused" if paused else "it was paused already")
 
 
 def resume_scheduler(context: typer.Context, queue: OfQueue, scheduler_id: OfScheduler) -> None:
@@ -98,11 +93,7 @@ def resume_scheduler(context: typer.Context, queue: OfQueue, scheduler_id: OfSch
 
 def remove_scheduler(context: typer.Context, queue: OfQueue, scheduler_id: OfScheduler) -> None:
     """Remove a scheduler; a job of it that is due already stays."""
-
-    async def remove(queue: Queue) -> bool:
-        return await queue.schedulers.remove(scheduler_id)
-
-    if not on_known(context, queue, remove):
+    if not on_known(context, queue, lambda queue: queue.schedulers.remove(scheduler_id)):
         raise NotFound(f"{queue} has no scheduler {scheduler_id}")
     typer.echo("removed")
 
@@ -175,11 +166,7 @@ def obliterate(
 ) -> None:
     """Delete a queue with everything in it, for good."""
     agreed_on(context, queue, f"Delete the queue {queue} with everything in it for good?", yes)
-
-    async def delete(queue: Queue) -> None:
-        await queue.obliterate(force=force)
-
-    on_known(context, queue, delete)
+    on_known(context, queue, lambda queue: queue.obliterate(force=force))
     typer.echo("deleted")
 
 
@@ -190,11 +177,8 @@ def sweep(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
 ) -> None:
     """Delete payloads outside the store, under bullmq.payloads.blobs, that no job mentions."""
-
-    async def delete(queue: Queue) -> int:
-        return await queue.sweep_blobs(older=parse_duration(older), dry_run=dry_run)
-
-    many = on_sealed(context, queue, delete)
+    age = parse_duration(older)
+    many = on_sealed(context, queue, lambda queue: queue.sweep_blobs(older=age, dry_run=dry_run))
     typer.echo(f"{many:,} {'would be deleted' if dry_run else 'deleted'}")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 import msgspec
 import typer
 
-from waystation.bullmq.commands import admin, picking
+from waystation.bullmq.commands import admin
 from waystation.bullmq.commands.matching import (
     BulkRequest,
     change_matching,
@@ -18,6 +18,8 @@ from waystation.bullmq.commands.matching import (
     choosing,
     found,
     named,
+    pick,
+    rows_of,
 )
 from waystation.bullmq.commands.reach import (
     CliContext,
@@ -111,30 +113,16 @@ def jobs(
 ) -> None:
     """Print the newest jobs of a state, or of all, with why they failed if they did."""
     states = STATES if state == "all" else known_states(state)
-
-    async def ask(queue: Queue) -> tuple[list[tuple[State, Job]], bool]:
-        return await picking.pick(
-            queue, states, asked.wanted, count=count + 1, look=asked.look, oldest=oldest
-        )
-
-    listed, complete = on_known(context, queue, ask)
+    listed, complete = on_known(
+        context, queue, lambda queue: pick(queue, states, asked, count=count + 1, oldest=oldest)
+    )
     if as_json:
         typer.echo(codec.encode_shown([_listed(*each) for each in listed[:count]]).decode())
         return
     of_all = state == "all"
-    rows = [
-        (
-            job.id,
-            *((in_state,) if of_all else ()),
-            job.created_at.isoformat(timespec="seconds"),
-            job.name,
-            "" if in_state == "completed" else " ".join((job.failed_reason or "").split()),
-        )
-        for in_state, job in listed
-    ]
-    like = "" if asked.wanted.is_any else ", or none like that"
+    like = "" if asked.is_any else ", or none like that"
     that_are = "" if of_all else f" that are {state}"
-    head = ("id", *(("state",) if of_all else ()), "created", "name", "error")
+    head, rows = rows_of(listed, with_state=of_all)
     list_rows(rows, none=f"{queue} has no jobs{that_are}{like}", head=head, most=count)
     if not complete:
         typer.echo(f"only {asked.look:,} jobs of a state were looked at; --look more", err=True)
@@ -219,18 +207,15 @@ def add(
         value = codec.decode(data)
     except Malformed as error:
         raise InvalidOption(f"the data must be JSON, got {data[:40]!r} ({error})") from None
-
-    async def put(queue: Queue) -> Job:
-        return await queue.add(
-            name,
-            value,
-            priority=priority,
-            delay=parse_duration(delay),
-            attempts=attempts,
-            job_id=job_id,
-        )
-
-    typer.echo(on_sealed(context, queue, put).id)
+    after = parse_duration(delay)
+    added = on_sealed(
+        context,
+        queue,
+        lambda queue: queue.add(
+            name, value, priority=priority, delay=after, attempts=attempts, job_id=job_id
+        ),
+    )
+    typer.echo(added.id)
 
 
 @app.command()
@@ -307,11 +292,9 @@ def clean(
         raise InvalidOption(f"jobs can be cleaned that are {able}, got {state!r}")
     age = parse_duration(older)
     agreed_on(context, queue, f"Remove {state} jobs of {queue} for good?", yes)
-
-    async def remove(queue: Queue) -> list[str]:
-        return await queue.clean(age, limit, cast("Cleanable", state))
-
-    typer.echo(f"{len(on_known(context, queue, remove)):,} removed")
+    of_state = cast("Cleanable", state)
+    removed = on_known(context, queue, lambda queue: queue.clean(age, limit, of_state))
+    typer.echo(f"{len(removed):,} removed")
 
 
 @app.command()
@@ -323,11 +306,8 @@ def drain(
 ) -> None:
     """Remove all waiting jobs for good; schedulers go on."""
     agreed_on(context, queue, f"Remove all waiting jobs of {queue} for good?", yes)
-
-    async def remove(queue: Queue) -> int:
-        return await queue.drain(delayed)
-
-    typer.echo(f"{on_known(context, queue, remove):,} removed")
+    removed = on_known(context, queue, lambda queue: queue.drain(delayed))
+    typer.echo(f"{removed:,} removed")
 
 
 @app.command()
@@ -339,35 +319,23 @@ def pause(
     ] = False,
 ) -> None:
     """Pause the queue: workers get no jobs until it is resumed."""
-
-    async def stop(queue: Queue) -> None:
-        await queue.pause(by=person())
-
-    (on if in_advance else on_known)(context, queue, stop)
+    (on if in_advance else on_known)(context, queue, lambda queue: queue.pause(by=person()))
     typer.echo("paused")
 
 
 @app.command()
 def resume(context: typer.Context, queue: OfQueue) -> None:
     """Resume the queue."""
-
-    async def go_on(queue: Queue) -> None:
-        await queue.resume()
-
-    on_known(context, queue, go_on)
+    on_known(context, queue, lambda queue: queue.resume())
     typer.echo("resumed")
 
 
 @app.command()
 def workers(context: typer.Context, queue: OfQueue, as_json: AsJson = False) -> None:
     """Print the workers of the queue, Node's included."""
-
-    async def ask(queue: Queue) -> list[dict[str, str]]:
-        return await queue.workers()
-
     rows = [
         (named[1] if named else "unnamed", each["addr"], int(each["age"]))
-        for each in on(context, queue, ask)
+        for each in on(context, queue, lambda queue: queue.workers())
         for named in [re.search(r":w:(.+)$", each["rawname"])]
     ]
     if not rows:

@@ -8,15 +8,17 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import msgspec
 import typer
 
-from waystation.bullmq.commands import picking
 from waystation.bullmq.commands.reach import agreed, on_known
 from waystation.bullmq.states import STATES, known_states
+from waystation.core import codec
 from waystation.core.app.commands import Yes, list_rows
+from waystation.core.durations import parse_duration, seconds
 from waystation.core.errors import InvalidOption, NotFound
 from waystation.core.identity import person
 
@@ -24,8 +26,10 @@ if TYPE_CHECKING:
     from waystation.bullmq import Job, Queue, State
     from waystation.bullmq.changing import Change
 
+_PAGE = 200
+LOOK = 10_000
+"""Jobs of a state that are looked at, unless more are asked for."""
 _SHOWN = 5
-_COLUMNS = ("id", "state", "created", "name", "error")
 
 InState = Annotated[
     list[str] | None, typer.Option("--state", help=f"Only in this state: {', '.join(STATES)}.")
@@ -65,7 +69,7 @@ _OPTIONS = (
     _option("error", Errors),
     _option("since", Since),
     _option("until", Until),
-    _option("look", Look, picking.LOOK),
+    _option("look", Look, LOOK),
     _option("dry_run", DryRun, False),
     _option("yes", Yes, False),
 )
@@ -105,30 +109,105 @@ def _asked(
     dry_run: bool = False,
     yes: bool = True,
 ) -> BulkRequest:
-    wanted = picking.wanted(name, data, since, until, error)
     return BulkRequest(
-        wanted=wanted, states=known_states(state or ()), look=look, dry_run=dry_run, yes=yes
+        names=name or (),
+        data=[_pair(each) for each in data or ()],
+        errors=[each.lower() for each in error or ()],
+        since=_moment("--since", since),
+        until=_moment("--until", until),
+        states=known_states(state or ()),
+        look=look,
+        dry_run=dry_run,
+        yes=yes,
     )
 
 
 class BulkRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Which jobs are to be changed, and whether they are."""
+    """Which jobs are meant, by what they are, and whether they are to be changed."""
 
-    wanted: picking.JobFilter
+    names: Sequence[str]
+    data: Sequence[tuple[str, str]]
+    """Paths into the data and the texts that must stand there."""
+    errors: Sequence[str]
+    """Texts that must stand in the error, in capitals or not."""
+    since: datetime | None
+    until: datetime | None
     states: Sequence[State]
     """The only ones; all that the change may concern when there are none."""
     look: int
+    """Jobs of a state that are looked at."""
     dry_run: bool
     yes: bool
     """Do not ask."""
 
+    @property
+    def is_any(self) -> bool:
+        """True when every job fits."""
+        return not (self.names or self.data or self.errors or self.since or self.until)
+
+    def fits(self, job: Job) -> bool:
+        """Whether a job is meant."""
+        if self.names and job.name not in self.names:
+            return False
+        if self.since and job.created_at < self.since:
+            return False
+        if self.until and job.created_at > self.until:
+            return False
+        said = (job.failed_reason or "").lower()
+        if not all(each in said for each in self.errors):
+            return False
+        return all(codec.text_at(job.data_text, path) == text for path, text in self.data)
+
     def instead_of(self, ids: Sequence[str] | None) -> bool:
         """Whether jobs are asked for by what they are; InvalidOption when by their ids as well."""
-        if self.wanted.is_any and not self.states and not self.dry_run:
+        if self.is_any and not self.states and not self.dry_run:
             return False
         if ids:
             raise InvalidOption("name either ids or what the jobs must be, not both")
         return True
+
+
+def _pair(text: str) -> tuple[str, str]:
+    path, equals, value = text.partition("=")
+    if not path or not equals:
+        raise InvalidOption(f"--data wants PATH=VALUE such as user.id=7, got {text!r}")
+    return path, value
+
+
+def _moment(option: str, text: str | None) -> datetime | None:
+    """An instant: a date and time, or how long ago."""
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        try:
+            return datetime.now(UTC) - timedelta(seconds=seconds(parse_duration(text)))
+        except InvalidOption:
+            raise InvalidOption(
+                f"{option} wants a time such as 2026-11-16T09:00 or 90m, got {text!r}"
+            ) from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+async def pick(
+    queue: Queue, states: Sequence[State], asked: BulkRequest, *, count: int, oldest: bool
+) -> tuple[list[tuple[State, Job]], bool]:
+    """Jobs that are asked for, with their states, and whether every job was looked at."""
+    found: list[tuple[State, Job]] = []
+    complete = True
+    for state in states:
+        offset = 0
+        while len(found) < count:
+            page = await queue.get_jobs(state, offset=offset, limit=_PAGE, newest_first=not oldest)
+            found.extend((state, job) for job in page if asked.fits(job))
+            offset += _PAGE
+            if len(page) < _PAGE:
+                break
+            if offset >= asked.look:
+                complete = False
+                break
+    return found[:count], complete
 
 
 def named(ids: Sequence[str] | None) -> Sequence[str]:
@@ -171,19 +250,16 @@ def change_matching(
     if odd := sorted(set(looked) - set(STATES_OF[what])):
         raise InvalidOption(f"jobs that are {', '.join(odd)} cannot be {past}")
 
-    async def find(queue: Queue) -> tuple[list[tuple[State, Job]], bool]:
-        most = asked.look * len(looked)
-        return await picking.pick(
-            queue, looked, asked.wanted, count=most, look=asked.look, oldest=True
-        )
-
     async def act(queue: Queue) -> int:
         done = 0
         for state, job in found:
             done += await change(queue, what, job.id, state, reason=reason, by=person())
         return done
 
-    found, complete = on_known(context, name, find)
+    most = asked.look * len(looked)
+    found, complete = on_known(
+        context, name, lambda queue: pick(queue, looked, asked, count=most, oldest=True)
+    )
     _show(found)
     if not complete:
         typer.echo(f"only {asked.look:,} jobs of a state were looked at; --look more", err=True)
@@ -199,17 +275,25 @@ def change_matching(
 
 
 def _show(found: Sequence[tuple[State, Job]]) -> None:
-    rows = [
-        (
-            job.id,
-            state,
-            job.created_at.isoformat(timespec="seconds"),
-            job.name,
-            " ".join((job.failed_reason or "").split()),
-        )
-        for state, job in found[:_SHOWN]
-    ]
-    if rows:
-        list_rows(rows, none="", head=_COLUMNS)
+    if found:
+        head, rows = rows_of(found[:_SHOWN], with_state=True)
+        list_rows(rows, none="", head=head)
     if len(found) > _SHOWN:
         typer.echo(f"… and {len(found) - _SHOWN:,} more")
+
+
+def rows_of(
+    found: Sequence[tuple[State, Job]], *, with_state: bool
+) -> tuple[Sequence[str], list[Sequence[str]]]:
+    """Jobs as lines of a table, and their headings; a job that was completed shows no error."""
+    rows: list[Sequence[str]] = [
+        (
+            job.id,
+            *((state,) if with_state else ()),
+            job.created_at.isoformat(timespec="seconds"),
+            job.name,
+            "" if state == "completed" else " ".join((job.failed_reason or "").split()),
+        )
+        for state, job in found
+    ]
+    return ("id", *(("state",) if with_state else ()), "created", "name", "error"), rows

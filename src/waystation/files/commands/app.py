@@ -186,11 +186,8 @@ def requeue(
     count: Annotated[int | None, typer.Option("--count", "-n", min=1)] = None,
 ) -> None:
     """Add dead letters to the queue again, the oldest first."""
-
-    async def move(queue: Queue) -> int:
-        return await queue.dead_letters.retry_all(count)
-
-    typer.echo(f"{_on_the_queue(context, move):,} added again")
+    moved = _on_the_queue(context, lambda queue: queue.dead_letters.retry_all(count))
+    typer.echo(f"{moved:,} added again")
 
 
 @app.command("purge-dlq")
@@ -199,18 +196,11 @@ def purge_dlq(
     yes: Yes = False,
 ) -> None:
     """Delete all dead letters."""
-
-    async def count(queue: Queue) -> int:
-        return await queue.dead_letters.count()
-
     if not yes:
-        letters = counted(_on_the_queue(context, count), "dead letter")
-        typer.confirm(f"Throw {letters} away, for good?", abort=True)
-
-    async def throw(queue: Queue) -> int:
-        return await queue.dead_letters.purge()
-
-    typer.echo(f"{_on_the_queue(context, throw):,} thrown away")
+        many = _on_the_queue(context, lambda queue: queue.dead_letters.count())
+        typer.confirm(f"Throw {counted(many, 'dead letter')} away, for good?", abort=True)
+    thrown = _on_the_queue(context, lambda queue: queue.dead_letters.purge())
+    typer.echo(f"{thrown:,} thrown away")
 
 
 @app.command()
@@ -221,14 +211,14 @@ def bench(
     payload_size: Annotated[int, typer.Option(min=0, help="Bytes of each file.")] = 1024,
 ) -> None:
     """Measure this machine and its store, in keys of its own that go away afterwards."""
-    given = cast(CliContext, context.obj)
-
-    async def measure(store: Store) -> roles.Measured:
-        return await roles.bench(
-            store, given.settings, count=count, rate=rate, payload_size=payload_size
-        )
-
-    for line in _with_store(context, measure).lines():
+    settings = cast(CliContext, context.obj).settings
+    measured = _with_store(
+        context,
+        lambda store: roles.bench(
+            store, settings, count=count, rate=rate, payload_size=payload_size
+        ),
+    )
+    for line in measured.lines():
         typer.echo(line)
 
 
@@ -254,13 +244,9 @@ def config(
 
 
 def _on_the_queue(context: typer.Context, step: Callable[[Queue], Coroutine[Any, Any, T]]) -> T:
-    given = cast(CliContext, context.obj)
-
-    async def run(store: Store) -> T:
-        options = composed.queue_options(given.settings)
-        return await step(Queue(store, layout=composed.layout(given.settings), options=options))
-
-    return _with_store(context, run)
+    settings = cast(CliContext, context.obj).settings
+    options, layout = composed.queue_options(settings), composed.layout(settings)
+    return _with_store(context, lambda store: step(Queue(store, layout=layout, options=options)))
 
 
 def _with_store(context: typer.Context, step: Callable[[Store], Coroutine[Any, Any, T]]) -> T:

@@ -22,9 +22,7 @@ from waystation.routing import (
     Queue,
     Retry,
     Schedule,
-    ScheduledJob,
     Target,
-    WorkerInfo,
 )
 from waystation.routing.commands import dead_letters as dead
 from waystation.routing.commands import jobs as standing
@@ -108,11 +106,7 @@ def counts(context: typer.Context, as_json: AsJson = False) -> None:
 @app.command()
 def workers(context: typer.Context, as_json: AsJson = False) -> None:
     """Print the workers and what they offer."""
-
-    async def ask(queue: Queue) -> list[WorkerInfo]:
-        return await queue.workers()
-
-    found = on_the_queue(context, ask)
+    found = on_the_queue(context, lambda queue: queue.workers())
     if as_json:
         typer.echo(msgspec.json.encode(found).decode())
         return
@@ -130,11 +124,7 @@ def workers(context: typer.Context, as_json: AsJson = False) -> None:
 @app.command()
 def schedules(context: typer.Context, as_json: AsJson = False) -> None:
     """Print the schedules, the next to fire first; cancel ends one."""
-
-    async def ask(queue: Queue) -> list[ScheduledJob]:
-        return await queue.schedules.list()
-
-    found = on_the_queue(context, ask)
+    found = on_the_queue(context, lambda queue: queue.schedules.list())
     if as_json:
         typer.echo(msgspec.json.encode(found).decode())
         return
@@ -204,11 +194,7 @@ def add(
         depends_on=tuple(after or ()),
         idempotency_key=key,
     )
-
-    async def put(queue: Queue) -> str:
-        return (await queue.add(type, data, options)).id
-
-    typer.echo(on_the_queue(context, put))
+    typer.echo(on_the_queue(context, lambda queue: queue.add(type, data, options)).id)
 
 
 app.command()(standing.coverage)

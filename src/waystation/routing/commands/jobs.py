@@ -27,11 +27,7 @@ def coverage(
     That is: the type is paused, a limit is reached, it waits for a dead job, or no live worker
     fits. Ends with 0 when everything that waits can be served, else with 1.
     """
-
-    async def ask(queue: Queue) -> list[Covered]:
-        return await queue.coverage()
-
-    found = on_the_queue(context, ask)
+    found = on_the_queue(context, lambda queue: queue.coverage())
     unserved = [row for row in found if any(each.why not in (ignore or ()) for each in row.reasons)]
     shown = found if everything else unserved
     if as_json:

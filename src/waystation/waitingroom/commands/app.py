@@ -264,11 +264,7 @@ def rate(
     ramp: Annotated[int, typer.Option(help="Seconds until it is reached.", min=0)] = 0,
 ) -> None:
     """Set how many visitors are admitted per second."""
-
-    async def put(room: Room) -> int:
-        return await Control(room).set_rate(per_second, ramp=ramp)
-
-    change_the_room(context, id, "rate", put)
+    change_the_room(context, id, "rate", lambda room: Control(room).set_rate(per_second, ramp=ramp))
     typer.echo(f"{per_second:g} per second" + (f" in {ramp} s" if ramp else ""))
 
 
@@ -307,12 +303,8 @@ def alarm(
     ] = 0,
 ) -> None:
     """Raise an alarm beyond these limits, as an event for webhooks; without any, never."""
-
-    async def put(room: Room) -> int:
-        limits = AlarmOptions(waiting=waiting, wait_minutes=wait, no_shows=no_shows)
-        return await Alarms(room).set(limits)
-
-    change_the_room(context, id, "alarms", put)
+    limits = AlarmOptions(waiting=waiting, wait_minutes=wait, no_shows=no_shows)
+    change_the_room(context, id, "alarms", lambda room: Alarms(room).set(limits))
     typer.echo("the limits are set" if waiting or wait or no_shows else "no alarm is raised")
 
 
@@ -336,11 +328,8 @@ def tell(
     language: Annotated[str, typer.Option()] = "en",
 ) -> None:
     """Show all waiting visitors a message."""
-
-    async def put(room: Room) -> int:
-        return await Control(room).show_message({language: text} if text else {})
-
-    change_the_room(context, id, "message", put)
+    texts = {language: text} if text else {}
+    change_the_room(context, id, "message", lambda room: Control(room).show_message(texts))
     typer.echo("all waiting visitors see it" if text else "no message")
 
 
@@ -372,11 +361,8 @@ def draw(
     beacon: Annotated[str, typer.Option(help="Something public that nobody knew before.")] = "",
 ) -> None:
     """Order those who gathered, and open the room."""
-
-    async def put(room: Room) -> int:
-        return await Lottery(room).draw(beacon=beacon)
-
-    typer.echo(f"{change_the_room(context, id, 'draw', put):,} drawn")
+    drawn = change_the_room(context, id, "draw", lambda room: Lottery(room).draw(beacon=beacon))
+    typer.echo(f"{drawn:,} drawn")
 
 
 class _Written(msgspec.Struct, kw_only=True):
