@@ -282,9 +282,8 @@ class Queue(StoreClient):
 
     async def paused_priorities(self) -> list[str]:
         """The priorities that are paused, the most urgent first."""
-        client, queues = (await self._connected()).hot, self.keys.layout.queues
-        with faults.translated():
-            paused = set(await client.execute_command("SMEMBERS", self.keys.paused))
+        store, queues = await self._connected(), self.keys.layout.queues
+        paused = set(await store.ask("SMEMBERS", self.keys.paused))
         return [name for name, queue in queues.items() if queue.encode() in paused]
 
     def _queue_of(self, priority: str) -> str:

@@ -8,7 +8,6 @@ from waystation.core import codec
 from waystation.core.checked import checked
 from waystation.core.errors import Malformed
 from waystation.core.options import at_least
-from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.core.store.script import texts
 from waystation.routing.redis import scripts
@@ -50,9 +49,7 @@ class DeadLetters:
 
     async def count(self) -> int:
         """The number of dead letters."""
-        with faults.translated():
-            client = (await self._connected()).hot
-            return await client.execute_command("LLEN", self._keys.deadletter)
+        return await (await self._connected()).ask("LLEN", self._keys.deadletter)
 
     async def retry(self, *ids: str) -> int:
         """Run these jobs again, with all their attempts; how many there were.
@@ -99,25 +96,23 @@ class DeadLetters:
 
     async def _page(self, first: int, last: int) -> Sequence[DeadLetter]:
         """Dead letters, the newest first."""
-        client = (await self._connected()).hot
-        with faults.translated():
-            ids = await client.execute_command("LRANGE", self._keys.deadletter, first, last)
-            if not ids:
-                return ()
-            found = await client.execute_command("HMGET", self._keys.meta, *ids)
-            names = texts(ids)
-            letters = [_letter(id, meta) for id, meta in zip(names, found, strict=True)]
-            for place in [at for at, meta in enumerate(found) if meta is None]:
-                # Another client has put it there, and has said why in the job and its result.
-                keys = self._keys.of(names[place])
-                job = await client.execute_command("MGET", keys.data, keys.result)
-                letters[place] = foreign_letter(names[place], *job)
+        store = await self._connected()
+        ids = await store.ask("LRANGE", self._keys.deadletter, first, last)
+        if not ids:
+            return ()
+        found = await store.ask("HMGET", self._keys.meta, *ids)
+        names = texts(ids)
+        letters = [_letter(id, meta) for id, meta in zip(names, found, strict=True)]
+        for place in [at for at, meta in enumerate(found) if meta is None]:
+            # Another client has put it there, and has said why in the job and its result.
+            keys = self._keys.of(names[place])
+            job = await store.ask("MGET", keys.data, keys.result)
+            letters[place] = foreign_letter(names[place], *job)
         return letters
 
     async def _retry(self, ids: Sequence[str]) -> int:
-        client = (await self._connected()).hot
-        with faults.translated():
-            found = await client.execute_command("MGET", *(self._keys.of(id).data for id in ids))
+        store = await self._connected()
+        found = await store.ask("MGET", *(self._keys.of(id).data for id in ids))
         jobs: list[str | bytes] = []
         for id, data in zip(ids, found, strict=True):
             if data is not None and (fresh := _with_fresh_attempts(data)) is not None:
@@ -125,7 +120,7 @@ class DeadLetters:
         if not jobs:
             return 0
         return await scripts.requeue(
-            client, self._keys, namespace=self._keys.namespace, now=self._now(), jobs=jobs
+            store.hot, self._keys, namespace=self._keys.namespace, now=self._now(), jobs=jobs
         )
 
 

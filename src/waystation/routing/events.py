@@ -66,6 +66,5 @@ async def follow(store: Store, keys: RoutingKeys, after: str) -> AsyncGenerator[
 
 async def newest_id(store: Store, stream: str) -> str:
     """The id of the newest entry of a stream; `0-0` when there is none."""
-    with faults.translated():
-        newest: Any = await store.hot.execute_command("XREVRANGE", stream, "+", "-", "COUNT", 1)
+    newest = await store.ask("XREVRANGE", stream, "+", "-", "COUNT", 1)
     return newest[0][0].decode() if newest else "0-0"

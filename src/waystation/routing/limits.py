@@ -8,7 +8,6 @@ from waystation.core import codec
 from waystation.core.checked import checked
 from waystation.core.errors import InvalidInput
 from waystation.core.options import at_least, of_kind
-from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.core.store.script import texts
 from waystation.routing.redis import scripts
@@ -49,33 +48,24 @@ class Limits:
 
     async def get(self, type: str) -> Limit | None:
         """The limit of a type; None when it has none."""
-        with faults.translated():
-            found = await (await self._connected()).hot.execute_command(
-                "HGET", self._keys.limits, checked_type(type)
-            )
+        store = await self._connected()
+        found = await store.ask("HGET", self._keys.limits, checked_type(type))
         return _limit(found) if found else None
 
     async def all(self) -> dict[str, Limit]:
         """The limit of every type that has one; what cannot be read limits nothing."""
-        with faults.translated():
-            found = await (await self._connected()).hot.execute_command(
-                "HGETALL", self._keys.limits
-            )
+        found = await (await self._connected()).ask("HGETALL", self._keys.limits)
         pairs = zip(texts(found[::2]), found[1::2], strict=True)
         read = {type: _limit(config) for type, config in pairs}
         return {type: limit for type, limit in read.items() if limit is not None}
 
     async def running(self) -> dict[str, int]:
         """The number of running jobs of every type that has a limit."""
-        client = (await self._connected()).hot
-        with faults.translated():
-            found = await client.execute_command("HKEYS", self._keys.limits)
-            types = sorted(texts(found))
-            if not types:
-                return {}
-            counts = await client.execute_command(
-                "MGET", *(self._keys.of_type(type).concurrent for type in types)
-            )
+        store = await self._connected()
+        types = sorted(texts(await store.ask("HKEYS", self._keys.limits)))
+        if not types:
+            return {}
+        counts = await store.ask("MGET", *(self._keys.of_type(type).concurrent for type in types))
         # Another program may have written something else there.
         numbers = (int(each) if each and each.isdigit() else 0 for each in counts)
         return dict(zip(types, numbers, strict=True))

@@ -26,7 +26,6 @@ from waystation.core.line import forecasts, prometheus
 from waystation.core.line.forecasts import Forecast
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.options import at_least, of_kind, with_keywords
-from waystation.core.store import faults
 from waystation.core.store.client import StoreClient
 from waystation.core.store.connection import Store
 from waystation.core.store.reconnect import reconnecting
@@ -210,11 +209,10 @@ class Queue(StoreClient):
 
         A job that waits for its next attempt is delayed.
         """
-        client = (await self._connected()).hot
-        with faults.translated():
-            found = await client.execute_command("GET", self.keys.of(id).status)
-            if found == b"delayed" and await client.execute_command("HEXISTS", self.keys.held, id):
-                return "held"
+        store = await self._connected()
+        found = await store.ask("GET", self.keys.of(id).status)
+        if found == b"delayed" and await store.ask("HEXISTS", self.keys.held, id):
+            return "held"
         return cast(JobState, as_text(found)) if found else None
 
     async def result(self, id: str) -> Result | None:
@@ -305,7 +303,7 @@ class Queue(StoreClient):
         """
         left = at_least("limit", limit, 1)
         at_least("offset", offset, 0)
-        client = (await self._connected()).hot
+        store = await self._connected()
         found: list[Job] = []
         sizes = await self.counts(*states)
         for state, size in sizes.items():
@@ -317,10 +315,7 @@ class Queue(StoreClient):
             offset = max(0, offset - size)
             left -= len(some)
             if some:
-                with faults.translated():
-                    raws = await client.execute_command(
-                        "MGET", *(self.keys.of(id).data for id in some)
-                    )
+                raws = await store.ask("MGET", *(self.keys.of(id).data for id in some))
                 found += _readable(zip(some, raws, strict=True))
             if not left:
                 break
@@ -328,12 +323,11 @@ class Queue(StoreClient):
 
     async def counts(self, *states: JobState) -> dict[JobState, int]:
         """The number of jobs in these states, or in each."""
-        client = (await self._connected()).hot
+        store = await self._connected()
         wanted = _listed(states)
-        with faults.translated():
-            lengths = await asyncio.gather(
-                *(client.execute_command(_SIZES[each], self._place(each)) for each in wanted)
-            )
+        lengths = await asyncio.gather(
+            *(store.ask(_SIZES[each], self._place(each)) for each in wanted)
+        )
         return dict(zip(wanted, lengths, strict=True))
 
     async def events(self, after: str | None = None) -> AsyncGenerator[Event]:
@@ -386,9 +380,8 @@ class Queue(StoreClient):
 
     async def paused_types(self) -> list[str]:
         """The types that are paused."""
-        with faults.translated():
-            client = (await self._connected()).hot
-            return sorted(texts(await client.execute_command("SMEMBERS", self.keys.paused)))
+        store = await self._connected()
+        return sorted(texts(await store.ask("SMEMBERS", self.keys.paused)))
 
     async def workers(self) -> list[WorkerInfo]:
         """The registered workers, by name."""
@@ -435,29 +428,28 @@ class Queue(StoreClient):
         self, state: JobState, size: int, offset: int, count: int, *, newest_first: bool
     ) -> list[str]:
         """A page of the ids in a state, of which there are `size`."""
-        client, key = (await self._connected()).hot, self._place(state)
+        ask, key = (await self._connected()).ask, self._place(state)
         # Dead letters are listed with the newest first.
         backwards = newest_first != (state == "dead")
         first, last = offset, min(offset + count, size) - 1
         if backwards:
             first, last = size - 1 - last, size - 1 - first
-        with faults.translated():
-            match _SIZES[state]:
-                case "LLEN":
-                    found = texts(await client.execute_command("LRANGE", key, first, last))
-                case "ZCARD":
-                    found = texts(await client.execute_command("ZRANGE", key, first, last))
-                case size_of:
-                    scan = "SSCAN" if size_of == "SCARD" else "HSCAN"
-                    ids = await self._scanned(scan, key, max(SORTED, last + 1))
-                    # Ids are made in the order of time.
-                    found = (sorted(ids) if size <= SORTED else ids)[first : last + 1]
+        match _SIZES[state]:
+            case "LLEN":
+                found = texts(await ask("LRANGE", key, first, last))
+            case "ZCARD":
+                found = texts(await ask("ZRANGE", key, first, last))
+            case size_of:
+                scan = "SSCAN" if size_of == "SCARD" else "HSCAN"
+                ids = await self._scanned(scan, key, max(SORTED, last + 1))
+                # Ids are made in the order of time.
+                found = (sorted(ids) if size <= SORTED else ids)[first : last + 1]
         return found[::-1] if backwards else found
 
     async def _scanned(self, scan: str, key: str, count: int) -> list[str]:
-        client, cursor, found = (await self._connected()).hot, 0, dict[str, None]()
+        store, cursor, found = await self._connected(), 0, dict[str, None]()
         while True:
-            cursor, some = await client.execute_command(scan, key, cursor, "COUNT", PER_CALL)
+            cursor, some = await store.ask(scan, key, cursor, "COUNT", PER_CALL)
             found |= dict.fromkeys(texts(some if scan == "SSCAN" else some[::2]))
             if not (cursor := int(cursor)) or len(found) >= count:
                 return list(found)
@@ -466,10 +458,7 @@ class Queue(StoreClient):
         return self.keys.deadletter if state == "dead" else getattr(self.keys, state)
 
     async def _get(self, key: str) -> bytes | None:
-        client = (await self._connected()).hot
-        with faults.translated():
-            found: Any = await client.execute_command("GET", key)
-        return found
+        return await (await self._connected()).ask("GET", key)
 
     async def _store_ms(self) -> int:
         if self._clock:

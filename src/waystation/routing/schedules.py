@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -17,7 +17,6 @@ from waystation.core.checked import check_fields, checked
 from waystation.core.durations import Duration, instant, milliseconds
 from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.core.options import at_least, of_kind
-from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.routing.redis.keys import RoutingKeys
 
@@ -189,37 +188,29 @@ class Schedules:
 
     async def list(self, offset: int = 0, limit: int | None = None) -> list[ScheduledJob]:
         """Schedules, the next to fire first."""
-        client = (await self._connected()).hot
+        store = await self._connected()
         last = (
             -1 if limit is None else at_least("offset", offset, 0) + at_least("limit", limit, 1) - 1
         )
-        with faults.translated():
-            found: Any = await client.execute_command(
-                "ZRANGE", self._keys.cron, offset, last, "WITHSCORES"
-            )
+        found = await store.ask("ZRANGE", self._keys.cron, offset, last, "WITHSCORES")
         pairs = [(codec.as_text(found[at]), float(found[at + 1])) for at in range(0, len(found), 2)]
         schedules: list[ScheduledJob] = []
         for start in range(0, len(pairs), PER_CALL):
             page = pairs[start : start + PER_CALL]
-            with faults.translated():
-                texts = await client.execute_command(
-                    "MGET", *(self._keys.of(id).data for id, _ in page)
-                )
+            texts = await store.ask("MGET", *(self._keys.of(id).data for id, _ in page))
             schedules += [_read(*each, raw) for each, raw in zip(page, texts, strict=True)]
         return schedules
 
     async def get(self, id: str) -> ScheduledJob | None:
         """The schedule of that id; None when there is none."""
-        client = (await self._connected()).hot
-        with faults.translated():
-            next_ms = await client.execute_command("ZSCORE", self._keys.cron, id)
-            raw = await client.execute_command("GET", self._keys.of(id).data)
+        store = await self._connected()
+        next_ms = await store.ask("ZSCORE", self._keys.cron, id)
+        raw = await store.ask("GET", self._keys.of(id).data)
         return None if next_ms is None else _read(id, float(next_ms), raw)
 
     async def count(self) -> int:
         """The number of schedules."""
-        with faults.translated():
-            return await (await self._connected()).hot.execute_command("ZCARD", self._keys.cron)
+        return await (await self._connected()).ask("ZCARD", self._keys.cron)
 
     async def remove(self, *ids: str) -> int:
         """End schedules; how many there were. Jobs that they have made go on."""
