@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from waystation.console.finding.directory import Directory
-from waystation.console.products.queue import ConsoleQueue, alone, short
+from waystation.console.products.queue import ConsoleQueue, alone
+from waystation.console.products.views import short
 from waystation.core.durations import instant
 from waystation.core.errors import InvalidOption
 from waystation.core.events import EventName, from_bullmq, from_entry

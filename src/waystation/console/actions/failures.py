@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from waystation.console.products.queue import ConsoleQueue, alone, short
-from waystation.console.products.views import Failure
+from waystation.console.products.queue import ConsoleQueue, alone
+from waystation.console.products.views import Failure, short
 from waystation.core import fingerprints
 
 PER_QUEUE = 1000

@@ -129,9 +129,7 @@ async def job_types(store: Store, namespace: str = NAMESPACE) -> list[str]:
 async def has_files(store: Store, layout: Layout) -> bool:
     """Whether anything was ever put into a queue of files."""
     keys = FileQueue(store, layout=layout).keys
-    with faults.translated():
-        known = await store.hot.execute_command("EXISTS", *keys.lanes, keys.workers, keys.events)
-    return bool(known)
+    return bool(await store.ask("EXISTS", *keys.lanes, keys.workers, keys.events))
 
 
 async def priorities(store: Store, layout: Layout) -> list[str]:
@@ -141,6 +139,5 @@ async def priorities(store: Store, layout: Layout) -> list[str]:
 
 async def rooms(store: Store) -> list[str]:
     """The names of all waiting rooms."""
-    with faults.translated():
-        ids: Iterable[bytes] = await store.hot.execute_command("SMEMBERS", RoomsKeys().every)
+    ids: Iterable[bytes] = await store.ask("SMEMBERS", RoomsKeys().every)
     return sorted(name_of(id) for each in ids if (id := as_text(each)) == room_id(id))

@@ -26,9 +26,10 @@ from waystation.bullmq.redis.prefixes import Prefixes
 from waystation.bullmq.states import STATES, State
 from waystation.console.actions.kinds import LONGEST_ID, Act
 from waystation.console.products.bullmq_workers import Connections, workers_of
-from waystation.console.products.queue import SHORT, Plan, actions_for, short
-from waystation.console.products.timeline import moments_of, outcomes
+from waystation.console.products.queue import ConsoleQueue, Plan
+from waystation.console.products.timeline import moments_of
 from waystation.console.products.views import (
+    SHORT,
     Failure,
     FlowNode,
     JobDetail,
@@ -39,6 +40,7 @@ from waystation.console.products.views import (
     SchedulerView,
     WorkerView,
     measured,
+    short,
 )
 from waystation.console.why import Answer, of_bullmq
 from waystation.core import codec
@@ -127,7 +129,7 @@ _DEEPEST = 6
 _WIDEST = 20
 
 
-class BullmqQueue:
+class BullmqQueue(ConsoleQueue):
     """A queue of bullmq."""
 
     product: ClassVar[str] = "bullmq"
@@ -151,21 +153,15 @@ class BullmqQueue:
         prefixes: Prefixes,
         connections: Connections | None = None,
     ) -> None:
-        self.name = prefixes.shown(keys)
-        self._store = store
         self._keys = keys
         self._queue = Queue(keys.name, store, prefix=keys.prefix)
         self._prefixes = prefixes
         self._connections = connections or Connections(store)
-        self.stream = self._keys.events
+        super().__init__(store, self._queue, name=prefixes.shown(keys), stream=keys.events)
 
     def output(self, id: str, after: str) -> AsyncGenerator[Part]:
         """What a job's handler emits after this place, until the job has ended."""
         return self._queue.stream(id, after=after)
-
-    async def prometheus_text(self) -> str:
-        """Its metrics in Prometheus' text format."""
-        return await self._queue.prometheus_text()
 
     async def levels(self) -> Levels:
         """Counts, pause and the age of the oldest job."""
@@ -224,7 +220,7 @@ class BullmqQueue:
             parent=self._parent(job),
             children={k: v for k, v in children._asdict().items() if v},
             facts=_facts(job),
-            actions=actions_for(self, state),
+            actions=self.actions_in(state),
         )
 
     async def flow(self, id: str) -> FlowNode | None:
@@ -284,11 +280,6 @@ class BullmqQueue:
             for job in jobs
             if job.finished_ms
         ]
-
-    async def settled(self, ids: Sequence[str]) -> Mapping[str, str]:
-        """Of these jobs, those that have ended, or are not stored any more."""
-        states = {id: await self._queue.state(id) for id in ids}
-        return await outcomes(self._store, self.stream, states)
 
     async def retry(self, ids: Sequence[str]) -> int:
         """Run failed jobs again; returns how many."""
@@ -389,10 +380,6 @@ class BullmqQueue:
         queue = self._prefixes.shown(QueueKeys.at(qualified))
         return Relative(product=self.product, queue=queue, id=id)
 
-    async def close(self) -> None:
-        """Let go of what the queue listens with."""
-        await self._queue.close()
-
     async def _count(self, *states: str) -> int:
         return sum((await self._queue.counts(*cast(Any, states))).values())
 
@@ -410,17 +397,15 @@ class BullmqQueue:
         return await self._ended_until(state, datetime.now(UTC) - grace)
 
     async def _for_jobs(self, action: Change, asked: Act, by: str) -> Plan:
-        states = {id: await self._queue.state(id) for id in asked.ids}
-        fit = [(id, state) for id, state in states.items() if state in STATES_OF[action]]
+        found = await self.fitting(action, asked.ids)
 
         async def take() -> int:
-            found = [JobView(id=id, name="", state=state) for id, state in fit]
             done = await self.change(action, found, reason=asked.reason, by=by)
-            if fit and not done:
+            if found and not done:
                 raise WrongState(REFUSED)
             return done
 
-        return Plan(len(fit), take)
+        return Plan(len(found), take)
 
     async def _edited(self, asked: Act) -> Plan:
         if len(asked.ids) != 1 or asked.data is msgspec.UNSET:

@@ -7,16 +7,17 @@ from typing import Any, ClassVar, cast
 
 from waystation.console.actions.kinds import Act
 from waystation.console.finding.names import has_files
-from waystation.console.products.queue import SHORT, Plan, require_no_until, short
-from waystation.console.products.timeline import moments_of, outcomes
+from waystation.console.products.queue import ConsoleQueue, Plan, require_no_until
+from waystation.console.products.timeline import moments_of
 from waystation.console.products.views import (
+    SHORT,
     Failure,
     JobDetail,
     JobView,
     Levels,
-    SchedulerView,
     WorkerView,
     measured,
+    short,
 )
 from waystation.console.why import Answer, of_files
 from waystation.core.errors import InvalidOption
@@ -27,7 +28,7 @@ STATES = ("waiting", "active", "delayed", "unmatched", "completed", "failed")
 _PAGE = 500
 
 
-class FilesQueue:
+class FilesQueue(ConsoleQueue):
     """A queue of files."""
 
     product: ClassVar[str] = "files"
@@ -38,19 +39,13 @@ class FilesQueue:
     states_of: ClassVar[Mapping[str, tuple[str, ...]]] = {"retry": ("failed",)}
 
     def __init__(self, store: Store, layout: Layout) -> None:
-        self.name = layout.prefix
-        self._store = store
         self._queue = Queue(store, layout=layout)
         self._keys = self._queue.keys
-        self.stream = self._keys.events
+        super().__init__(store, self._queue, name=layout.prefix, stream=self._keys.events)
 
     async def exists(self) -> bool:
         """Whether anybody has used it."""
         return await has_files(self._store, self._keys.layout)
-
-    async def prometheus_text(self) -> str:
-        """Its metrics in Prometheus' text format."""
-        return await self._queue.prometheus_text()
 
     async def levels(self) -> Levels:
         """Counts and the age of the oldest file."""
@@ -124,10 +119,6 @@ class FilesQueue:
             for each in await self._queue.workers()
         ]
 
-    async def schedulers(self) -> list[SchedulerView]:
-        """Files have none."""
-        return []
-
     async def failures(self, *, offset: int, limit: int) -> list[Failure]:
         """Files that failed for good."""
         return [
@@ -140,11 +131,6 @@ class FilesQueue:
             )
             for each in await self._queue.dead_letters.list(offset, limit)
         ]
-
-    async def settled(self, ids: Sequence[str]) -> Mapping[str, str]:
-        """Of these files, those that have ended, or are not known any more."""
-        states = {id: await self._queue.state(id) for id in ids}
-        return await outcomes(self._store, self.stream, states)
 
     async def retry(self, ids: Sequence[str]) -> int:
         """Run failed files again; returns how many."""
@@ -190,10 +176,6 @@ class FilesQueue:
             found += [letter.id for letter in page if letter.id in ids]
             offset += len(page)
         return found
-
-    async def close(self) -> None:
-        """Let go of the queue."""
-        await self._queue.close()
 
 
 def view_of(job: Job, state: str, *, most: int = SHORT) -> JobView:

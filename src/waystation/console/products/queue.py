@@ -1,5 +1,6 @@
 """The interface of a queue to the console, the same for every product."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Protocol
@@ -7,7 +8,9 @@ from typing import Any, ClassVar, Protocol
 import msgspec
 
 from waystation.console.actions.kinds import Act
+from waystation.console.products.timeline import outcomes
 from waystation.console.products.views import (
+    SHORT,
     Failure,
     JobDetail,
     JobView,
@@ -17,14 +20,12 @@ from waystation.console.products.views import (
 )
 from waystation.console.why import Answer
 from waystation.core.errors import InvalidOption, StoreBusy, StoreUnreachable
+from waystation.core.store.connection import Store
 from waystation.core.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 _told = set[tuple[str, str]]()
 """Queues of which the log says already that they cannot be read."""
-
-SHORT = 160
-"""Characters of data and errors in a list."""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -37,7 +38,15 @@ class Plan(msgspec.Struct, frozen=True):
     """What else goes into the audit log."""
 
 
-class ConsoleQueue(Protocol):
+class _ProductQueue(Protocol):
+    """What the queues of all products have."""
+
+    async def state(self, id: str, /) -> str | None: ...
+    async def prometheus_text(self) -> str: ...
+    async def close(self) -> None: ...
+
+
+class ConsoleQueue(ABC):
     """A queue of one of the products.
 
     An action that the product does not have is missing in `actions`, and is not offered.
@@ -56,48 +65,56 @@ class ConsoleQueue(Protocol):
     stream: str
     """The key of its events."""
 
+    def __init__(self, store: Store, queue: _ProductQueue, *, name: str, stream: str) -> None:
+        self.name = name
+        self.stream = stream
+        self._store = store
+        self._asked = queue
+
+    @abstractmethod
     async def levels(self) -> Levels:
         """Counts, pause and the age of the oldest job."""
-        ...
 
     async def prometheus_text(self) -> str:
         """Its metrics in Prometheus' text format."""
-        ...
+        return await self._asked.prometheus_text()
 
+    @abstractmethod
     async def about(self) -> dict[str, Any]:
         """Limits and settings that are stored with the queue."""
-        ...
 
+    @abstractmethod
     async def jobs(
         self, state: str, *, offset: int, limit: int, newest_first: bool, most: int = SHORT
     ) -> list[JobView]:
         """A page of the jobs in a state, with so many characters of their data at most."""
-        ...
 
+    @abstractmethod
     async def job(self, id: str) -> JobDetail | None:
         """Everything about one job; None when there is none."""
-        ...
 
+    @abstractmethod
     async def workers(self) -> list[WorkerView]:
         """The workers of the queue."""
-        ...
 
     async def schedulers(self) -> list[SchedulerView]:
         """What adds jobs to it again and again."""
-        ...
+        return []
 
+    @abstractmethod
     async def failures(self, *, offset: int, limit: int) -> list[Failure]:
         """Jobs that failed for good, the newest first."""
-        ...
 
     async def settled(self, ids: Sequence[str]) -> Mapping[str, str]:
         """Of these jobs, those that have ended: `completed`, `failed` or `gone`."""
-        ...
+        states = {id: await self._asked.state(id) for id in ids}
+        return await outcomes(self._store, self.stream, states)
 
+    @abstractmethod
     async def retry(self, ids: Sequence[str]) -> int:
         """Run failed jobs again; returns how many."""
-        ...
 
+    @abstractmethod
     async def change(
         self, action: str, jobs: Sequence[JobView], *, reason: str = "", by: str = ""
     ) -> int:
@@ -105,19 +122,32 @@ class ConsoleQueue(Protocol):
 
         What has left its state meanwhile is left alone.
         """
-        ...
 
+    @abstractmethod
     async def why(self, id: str | None = None) -> Answer | None:
         """Why a job, or the queue itself, is where it is; None when nothing is known of it."""
-        ...
 
+    @abstractmethod
     async def memory(self) -> tuple[int, int]:
         """About how many bytes the queue takes, and how many jobs it has."""
-        ...
 
+    @abstractmethod
     async def plan(self, action: str, asked: Act, *, by: str = "") -> Plan:
         """What an action would concern, and the step that takes it."""
-        ...
+
+    def actions_in(self, state: str) -> list[str]:
+        """What can be done to a job in this state."""
+        return [action for action, states in self.states_of.items() if state in states]
+
+    async def fitting(self, action: str, ids: Sequence[str]) -> list[JobView]:
+        """Of these jobs, those that are in a state in which this can be done to them."""
+        states = {id: await self._asked.state(id) or "" for id in ids}
+        fit = self.states_of[action]
+        return [JobView(id=id, name="", state=each) for id, each in states.items() if each in fit]
+
+    async def close(self) -> None:
+        """Let go of what the queue listens with."""
+        await self._asked.close()
 
 
 @contextmanager
@@ -133,18 +163,7 @@ def alone(product: str, name: str) -> Generator[None]:
             _log.error("queue_unreadable", error, product=product, queue=name)
 
 
-def actions_for(queue: ConsoleQueue, state: str) -> list[str]:
-    """What can be done to a job in this state."""
-    return [action for action, states in queue.states_of.items() if state in states]
-
-
 def require_no_until(asked: Act) -> None:
     """Refuse an instant where dead letters are taken whenever they came."""
     if asked.until is not None:
         raise InvalidOption("until is for bullmq; leave it out to retry all dead letters")
-
-
-def short(text: str, most: int = SHORT) -> str:
-    """The beginning of a text, in one line."""
-    line = " ".join(text[: most * 4].split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"

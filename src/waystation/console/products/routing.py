@@ -7,9 +7,10 @@ from typing import Any, ClassVar, cast
 import msgspec
 
 from waystation.console.actions.kinds import Act
-from waystation.console.products.queue import SHORT, Plan, actions_for, require_no_until, short
-from waystation.console.products.timeline import moments_of, outcomes
+from waystation.console.products.queue import ConsoleQueue, Plan, require_no_until
+from waystation.console.products.timeline import moments_of
 from waystation.console.products.views import (
+    SHORT,
     Failure,
     JobDetail,
     JobView,
@@ -17,6 +18,7 @@ from waystation.console.products.views import (
     SchedulerView,
     WorkerView,
     measured,
+    short,
 )
 from waystation.console.why import Answer, of_routing
 from waystation.core import codec
@@ -29,7 +31,7 @@ STATES = ("waiting", "active", "delayed", "held", "cron", "dead")
 SAMPLED = 5
 
 
-class RoutingQueue:
+class RoutingQueue(ConsoleQueue):
     """All jobs under one prefix of routing."""
 
     product: ClassVar[str] = "routing"
@@ -44,20 +46,14 @@ class RoutingQueue:
     }  # fmt: skip
 
     def __init__(self, store: Store, namespace: str) -> None:
-        self.name = namespace
-        self._store = store
         self._queue = Queue(store, prefix=namespace)
         self._keys = self._queue.keys
-        self.stream = self._keys.events
+        super().__init__(store, self._queue, name=namespace, stream=self._keys.events)
 
     async def exists(self) -> bool:
         """Whether anybody has used it."""
         keys = self._keys
         return bool(await self._store.ask("EXISTS", keys.events, keys.registered, keys.waiting))
-
-    async def prometheus_text(self) -> str:
-        """Its metrics in Prometheus' text format."""
-        return await self._queue.prometheus_text()
 
     async def levels(self) -> Levels:
         """Counts and the age of the oldest job."""
@@ -120,7 +116,7 @@ class RoutingQueue:
             result=result.data if result and result.success else None,
             traces=[error.stack] if error and error.stack else [],
             timeline=moments,
-            actions=actions_for(self, state),
+            actions=self.actions_in(state),
         )
 
     async def workers(self) -> list[WorkerView]:
@@ -182,11 +178,6 @@ class RoutingQueue:
             id: codec.text_at(raw, "type") or "" for id, raw in zip(ids, raws, strict=True) if raw
         }
 
-    async def settled(self, ids: Sequence[str]) -> Mapping[str, str]:
-        """Of these jobs, those that have ended, or are not known any more."""
-        states = {id: await self._queue.state(id) for id in ids}
-        return await outcomes(self._store, self.stream, states)
-
     async def retry(self, ids: Sequence[str]) -> int:
         """Run failed jobs again; returns how many."""
         return await self._queue.retry(*ids)
@@ -233,7 +224,8 @@ class RoutingQueue:
         queue = self._queue
         match action:
             case "retry" | "remove" | "cancel":
-                return await self._for_jobs(action, asked, by)
+                found = await self.fitting(action, asked.ids)
+                return Plan(len(found), lambda: self.change(action, found, by=by))
             case "retry-all":
                 require_no_until(asked)
                 return Plan(await queue.dead_letters.count(), queue.dead_letters.retry_all)
@@ -243,16 +235,6 @@ class RoutingQueue:
                 return Plan(1, lambda: queue.schedules.remove(asked.scheduler))
             case _:
                 raise InvalidOption(f"routing has no action {action!r}")
-
-    async def _for_jobs(self, action: str, asked: Act, by: str) -> Plan:
-        states = {id: await self._queue.state(id) for id in asked.ids}
-        fit = [id for id, state in states.items() if state in self.states_of[action]]
-        found = [JobView(id=id, name="", state="") for id in fit]
-        return Plan(len(fit), lambda: self.change(action, found, by=by))
-
-    async def close(self) -> None:
-        """Let go of the queue."""
-        await self._queue.close()
 
 
 def view_of(job: Job, state: str, error: str | None, *, most: int = SHORT) -> JobView:

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from waystation.console.products.queue import short
-from waystation.console.products.views import Moment
+from waystation.console.products.views import Moment, short
 from waystation.core.durations import instant, possible_instant
 from waystation.core.line.event_trail import newest_first
 from waystation.core.store.connection import Store

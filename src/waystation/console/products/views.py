@@ -9,6 +9,9 @@ import msgspec
 
 from waystation.core.store.connection import Store
 
+SHORT = 160
+"""Characters of data and errors in a list."""
+
 
 class JobView(msgspec.Struct, kw_only=True):
     """A job in a list."""
@@ -158,3 +161,9 @@ async def measured(store: Store, keys: Sequence[str], jobs: Sequence[str], count
     fixed = sum(size or 0 for size in sizes[: len(keys)])
     found = [size for size in sizes[len(keys) :] if size]
     return fixed + (sum(found) * count // len(found) if found else 0)
+
+
+def short(text: str, most: int = SHORT) -> str:
+    """The beginning of a text, in one line."""
+    line = " ".join(text[: most * 4].split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"

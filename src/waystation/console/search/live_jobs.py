@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from waystation.console.products.queue import ConsoleQueue, alone, short
-from waystation.console.products.views import JobView
+from waystation.console.products.queue import ConsoleQueue, alone
+from waystation.console.products.views import JobView, short
 from waystation.console.search.query import Query, fits
 from waystation.core import codec
 
