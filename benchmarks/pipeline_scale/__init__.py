@@ -1,71 +1,75 @@
-"""One executor and two, each with one core, on a standalone cluster on this machine.
+"""Whole runs on one, two and four executors of a standalone cluster on this machine.
 
-Each has a driver of its own that stays for the whole run; they do the same work in turn.
-SCALE_EVENTS=5000000 picks another size.
+Each number of executors, of one core each, has a driver of its own that stays for all turns; they
+do the same work in turn. SCALE_EVENTS=10000000 picks another size, SCALE_TIMES=1 fewer turns.
 """
 
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from multiprocessing import get_context
 from pathlib import Path
-from typing import NamedTuple
 
+import msgspec
 from pyspark.sql import SparkSession
 from redis import Redis
 
-from benchmarks import pipeline_fold
-from benchmarks.apart import apart
 from benchmarks.pipeline.streams import fill
-from benchmarks.pipeline_fold import events
-from benchmarks.pipeline_scale.cluster import cluster
+from benchmarks.pipeline_scale.cluster import Cluster, cluster
+from benchmarks.pipeline_scale.processes import cpu_s
 from benchmarks.report import Report, Row
 from benchmarks.turns import TIMES, medians
 from waystation.core.store import embedded
-from waystation.pipeline.bronze import ingest
-from waystation.pipeline.spark.session import SessionOptions, start_session
+from waystation.pipeline.history import History
+from waystation.pipeline.runner import RunOptions
+from waystation.pipeline.runner import run as run_pipeline
+from waystation.pipeline.sources.streams import EventOptions
+from waystation.pipeline.spark.session import SessionOptions, register, start_session
 from waystation.pipeline.storage import delta
-from waystation.pipeline.tables import EVENTS
+from waystation.pipeline.tables import EVENTS, ITEMS
 
 MANY = int(os.environ.get("SCALE_EVENTS", "2000000"))
-MOST = 2
+TURNS = int(os.environ.get("SCALE_TIMES", str(TIMES)))
+EXECUTORS = (1, 2, 4)
 
 
-class Turn(NamedTuple):
-    """One turn: its seconds, and how many processors of the machine were busy."""
+class Turn(msgspec.Struct, frozen=True):
+    """One whole run: from the streams to the last gold table."""
 
     seconds: float
-    busy: float
+    tasks_s: float
+    """Processor time of the executors and their Python processes."""
+    driver_s: float
+    """Processor time of the driver, its Java included."""
 
 
 def run() -> list[Report]:
-    """Streams into the bronze table, and events into attempts and hourly."""
-    with tempfile.TemporaryDirectory() as name, embedded.ephemeral() as server:
-        files = f"{name}/events"
-        apart(events.write, files, MANY)
+    """Streams into all tables of a new history, on more and more executors."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        server = stack.enter_context(embedded.ephemeral())
         with Redis.from_url(server.url, protocol=2) as client:
             fill(client, MANY)
-        # Both drivers keep their executors, of which one set is idle.
-        with (
-            cluster(Path(name), cores=1 + MOST) as master,
-            Driver(master, 1) as one,
-            Driver(master, MOST) as two,
-        ):
-            read = _in_turn(one, two, lambda each: each.read(server.url))
-            folded = _in_turn(one, two, lambda each: each.fold(files, f"{name}/folded"))
-    return [
-        _report(f"{MANY:,} events of 8 streams into the bronze table", *read),
-        _report(f"{MANY:,} events into attempts and hourly, written as Parquet", *folded),
-    ]
+        # Each driver keeps its executors, and all but one set of them are idle.
+        master = stack.enter_context(cluster(folder, cores=sum(EXECUTORS)))
+        drivers = [stack.enter_context(Driver(master, many)) for many in EXECUTORS]
+        # The first turns, in which Java compiles, do not count if there are others.
+        turns = [[each.run(server.url) for each in drivers] for _ in range(1 + TURNS)]
+        one, *more = (_median(each) for each in zip(*turns[min(1, TURNS) :], strict=True))
+    return [_report(many, turn, one) for many, turn in zip(EXECUTORS[1:], more, strict=True)]
 
 
 class Driver:
     """A process with a session that has so many executors of one core."""
 
-    def __init__(self, master: str, executors: int) -> None:
-        self._pool = ProcessPoolExecutor(1, get_context("spawn"), _start, (master, executors))
+    def __init__(self, master: Cluster, executors: int) -> None:
+        self._master = master
+        given = (master.url, executors)
+        self._pool = ProcessPoolExecutor(1, get_context("spawn"), _start, given)
+        self._pid = self._pool.submit(os.getpid).result()
 
     def __enter__(self) -> "Driver":
         return self
@@ -74,13 +78,11 @@ class Driver:
         self._pool.submit(_stop).result()
         self._pool.shutdown()
 
-    def read(self, url: str) -> Turn:
-        """Read the streams into a new history."""
-        return self._pool.submit(_read, url).result()
-
-    def fold(self, files: str, out: str) -> Turn:
-        """Fold the events of files."""
-        return self._pool.submit(_fold, files, out).result()
+    def run(self, url: str) -> Turn:
+        """Run the pipeline once, into a new history."""
+        tasks, driver = cpu_s(self._master.worker), cpu_s(self._pid)
+        seconds = self._pool.submit(_run, url).result()
+        return Turn(seconds, cpu_s(self._master.worker) - tasks, cpu_s(self._pid) - driver)
 
 
 def _start(master: str, executors: int) -> None:
@@ -96,8 +98,9 @@ def _start(master: str, executors: int) -> None:
         "spark.scheduler.maxRegisteredResourcesWaitingTime": "300s",
     }
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    # As many tasks for one executor as for two.
-    start_session(SessionOptions(master=master, shuffle_partitions=2 * MOST, conf=conf))
+    # As many tasks for one executor as for four.
+    partitions = 2 * max(EXECUTORS)
+    register(start_session(SessionOptions(master=master, shuffle_partitions=partitions, conf=conf)))
 
 
 def _session() -> SparkSession:
@@ -110,49 +113,37 @@ def _stop() -> None:
     _session().stop()
 
 
-def _read(url: str) -> Turn:
+def _run(url: str) -> float:
+    options = RunOptions(events=EventOptions(url=url), write_back=False)
     with tempfile.TemporaryDirectory() as root:
-        turn = _measured(lambda: ingest.start(_session(), root, url=url, tasks=str(MOST)).finish())
+        began = time.perf_counter()
+        result = run_pipeline(History(_session, root), options)
+        took = time.perf_counter() - began
+        assert result.failed_checks == (), result
         assert delta.count(EVENTS.path(root)) == MANY
-    return turn
+        assert delta.count(ITEMS.path(root)) == MANY // 4
+    return took
 
 
-def _fold(files: str, out: str) -> Turn:
-    return _measured(lambda: pipeline_fold.fold(_session(), files, out))
+def _median(turns: Iterable[Turn]) -> Turn:
+    return Turn(*medians([msgspec.structs.astuple(each) for each in turns]))
 
 
-def _measured(work: Callable[[], object]) -> Turn:
-    began, busy = time.perf_counter(), _busy_s()
-    work()
-    took = time.perf_counter() - began
-    return Turn(took, (_busy_s() - busy) / took)
-
-
-def _busy_s() -> float:
-    """Seconds that all processors of the machine have worked."""
-    with open("/proc/stat", encoding="ascii") as stat:
-        user, nice, system, _, _, interrupts, soft, *_ = map(int, stat.readline().split()[1:])
-    return (user + nice + system + interrupts + soft) / os.sysconf("SC_CLK_TCK")
-
-
-def _in_turn(one: Driver, two: Driver, work: Callable[[Driver], Turn]) -> tuple[Turn, Turn]:
-    """The medians of both; their first turns, in which Java compiles, do not count."""
-    turns = [(work(one), work(two)) for _ in range(1 + TIMES)][1:]
-    seconds = medians([[each.seconds for each in pair] for pair in turns])
-    busy = medians([[each.busy for each in pair] for pair in turns])
-    single, double = map(Turn, seconds, busy)
-    return single, double
-
-
-def _report(title: str, one: Turn, two: Turn) -> Report:
+def _report(executors: int, turn: Turn, one: Turn) -> Report:
     return Report(
-        title=title,
-        unit="two executors",
+        title=f"{MANY:,} events of 8 streams into all tables",
+        unit=f"{executors} executors",
         beside="one executor",
         rows=[
-            Row("thousand events a second", MANY / two.seconds / 1e3, MANY / one.seconds / 1e3),
-            Row("processors busy", two.busy, one.busy),
+            Row("thousand events a second", MANY / turn.seconds / 1e3, MANY / one.seconds / 1e3),
+            Row("processor seconds of executors", turn.tasks_s, one.tasks_s),
+            Row("processor seconds of the driver", turn.driver_s, one.driver_s),
+            Row("share of executors", _share(turn), _share(one)),
         ],
-        remark=f"median of {TIMES}, in turn; driver, executors, Python and the store share "
-        f"{os.cpu_count()} processors: a second executor can take only what one leaves idle",
+        remark=f"median of {TURNS}, in turn; driver, executors, Python and the store share "
+        f"{os.cpu_count()} processors: more executors can take only what one leaves idle",
     )
+
+
+def _share(turn: Turn) -> float:
+    return turn.tasks_s / (turn.tasks_s + turn.driver_s)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pyspark
 
@@ -17,9 +18,17 @@ PATIENCE_S = 120
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 
 
+class Cluster(NamedTuple):
+    """A cluster that runs."""
+
+    url: str
+    worker: int
+    """Process id of the worker, which starts the executors."""
+
+
 @contextmanager
-def cluster(folder: Path, *, cores: int) -> Generator[str]:
-    """A master, and a worker that offers so many cores; its URL."""
+def cluster(folder: Path, *, cores: int) -> Generator[Cluster]:
+    """A master, and a worker that offers so many cores."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
@@ -33,7 +42,7 @@ def cluster(folder: Path, *, cores: int) -> Generator[str]:
             ("worker.Worker", [*offer, url], "Successfully registered"),
         ):
             running.append(_started(folder / f"{name}.log", name, [*here, *words], sign))
-        yield url
+        yield Cluster(url, running[-1].pid)
     finally:
         for each in reversed(running):
             each.terminate()
