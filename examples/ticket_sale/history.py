@@ -75,17 +75,7 @@ async def _until(queue: Queue, count: int, show: Show) -> None:
 
 
 def _session() -> session.SessionOptions:
-    # What suits little data: for a few thousand rows, compiling costs more than it saves.
-    return session.SessionOptions(
-        master="local[2]",
-        shuffle_partitions=2,
-        conf={
-            "spark.log.level": "OFF",
-            "spark.sql.adaptive.enabled": "false",
-            "spark.sql.codegen.wholeStage": "false",
-            "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-        },
-    )
+    return session.SessionOptions(master="local[2]", few_rows=True, conf={"spark.log.level": "OFF"})
 
 
 def _closed_books(stage: Stage, history: History, url: str) -> Report:

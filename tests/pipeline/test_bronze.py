@@ -20,6 +20,7 @@ from tests.wire.node import NodePeer
 from waystation.core.errors import CheckpointDamaged
 from waystation.core.events import from_bullmq
 from waystation.pipeline.bronze import checkpoint, ingest
+from waystation.pipeline.runner import backlog
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
 from waystation.pipeline.tables import EVENTS, GAPS
@@ -89,10 +90,13 @@ def test_a_query_that_another_driver_overtakes_goes_on_behind_it(
 def test_a_run_goes_on_where_the_last_one_stopped_with_or_without_its_checkpoint(
     spark: SparkSession, store: Redis, redis_url: str, root: str
 ) -> None:
+    asked = EventOptions(url=redis_url)
     told = tell(store, 50)
     keep_all(spark, root, redis_url, trim="true")
     told += tell(store, 50)
+    assert backlog(asked, root) == 50
     keep_all(spark, root, redis_url, trim="true")
+    assert backlog(asked, root) == 0
     shutil.rmtree(ingest.checkpoint_of(root))
     told += tell(store, 50)
 
@@ -100,6 +104,12 @@ def test_a_run_goes_on_where_the_last_one_stopped_with_or_without_its_checkpoint
 
     assert ids(spark, root) == sorted(told)
     assert delta.read(spark, root, GAPS).count() == 0
+
+
+def test_what_was_trimmed_is_no_backlog(store: Redis, redis_url: str, root: str) -> None:
+    tell(store, 50)
+    store.xtrim("bull:mail:events", maxlen=20, approximate=False)
+    assert backlog(EventOptions(url=redis_url), root) == 20
 
 
 def torn_offsets(folder: Path) -> None:

@@ -197,7 +197,8 @@ def test_a_session_that_another_program_started_in_another_thread_will_do(
 def test_java_starts_sooner_on_this_machine_unless_its_options_are_given() -> None:
     options = "spark.driver.extraJavaOptions"
     ours = settings_of(SessionOptions(), {})[options]
-    assert "Tier4" in ours
+    assert "TieredStopAtLevel" not in ours
+    assert "TieredStopAtLevel=1" in settings_of(SessionOptions(few_rows=True), {})[options]
     assert "-XX:+UseSerialGC" in ours
     # A large heap is collected by many threads.
     assert "SerialGC" not in settings_of(SessionOptions(driver_memory="8g"), {})[options]

@@ -31,7 +31,7 @@ from waystation.pipeline.refresh import gold_sums, gold_tables
 from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.refresh.quality import last_checks
 from waystation.pipeline.refresh.snapshot import Snapshot, take_snapshot
-from waystation.pipeline.sources.offsets import Offset, StreamRange
+from waystation.pipeline.sources.offsets import Offset, StreamRange, between
 from waystation.pipeline.sources.store import Store, end_of, url_of, url_option
 from waystation.pipeline.sources.streams import EventOptions, Streams
 from waystation.pipeline.spark.errors import translated
@@ -210,6 +210,23 @@ class Rounds:
             for stream, end in self._snapshot.ends.items()
             if stream not in here or here[stream].order < end.order
         )
+
+
+def backlog(events: EventOptions, root: str) -> int:
+    """About how many events the streams hold that a history does not."""
+    streams = Streams(events)
+    with faults.translated():
+        found = streams.now()
+        ends = {each.key: end_of(streams.store.at(each.key), each.key) for each in found}
+        known = {key: end for key, end in ends.items() if end is not None}
+        moved = between(commits.offsets_in(root), known, (s for s in found if s.key in known))
+        return sum(_new_entries(streams.store, each) for each in moved)
+
+
+def _new_entries(store: Store, moved: StreamRange) -> int:
+    """The entries of a range that are still there."""
+    length: Any = store.at(moved.stream.key).xlen(moved.stream.key)
+    return length if moved.until.added is None else min(length, moved.size)
 
 
 def raise_stream_limits(

@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -71,10 +72,7 @@ def run(
     Runs until Ctrl-C, or stores the events there are with --once.
     """
     settings = loaded(context)
-    with (
-        store_url(context) as url,
-        kept_history(context, master, history, conf, url) as kept,
-    ):
+    with store_url(context) as url:
         events = EventOptions(url=url, queues=queues, trim=trim, prefix=prefixes(context))
         options = runner.RunOptions(
             events=events,
@@ -83,7 +81,11 @@ def run(
             payloads=settings[PipelineSettings].payloads,
             files_layout=layout(settings[FilesSettings]),
         )
-        with watching() as watch:
+        rows = partial(runner.backlog, events) if once else None
+        with (
+            kept_history(context, master, history, conf, url, rows=rows) as kept,
+            watching() as watch,
+        ):
             if once:
                 ran = runner.run(kept, options, watch)
                 _print_round(ran)

@@ -1,18 +1,20 @@
 """The Spark session and the history of a command, and questions that Spark answers."""
 
 import logging
+import math
 import os
 import tempfile
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import msgspec
 import typer
 from pyspark.sql import DataFrame, SparkSession
 
 from waystation.core.app.loading import loaded
-from waystation.core.errors import InvalidInput, InvalidOption
+from waystation.core.errors import InvalidInput, InvalidOption, WrongSchema
 from waystation.pipeline.ask.answers import Answer
 from waystation.pipeline.ask.live import live_jobs
 from waystation.pipeline.commands.store import bullmq_prefixes, prefixes, store_url
@@ -23,8 +25,10 @@ from waystation.pipeline.sources.store import Store
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.spark import session
 from waystation.pipeline.spark.errors import translated
+from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.places import checked_root, is_remote, way
-from waystation.pipeline.storage.sessions import is_connected
+from waystation.pipeline.storage.sessions import FEW_ROWS, is_connected
+from waystation.pipeline.tables import EVENTS
 
 QUIET = {
     "spark.log.level": "ERROR",
@@ -68,6 +72,15 @@ def _started(options: session.SessionOptions, url: str | None) -> Generator[sess
         yield spark
 
 
+def rows_kept(root: str) -> float:
+    """The events in a history, which is what most commands read."""
+    try:
+        return delta.count(EVENTS.path(root))
+    except WrongSchema:
+        # Of an older version: whoever may read that says so.
+        return math.inf
+
+
 @contextmanager
 def kept_history(
     context: typer.Context,
@@ -75,8 +88,13 @@ def kept_history(
     place: str | None,
     conf: Sequence[str] | None,
     url: str | None = None,
+    *,
+    rows: Callable[[str], float] | None = rows_kept,
 ) -> Generator[History]:
-    """The history of a command; Spark starts when something needs it."""
+    """The history of a command; Spark starts when something needs it.
+
+    `rows` tells how many rows Spark will get for the history at a place; None: more and more.
+    """
     settings = loaded(context)[PipelineSettings]
     root = checked_root(place or str(settings.history))
     if is_remote(root):
@@ -88,7 +106,9 @@ def kept_history(
     with ExitStack() as stack:
 
         def start() -> session.SparkSession:
-            return stack.enter_context(_started(options, url))
+            few = rows is not None and rows(root) <= FEW_ROWS
+            chosen = msgspec.structs.replace(options, few_rows=few)
+            return stack.enter_context(_started(chosen, url))
 
         with translated():
             yield History(start, root)

@@ -37,13 +37,11 @@ _DAEMON = "spark.python.daemon.module"
 _STACK = "-Xss4m"
 """Stack of Java's threads, for plans that are deep: Java's own default is 1 MB on x86-64 and 2 MB
 on aarch64, and a task that needs more ends Spark."""
-_SHORT = (
-    # Most programs are short, so Java's second compiler comes in ten times as late.
-    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
-    "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000 "
-    # Remarks on archives of classes would appear among a program's output.
-    "-Xlog:disable -Xlog:all=error:stderr"
-)
+# Remarks on archives of classes would appear among a program's output.
+_SILENT = "-Xlog:disable -Xlog:all=error:stderr"
+_FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
+"""Java's second compiler, and the counting of calls that it needs, cost a program that ends soon
+more than faster code saves."""
 _SMALL_HEAP = "-XX:+UseSerialGC"
 _MEMORY = "spark.driver.memory"
 _JAVA = "spark.driver.extraJavaOptions"
@@ -62,6 +60,8 @@ class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Heap of the driver, such as `4g`; default: spark-defaults.conf, else `1g`."""
     shuffle_partitions: int = 0
     """Shuffle partitions; 0 means two for each processor of the session."""
+    few_rows: bool = False
+    """Whether Spark gets at most some 100,000 rows before it ends: then Java compiles less."""
     conf: dict[str, str] = {}
     """Other Spark settings; those in `REQUIRED` cannot be changed."""
 
@@ -97,7 +97,7 @@ PREFERRED = {
 """Defaults that keep the console readable and short runs short; spark-defaults.conf wins."""
 
 _ON_THIS_MACHINE = {
-    _JAVA: f"{_STACK} {_SHORT}",
+    _JAVA: f"{_STACK} {_SILENT}",
     # Without them Spark looks up this machine's name, which can take long.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -175,6 +175,8 @@ def settings_of(options: SessionOptions, defaults: Mapping[str, str]) -> dict[st
     local = options.master.startswith("local")
     ours = {**PREFERRED, **(_ON_THIS_MACHINE if local else {})}
     memory = {_MEMORY: options.driver_memory} if options.driver_memory else {}
+    if local and options.few_rows:
+        ours[_JAVA] += f" {_FIRST_COMPILER}"
     if local and _MEMORY not in {**defaults, **memory, **options.conf}:
         ours[_JAVA] += f" {_SMALL_HEAP}"
     unset = {name: value for name, value in ours.items() if name not in defaults}
