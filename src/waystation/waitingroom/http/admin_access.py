@@ -16,7 +16,14 @@ from waystation.core.operators.operators import AuditLog
 from waystation.core.webhooks import delivery
 from waystation.core.webhooks.dispatch import Hook, State
 from waystation.waitingroom.http import admin_bodies as bodies
-from waystation.waitingroom.http.admin_bodies import MOST_BODY, ROOT, AdminContext
+from waystation.waitingroom.http.admin_bodies import (
+    MOST_BODY,
+    ROOT,
+    AdminCall,
+    AdminContext,
+    AdminRoutes,
+    room_endpoint,
+)
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.http.context import ThemeStore, Tokens
 from waystation.waitingroom.http.options import RoomCode
@@ -39,23 +46,16 @@ _ENDS = re.compile(r"[A-Za-z0-9_-]{16}\.([0-9a-f]{1,10})")
 """The id of an invitation of ours, and the second after which it no longer counts."""
 
 
-class InvitationAdmin:
+class InvitationAdmin(AdminRoutes):
     """Who may join, and in which lane."""
 
     def __init__(self, context: AdminContext, tokens: Tokens) -> None:
-        self._context = context
+        super().__init__(context)
         self._tokens = tokens
 
-    @endpoint(
-        f"POST {ROOT}/{{id}}/invites",
-        takes=bodies.NewInvites,
-        gives={201: bodies.Invites},
-        scope="admin",
-    )
-    async def invite(self, request: Request) -> Answer:
+    @room_endpoint("POST /invites", "admin", status=201, most=MOST_BODY)
+    async def invite(self, call: AdminCall, asked: bodies.NewInvites) -> bodies.Invites:
         """Sign invitations, one place in line for each key."""
-        room, who = await self._context.allowed(request, "admin")
-        asked = await request.read(bodies.NewInvites, MOST_BODY)
         if not 1 <= len(asked.keys) <= bodies.MOST_INVITES or not all(asked.keys):
             raise InvalidOption(
                 f"keys must be 1 to {bodies.MOST_INVITES} names, none of them empty"
@@ -64,50 +64,39 @@ class InvitationAdmin:
             raise InvalidOption(f"a key may have {bodies.LONGEST_KEY} characters")
         expires = self._expires_s(asked.minutes, least=1)
         network = network_of(asked.address) if asked.address else ""
-        state = await room.state()
+        state = await call.room.state()
         signed = [
-            self._signed(room, state, key, asked.lane, expires, network) for key in asked.keys
+            self._signed(call.room, state, key, asked.lane, expires, network) for key in asked.keys
         ]
         after = {"invites": len(signed), "lane": asked.lane, "expires_s": expires}
-        await self._context.note(who, "invite", room, before=None, after=after)
-        return answer(bodies.Invites(invites=signed), 201)
+        await call.note("invite", after=after)
+        return bodies.Invites(invites=signed)
 
-    @endpoint(f"DELETE {ROOT}/{{id}}/invites/{{jti}}", gives={204: None}, scope="admin")
-    async def take_back(self, request: Request) -> Answer:
+    @room_endpoint("DELETE /invites/{jti}", "admin")
+    async def take_back(self, call: AdminCall) -> None:
         """Revoke an invitation; a place that it gave is kept."""
-        room, who = await self._context.allowed(request, "admin")
-        jti = request.slots["jti"][:64]
-        await room.revoke(jti, "invitation_revoked", ttl=self._left_s(jti))
-        await self._context.note(who, "take-back-invite", room, before=jti, after=None)
-        return Answer(204)
+        jti = call.request.slots["jti"][:64]
+        await call.room.revoke(jti, "invitation_revoked", ttl=self._left_s(jti))
+        await call.note("take-back-invite", before=jti)
 
-    @endpoint(
-        f"POST {ROOT}/{{id}}/codes",
-        takes=bodies.NewCodes,
-        gives={201: bodies.MadeCodes},
-        scope="admin",
-    )
-    async def make_codes(self, request: Request) -> Answer:
+    @room_endpoint("POST /codes", "admin", status=201)
+    async def make_codes(self, call: AdminCall, asked: bodies.NewCodes) -> bodies.MadeCodes:
         """Create access codes; they are shown once."""
-        room, who = await self._context.allowed(request, "admin")
-        asked = await request.read(bodies.NewCodes)
-        expires = self._expires_s(asked.minutes)
-        made = await Codes(room).make(
+        made = await Codes(call.room).make(
             asked.batch,
             asked.count,
             bits=self._tokens.bits,
             lane=Lane(asked.lane),
             uses=asked.uses,
-            expires_s=expires,
+            expires_s=self._expires_s(asked.minutes),
         )
         after = {"batch": asked.batch, "count": asked.count, "lane": asked.lane, "uses": asked.uses}
-        await self._context.note(who, "make-codes", room, before=None, after=after)
-        return answer(bodies.MadeCodes(batch=asked.batch, codes=made), 201)
+        await call.note("make-codes", after=after)
+        return bodies.MadeCodes(batch=asked.batch, codes=made)
 
-    @endpoint(f"GET {ROOT}/{{id}}/codes", gives={200: bodies.Batches}, scope="viewer")
-    async def batches(self, request: Request) -> Answer:
+    @room_endpoint("GET /codes", "viewer")
+    async def batches(self, call: AdminCall) -> bodies.Batches:
         """List the batches of codes and their use."""
-        room, _ = await self._context.allowed(request, "viewer")
         listed = [
             bodies.CodeBatch(
                 batch=each.batch,
@@ -117,19 +106,17 @@ class InvitationAdmin:
                 used=each.used,
                 expires_at=rfc3339(each.expires_s * 1000) if each.expires_s else None,
             )
-            for each in await Codes(room).batches()
+            for each in await Codes(call.room).batches()
         ]
-        return answer(bodies.Batches(batches=listed))
+        return bodies.Batches(batches=listed)
 
-    @endpoint(f"DELETE {ROOT}/{{id}}/codes/{{batch}}", gives={204: None}, scope="admin")
-    async def revoke_codes(self, request: Request) -> Answer:
+    @room_endpoint("DELETE /codes/{batch}", "admin")
+    async def revoke_codes(self, call: AdminCall) -> None:
         """Revoke a batch of codes."""
-        room, who = await self._context.allowed(request, "admin")
-        batch = request.slots["batch"]
-        if not await Codes(room).revoke(batch):
+        batch = call.request.slots["batch"]
+        if not await Codes(call.room).revoke(batch):
             raise NotFound("there is no batch of that name")
-        await self._context.note(who, "revoke-codes", room, before=batch, after=None)
-        return Answer(204)
+        await call.note("revoke-codes", before=batch)
 
     def _expires_s(self, minutes: float, *, least: float = 0) -> int:
         most = bodies.LONGEST_DAYS * 1440
@@ -175,18 +162,18 @@ KEYS = "/api/v1/admin/keys"
 _NAMES = {"invitations": Kind.ENQUEUE, "tickets": Kind.QUEUE, "sessions": Kind.SESSION}
 
 
-class SigningKeyAdmin:
+class SigningKeyAdmin(AdminRoutes):
     """Changes of keys; whoever waits or is inside does not notice."""
 
     def __init__(self, context: AdminContext, tokens: Tokens, file: KeyFile | None) -> None:
-        self._context = context
+        super().__init__(context)
         self._tokens = tokens
         self._file = file
 
     @endpoint(f"GET {KEYS}", gives={200: bodies.SigningKeys}, scope="admin")
     async def every(self, request: Request) -> Answer:
         """List the signing keys: current, next and previous."""
-        await self._context.operators.require(request, "admin")
+        await self.context.operators.require(request, "admin")
         return answer(await self._listed())
 
     @endpoint(
@@ -210,7 +197,7 @@ class SigningKeyAdmin:
         return await self._change(request, "retire-key", KeyFile.retire)
 
     async def _change(self, request: Request, action: str, step: Callable[..., Keyring]) -> Answer:
-        who = await self._context.operators.require(request, "admin")
+        who = await self.context.operators.require(request, "admin")
         asked = await request.read(bodies.KeyChange)
         if self._file is None:
             raise Problem(
@@ -223,7 +210,7 @@ class SigningKeyAdmin:
         )
         self._tokens.adopt(changed)
         after = {"kind": asked.kind, "emergency": asked.emergency}
-        await self._context.operators.note(who, action, "", before=None, after=after)
+        await self.context.operators.note(who, action, "", before=None, after=after)
         return answer(await self._listed())
 
     async def _listed(self) -> bodies.SigningKeys:
@@ -249,37 +236,28 @@ STATUSES = (
 """What can be shown without anybody in line."""
 
 
-class ThemeAdmin:
+class ThemeAdmin(AdminRoutes):
     """The colour, the logo and the words of a site."""
 
     def __init__(self, context: AdminContext, themes: ThemeStore) -> None:
-        self._context = context
+        super().__init__(context)
         self._themes = themes
 
-    @endpoint(f"GET {ROOT}/{{id}}/page", gives={200: Theme}, scope="viewer")
-    async def read(self, request: Request) -> Answer:
+    @room_endpoint("GET /page", "viewer")
+    async def read(self, call: AdminCall) -> Theme:
         """The theme of the waiting page."""
-        room, _ = await self._context.allowed(request, "viewer")
-        return answer(await self._themes.looks(room, await room.state()))
+        return await self._themes.looks(call.room, await call.room.state())
 
-    @endpoint(f"PUT {ROOT}/{{id}}/page", takes=Theme, gives={200: Theme}, scope="admin")
-    async def put(self, request: Request) -> Answer:
+    @room_endpoint("PUT /page", "admin", most=MOST_LOOKS)
+    async def put(self, call: AdminCall, asked: Theme) -> Theme:
         """Change the theme of the waiting page."""
-        room, who = await self._context.allowed(request, "admin")
-        looks = await request.read(Theme, MOST_LOOKS)
-        before = await room.state()
-        await self._themes.put(room, looks)
-        await self._context.note_change(who, "page", room, before, await room.state())
-        return answer(looks)
+        await call.change("page", lambda: self._themes.put(call.room, asked))
+        return asked
 
-    @endpoint(f"DELETE {ROOT}/{{id}}/page", gives={204: None}, scope="admin")
-    async def clear(self, request: Request) -> Answer:
+    @room_endpoint("DELETE /page", "admin")
+    async def clear(self, call: AdminCall) -> None:
         """Reset the theme of the waiting page."""
-        room, who = await self._context.allowed(request, "admin")
-        before = await room.state()
-        await self._themes.clear(room)
-        await self._context.note_change(who, "page", room, before, await room.state())
-        return Answer(204)
+        await call.change("page", lambda: self._themes.clear(call.room))
 
     @endpoint(
         f"POST {ROOT}/{{id}}/page/preview",
@@ -293,7 +271,8 @@ class ThemeAdmin:
     )
     async def preview(self, request: Request) -> Answer:
         """Preview the page as HTML; nothing is stored."""
-        room, _ = await self._context.allowed(request, "viewer")
+        await self.context.operators.require(request, "viewer", request.slots["id"])
+        room = await self.context.rooms.find(request.slots["id"])
         looks = await _tried(request)
         status = request.query.get("status", "new")
         lang = request.query.get("lang", looks.language or dictionary.FALLBACK)
@@ -323,56 +302,41 @@ async def _tried(request: Request) -> Theme:
         raise Problem(400, Code.MALFORMED, str(error)) from None
 
 
-class WebhookAdmin:
+class WebhookAdmin(AdminRoutes):
     """The webhooks of a room."""
 
     def __init__(self, context: AdminContext, dispatcher: WebhookDispatcher) -> None:
-        self._context = context
+        super().__init__(context)
         self._dispatcher = dispatcher
 
-    @endpoint(f"GET {ROOT}/{{id}}/webhooks", gives={200: bodies.Webhooks}, scope="viewer")
-    async def every(self, request: Request) -> Answer:
+    @room_endpoint("GET /webhooks", "viewer")
+    async def every(self, call: AdminCall) -> bodies.Webhooks:
         """List webhooks and the state of their deliveries."""
-        room, _ = await self._context.allowed(request, "viewer")
-        listed = [_listed(*each) for each in await Webhooks(room).every()]
-        return answer(bodies.Webhooks(webhooks=listed))
+        listed = [_listed(*each) for each in await Webhooks(call.room).every()]
+        return bodies.Webhooks(webhooks=listed)
 
-    @endpoint(
-        f"POST {ROOT}/{{id}}/webhooks",
-        takes=bodies.NewWebhook,
-        gives={201: bodies.MadeWebhook},
-        scope="admin",
-    )
-    async def add(self, request: Request) -> Answer:
+    @room_endpoint("POST /webhooks", "admin", status=201)
+    async def add(self, call: AdminCall, asked: bodies.NewWebhook) -> bodies.MadeWebhook:
         """Add a webhook; its secret is shown once."""
-        room, who = await self._context.allowed(request, "admin")
-        asked = await request.read(bodies.NewWebhook)
         url = delivery.checked(asked.url, self._dispatcher.sender.private)
-        hook = await Webhooks(room).add(url, asked.events)
-        after = {"id": hook.id, "url": hook.url, "events": hook.events}
-        await self._context.note(who, "add-webhook", room, before=None, after=after)
-        made = bodies.MadeWebhook(id=hook.id, url=hook.url, events=hook.events, secret=hook.secret)
-        return answer(made, 201)
-
-    @endpoint(f"DELETE {ROOT}/{{id}}/webhooks/{{hook}}", gives={204: None}, scope="admin")
-    async def remove(self, request: Request) -> Answer:
-        """Remove a webhook."""
-        room, who = await self._context.allowed(request, "admin")
-        await Webhooks(room).remove(request.slots["hook"])
-        await self._context.note(
-            who, "remove-webhook", room, before=request.slots["hook"], after=None
+        hook = await Webhooks(call.room).add(url, asked.events)
+        await call.note(
+            "add-webhook", after={"id": hook.id, "url": hook.url, "events": hook.events}
         )
-        return Answer(204)
+        return bodies.MadeWebhook(id=hook.id, url=hook.url, events=hook.events, secret=hook.secret)
 
-    @endpoint(
-        f"POST {ROOT}/{{id}}/webhooks/{{hook}}/test", gives={200: bodies.Tried}, scope="admin"
-    )
-    async def try_out(self, request: Request) -> Answer:
+    @room_endpoint("DELETE /webhooks/{hook}", "admin")
+    async def remove(self, call: AdminCall) -> None:
+        """Remove a webhook."""
+        await Webhooks(call.room).remove(call.request.slots["hook"])
+        await call.note("remove-webhook", before=call.request.slots["hook"])
+
+    @room_endpoint("POST /webhooks/{hook}/test", "admin")
+    async def try_out(self, call: AdminCall) -> bodies.Tried:
         """Send a test event to a webhook."""
-        room, _ = await self._context.allowed(request, "admin")
-        hook, _ = await Webhooks(room).get(request.slots["hook"])
-        wrong = await self._dispatcher.try_out(room, hook)
-        return answer(bodies.Tried(taken=not wrong, error=wrong))
+        hook, _ = await Webhooks(call.room).get(call.request.slots["hook"])
+        wrong = await self._dispatcher.try_out(call.room, hook)
+        return bodies.Tried(taken=not wrong, error=wrong)
 
 
 def _listed(hook: Hook, state: State) -> bodies.Webhook:
@@ -387,36 +351,26 @@ def _listed(hook: Hook, state: State) -> bodies.Webhook:
     )
 
 
-class AlarmAdmin:
+class AlarmAdmin(AdminRoutes):
     """The alarms of a room."""
 
-    def __init__(self, context: AdminContext) -> None:
-        self._context = context
-
-    @endpoint(f"GET {ROOT}/{{id}}/alarms", gives={200: bodies.Alarms}, scope="viewer")
-    async def look(self, request: Request) -> Answer:
+    @room_endpoint("GET /alarms", "viewer")
+    async def look(self, call: AdminCall) -> bodies.Alarms:
         """The limits of a room, and the alarms that are on."""
-        room, _ = await self._context.allowed(request, "viewer")
-        state = await room.state()
-        return answer(bodies.Alarms(limits=limits_of(state), alarms=ringing_in(state)))
+        state = await call.room.state()
+        return bodies.Alarms(limits=limits_of(state), alarms=ringing_in(state))
 
-    @endpoint(
-        f"PUT {ROOT}/{{id}}/alarms",
-        takes=AlarmOptions,
-        gives={200: bodies.Alarms},
-        scope="operator",
-    )
-    async def put(self, request: Request) -> Answer:
+    @room_endpoint("PUT /alarms", "operator")
+    async def put(self, call: AdminCall, asked: AlarmOptions) -> bodies.Alarms:
         """Change the limits beyond which the room raises an alarm."""
-        room, who = await self._context.allowed(request, "operator")
-        asked = await request.read(AlarmOptions)
-        before = await room.state()
-        alarms = Alarms(room)
-        await alarms.set(asked)
-        await alarms.keep()
-        after = await room.state()
-        await self._context.note_change(who, "alarms", room, before, after)
-        return answer(bodies.Alarms(limits=limits_of(after), alarms=ringing_in(after)))
+        alarms = Alarms(call.room)
+
+        async def limit() -> None:
+            await alarms.set(asked)
+            await alarms.keep()
+
+        after = await call.change("alarms", limit)
+        return bodies.Alarms(limits=limits_of(after), alarms=ringing_in(after))
 
 
 MOST_ENTRIES = 200
@@ -426,42 +380,27 @@ _MINUTES = {"minutes": {"type": "integer", "minimum": 1, "maximum": MOST_MINUTES
 _AUDIT = ("at", "who", "role", "action", "queue", "before", "after")
 
 
-class Reports:
+class Reports(AdminRoutes):
     """The last day of a room, and what operators did."""
 
-    def __init__(self, context: AdminContext) -> None:
-        self._context = context
-
-    @endpoint(
-        f"GET {ROOT}/{{id}}/analytics", gives={200: bodies.Analytics}, query=_HOURS, scope="viewer"
-    )
-    async def analytics(self, request: Request) -> Answer:
+    @room_endpoint("GET /analytics", "viewer", query=_HOURS)
+    async def analytics(self, call: AdminCall) -> bodies.Analytics:
         """Arrivals, departures and waits by the hour."""
-        room, _ = await self._context.allowed(request, "viewer")
-        found = await hours.last(room, _asked(request, "hours", MOST_HOURS))
-        return answer(bodies.Analytics(queue=room.name, hours=found))
+        found = await hours.last(call.room, _asked(call.request, "hours", MOST_HOURS))
+        return bodies.Analytics(queue=call.room.name, hours=found)
 
-    @endpoint(
-        f"GET {ROOT}/{{id}}/history",
-        gives={200: bodies.MinuteHistory},
-        query=_MINUTES,
-        scope="viewer",
-    )
-    async def history(self, request: Request) -> Answer:
+    @room_endpoint("GET /history", "viewer", query=_MINUTES)
+    async def history(self, call: AdminCall) -> bodies.MinuteHistory:
         """The line, arrivals, admissions, no-shows and estimates by the minute, for a day."""
-        room, _ = await self._context.allowed(request, "viewer")
-        minutes = _asked(request, "minutes", MOST_MINUTES)
-        return answer(
-            bodies.MinuteHistory(queue=room.name, minutes=await History(room).last(minutes))
-        )
+        found = await History(call.room).last(_asked(call.request, "minutes", MOST_MINUTES))
+        return bodies.MinuteHistory(queue=call.room.name, minutes=found)
 
-    @endpoint(f"GET {ROOT}/{{id}}/export", gives={200: None}, query=_HOURS, scope="viewer")
-    async def export(self, request: Request) -> Answer:
+    @room_endpoint("GET /export", "viewer", query=_HOURS, gives={200: None})
+    async def export(self, call: AdminCall) -> Answer:
         """The same as a CSV file."""
-        room, _ = await self._context.allowed(request, "viewer")
-        found = await hours.last(room, _asked(request, "hours", MOST_HOURS))
+        found = await hours.last(call.room, _asked(call.request, "hours", MOST_HOURS))
         rows = [list(msgspec.structs.astuple(each)) for each in found]
-        return table(f"{room.name}-hours", Hour.__struct_fields__, rows)
+        return table(f"{call.room.name}-hours", Hour.__struct_fields__, rows)
 
     @endpoint(
         "GET /api/v1/admin/audit",
@@ -472,9 +411,9 @@ class Reports:
     )
     async def audit(self, request: Request) -> Answer:
         """The audit log of one room or of all, the latest first; two hundred at most."""
-        await self._context.operators.require(request, "admin")
+        await self.context.operators.require(request, "admin")
         queue = request.query.get("queue")
-        return answer(await self._context.operators.audit(MOST_ENTRIES, queue))
+        return answer(await self.context.operators.audit(MOST_ENTRIES, queue))
 
     @endpoint(
         "GET /api/v1/admin/audit/export",
@@ -484,8 +423,8 @@ class Reports:
     )
     async def export_audit(self, request: Request) -> Answer:
         """The same as a CSV file, as far back as it is kept."""
-        await self._context.operators.require(request, "admin")
-        log = await self._context.operators.audit(MOST_EXPORTED)
+        await self.context.operators.require(request, "admin")
+        log = await self.context.operators.audit(MOST_EXPORTED)
         rows = [
             [rfc3339(int(each["at"])), *(each[name] for name in _AUDIT[1:])] for each in log.entries
         ]

@@ -1,14 +1,17 @@
 """What operators send and get, merged into the options of a room."""
 
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
-from typing import Annotated, Any, Literal, cast
+from functools import wraps
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 import msgspec
 
 from waystation.core.clock import Clock
 from waystation.core.errors import InvalidOption
-from waystation.core.http.endpoints import stated
-from waystation.core.http.exchange import Request
+from waystation.core.http import exchange
+from waystation.core.http.endpoints import endpoint, stated
+from waystation.core.http.exchange import Answer, Request, answer
 from waystation.core.operators.operators import Operator, Operators
 from waystation.waitingroom.http.bodies import PlaceBody
 from waystation.waitingroom.http.context import is_host
@@ -32,33 +35,86 @@ from waystation.waitingroom.state import RoomState
 ROOT = "/api/v1/admin/queues"
 MOST_BODY = 65_536
 
+RoomHandler: TypeAlias = Callable[..., Awaitable[Any]]
+
 
 class AdminContext:
-    """The rooms, the operators and the audit log, for every operator route."""
+    """The rooms, the operators and the clock, for every operator route."""
 
     def __init__(self, rooms: Rooms, operators: Operators, clock: Clock) -> None:
         self.rooms = rooms
         self.clock = clock
         self.operators = operators
 
-    async def allowed(self, request: Request, scope: str) -> tuple[Room, Operator]:
-        """The room that a request is about and who asks; a Problem unless they may."""
-        who = await self.operators.require(request, scope, request.slots["id"])
-        return await self.rooms.find(request.slots["id"]), who
 
-    async def note(
-        self, who: Operator, action: str, room: Room, *, before: Any, after: Any
-    ) -> None:
-        """Write down who did what to a room."""
-        name = room.name
-        await self.operators.note(who, action, name, before=before, after=after)
+class AdminCall(msgspec.Struct, frozen=True):
+    """A request about a room, of somebody who may make it."""
 
-    async def note_change(
-        self, who: Operator, action: str, room: Room, before: RoomState, after: RoomState
-    ) -> None:
-        """Write down what somebody changed in a room's settings."""
+    request: Request
+    room: Room
+    who: Operator
+    operators: Operators
+
+    async def note(self, action: str, *, before: Any = None, after: Any = None) -> None:
+        """Write down who did what to the room."""
+        await self.operators.note(self.who, action, self.room.name, before=before, after=after)
+
+    async def change(self, action: str, step: Callable[[], Awaitable[object]]) -> RoomState:
+        """Take a step and write down what it changed in the room's settings; the state after it."""
+        before = await self.room.state()
+        await step()
+        after = await self.room.state()
         was, now = what_changed(before, after)
-        await self.note(who, action, room, before=was, after=now)
+        await self.note(action, before=was, after=now)
+        return after
+
+
+class AdminRoutes:
+    """Endpoints of operators, most of them declared with `room_endpoint`."""
+
+    def __init__(self, context: AdminContext) -> None:
+        self.context = context
+
+
+def room_endpoint(
+    asked: str,
+    scope: str,
+    *,
+    status: int = 200,
+    most: int = exchange.MOST_BODY,
+    query: Mapping[str, Mapping[str, Any]] | None = None,
+    gives: Mapping[int, Any] | None = None,
+) -> Callable[[RoomHandler], Callable[[Any, Request], Awaitable[Answer]]]:
+    """Declare that a method answers `POST /pause` of a room, for operators of this role.
+
+    Its annotations say the rest: what the body must be (`asked`), and what comes back; nothing is
+    a 204. `gives` is for a method that makes an `Answer` itself.
+    """
+    verb, _, path = asked.partition(" ")
+
+    def declare(handler: RoomHandler) -> Callable[[Any, Request], Awaitable[Answer]]:
+        takes, made = (handler.__annotations__.get(name) for name in ("asked", "return"))
+
+        @wraps(handler)
+        async def answered(self: AdminRoutes, request: Request) -> Answer:
+            operators, name = self.context.operators, request.slots["id"]
+            who = await operators.require(request, scope, name)
+            call = AdminCall(request, await self.context.rooms.find(name), who, operators)
+            given = await handler(self, call, *([await request.read(takes, most)] if takes else []))
+            if isinstance(given, Answer):
+                return given
+            return Answer(204) if made is None else answer(given, status)
+
+        usual = {204: None} if made is None else {status: made}
+        return endpoint(
+            f"{verb} {ROOT}/{{id}}{path}",
+            takes=takes,
+            gives=gives or usual,
+            query=query,
+            scope=scope,
+        )(answered)
+
+    return declare
 
 
 def what_changed(before: RoomState, after: RoomState) -> tuple[dict[str, str], dict[str, str]]:

@@ -19,9 +19,12 @@ from waystation.waitingroom.http.admin_bodies import (
     MOST_BODY,
     OWN,
     ROOT,
+    AdminCall,
     AdminContext,
+    AdminRoutes,
     merged,
     named,
+    room_endpoint,
 )
 from waystation.waitingroom.http.bodies import PlaceBody, rfc3339
 from waystation.waitingroom.http.status import (
@@ -49,46 +52,41 @@ MOST_STREAMS = 50
 """Operators who may watch one process at a time."""
 
 
-class Overview:
+class Overview(AdminRoutes):
     """Looking, and taking one visitor out."""
 
     def __init__(self, context: AdminContext) -> None:
-        self._context = context
+        super().__init__(context)
         self._watching = 0
 
-    @endpoint(f"GET {ROOT}/{{id}}/status", gives={200: bodies.RoomStatus}, scope="viewer")
-    async def status(self, request: Request) -> Answer:
+    @room_endpoint("GET /status", "viewer")
+    async def status(self, call: AdminCall) -> bodies.RoomStatus:
         """The status of a room, in the field names of other products."""
-        room, _ = await self._context.allowed(request, "viewer")
-        state = await room.state()
+        state = await call.room.state()
         wait = _wait_of_the_last(state)
         word = "queueing" if state.waiting else "not_queueing"
-        return answer(
-            bodies.RoomStatus(
-                status="event_prequeueing" if state.phase == "prequeue" else word,
-                event_id=state.fields.get("event"),
-                estimated_queued_users=state.waiting + state.early,
-                estimated_total_active_users=state.inside,
-                max_estimated_time_minutes=round(wait.p90 / 60, 1) if wait else None,
-            )
+        return bodies.RoomStatus(
+            status="event_prequeueing" if state.phase == "prequeue" else word,
+            event_id=state.fields.get("event"),
+            estimated_queued_users=state.waiting + state.early,
+            estimated_total_active_users=state.inside,
+            max_estimated_time_minutes=round(wait.p90 / 60, 1) if wait else None,
         )
 
-    @endpoint(f"GET {ROOT}/{{id}}/stats", gives={200: bodies.Stats}, scope="viewer")
-    async def stats(self, request: Request) -> Answer:
+    @room_endpoint("GET /stats", "viewer")
+    async def stats(self, call: AdminCall) -> bodies.Stats:
         """The numbers of this instant and this hour."""
-        room, _ = await self._context.allowed(request, "viewer")
-        return answer(await numbers(room))
+        return await numbers(call.room)
 
-    @endpoint(f"GET {ROOT}/{{id}}/stats/stream", gives={200: None, 204: None}, scope="viewer")
-    async def stats_stream(self, request: Request) -> Answer:
+    @room_endpoint("GET /stats/stream", "viewer", gives={200: None, 204: None})
+    async def stats_stream(self, call: AdminCall) -> Answer:
         """The same once a second, as server-sent events."""
-        room, _ = await self._context.allowed(request, "viewer")
         if self._watching >= MOST_STREAMS:
             return Answer(204, headers=[(b"retry-after", b"30")])
-        return Stream(events=self._watch(room), gone=request.gone)
+        return Stream(events=self._watch(call.room), gone=call.request.gone)
 
     async def _watch(self, room: Room) -> AsyncIterator[tuple[str, Any]]:
-        clock = self._context.clock
+        clock = self.context.clock
         until = clock.monotonic() + LONGEST_S
         self._watching += 1
         try:
@@ -101,48 +99,41 @@ class Overview:
         finally:
             self._watching -= 1
 
-    @endpoint(f"GET {ROOT}/{{id}}/sessions", gives={200: bodies.Sessions}, scope="viewer")
-    async def sessions(self, request: Request) -> Answer:
+    @room_endpoint("GET /sessions", "viewer")
+    async def sessions(self, call: AdminCall) -> bodies.Sessions:
         """List sessions, the next to expire first; a hundred at most."""
-        room, _ = await self._context.allowed(request, "viewer")
-        key = room.store.keys.sessions_expiry
+        room, key = call.room, call.room.store.keys.sessions_expiry
         ids = await room.store.ask("ZRANGE", key, 0, MOST_LISTED - 1)
         listed = [await _session(room, codec.as_text(each)) for each in ids]
-        total = await room.store.ask("ZCARD", key)
-        return answer(bodies.Sessions(sessions=listed, total=total))
+        return bodies.Sessions(sessions=listed, total=await room.store.ask("ZCARD", key))
 
-    @endpoint(f"GET {ROOT}/{{id}}/sessions/{{sid}}", scope="viewer")
-    async def session(self, request: Request) -> Answer:
+    @room_endpoint("GET /sessions/{sid}", "viewer")
+    async def session(self, call: AdminCall) -> dict[str, Any]:
         """A session."""
-        room, _ = await self._context.allowed(request, "viewer")
-        session = await room.get_session(request.slots["sid"])
+        session = await call.room.get_session(call.request.slots["sid"])
         # On the wire these are seconds, as in the documented hash.
         seconds = {
             name: int(getattr(session, name).timestamp())
             for name in ("started_at", "expires_at", "last_activity")
         }
-        return answer({**msgspec.to_builtins(session), **seconds})
+        return {**msgspec.to_builtins(session), **seconds}
 
-    @endpoint(f"DELETE {ROOT}/{{id}}/sessions/{{sid}}", gives={204: None}, scope="operator")
-    async def end_session(self, request: Request) -> Answer:
+    @room_endpoint("DELETE /sessions/{sid}", "operator")
+    async def end_session(self, call: AdminCall) -> None:
         """End a session."""
-        room, who = await self._context.allowed(request, "operator")
-        place = await room.get_place(request.slots["sid"])
-        if not await room.terminate(place, "admin_revoked"):
+        place = await call.room.get_place(call.request.slots["sid"])
+        if not await call.room.terminate(place, "admin_revoked"):
             raise NotFound("the session has ended")
-        await self._context.note(who, "end-session", room, before=place.id, after=None)
-        return Answer(204)
+        await call.note("end-session", before=place.id)
 
-    @endpoint(
-        f"GET {ROOT}/{{id}}/positions",
-        gives={200: bodies.Positions},
+    @room_endpoint(
+        "GET /positions",
+        "viewer",
         query={"ticket": {"type": "string", "pattern": search.TICKET}},
-        scope="viewer",
     )
-    async def find(self, request: Request) -> Answer:
+    async def find(self, call: AdminCall) -> bodies.Positions:
         """Find visitors by the ticket that their page shows, ten at most."""
-        room, _ = await self._context.allowed(request, "viewer")
-        ticket = request.query.get("ticket")
+        room, ticket = call.room, call.request.query.get("ticket")
         ids = [] if ticket is None else await search.ids_by_ticket(room, ticket)
         state = await room.state()
         found: list[PlaceBody] = []
@@ -153,25 +144,22 @@ class Overview:
                 # It went while we were looking.
                 continue
             found.append(status_body(room, place, await room.status(place), state))
-        return answer(bodies.Positions(positions=found))
+        return bodies.Positions(positions=found)
 
-    @endpoint(f"GET {ROOT}/{{id}}/positions/{{pid}}", gives={200: PlaceBody}, scope="viewer")
-    async def position(self, request: Request) -> Answer:
+    @room_endpoint("GET /positions/{pid}", "viewer")
+    async def position(self, call: AdminCall) -> PlaceBody:
         """The status of a visitor, as they see it themselves."""
-        room, _ = await self._context.allowed(request, "viewer")
-        place = await room.get_place(request.slots["pid"])
-        status = await room.status(place)
-        return answer(status_body(room, place, status, await room.state()))
+        place = await call.room.get_place(call.request.slots["pid"])
+        status = await call.room.status(place)
+        return status_body(call.room, place, status, await call.room.state())
 
-    @endpoint(f"DELETE {ROOT}/{{id}}/positions/{{pid}}", gives={204: None}, scope="operator")
-    async def remove(self, request: Request) -> Answer:
+    @room_endpoint("DELETE /positions/{pid}", "operator")
+    async def remove(self, call: AdminCall) -> None:
         """Remove a visitor from the line."""
-        room, who = await self._context.allowed(request, "operator")
-        place = await room.get_place(request.slots["pid"])
-        if not await room.remove(place, "admin_removed"):
+        place = await call.room.get_place(call.request.slots["pid"])
+        if not await call.room.remove(place, "admin_removed"):
             raise NotFound("there is nobody in line with that id")
-        await self._context.note(who, "remove", room, before=place.id, after=None)
-        return Answer(204)
+        await call.note("remove", before=place.id)
 
 
 async def _session(room: Room, id: str) -> bodies.ListedSession:
@@ -217,113 +205,101 @@ def _wait_of_the_last(state: RoomState) -> estimate.Wait | None:
     return estimate.wait(state, last)
 
 
-class RoomAdmin:
+class RoomAdmin(AdminRoutes):
     """Setting rooms up."""
-
-    def __init__(self, context: AdminContext) -> None:
-        self._context = context
-        self._rooms = context.rooms
 
     @endpoint(f"GET {ROOT}", fails=(400, 401, 403, 429, 503), scope="viewer")
     async def list_rooms(self, request: Request) -> Answer:
         """List the rooms that the key may see, with their numbers."""
-        who = await self._context.operators.require(request, "viewer", request.query.get("queue"))
+        who = await self.context.operators.require(request, "viewer", request.query.get("queue"))
         rooms = list[dict[str, Any]]()
-        for room, state in await self._rooms.states():
+        for room, state in await self.context.rooms.states():
             if who.may("viewer", room.name):
                 try:
                     rooms.append({**room_body(room, state), "stats": await numbers(room, state)})
                 except StoreError as error:
                     # The others are shown all the same.
-                    self._rooms.report(room, "stats", error)
+                    self.context.rooms.report(room, "stats", error)
         return answer({"queues": rooms})
 
     @endpoint(f"POST {ROOT}", takes=bodies.NewRoom, gives={201: dict}, scope="admin")
     async def create(self, request: Request) -> Answer:
         """Create a room."""
-        await self._context.operators.known(request)
+        operators = self.context.operators
+        await operators.known(request)
         asked = await request.read(bodies.NewRoom, MOST_BODY)
-        who = await self._context.operators.require(request, "admin", asked.id)
+        who = await operators.require(request, "admin", asked.id)
         if not is_name(asked.id):
             raise Problem(400, Code.INVALID_INPUT, "an id must be 1 to 64 of A-Z a-z 0-9 _ . -")
-        room = self._rooms.of(asked.id)
+        room = self.context.rooms.of(asked.id)
         options, own = merged(RoomOptions(), asked.settings)
         try:
             await room.open(options, version=0, settings=own)
         except WrongState:
             raise Problem(409, Code.EXISTS, "there is a room of that name") from None
-        await self._context.note(who, "create", room, before=None, after=asked.settings)
-        self._rooms.forget()
+        await operators.note(who, "create", room.name, before=None, after=asked.settings)
+        self.context.rooms.forget()
         return _versioned(room, await room.state(), 201)
 
-    @endpoint(f"GET {ROOT}/{{id}}", scope="viewer")
-    async def read_room(self, request: Request) -> Answer:
+    @room_endpoint("GET", "viewer", gives={200: dict})
+    async def read_room(self, call: AdminCall) -> Answer:
         """The settings of a room."""
-        room, _ = await self._context.allowed(request, "viewer")
-        return _versioned(room, await room.state())
+        return _versioned(call.room, await call.room.state())
 
-    @endpoint(f"PATCH {ROOT}/{{id}}", takes=dict, scope="admin")
-    async def change(self, request: Request) -> Answer:
+    @room_endpoint("PATCH", "admin", gives={200: dict}, most=MOST_BODY)
+    async def change(self, call: AdminCall, asked: dict[str, Any]) -> Answer:
         """Change a room's settings; with If-Match only if unchanged since."""
-        room, who = await self._context.allowed(request, "admin")
-        asked = await request.read(dict[str, Any], MOST_BODY)
-        before = await room.state()
-        _require_version(request, before.version)
+        before = await call.room.state()
+        _require_version(call.request, before.version)
         options, own = merged(before.options, asked)
         changed = {
             name: value
             for name, value in options.to_fields().items()
             if before.options.to_fields()[name] != value
         }
+        fields = {**changed, **own}
         try:
-            await room.store.write({**changed, **own}, version=before.version)
+            after = await call.change(
+                "change", lambda: call.room.store.write(fields, version=before.version)
+            )
         except WrongState as error:
             raise Problem(412, Code.CHANGED_MEANWHILE, str(error)) from None
-        after = await room.state()
-        await self._context.note_change(who, "change", room, before, after)
-        return _versioned(room, after)
+        return _versioned(call.room, after)
 
-    @endpoint(f"DELETE {ROOT}/{{id}}", gives={204: None}, scope="admin")
-    async def delete(self, request: Request) -> Answer:
+    @room_endpoint("DELETE", "admin")
+    async def delete(self, call: AdminCall) -> None:
         """Delete an empty room with its codes, events and theme."""
-        room, who = await self._context.allowed(request, "admin")
         try:
-            await room.delete()
+            await call.room.delete()
         except WrongState as error:
             raise Problem(409, Code.NOT_EMPTY, str(error)) from None
-        self._rooms.forget()
-        await self._context.note(who, "delete", room, before=room.name, after=None)
-        return Answer(204)
+        self.context.rooms.forget()
+        await call.note("delete", before=call.room.name)
 
-    @endpoint(f"GET {ROOT}/{{id}}/rules", scope="viewer")
-    async def rules(self, request: Request) -> Answer:
+    @room_endpoint("GET /rules", "viewer")
+    async def rules(self, call: AdminCall) -> dict[str, Any]:
         """The requests that the room protects."""
-        room, _ = await self._context.allowed(request, "viewer")
-        state = await room.state()
-        return answer({"rules": stored_rules(state.fields.get("rules", ""))})
+        return {"rules": stored_rules((await call.room.state()).fields.get("rules", ""))}
 
-    @endpoint(
-        f"PUT {ROOT}/{{id}}/rules",
-        takes=list[WrittenRule],
+    @room_endpoint(
+        "PUT /rules",
+        "admin",
         query={"dry_run": {"type": "string", "enum": ["true"]}},
-        scope="admin",
+        most=MOST_BODY,
     )
-    async def set_rules(self, request: Request) -> Answer:
+    async def set_rules(self, call: AdminCall, asked: list[WrittenRule]) -> dict[str, Any]:
         """Change them; with ?dry_run=true only check them."""
-        room, who = await self._context.allowed(request, "admin")
-        asked = await request.read(list[WrittenRule], MOST_BODY)
         for rule in asked:
             if rule.header and ":" not in rule.header:
                 raise InvalidOption(f"header must be `Name: part`, got {rule.header!r}")
-            rule_of(room.name, rule)
-        dry = request.query.get("dry_run")
+            rule_of(call.room.name, rule)
+        dry = call.request.query.get("dry_run")
         if dry not in (None, "true"):
             raise Problem(400, Code.MALFORMED, "dry_run must be true, or not be there")
         if dry is None:
-            before = await room.state()
-            await room.store.write({"rules": codec.encode(asked).decode() if asked else ""})
-            await self._context.note_change(who, "rules", room, before, await room.state())
-        return answer({"rules": asked})
+            written = {"rules": codec.encode(asked).decode() if asked else ""}
+            await call.change("rules", lambda: call.room.store.write(written))
+        return {"rules": asked}
 
 
 def room_body(room: Room, state: RoomState) -> dict[str, Any]:
@@ -357,153 +333,100 @@ def _require_version(request: Request, version: int) -> None:
         raise Problem(412, Code.CHANGED_MEANWHILE, f"the room is at version {version}")
 
 
-class Controls:
+class Controls(AdminRoutes):
     """Pause, resume, faster, slower, a word to everybody."""
 
-    def __init__(self, context: AdminContext) -> None:
-        self._context = context
-
-    @endpoint(f"POST {ROOT}/{{id}}/pause", scope="operator")
-    async def pause(self, request: Request) -> Answer:
+    @room_endpoint("POST /pause", "operator")
+    async def pause(self, call: AdminCall) -> dict[str, Any]:
         """Stop admission; everybody keeps their place."""
-        return await self._do(request, "pause", Control.pause)
+        return await _steered(call, "pause", Control.pause)
 
-    @endpoint(f"POST {ROOT}/{{id}}/resume", scope="operator")
-    async def resume(self, request: Request) -> Answer:
+    @room_endpoint("POST /resume", "operator")
+    async def resume(self, call: AdminCall) -> dict[str, Any]:
         """Admit visitors again."""
-        return await self._do(request, "resume", Control.resume)
+        return await _steered(call, "resume", Control.resume)
 
-    @endpoint(f"POST {ROOT}/{{id}}/queue-all", scope="operator")
-    async def queue_all(self, request: Request) -> Answer:
+    @room_endpoint("POST /queue-all", "operator")
+    async def queue_all(self, call: AdminCall) -> dict[str, Any]:
         """Make every arrival wait and stop admission."""
-        return await self._do(request, "queue-all", Control.queue_all)
+        return await _steered(call, "queue-all", Control.queue_all)
 
-    @endpoint(f"POST {ROOT}/{{id}}/drain", scope="operator")
-    async def drain(self, request: Request) -> Answer:
+    @room_endpoint("POST /drain", "operator")
+    async def drain(self, call: AdminCall) -> dict[str, Any]:
         """Admit those in line, and let nobody join."""
-        return await self._do(request, "drain", Control.drain)
+        return await _steered(call, "drain", Control.drain)
 
-    @endpoint(f"POST {ROOT}/{{id}}/close", takes=bodies.Ending, scope="admin")
-    async def close(self, request: Request) -> Answer:
+    @room_endpoint("POST /close", "admin", most=MOST_BODY)
+    async def close(self, call: AdminCall, asked: bodies.Ending) -> dict[str, Any]:
         """End the room; those in line read it, in words of the seller's where they are given."""
-        return await self._end(request, "close", Control.close)
+        return await _steered(call, "close", Control.close, text=asked.text, link=asked.link)
 
-    @endpoint(f"POST {ROOT}/{{id}}/sold-out", takes=bodies.Ending, scope="admin")
-    async def sell_out(self, request: Request) -> Answer:
+    @room_endpoint("POST /sold-out", "admin", most=MOST_BODY)
+    async def sell_out(self, call: AdminCall, asked: bodies.Ending) -> dict[str, Any]:
         """End the room because nothing is left; those in line read that."""
-        return await self._end(request, "sell-out", Control.sell_out)
+        return await _steered(call, "sell-out", Control.sell_out, text=asked.text, link=asked.link)
 
-    async def _end(
-        self, request: Request, action: str, step: Callable[..., Awaitable[object]]
-    ) -> Answer:
-        await self._context.allowed(request, "admin")
-        asked = await request.read(bodies.Ending, MOST_BODY)
-
-        async def end(control: Control) -> None:
-            await step(control, text=asked.text, link=asked.link)
-
-        return await self._do(request, action, end, scope="admin")
-
-    @endpoint(f"POST {ROOT}/{{id}}/fail-open", takes=bodies.Minutes, scope="admin")
-    async def fail_open(self, request: Request) -> Answer:
+    @room_endpoint("POST /fail-open", "admin")
+    async def fail_open(self, call: AdminCall, asked: bodies.Minutes) -> dict[str, Any]:
         """Admit everybody who asks, for some minutes."""
-        await self._context.allowed(request, "admin")
-        asked = await request.read(bodies.Minutes)
         if asked.minutes > bodies.MOST_OPEN_MINUTES:
             raise InvalidOption(f"minutes must be at most {bodies.MOST_OPEN_MINUTES:g}")
+        return await _steered(call, "fail-open", Control.fail_open, round(asked.minutes * 60))
 
-        async def open_up(control: Control) -> None:
-            await control.fail_open(round(asked.minutes * 60))
-
-        return await self._do(request, "fail-open", open_up, scope="admin")
-
-    @endpoint(f"POST {ROOT}/{{id}}/rate", takes=bodies.Rate, scope="operator")
-    async def rate(self, request: Request) -> Answer:
+    @room_endpoint("POST /rate", "operator")
+    async def rate(self, call: AdminCall, asked: bodies.Rate) -> dict[str, Any]:
         """Change the admission rate, at once or over a ramp."""
-        await self._context.allowed(request, "operator")
-        asked = await request.read(bodies.Rate)
+        rate, ramp = asked.new_users_per_minute / 60, asked.ramp_seconds
+        return await _steered(call, "rate", Control.set_rate, rate, ramp=ramp)
 
-        async def set_rate(control: Control) -> None:
-            await control.set_rate(asked.new_users_per_minute / 60, ramp=asked.ramp_seconds)
-
-        return await self._do(request, "rate", set_rate)
-
-    @endpoint(f"POST {ROOT}/{{id}}/message", takes=bodies.Message, scope="operator")
-    async def message(self, request: Request) -> Answer:
+    @room_endpoint("POST /message", "operator", most=MOST_BODY)
+    async def message(self, call: AdminCall, asked: bodies.Message) -> dict[str, Any]:
         """Show a message to all visitors, or remove it."""
-        await self._context.allowed(request, "operator")
-        asked = await request.read(bodies.Message, MOST_BODY)
         if not 0 <= asked.minutes <= bodies.LONGEST_MINUTES:
             raise InvalidOption(f"minutes must be 0 to {bodies.LONGEST_MINUTES}")
+        now_ms = self.context.clock.now_ms()
+        until = now_ms + round(asked.minutes * 60_000) if asked.minutes else 0
+        said = {"level": asked.level, "expires_ms": until}
+        return await _steered(call, "message", Control.show_message, asked.text, **said)
 
-        async def tell(control: Control) -> None:
-            now_ms = self._context.clock.now_ms()
-            until = now_ms + round(asked.minutes * 60_000) if asked.minutes else 0
-            await control.show_message(asked.text, level=asked.level, expires_ms=until)
-
-        return await self._do(request, "message", tell)
-
-    @endpoint(f"POST {ROOT}/{{id}}/reset", takes=bodies.Confirm, scope="admin")
-    async def reset(self, request: Request) -> Answer:
+    @room_endpoint("POST /reset", "admin")
+    async def reset(self, call: AdminCall, asked: bodies.Confirm) -> dict[str, Any]:
         """Revoke all tokens, confirmed by the room's name."""
-        await self._context.allowed(request, "admin")
-        asked = await request.read(bodies.Confirm)
-        if asked.confirm != request.slots["id"]:
+        if asked.confirm != call.request.slots["id"]:
             raise Problem(422, Code.NOT_CONFIRMED, "confirm must be the name of the room")
-        return await self._do(request, "reset", Control.revoke_everything, scope="admin")
+        return await _steered(call, "reset", Control.revoke_everything)
 
-    @endpoint(f"POST {ROOT}/{{id}}/admit", takes=bodies.Admit, scope="operator")
-    async def admit(self, request: Request) -> Answer:
+    @room_endpoint("POST /admit", "operator")
+    async def admit(self, call: AdminCall, asked: bodies.Admit) -> dict[str, Any]:
         """Admit some visitors now, regardless of the rate."""
-        room, who = await self._context.allowed(request, "operator")
-        asked = await request.read(bodies.Admit)
         lane = None if asked.lane is None else Lane(asked.lane)
-        called = await Admission(room).admit_now(asked.count, lane=lane)
+        called = await Admission(call.room).admit_now(asked.count, lane=lane)
         after = {"called": len(called.called), "waiting": called.waiting}
-        await self._context.note(who, "admit", room, before=None, after=after)
-        return answer(after)
-
-    async def _do(
-        self,
-        request: Request,
-        action: str,
-        step: Callable[[Control], Awaitable[object]],
-        *,
-        scope: str = "operator",
-    ) -> Answer:
-        room, who = await self._context.allowed(request, scope)
-        before = await room.state()
-        await step(Control(room))
-        after = await room.state()
-        await self._context.note_change(who, action, room, before, after)
-        return answer({"serving_state": serving_state(after), "version": after.version})
+        await call.note("admit", after=after)
+        return after
 
 
-class EventAdmin:
+async def _steered(
+    call: AdminCall, action: str, step: Callable[..., Awaitable[object]], *given: Any, **named: Any
+) -> dict[str, Any]:
+    after = await call.change(action, lambda: step(Control(call.room), *given, **named))
+    return {"serving_state": serving_state(after), "version": after.version}
+
+
+class EventAdmin(AdminRoutes):
     """The events of rooms."""
 
-    def __init__(self, context: AdminContext) -> None:
-        self._context = context
-
-    @endpoint(f"GET {ROOT}/{{id}}/events", gives={200: bodies.Events}, scope="viewer")
-    async def every(self, request: Request) -> Answer:
+    @room_endpoint("GET /events", "viewer")
+    async def every(self, call: AdminCall) -> bodies.Events:
         """List scheduled events, the next first."""
-        room, _ = await self._context.allowed(request, "viewer")
-        state = await room.state()
-        planned = [_planned(each, state) for each in await Schedule(room).planned()]
-        return answer(bodies.Events(events=planned))
+        state = await call.room.state()
+        planned = [_planned(each, state) for each in await Schedule(call.room).planned()]
+        return bodies.Events(events=planned)
 
-    @endpoint(
-        f"POST {ROOT}/{{id}}/events",
-        takes=bodies.NewEvent,
-        gives={201: bodies.PlannedEvent},
-        scope="admin",
-    )
-    async def plan(self, request: Request) -> Answer:
+    @room_endpoint("POST /events", "admin", status=201, most=MOST_BODY)
+    async def plan(self, call: AdminCall, asked: bodies.NewEvent) -> bodies.PlannedEvent:
         """Schedule an event, with a pre-queue, a draw and settings while it lasts."""
-        room, who = await self._context.allowed(request, "admin")
-        asked = await request.read(bodies.NewEvent, MOST_BODY)
-        state = await room.state()
+        state = await call.room.state()
         gathers = asked.prequeue_start_time
         event = ScheduledEvent(
             id=new_id(random.SystemRandom()),
@@ -515,33 +438,27 @@ class EventAdmin:
             witness=asked.witness,
             changes=named(state.options, asked.settings),
         )
-        schedule = Schedule(room)
+        schedule = Schedule(call.room)
         event = await schedule.plan(event)
         await schedule.keep()
-        after = msgspec.to_builtins(event)
-        await self._context.note(who, "plan-event", room, before=None, after=after)
-        return answer(_planned(event, await room.state()), 201)
+        await call.note("plan-event", after=msgspec.to_builtins(event))
+        return _planned(event, await call.room.state())
 
-    @endpoint(
-        f"GET {ROOT}/{{id}}/events/{{event}}", gives={200: bodies.PlannedEvent}, scope="viewer"
-    )
-    async def look(self, request: Request) -> Answer:
+    @room_endpoint("GET /events/{event}", "viewer")
+    async def look(self, call: AdminCall) -> bodies.PlannedEvent:
         """An event, and the room's settings as if it were on."""
-        room, _ = await self._context.allowed(request, "viewer")
-        wanted = request.slots["event"]
-        found = next((e for e in await Schedule(room).planned() if e.id == wanted), None)
+        wanted, planned = call.request.slots["event"], await Schedule(call.room).planned()
+        found = next((each for each in planned if each.id == wanted), None)
         if found is None:
             raise NotFound("there is no such event")
-        return answer(_planned(found, await room.state()))
+        return _planned(found, await call.room.state())
 
-    @endpoint(f"DELETE {ROOT}/{{id}}/events/{{event}}", gives={204: None}, scope="admin")
-    async def cancel(self, request: Request) -> Answer:
+    @room_endpoint("DELETE /events/{event}", "admin")
+    async def cancel(self, call: AdminCall) -> None:
         """Cancel an event, or end one that is on."""
-        room, who = await self._context.allowed(request, "admin")
-        id = request.slots["event"]
-        await Schedule(room).cancel(id)
-        await self._context.note(who, "cancel-event", room, before=id, after=None)
-        return Answer(204)
+        id = call.request.slots["event"]
+        await Schedule(call.room).cancel(id)
+        await call.note("cancel-event", before=id)
 
 
 def _planned(event: ScheduledEvent, state: RoomState) -> bodies.PlannedEvent:

@@ -3,6 +3,7 @@
 import hashlib
 import secrets
 from collections.abc import Iterator
+from functools import partial
 
 import msgspec
 
@@ -31,7 +32,7 @@ from waystation.waitingroom.signing import SessionToken
 from waystation.waitingroom.state import RoomState
 from waystation.waitingroom.visitor import Inside, JoinRequest, Place
 
-_FAILS = (400, 401, 404, 410, 503)
+_session_endpoint = partial(endpoint, fails=(400, 401, 404, 410, 503), scope="session")
 
 
 class Seat(msgspec.Struct, frozen=True):
@@ -58,42 +59,22 @@ class Sessions:
         self._tokens = tokens
         self._token_s = token_s
 
-    @endpoint(
-        "POST /api/v1/sessions/{sid}/renew",
-        gives={200: bodies.SessionBody},
-        fails=_FAILS,
-        scope="session",
-    )
+    @_session_endpoint("POST /api/v1/sessions/{sid}/renew", gives={200: bodies.SessionBody})
     async def renew(self, request: Request) -> Answer:
         """Renew a session and sign a new token."""
-        seat = await self._seat(request)
-        return await self._renewed(request, seat, views=0)
+        return await self._renewed(request, views=0)
 
-    @endpoint(
-        "POST /api/v1/sessions/{sid}/activity",
-        gives={200: bodies.SessionBody},
-        fails=_FAILS,
-        scope="session",
-    )
+    @_session_endpoint("POST /api/v1/sessions/{sid}/activity", gives={200: bodies.SessionBody})
     async def activity(self, request: Request) -> Answer:
         """Count a page view."""
-        seat = await self._seat(request)
-        return await self._renewed(request, seat, views=1)
+        return await self._renewed(request, views=1)
 
-    @endpoint(
-        "GET /api/v1/sessions/{sid}", gives={200: bodies.SessionBody}, fails=_FAILS, scope="session"
-    )
+    @_session_endpoint("GET /api/v1/sessions/{sid}", gives={200: bodies.SessionBody})
     async def look(self, request: Request) -> Answer:
         """The state of a session."""
-        seat = await self._seat(request)
-        return answer(await self._body(seat))
+        return answer(await self._body(await self._seat(request)))
 
-    @endpoint(
-        "POST /api/v1/sessions/{sid}/complete",
-        gives={200: bodies.Done},
-        fails=_FAILS,
-        scope="session",
-    )
+    @_session_endpoint("POST /api/v1/sessions/{sid}/complete", gives={200: bodies.Done})
     async def complete(self, request: Request) -> Answer:
         """End the session and free its seat."""
         seat = await self._seat(request)
@@ -144,7 +125,8 @@ class Sessions:
             raise Problem(404, Code.NOT_FOUND, "there is no such session")
         return seat
 
-    async def _renewed(self, request: Request, seat: Seat, *, views: int) -> Answer:
+    async def _renewed(self, request: Request, *, views: int) -> Answer:
+        seat = await self._seat(request)
         try:
             token = await self.sign_again(seat, request.host, views=views)
         except NotFound as error:

@@ -6,7 +6,9 @@ webhook hears it with the visitor's `admitted`.
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from typing import TypeVar
 
 import msgspec
 
@@ -70,6 +72,8 @@ from waystation.waitingroom.visitor import (
     VisitorStatus,
     network_of,
 )
+
+T = TypeVar("T")
 
 KEPT_S = 600
 LONGEST = 128
@@ -142,7 +146,7 @@ class Invitations:
 
 
 _HANDLE = re.compile(r"[A-Za-z0-9_.:@+-]{1,128}")
-_NOTIFY_FAILS = (400, 401, 403, 404, 410, 413, 415, 503)
+_notify_endpoint = partial(endpoint, scope="ticket", fails=(400, 401, 403, 404, 410, 413, 415, 503))
 
 
 class Notify:
@@ -152,12 +156,8 @@ class Notify:
         self._holders = holders
         self._cookies = cookies
 
-    @endpoint(
-        "POST /api/v1/queues/{id}/notify",
-        scope="ticket",
-        takes=bodies.Handle,
-        gives={201: bodies.Done},
-        fails=_NOTIFY_FAILS,
+    @_notify_endpoint(
+        "POST /api/v1/queues/{id}/notify", takes=bodies.Handle, gives={201: bodies.Done}
     )
     async def ask(self, request: Request) -> Answer:
         """Ask the site to notify me when it is my turn."""
@@ -168,18 +168,13 @@ class Notify:
         await self._remember(request, asked.secret, asked.handle)
         return answer(bodies.Done(status="noted"), 201)
 
-    @endpoint(
-        "DELETE /api/v1/queues/{id}/notify",
-        scope="ticket",
-        takes=bodies.Possession,
-        gives={204: None},
-        fails=_NOTIFY_FAILS,
+    @_notify_endpoint(
+        "DELETE /api/v1/queues/{id}/notify", takes=bodies.Possession, gives={204: None}
     )
     async def forget(self, request: Request) -> Answer:
         """Stop the notification."""
         require_own_site(request)
-        asked = await request.read(bodies.Possession)
-        await self._remember(request, asked.secret, "")
+        await self._remember(request, (await request.read(bodies.Possession)).secret, "")
         return Answer(204)
 
     async def _remember(self, request: Request, secret: str, handle: str) -> None:
@@ -196,6 +191,7 @@ LEAVING_S = 120
 """How long a place is kept for somebody whose page was closed."""
 
 _FAILS = (400, 401, 403, 404, 410, 413, 415, 429, 503)
+_ticket_endpoint = partial(endpoint, scope="ticket", fails=_FAILS)
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _REFUSED = {
     "full": (503, RoomCode.QUEUE_FULL, "the line is full"),
@@ -338,9 +334,8 @@ class Visitors:
             cookies.append(self.session_cookie(room, state, body.session_token))
         return answer(body, http_status, *cookies)
 
-    @endpoint(
+    @_ticket_endpoint(
         "GET /api/v1/queues/{id}/status",
-        scope="ticket",
         gives={200: PlaceBody},
         fails=(400, 401, 404, 410, 429, 503),
     )
@@ -353,18 +348,12 @@ class Visitors:
         _require_here(status)
         return answer(status_body(room, place, status, state))
 
-    @endpoint(
-        "POST /api/v1/queues/{id}/heartbeat",
-        scope="ticket",
-        takes=bodies.Beat,
-        gives={200: PlaceBody},
-        fails=_FAILS,
+    @_ticket_endpoint(
+        "POST /api/v1/queues/{id}/heartbeat", takes=bodies.Beat, gives={200: PlaceBody}
     )
     async def heartbeat(self, request: Request) -> Answer:
         """Keep the visitor's place."""
-        require_own_site(request)
-        room, state, place = await self._holders.find(request)
-        asked = await request.read(bodies.Beat)
+        room, state, place, asked = await self._asked(request, bodies.Beat)
         self._polls.require(place.id)
         require_open(state, await room.status(place) if is_over(state) else None)
         status = own(
@@ -379,18 +368,14 @@ class Visitors:
         body.next_heartbeat_seconds = body.heartbeat_after_ms / 1000
         return answer(body)
 
-    @endpoint(
+    @_ticket_endpoint(
         "POST /api/v1/queues/{id}/claim",
-        scope="ticket",
         takes=bodies.Claim,
         gives={200: bodies.SessionBegun, 202: PlaceBody},
-        fails=_FAILS,
     )
     async def claim(self, request: Request) -> Answer:
         """Begin the session of a visitor whose turn it is."""
-        require_own_site(request)
-        room, state, place = await self._holders.find(request)
-        asked = await request.read(bodies.Claim)
+        room, state, place, asked = await self._asked(request, bodies.Claim)
         # Before the turn is taken: a return address that is spoiled must not cost it.
         destination = self.redirect_url(state, "", asked.back, room)
         begun = await self.begin(request, room, place, asked.secret)
@@ -427,36 +412,23 @@ class Visitors:
             _require_here(begun)
         return begun
 
-    @endpoint(
-        "POST /api/v1/queues/{id}/recover",
-        scope="ticket",
-        takes=bodies.Possession,
-        gives={200: PlaceBody},
-        fails=_FAILS,
+    @_ticket_endpoint(
+        "POST /api/v1/queues/{id}/recover", takes=bodies.Possession, gives={200: PlaceBody}
     )
     async def recover(self, request: Request) -> Answer:
         """Recover a missed turn."""
-        require_own_site(request)
-        room, state, place = await self._holders.find(request)
-        asked = await request.read(bodies.Possession)
-        self._claims.require(place.id)
-        require_open(state)
-        status = own(await room.recover(place, self._cookies.possession(request, asked.secret)))
-        _require_here(status)
-        return answer(status_body(room, place, status, state))
+        _, body = await self._taken_back(request, Room.recover)
+        return answer(body)
 
-    @endpoint(
+    @_ticket_endpoint(
         "DELETE /api/v1/queues/{id}/position",
-        scope="ticket",
         takes=bodies.Possession,
         gives={200: bodies.Left},
         fails=(*_FAILS, 409),
     )
     async def leave(self, request: Request) -> Answer:
         """Leave the room."""
-        require_own_site(request)
-        room, state, place = await self._holders.find(request)
-        asked = await request.read(bodies.Possession)
+        room, state, place, asked = await self._asked(request, bodies.Possession)
         left = own(await room.leave(place, self._cookies.possession(request, asked.secret)))
         if not left:
             raise Problem(404, Code.NOT_FOUND, "there was no place to give up")
@@ -464,24 +436,29 @@ class Visitors:
         body = bodies.Left(status="cancelled", rejoinable_until=until and rfc3339(until))
         return answer(body, 200, self.leaver_cookie(request, room, state))
 
-    @endpoint(
-        "POST /api/v1/queues/{id}/rejoin",
-        scope="ticket",
-        takes=bodies.Possession,
-        gives={200: PlaceBody},
-        fails=_FAILS,
+    @_ticket_endpoint(
+        "POST /api/v1/queues/{id}/rejoin", takes=bodies.Possession, gives={200: PlaceBody}
     )
     async def rejoin(self, request: Request) -> Answer:
         """Take having left back, within a short time: the old place again."""
-        require_own_site(request)
-        room, state, place = await self._holders.find(request)
-        asked = await request.read(bodies.Possession)
+        room, body = await self._taken_back(request, Room.rejoin)
+        return answer(body, 200, self.rejoined_cookie(request, room))
+
+    async def _taken_back(
+        self, request: Request, step: Callable[..., Awaitable[Forbidden | VisitorStatus]]
+    ) -> tuple[Room, PlaceBody]:
+        """What a visitor gets back by a step of the room's, who must show that it was theirs."""
+        room, state, place, asked = await self._asked(request, bodies.Possession)
         self._claims.require(place.id)
         require_open(state)
-        status = own(await room.rejoin(place, self._cookies.possession(request, asked.secret)))
+        status = own(await step(room, place, self._cookies.possession(request, asked.secret)))
         _require_here(status)
-        body = status_body(room, place, status, state)
-        return answer(body, 200, self.rejoined_cookie(request, room))
+        return room, status_body(room, place, status, state)
+
+    async def _asked(self, request: Request, kind: type[T]) -> tuple[Room, RoomState, Place, T]:
+        """The room, its state, the place of whoever shows a ticket, and what they ask for."""
+        require_own_site(request)
+        return *await self._holders.find(request), await request.read(kind)
 
     def leaver_cookie(self, request: Request, room: Room, state: RoomState) -> Header:
         """The header that keeps the ticket of somebody who left as long as it may be of use."""
