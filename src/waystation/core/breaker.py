@@ -4,7 +4,6 @@ import math
 from collections import deque
 from collections.abc import Callable
 from enum import Enum, StrEnum, auto
-from types import TracebackType
 
 import msgspec
 
@@ -174,12 +173,7 @@ class Permit:
     def __enter__(self) -> "Permit":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
     def __del__(self) -> None:

@@ -10,11 +10,15 @@ import msgspec
 from waystation.core.app.settings import LogLevel, Port, TracingSettings
 from waystation.core.durations import Seconds, format_duration
 from waystation.core.errors import InvalidOption
-from waystation.core.settings.entries import Entry
 from waystation.core.settings.load import FILE, Settings, checked, file_of
 from waystation.core.settings.secrets import Secret
 from waystation.core.settings.section import Section, rows
-from waystation.core.settings.sources import read_environment, read_file, without_service_links
+from waystation.core.settings.sources import (
+    Entry,
+    read_environment,
+    read_file,
+    without_service_links,
+)
 from waystation.files.directory.globs import Globs
 from waystation.files.options import PRIORITIES, Layout
 

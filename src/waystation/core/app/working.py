@@ -10,8 +10,8 @@ from waystation.core.errors import InvalidOption
 from waystation.core.options import nearest
 
 if TYPE_CHECKING:
-    from waystation.core.settings.entries import Entry, Key, Value
     from waystation.core.settings.load import Settings
+    from waystation.core.settings.sources import Entry, Key, Value
 
 JobHandler: TypeAlias = Callable[[Any], Any]
 
@@ -68,7 +68,7 @@ def _entries(
     section: "Key", wait: str | None, options: Sequence[str], given: Mapping[str, object]
 ) -> "Iterator[Entry]":
     # Reading settings takes long to load, and help needs only the options above.
-    from waystation.core.settings.entries import Entry
+    from waystation.core.settings.sources import Entry
 
     if wait is not None:
         yield Entry(("store", "wait"), wait, "--wait")

@@ -5,7 +5,6 @@ import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from waystation.core.errors import StoreError, StoreUnreachable
@@ -54,12 +53,7 @@ class LeaseKeeper(Generic[W]):
         self._keeping = asyncio.run_coroutine_threadsafe(self._keep(), self._loop)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._ended.set)
         try:
             await asyncio.wait([asyncio.wrap_future(self._keeping)], timeout=_END_WITHIN_S)

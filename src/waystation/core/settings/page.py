@@ -7,7 +7,7 @@ import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from waystation.core.errors import InvalidSetting
-from waystation.core.settings.entries import Entry, Key, Value
+from waystation.core.settings.sources import Entry, Key, Value
 
 _DEEPEST = 32
 _STANDARD_TAG = "tag:yaml.org,2002:"

@@ -21,8 +21,8 @@ from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_orig
 import msgspec
 
 from waystation.core.durations import SECONDS, format_duration, seconds
-from waystation.core.settings.entries import Key
 from waystation.core.settings.secrets import Secret, without_secrets
+from waystation.core.settings.sources import Key
 
 Section: TypeAlias = msgspec.Struct
 

@@ -7,10 +7,11 @@ where a word is wanted and false where a yes or no is, and both sources follow t
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
 
 from waystation.core.errors import InvalidSetting
-from waystation.core.settings.entries import Entry, Key, Value
 
 if TYPE_CHECKING:
     from waystation.core.settings.page import Page
@@ -19,6 +20,17 @@ PREFIX = "WAYSTATION_"
 NESTING = "__"
 
 _SERVICE_LINK = re.compile("(tcp|udp|sctp)://")
+
+Key: TypeAlias = tuple[str, ...]
+Value: TypeAlias = "str | list[Value] | dict[str, Value] | None"
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One value and the place where it was written; a mapping is an empty one before its keys."""
+
+    key: Key
+    value: Value
+    origin: str
 
 
 def read_file(file: Path) -> list[Entry] | None:

@@ -10,7 +10,6 @@ import msgspec
 
 from waystation.core.durations import format_duration, parse_duration
 from waystation.core.errors import InvalidOption, InvalidSetting
-from waystation.core.settings.entries import Key, Value
 from waystation.core.settings.section import (
     Section,
     Setting,
@@ -19,7 +18,7 @@ from waystation.core.settings.section import (
     settings,
     unwrapped,
 )
-from waystation.core.settings.sources import read_text
+from waystation.core.settings.sources import Key, Value, read_text
 
 _DURATION = "a duration such as 500ms, 30s or 1h30m"
 _TRUE = ("true", "yes", "on", "y", "t", "1")

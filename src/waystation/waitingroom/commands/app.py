@@ -20,12 +20,13 @@ from waystation.core.store.connection import Store, StoreOptions, connect
 from waystation.waitingroom.commands import codes, events, serve, webhooks
 from waystation.waitingroom.commands.reach import (
     Id,
-    Noted,
     change_the_room,
     in_the_room,
     in_the_store,
     note,
     noted_in_the_room,
+    print_json,
+    require_name,
 )
 from waystation.waitingroom.http.admin_bodies import merged
 from waystation.waitingroom.operating import lottery
@@ -175,8 +176,10 @@ def open_room(
         "return_hosts": return_host,
     }
     asked = {option: value for option, value in given.items() if value is not None}
+    require_name(id)
 
-    async def put(room: Room) -> Noted[int]:
+    async def put(store: Store) -> int:
+        room = Room(id, store)
         before = await _settings(room)
         options, own = merged(RoomOptions.from_fields(before or {}), asked)
         if before is None:
@@ -190,10 +193,10 @@ def open_room(
             version = await room.store.write(changed | own, event="resumed" if shut else "changed")
             # Whoever made it may have died before it was on the list.
             await room.store.ask("SADD", RoomsKeys().every, room.queue_id)
-        return Noted(result=version, before=before, after=await _settings(room))
+        await note(store, "open", id, before=before, after=await _settings(room))
+        return version
 
-    version = noted_in_the_room(context, id, "open", put)
-    typer.echo(f"{name_of(id)} is open, version {version}")
+    typer.echo(f"{name_of(id)} is open, version {in_the_store(context, put)}")
 
 
 @app.command("list")
@@ -205,18 +208,19 @@ def list_rooms(context: typer.Context, as_json: AsJson = False) -> None:
 
     found = in_the_store(context, ask)
     if as_json:
-        shown = [
-            {
-                "room": name,
-                "status": f"{seen.options.status}, {seen.phase}",
-                "waiting": seen.waiting,
-                "inside": seen.inside,
-                "seats": seen.options.max_active,
-                "rate": seen.rate,
-            }
-            for name, seen in found.items()
-        ]
-        typer.echo(msgspec.json.encode(shown).decode())
+        print_json(
+            [
+                {
+                    "room": name,
+                    "status": f"{seen.options.status}, {seen.phase}",
+                    "waiting": seen.waiting,
+                    "inside": seen.inside,
+                    "seats": seen.options.max_active,
+                    "rate": seen.rate,
+                }
+                for name, seen in found.items()
+            ]
+        )
         return
     for name, seen in found.items():
         inside = f"{seen.inside:,} of {seen.options.max_active:,} inside"
@@ -250,7 +254,7 @@ def status(context: typer.Context, id: Id, as_json: AsJson = False) -> None:
         "this hour": hour,
     }
     if as_json:
-        typer.echo(msgspec.json.encode(shown).decode())
+        print_json(shown)
         return
     for what, value in shown.items():
         typer.echo(f"{what:<18} {_shown(value)}")
@@ -311,13 +315,14 @@ def alarm(
 @app.command()
 def admit(context: typer.Context, id: Id, count: int) -> None:
     """Admit visitors at once, whatever the rate."""
-
-    async def call(room: Room) -> Noted[int]:
-        seen = await Admission(room).admit_now(count)
-        called = len(seen.called)
-        return Noted(result=called, after={"called": called, "waiting": seen.waiting})
-
-    typer.echo(f"{noted_in_the_room(context, id, 'admit', call):,} called in")
+    seen = noted_in_the_room(
+        context,
+        id,
+        "admit",
+        lambda room: Admission(room).admit_now(count),
+        after=lambda seen: {"called": len(seen.called), "waiting": seen.waiting},
+    )
+    typer.echo(f"{len(seen.called):,} called in")
 
 
 @app.command()
@@ -403,12 +408,10 @@ def check(file: Path) -> None:
     typer.echo(f"{len(kept.drawn):,} drawn as the seed says")
 
 
-def _steering(word: str, help: str, done: str, *, action: str = "") -> None:
+def _steering(word: str, help: str, done: str) -> None:
     def command(context: typer.Context, id: Id) -> None:
-        async def put(room: Room) -> int:
-            return await getattr(Control(room), (action or word).replace("-", "_"))()
-
-        change_the_room(context, id, action or word, put)
+        step = getattr(Control, word.replace("-", "_"))
+        change_the_room(context, id, word, lambda room: step(Control(room)))
         typer.echo(done)
 
     app.command(word, help=help)(command)

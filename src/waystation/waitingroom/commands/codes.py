@@ -1,15 +1,13 @@
 """`waystation room codes`: access codes of a room."""
 
-import random
 import time
 from typing import Annotated
 
-import msgspec
 import typer
 
 from waystation.core.app.commands import AsJson
 from waystation.core.errors import InvalidOption, NotFound
-from waystation.waitingroom.commands.reach import Id, Noted, in_the_room, noted_in_the_room
+from waystation.waitingroom.commands.reach import Id, in_the_room, noted_in_the_room, print_json
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.operating.codes import Batch, Codes
 from waystation.waitingroom.room import Room
@@ -40,15 +38,14 @@ def make(
     """Make codes and print them, one to a line; they are shown this once."""
     wanted = _lane(lane)
     expires_s = round(time.time() + minutes * 60) if minutes else 0
-
-    async def put(room: Room) -> Noted[list[str]]:
-        made = await Codes(room).make(
-            batch, count, bits=random.SystemRandom(), lane=wanted, uses=uses, expires_s=expires_s
-        )
-        after = {"batch": batch, "count": count, "lane": int(wanted), "uses": uses}
-        return Noted(result=made, after=after)
-
-    for code in noted_in_the_room(context, id, "make-codes", put):
+    made = noted_in_the_room(
+        context,
+        id,
+        "make-codes",
+        lambda room: Codes(room).make(batch, count, lane=wanted, uses=uses, expires_s=expires_s),
+        after=lambda _: {"batch": batch, "count": count, "lane": int(wanted), "uses": uses},
+    )
+    for code in made:
         typer.echo(code)
 
 
@@ -62,7 +59,7 @@ def list_batches(context: typer.Context, id: Id, as_json: AsJson = False) -> Non
 
     found = in_the_room(context, id, ask)
     if as_json:
-        typer.echo(msgspec.json.encode(found).decode())
+        print_json(found)
         return
     for each in found:
         until = f"until {rfc3339(each.expires_s * 1000)}" if each.expires_s else "for good"
@@ -74,13 +71,13 @@ def list_batches(context: typer.Context, id: Id, as_json: AsJson = False) -> Non
 def revoke(context: typer.Context, id: Id, batch: Name) -> None:
     """Revoke the codes of a batch."""
 
-    async def take(room: Room) -> Noted[int]:
+    async def take(room: Room) -> int:
         gone = await Codes(room).revoke(batch)
         if not gone:
             raise NotFound(f"there is no batch {batch} in {id}")
-        return Noted(result=gone, before=batch)
+        return gone
 
-    gone = noted_in_the_room(context, id, "revoke-codes", take)
+    gone = noted_in_the_room(context, id, "revoke-codes", take, before=batch)
     typer.echo(f"{gone:,} codes open nothing any more")
 
 

@@ -2,13 +2,13 @@
 
 import secrets
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
 
 from waystation.core.app.commands import AsJson
-from waystation.waitingroom.commands.reach import Id, Noted, in_the_room, noted_in_the_room
+from waystation.waitingroom.commands.reach import Id, in_the_room, noted_in_the_room, print_json
 from waystation.waitingroom.http.admin_bodies import named
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.operating.lottery import Lottery
@@ -47,7 +47,7 @@ def plan(
     asked = {"admission_rate": rate, "max_active": seats}
     settings = {field: value for field, value in asked.items() if value is not None}
 
-    async def put(room: Room) -> Noted[ScheduledEvent]:
+    async def put(room: Room) -> ScheduledEvent:
         options = (await room.state()).options
         event = ScheduledEvent(
             id=new_id(secrets.SystemRandom()),
@@ -59,10 +59,9 @@ def plan(
             witness=witness,
             changes=named(options, settings),
         )
-        event = await Schedule(room).plan(event)
-        return Noted(result=event, after=msgspec.to_builtins(event))
+        return await Schedule(room).plan(event)
 
-    planned = noted_in_the_room(context, id, "plan-event", put)
+    planned = noted_in_the_room(context, id, "plan-event", put, after=msgspec.to_builtins)
     typer.echo(planned.id)
     if planned.commitment:
         typer.echo(f"commitment {planned.commitment}", err=True)
@@ -77,10 +76,7 @@ def list_events(context: typer.Context, id: Id, as_json: AsJson = False) -> None
 
     found, current = in_the_room(context, id, ask)
     if as_json:
-        shown: list[dict[str, Any]] = [
-            {**msgspec.to_builtins(each), "on": each.id == current} for each in found
-        ]
-        typer.echo(msgspec.json.encode(shown).decode())
+        print_json([{**msgspec.to_builtins(each), "on": each.id == current} for each in found])
         return
     for each in found:
         gathers = "" if each.gathers_ms is None else f", gathers from {rfc3339(each.gathers_ms)}"
@@ -97,11 +93,7 @@ def reveal(
     secret: Annotated[str, typer.Argument(help="The witness's secret, 64 hex digits.")],
 ) -> None:
     """Reveal the secret of a draw's witness, once the list of those who take part is closed."""
-
-    async def put(room: Room) -> Noted[bool]:
-        return Noted(result=await Lottery(room).reveal(secret), after=None)
-
-    mixed = noted_in_the_room(context, id, "reveal", put)
+    mixed = noted_in_the_room(context, id, "reveal", lambda room: Lottery(room).reveal(secret))
     typer.echo("mixed into the draw" if mixed else "it was known already")
 
 
@@ -112,12 +104,9 @@ def cancel(
     event: Annotated[str, typer.Argument(help="The id that `plan` printed.")],
 ) -> None:
     """Cancel a planned event, or end the one that is running."""
-
-    async def put(room: Room) -> Noted[None]:
-        await Schedule(room).cancel(event)
-        return Noted(result=None, before=event)
-
-    noted_in_the_room(context, id, "cancel-event", put)
+    noted_in_the_room(
+        context, id, "cancel-event", lambda room: Schedule(room).cancel(event), before=event
+    )
     typer.echo("called off")
 
 

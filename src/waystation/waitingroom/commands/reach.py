@@ -4,7 +4,7 @@ import getpass
 import os
 import socket
 from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import typer
@@ -26,14 +26,6 @@ T = TypeVar("T")
 Id = Annotated[str, typer.Argument(help="The room's name.")]
 
 
-class Noted(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """The result of a step, and its entry in the audit log."""
-
-    result: T
-    before: Any = None
-    after: Any = None
-
-
 def in_the_store(context: typer.Context, step: Callable[[Store], Coroutine[Any, Any, T]]) -> T:
     """Connect, take the step, and return its result."""
     return on_store(loaded(context), step)
@@ -43,7 +35,7 @@ def in_the_room(
     context: typer.Context, id: str, step: Callable[[Room], Coroutine[Any, Any, T]]
 ) -> T:
     """Read from a room."""
-    _require_name(id)
+    require_name(id)
     return in_the_store(context, lambda store: step(Room(id, store)))
 
 
@@ -51,15 +43,21 @@ def noted_in_the_room(
     context: typer.Context,
     id: str,
     action: str,
-    step: Callable[[Room], Coroutine[Any, Any, Noted[T]]],
+    step: Callable[[Room], Coroutine[Any, Any, T]],
+    *,
+    before: Any = None,
+    after: Callable[[T], Any] = lambda _: None,
 ) -> T:
-    """Do something to a room, and note in the audit log that a shell did it."""
-    _require_name(id)
+    """Do something to a room, and note in the audit log that a shell did it.
+
+    `after` says what to note of the step's result.
+    """
+    require_name(id)
 
     async def take(store: Store) -> T:
-        noted = await step(Room(id, store))
-        await note(store, action, id, before=noted.before, after=noted.after)
-        return noted.result
+        result = await step(Room(id, store))
+        await note(store, action, id, before=before, after=after(result))
+        return result
 
     return in_the_store(context, take)
 
@@ -68,14 +66,22 @@ def change_the_room(
     context: typer.Context, id: str, action: str, step: Callable[[Room], Coroutine[Any, Any, T]]
 ) -> T:
     """Change a room's options, and note the old ones in the audit log."""
+    require_name(id)
 
-    async def take(room: Room) -> Noted[T]:
+    async def take(store: Store) -> T:
+        room = Room(id, store)
         before = await room.state()
         result = await step(room)
         was, now = what_changed(before, await room.state())
-        return Noted(result=result, before=was, after=now)
+        await note(store, action, id, before=was, after=now)
+        return result
 
-    return noted_in_the_room(context, id, action, take)
+    return in_the_store(context, take)
+
+
+def print_json(value: object) -> None:
+    """Print a value as JSON."""
+    typer.echo(msgspec.json.encode(value).decode())
 
 
 async def note(
@@ -95,6 +101,7 @@ def _user() -> str:
         return f"user {os.getuid()}"
 
 
-def _require_name(id: str) -> None:
+def require_name(id: str) -> None:
+    """Refuse what cannot be the name of a room."""
     if not is_name(name_of(id)) or id not in (name_of(id), room_id(id)):
         raise InvalidOption(f"a room's name must be 1 to 64 of A-Z a-z 0-9 _ . -, got {id!r}")

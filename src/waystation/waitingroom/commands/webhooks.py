@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-import msgspec
 import typer
 
 from waystation.core.app.commands import AsJson
@@ -10,7 +9,7 @@ from waystation.core.app.loading import loaded
 from waystation.core.http.addresses import networks
 from waystation.core.webhooks import delivery as outside
 from waystation.core.webhooks.dispatch import Hook, State
-from waystation.waitingroom.commands.reach import Id, Noted, in_the_room, noted_in_the_room
+from waystation.waitingroom.commands.reach import Id, in_the_room, noted_in_the_room, print_json
 from waystation.waitingroom.http.webhooks import Webhooks
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.settings import RoomSettings
@@ -36,13 +35,14 @@ def add(
     inside = networks(loaded(context)[RoomSettings].webhook_networks, "webhook_networks")
     address = outside.checked(url, inside)
 
-    async def put(room: Room) -> Noted[Hook]:
+    async def put(room: Room) -> Hook:
         await room.state()
-        made = await Webhooks(room).add(address, event or [])
-        after = {"id": made.id, "url": made.url, "events": made.events}
-        return Noted(result=made, after=after)
+        return await Webhooks(room).add(address, event or [])
 
-    hook = noted_in_the_room(context, id, "add-webhook", put)
+    def noted(made: Hook) -> dict[str, object]:
+        return {"id": made.id, "url": made.url, "events": made.events}
+
+    hook = noted_in_the_room(context, id, "add-webhook", put, after=noted)
     typer.echo(f"id      {hook.id}")
     typer.echo(f"events  {', '.join(hook.events)}")
     typer.echo(f"secret  {hook.secret}")
@@ -69,7 +69,7 @@ def list_hooks(context: typer.Context, id: Id, as_json: AsJson = False) -> None:
             }
             for hook, state in found
         ]
-        typer.echo(msgspec.json.encode(shown).decode())
+        print_json(shown)
         return
     for hook, state in found:
         wrong = f", {state.failures:,} failures: {state.last_error}" if state.failures else ""
@@ -83,10 +83,7 @@ def remove(
     hook: Annotated[str, typer.Argument(help="The id that `add` printed.")],
 ) -> None:
     """Remove a webhook."""
-
-    async def put(room: Room) -> Noted[None]:
-        await Webhooks(room).remove(hook)
-        return Noted(result=None, before=hook)
-
-    noted_in_the_room(context, id, "remove-webhook", put)
+    noted_in_the_room(
+        context, id, "remove-webhook", lambda room: Webhooks(room).remove(hook), before=hook
+    )
     typer.echo("removed")

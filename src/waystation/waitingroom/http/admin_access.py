@@ -1,8 +1,10 @@
 """Endpoints of operators for all else: invitations, keys, themes, webhooks, alarms, reports."""
 
 import asyncio
+import csv
+import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -11,7 +13,6 @@ from waystation.core.errors import InvalidInput, InvalidOption, Malformed, NotFo
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import NO_STORE, Answer, Request, answer, require_own_site, whole
 from waystation.core.http.problems import Code, Problem
-from waystation.core.http.tables import table
 from waystation.core.operators.operators import AuditLog
 from waystation.core.webhooks import delivery
 from waystation.core.webhooks.dispatch import Hook, State
@@ -378,6 +379,9 @@ MOST_EXPORTED = 10_000
 _HOURS = {"hours": {"type": "integer", "minimum": 1, "maximum": MOST_HOURS}}
 _MINUTES = {"minutes": {"type": "integer", "minimum": 1, "maximum": MOST_MINUTES}}
 _AUDIT = ("at", "who", "role", "action", "queue", "before", "after")
+CSV = b"text/csv; charset=utf-8; header=present"
+_RUNS = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""What a cell begins with that a spreadsheet takes for a formula."""
 
 
 class Reports(AdminRoutes):
@@ -436,3 +440,20 @@ def _asked(request: Request, name: str, most: int) -> int:
         return whole(request, name, most, least=1, most=most)
     except InvalidInput as error:
         raise InvalidOption(str(error)) from None
+
+
+def table(name: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> Answer:
+    """A CSV file to be saved under this name, safe to open in a spreadsheet."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(heads)
+    writer.writerows([_harmless(cell) for cell in row] for row in rows)
+    saved = (b"content-disposition", f'attachment; filename="{name}.csv"'.encode())
+    return Answer(200, text.getvalue().encode(), CSV, [NO_STORE, saved])
+
+
+def _harmless(cell: object) -> object:
+    if cell is None or isinstance(cell, int | float):
+        return cell
+    text = str(cell).replace("\r", " ").replace("\n", " ")
+    return f"'{text}" if text.startswith(_RUNS) or str(cell).startswith(_RUNS) else text

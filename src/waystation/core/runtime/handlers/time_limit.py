@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable
 from contextvars import ContextVar
-from types import TracebackType
+from typing import Any
 
 
 class TimeLimit:
@@ -23,14 +23,9 @@ class TimeLimit:
         await self._scope.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: Any) -> None:
         _limits.reset(self._outer)
-        await self._scope.__aexit__(kind, error, trace)
+        await self._scope.__aexit__(*raised)
 
     def expired(self) -> bool:
         """Whether the time is up."""
