@@ -50,10 +50,11 @@
        ├─ WrongSchema
        └─ TablesDisagree
 
-An error's code is its name outside Python: scripts reply with it, metrics are labelled with it,
-HTTP answers carry it, the reference lists it.
+An error's code is its name outside Python, `LEASE_LOST` for LeaseLost: scripts reply with it,
+metrics are labelled with it, HTTP answers carry it, the reference lists it.
 """
 
+import re
 import reprlib
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -67,6 +68,9 @@ class WaystationError(Exception):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        # A class of somebody else's keeps the code of ours that it is a kind of.
+        if cls.__module__ == __name__:
+            cls.code = re.sub("(?<!^)(?=[A-Z])", "_", cls.__name__).upper()
         WaystationError.by_code.setdefault(cls.code, cls)
 
     @classmethod
@@ -83,49 +87,33 @@ class WaystationError(Exception):
 class InvalidInput(WaystationError):
     """A value that waystation cannot accept."""
 
-    code = "INVALID_INPUT"
-
 
 class InvalidOption(InvalidInput):
     """An option outside what is allowed."""
-
-    code = "INVALID_OPTION"
 
 
 class InvalidSetting(InvalidInput):
     """A setting, from a file or the environment, that is unknown or outside what is allowed."""
 
-    code = "INVALID_SETTING"
-
 
 class InvalidUrl(InvalidInput):
     """A store address that cannot be read."""
-
-    code = "INVALID_URL"
 
 
 class InvalidToken(InvalidInput):
     """A waiting room's token that is forged, expired, revoked, or of another kind or room."""
 
-    code = "INVALID_TOKEN"
-
 
 class PayloadTooLarge(InvalidInput):
     """More bytes than the limit allows."""
-
-    code = "PAYLOAD_TOO_LARGE"
 
 
 class BrokenModule(InvalidInput):
     """The user's module cannot be imported; the message has the file and the line."""
 
-    code = "BROKEN_MODULE"
-
 
 class Malformed(InvalidInput):
     """Bytes that cannot be read as what they should be."""
-
-    code = "MALFORMED"
 
 
 # The store
@@ -134,7 +122,6 @@ class Malformed(InvalidInput):
 class StoreError(WaystationError):
     """The store refused or failed."""
 
-    code = "STORE_ERROR"
     for_good = False
     """Whether it is in vain to try again, because whoever was asked has been closed."""
 
@@ -146,7 +133,6 @@ START_THE_STORE = "start it, or name another in WAYSTATION_STORE__URL"
 class StoreUnreachable(StoreError):
     """No answer from the store; whether the call took effect is unknown."""
 
-    code = "STORE_UNREACHABLE"
     never_sent = False
     """Whether the call surely took no effect, because there was no connection to send it by."""
 
@@ -154,19 +140,13 @@ class StoreUnreachable(StoreError):
 class StoreUnsuitable(StoreError):
     """The store answers, but its configuration makes it unsafe to use."""
 
-    code = "STORE_UNSUITABLE"
-
 
 class StoreBusy(StoreError):
     """The store cannot accept this call now; nothing happened, and it may be tried again."""
 
-    code = "STORE_BUSY"
-
 
 class NotReplicated(StoreError):
     """The store has written it, but no replica has confirmed that in time."""
-
-    code = "NOT_REPLICATED"
 
     def __init__(self, message: str, stored: Any = None) -> None:
         super().__init__(message)
@@ -180,13 +160,9 @@ class NotReplicated(StoreError):
 class WrongType(StoreError):
     """A key holds another type than it should; nothing was written, the key needs repair."""
 
-    code = "WRONG_TYPE"
-
 
 class ScriptFailed(StoreError):
     """A script stopped with an error of its own."""
-
-    code = "SCRIPT_FAILED"
 
 
 # Jobs
@@ -195,13 +171,9 @@ class ScriptFailed(StoreError):
 class WorkError(WaystationError):
     """An error about one job, or about one step with it."""
 
-    code = "WORK_ERROR"
-
 
 class NotAdded(WorkError):
     """Some of many jobs were refused; the others have been added."""
-
-    code = "NOT_ADDED"
 
     def __init__(self, refused: Mapping[int, WaystationError], added: list[Any]) -> None:
         place, reason = next(iter(refused.items()))
@@ -217,61 +189,41 @@ class NotAdded(WorkError):
 class NotFound(WorkError):
     """There is no such job."""
 
-    code = "NOT_FOUND"
-
 
 class WrongState(WorkError):
     """The job is not in a state that allows this step."""
-
-    code = "WRONG_STATE"
 
 
 class LeaseLost(WorkError):
     """Another worker holds the job now; this worker's result is refused."""
 
-    code = "LEASE_LOST"
-
 
 class NotLeader(WorkError):
     """Another process leads now; this step is its to do."""
-
-    code = "NOT_LEADER"
 
 
 class JobFailed(WorkError):
     """The job that was waited for has failed for good; the message is its reason."""
 
-    code = "JOB_FAILED"
-
 
 class TimedOut(WorkError):
     """A handler ran longer than its timeout."""
-
-    code = "TIMED_OUT"
 
 
 class Cancelled(WorkError):
     """The job was cancelled on request."""
 
-    code = "CANCELLED"
-
 
 class ProcessDied(WorkError):
     """The process that ran a handler ended before the handler did."""
-
-    code = "PROCESS_DIED"
 
 
 class CircuitOpen(WorkError):
     """Too many calls have failed lately; nothing is tried until the pause is over."""
 
-    code = "CIRCUIT_OPEN"
-
 
 class RateLimited(WorkError):
     """The limit is used up for now."""
-
-    code = "RATE_LIMITED"
 
     def __init__(self, message: str = "the limit is used up", retry_after_ms: int = 0) -> None:
         super().__init__(message)
@@ -281,61 +233,41 @@ class RateLimited(WorkError):
 class JobRateLimited(RateLimited):
     """Raised by a handler: the job waits at the head of its queue until the rate limit is over."""
 
-    code = "JOB_RATE_LIMITED"
-
 
 class JobDelayed(WorkError):
     """Raised by a handler that has delayed its job; the attempt does not count."""
-
-    code = "JOB_DELAYED"
 
 
 class JobWaiting(WorkError):
     """Raised by a handler that has put its job back into the queue; the attempt does not count."""
 
-    code = "JOB_WAITING"
-
 
 class JobWaitingForChildren(WorkError):
     """Raised by a handler whose job waits for its children; the attempt does not count."""
-
-    code = "JOB_WAITING_FOR_CHILDREN"
 
 
 class Unrecoverable(WorkError):
     """Raised by a handler: the job fails for good, whatever attempts are left."""
 
-    code = "UNRECOVERABLE"
-
 
 class Expired(Unrecoverable):
     """A job that had not begun when it expired, or had not ended at its deadline."""
-
-    code = "EXPIRED"
 
 
 class UnreadableData(Malformed, Unrecoverable):
     """The data of a job is not JSON; the job fails for good, because its data will not change."""
 
-    code = "UNREADABLE_DATA"
-
 
 class KeyMissing(UnreadableData):
     """A payload needs a key that this process does not have, while others may have it already."""
-
-    code = "KEY_MISSING"
 
 
 class InvalidResult(Unrecoverable):
     """The result of a handler cannot be stored; running it again would not change that."""
 
-    code = "INVALID_RESULT"
-
 
 class NoHandler(Unrecoverable):
     """No handler is registered for such a job."""
-
-    code = "NO_HANDLER"
 
 
 # The history
@@ -344,64 +276,42 @@ class NoHandler(Unrecoverable):
 class HistoryError(WaystationError):
     """An error about the history, or about Spark, which keeps it."""
 
-    code = "HISTORY_ERROR"
-
 
 class JavaMissing(HistoryError):
     """There is no Java that Spark can run on."""
-
-    code = "JAVA_MISSING"
 
 
 class SparkNotStarted(HistoryError):
     """Spark could not be started; the message ends with Spark's own."""
 
-    code = "SPARK_NOT_STARTED"
-
 
 class SparkFailed(HistoryError):
     """Spark could not finish a job; the message ends with Spark's own."""
-
-    code = "SPARK_FAILED"
 
 
 class JavaDied(HistoryError):
     """The Java process that Spark runs in has ended; what was committed is whole."""
 
-    code = "JAVA_DIED"
-
 
 class HeapExhausted(HistoryError):
     """Spark needs more memory than its Java may use; what was committed is whole."""
-
-    code = "HEAP_EXHAUSTED"
 
 
 class DiskFull(HistoryError):
     """No space is left on the disk; what was committed before is whole."""
 
-    code = "DISK_FULL"
-
 
 class CheckpointDamaged(HistoryError):
     """A checkpoint that cannot be continued without losing or repeating something."""
-
-    code = "CHECKPOINT_DAMAGED"
 
 
 class HistoryCut(HistoryError):
     """A table's log no longer reaches back far enough; what was folded from it must be rebuilt."""
 
-    code = "HISTORY_CUT"
-
 
 class WrongSchema(HistoryError):
     """A table's columns are not those that this version writes; nothing was written."""
 
-    code = "WRONG_SCHEMA"
-
 
 class TablesDisagree(HistoryError):
     """A table lacks rows that another table proves it must have, or has too many."""
-
-    code = "TABLES_DISAGREE"

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+import msgspec
+
 from waystation.core.errors import InvalidOption, InvalidSetting
 from waystation.core.http.server import serving
 from waystation.core.operators.oidc.provider import Provider
@@ -90,12 +92,7 @@ def _captcha(settings: CaptchaSettings) -> CaptchaOptions | None:
     if not settings.provider:
         return None
     try:
-        return CaptchaOptions(
-            provider=settings.provider,
-            site_key=settings.site_key,
-            secret=settings.secret or "",
-            script_url=settings.script_url,
-            verify_url=settings.verify_url,
-        )
+        given = {**msgspec.structs.asdict(settings), "secret": settings.secret or ""}
+        return CaptchaOptions(**given)
     except InvalidOption as error:
         raise InvalidSetting(f"room.captcha: {error}") from error

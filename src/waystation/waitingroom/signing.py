@@ -22,7 +22,7 @@ from collections.abc import Callable, Container, Generator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NoReturn, Protocol, Self, TypeVar, cast
+from typing import Any, NoReturn, Self, TypeAlias, TypeVar, cast
 
 import msgspec
 from cryptography.exceptions import InvalidSignature
@@ -37,41 +37,14 @@ from waystation.waitingroom.visitor import Lane, new_id
 SECRET_BYTES = 32
 
 
-class SigningKey(Protocol):
-    """One key; it alone decides about the algorithm."""
-
-    id: str
-    algorithms: tuple[str, ...]
-    """What a header may call the algorithm, the name that we write first."""
-
-    @classmethod
-    def generate(cls, bits: Bits) -> Self:
-        """Make a new one."""
-        ...
-
-    @classmethod
-    def read(cls, kept: Mapping[str, Any]) -> Self:
-        """Read what `written` gave."""
-        ...
-
-    def written(self, *, private: bool) -> dict[str, Any]:
-        """The key as a JWK."""
-        ...
-
-    def sign(self, content: bytes) -> bytes:
-        """Sign something."""
-        ...
-
-    def signed(self, content: bytes, signature: bytes) -> bool:
-        """Whether this key signed that."""
-        ...
-
-
 class Pair:
     """An Ed25519 pair: whoever has the public half can check, and nothing else."""
 
-    # The name of today and the one that most libraries still write; with our keys both are one.
     algorithms: tuple[str, ...] = ("Ed25519", "EdDSA")
+    """What a header may call the algorithm, the name that we write first.
+
+    That of today and the one that most libraries still write; with our keys both are one.
+    """
 
     def __init__(self, key: OKPKey) -> None:
         self.id = str(key.as_dict()["kid"])
@@ -148,6 +121,8 @@ class Secret:
         return hmac.compare_digest(self.sign(content), signature)
 
 
+SigningKey: TypeAlias = Pair | Secret
+"""One key; it alone decides about the algorithm."""
 LONGEST_TOKEN = 4096
 LEEWAY_S = 30
 CONFIG = "wr-config+jwt"

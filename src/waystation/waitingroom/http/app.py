@@ -44,7 +44,7 @@ from waystation.waitingroom.http.pages import DrawPage, OperatorPages, Pages, Si
 from waystation.waitingroom.http.proxies import ENVOY, Origins, ProxyRoutes
 from waystation.waitingroom.http.sites import Entries, Sessions
 from waystation.waitingroom.http.status import Snapshots, Streams
-from waystation.waitingroom.http.visitors import Notify, Visitors
+from waystation.waitingroom.http.visitors import Visitors
 from waystation.waitingroom.http.webhooks import WebhookDispatcher, dispatcher_of
 from waystation.waitingroom.running import RoomMaintenance
 from waystation.waitingroom.signing import KeyFile
@@ -202,7 +202,7 @@ class App:
 
 
 PARTS: dict[str, tuple[type, ...]] = {
-    "Visitors": (Visitors, Notify, Challenges, Snapshots, Streams, Fairness),
+    "Visitors": (Visitors, Challenges, Snapshots, Streams, Fairness),
     "Sessions": (Sessions,),
     "Proxies and middleware": (ProxyRoutes, Entries),
     "Rooms": (RoomAdmin,),

@@ -32,9 +32,7 @@ from waystation.waitingroom.http.context import (
     Header,
     Return,
     ServerContext,
-    TicketLookup,
     Tokens,
-    VisitorCookies,
     onward,
     own,
     return_hosts,
@@ -145,46 +143,6 @@ class Invitations:
         return invited
 
 
-_HANDLE = re.compile(r"[A-Za-z0-9_.:@+-]{1,128}")
-_notify_endpoint = partial(endpoint, scope="ticket", fails=(400, 401, 403, 404, 410, 413, 415, 503))
-
-
-class Notify:
-    """Remembers whom to tell."""
-
-    def __init__(self, holders: TicketLookup, cookies: VisitorCookies) -> None:
-        self._holders = holders
-        self._cookies = cookies
-
-    @_notify_endpoint(
-        "POST /api/v1/queues/{id}/notify", takes=bodies.Handle, gives={201: bodies.Done}
-    )
-    async def ask(self, request: Request) -> Answer:
-        """Ask the site to notify me when it is my turn."""
-        require_own_site(request)
-        asked = await request.read(bodies.Handle)
-        if not _HANDLE.fullmatch(asked.handle):
-            raise Problem(400, Code.MALFORMED, "a handle is 1 to 128 of A-Z a-z 0-9 _ . : @ + -")
-        await self._remember(request, asked.secret, asked.handle)
-        return answer(bodies.Done(status="noted"), 201)
-
-    @_notify_endpoint(
-        "DELETE /api/v1/queues/{id}/notify", takes=bodies.Possession, gives={204: None}
-    )
-    async def forget(self, request: Request) -> Answer:
-        """Stop the notification."""
-        require_own_site(request)
-        await self._remember(request, (await request.read(bodies.Possession)).secret, "")
-        return Answer(204)
-
-    async def _remember(self, request: Request, secret: str, handle: str) -> None:
-        room, _, place = await self._holders.find(request)
-        shown = self._cookies.possession(request, secret)
-        noted = own(await room.notify(place, shown, handle))
-        if not noted:
-            raise Problem(410, RoomCode.PLACE_LOST, "there is no such place in line any more")
-
-
 MOST_ANSWERED = 16_384
 """Bytes of a request to join where there is a CAPTCHA, whose answer may have thousands."""
 LEAVING_S = 120
@@ -192,6 +150,8 @@ LEAVING_S = 120
 
 _FAILS = (400, 401, 403, 404, 410, 413, 415, 429, 503)
 _ticket_endpoint = partial(endpoint, scope="ticket", fails=_FAILS)
+_notify_endpoint = partial(endpoint, scope="ticket", fails=(400, 401, 403, 404, 410, 413, 415, 503))
+_HANDLE = re.compile(r"[A-Za-z0-9_.:@+-]{1,128}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _REFUSED = {
     "full": (503, RoomCode.QUEUE_FULL, "the line is full"),
@@ -227,7 +187,6 @@ class Visitors:
         self._invitations = Invitations(
             context.tokens, clock, guess_s=options.guess_floor_ms / 1000
         )
-        self._notify = Notify(context.holders, context.cookies)
         floor_s = options.poll_floor_ms / 1000
         self._polls = Pace(every_s=floor_s, burst=10, clock=clock)
         self._claims = Pace(every_s=floor_s, burst=20, clock=clock)
@@ -444,6 +403,32 @@ class Visitors:
         room, body = await self._taken_back(request, Room.rejoin)
         return answer(body, 200, self.rejoined_cookie(request, room))
 
+    @_notify_endpoint(
+        "POST /api/v1/queues/{id}/notify", takes=bodies.Handle, gives={201: bodies.Done}
+    )
+    async def notify(self, request: Request) -> Answer:
+        """Ask the site to notify me when it is my turn."""
+        require_own_site(request)
+        asked = await request.read(bodies.Handle)
+        if not _HANDLE.fullmatch(asked.handle):
+            raise Problem(400, Code.MALFORMED, "a handle is 1 to 128 of A-Z a-z 0-9 _ . : @ + -")
+        await self._remember(request, asked.secret, asked.handle)
+        return answer(bodies.Done(status="noted"), 201)
+
+    @_notify_endpoint(
+        "DELETE /api/v1/queues/{id}/notify", takes=bodies.Possession, gives={204: None}
+    )
+    async def forget(self, request: Request) -> Answer:
+        """Stop the notification."""
+        require_own_site(request)
+        await self._remember(request, (await request.read(bodies.Possession)).secret, "")
+        return Answer(204)
+
+    async def _remember(self, request: Request, secret: str, handle: str) -> None:
+        room, _, place = await self._holders.find(request)
+        if not own(await room.notify(place, self._cookies.possession(request, secret), handle)):
+            raise Problem(410, RoomCode.PLACE_LOST, "there is no such place in line any more")
+
     async def _taken_back(
         self, request: Request, step: Callable[..., Awaitable[Forbidden | VisitorStatus]]
     ) -> tuple[Room, PlaceBody]:
@@ -494,7 +479,6 @@ class Visitors:
             self.snapshots,
             self._streams,
             self._fairness,
-            self._notify,
         )
         return offered(*parts, group="visitor")
 

@@ -212,9 +212,7 @@ class Lottery:
 
     async def proof(self) -> Proof:
         """The data to verify the draw; WrongState until it is over."""
-        raw: Sequence[bytes] = await self._store.ask("HGETALL", self._store.keys.lottery)
-        texts = [as_text(each) for each in raw]
-        found = dict(zip(texts[::2], texts[1::2], strict=True))
+        found = await self._store.hash(self._store.keys.lottery)
         if "digest" not in found or "seed" not in found:
             raise WrongState("there has been no draw yet")
         return msgspec.convert(found, Proof, strict=False)

@@ -13,6 +13,10 @@ from waystation.waitingroom.room import Room
 MOST_HOURS = 24
 """How long an hour is remembered here; the pipeline remembers for ever."""
 _WAIT = "wait_le_"
+_TOTALS = (
+    "enqueued", "admitted", "claimed", "completed", "missed", "expired", "left", "refused",
+    "passed",
+)  # fmt: skip
 
 
 class Hour(msgspec.Struct, kw_only=True):
@@ -75,20 +79,9 @@ def _share(kept: Mapping[str, int], name: str, by: int = 1) -> float | None:
 
 
 def _read(hour: str, kept: Mapping[str, int]) -> Hour:
-    def total(name: str) -> int:
-        return kept.get(f"total_{name}", 0)
-
     return Hour(
         hour=hour,
-        enqueued=total("enqueued"),
-        admitted=total("admitted"),
-        claimed=total("claimed"),
-        completed=total("completed"),
-        missed=total("missed"),
-        expired=total("expired"),
-        left=total("left"),
-        refused=total("refused"),
-        passed=total("passed"),
+        **{name: kept.get(f"total_{name}", 0) for name in _TOTALS},
         peak_queue_size=kept.get("peak_queue_size", 0),
         estimates=kept.get("estimate_n", 0),
         estimates_within=_share(kept, "estimate_in"),
