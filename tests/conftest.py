@@ -15,8 +15,9 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from tests.support.census import strays
-from tests.support.patience import limit
+from tests.support.patience import limit, until
 from waystation.core.store import embedded
+from waystation.core.store.connection import connect
 from waystation.core.store.embedded import Ephemeral
 from waystation.core.store.keyspace import Keyspace
 from waystation.core.telemetry import logs
@@ -112,6 +113,21 @@ async def no_strays(redis: Redis) -> AsyncIterator[None]:
     yield
     spaces = [each for each in Keyspace.declared() if each.__module__.startswith("waystation.")]
     assert [sentence async for sentence in strays(redis, *spaces)] == []
+
+
+@pytest.fixture
+async def cluster_url() -> AsyncIterator[str]:
+    """The address of a cluster of one node."""
+    with embedded.cluster_node() as node:
+        async with await connect(node.url) as store:
+            ask = store.hot.execute_command
+            await ask("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+
+            async def is_up() -> bool:
+                return b"cluster_state:ok" in await ask("CLUSTER", "INFO")
+
+            await until(is_up)
+        yield node.url.replace("redis:", "redis+cluster:")
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from waystation.waitingroom.visitor import (
     Lane,
     Place,
     VisitorStatus,
+    Waiting,
 )
 
 QUEUE = "{concert-tickets}"
@@ -72,6 +73,12 @@ class Hands:
 
     async def status(self, name: str) -> VisitorStatus:
         return await self.room.status(self.places[name])
+
+    async def waiting(self, name: str) -> Waiting:
+        """The place of somebody who is in line."""
+        status = await self.status(name)
+        assert isinstance(status, Waiting), status
+        return status
 
     async def beat(self, *names: str) -> None:
         for name in names:

@@ -38,7 +38,7 @@ async def test_while_the_room_stands_still_nobody_comes_in(hands: Hands, word: s
     await hands.join("ann")
     await getattr(hands.control, word)()
     assert await hands.admit() == []
-    assert isinstance(await hands.status("ann"), Waiting)
+    await hands.waiting("ann")
     await hands.control.resume()
     assert await hands.admit() == ["ann"]
 
@@ -325,8 +325,7 @@ async def test_the_curve_tells_everybody_their_place_without_asking(hands: Hands
     lanes = await hands.room.curve(points=20)
     assert [len(lane) > 0 for lane in lanes] == [True, False, True, False]
     for name in ("n0", "n77", "m49", "v2"):
-        status = await hands.status(name)
-        assert isinstance(status, Waiting)
+        status = await hands.waiting(name)
         curve = lanes[status.lane]
         below = max(ahead for seq, ahead in curve if seq <= status.seq)
         above = min((ahead for seq, ahead in curve if seq >= status.seq), default=below)

@@ -14,9 +14,7 @@ async def newcomer(hands: Hands, name: str, **more: Any) -> object:
     return await hands.room.join(JoinRequest(key=name, secret=name, **more))
 
 
-async def test_an_office_behind_one_address_has_a_place_for_each(
-    redis: Redis, hands: Hands
-) -> None:
+async def test_an_office_behind_one_address_has_a_place_for_each(hands: Hands) -> None:
     """F7, F-W17: the spec gives the second of them the first one's place."""
     await hands.open(newcomers_per_minute=50)
     ann = await hands.join("ann", address="192.0.2.1")
@@ -102,9 +100,7 @@ async def test_claiming_twice_gives_one_session(hands: Hands) -> None:
     assert (await hands.event_names("ann")).count("claimed") == 1
 
 
-async def test_a_room_that_is_full_paused_or_crowded_admits_nobody(
-    redis: Redis, hands: Hands
-) -> None:
+async def test_a_room_that_is_full_paused_or_crowded_admits_nobody(hands: Hands) -> None:
     """F12, F-W8: the spec's dequeue asks for neither status nor seats nor tokens."""
     await hands.open(max_active=1, admission_rate=100, max_queue_size=3)
     await hands.join_all("a", "b", "c")

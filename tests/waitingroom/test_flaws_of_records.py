@@ -11,9 +11,7 @@ T0 = 1_700_000_000
 AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130 Safari"
 
 
-async def test_whoever_is_called_and_does_not_come_takes_no_seat(
-    redis: Redis, hands: Hands
-) -> None:
+async def test_whoever_is_called_and_does_not_come_takes_no_seat(hands: Hands) -> None:
     """F11: the spec seats a session that nobody holds, and its place is gone for good."""
     await hands.open()
     await hands.join("x")

@@ -316,8 +316,7 @@ async def test_lanes_are_drawn_each_for_itself(hands: Hands) -> None:
     await gathered(hands, *(f"n{each}" for each in range(20)))
     await hands.join_all(*(f"p{each}" for each in range(20)), lane=3)
     await hands.lottery.draw()
-    status = await hands.status("p3")
-    assert isinstance(status, Waiting)
+    status = await hands.waiting("p3")
     assert status.lane == 3
     assert status.length == 20
 

@@ -98,7 +98,7 @@ async def test_whoever_joined_anew_has_that_place_alone(hands: Hands) -> None:
     new = await hands.join("a")
     assert new != old
     assert await hands.room.rejoin(old, "a") == Gone()
-    assert isinstance(await hands.status("a"), Waiting)
+    await hands.waiting("a")
     await leave(hands, "a")
     assert isinstance(await hands.room.rejoin(old, "a"), Waiting)
     assert await hands.room.rejoin(new, "a") == Gone()
@@ -169,7 +169,7 @@ async def test_whoever_left_early_is_early_again_until_lots_are_drawn(hands: Han
     await hands.clock.advance(61)
     await hands.lottery.draw()
     assert await rejoin(hands, "b") == Gone()
-    assert isinstance(await hands.status("a"), Waiting)
+    await hands.waiting("a")
 
 
 async def test_whoever_takes_it_back_has_not_left_for_the_estimates(hands: Hands) -> None:

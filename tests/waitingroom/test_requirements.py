@@ -11,7 +11,7 @@ from waystation.core.store.keyspace import Keyspace
 from waystation.core.store.script import LuaScript
 from waystation.waitingroom.options import RoomOptions, Status
 from waystation.waitingroom.redis.keys import RoomKeys, hour_of
-from waystation.waitingroom.visitor import Called, Gone, Lane, Waiting
+from waystation.waitingroom.visitor import Called, Gone, Lane
 
 DOCUMENTED = {
     "meta": ("queue:<name>:meta", "hash"),
@@ -277,8 +277,7 @@ async def test_leaving_frees_everything_and_joining_again_goes_to_the_back(hands
     assert await hands.room.leave(hands.places["a"], "a") is True
     assert await hands.room.leave(hands.places["a"], "a") is False
     await hands.join("a")
-    status = await hands.status("a")
-    assert isinstance(status, Waiting)
+    status = await hands.waiting("a")
     assert status.ahead == 1
 
 

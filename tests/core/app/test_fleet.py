@@ -4,12 +4,11 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.support.patience import LIMIT_S
+from tests.support.patience import LIMIT_S, until
 from waystation.core.app.fleet import Fleet, page_of_all
 from waystation.core.app.settings import TelemetrySettings
 from waystation.core.telemetry.metrics import Metrics
@@ -33,12 +32,6 @@ async def main():
 
 asyncio.run(main())
 """
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(LIMIT_S):
-        while not is_so():
-            await asyncio.sleep(0.02)
 
 
 def pids(folder: Path, what: str) -> set[int]:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 
-from tests.support.patience import LIMIT_S
+from tests.support.patience import until
 from tests.support.ports import free_port
 from waystation.bullmq import Worker
 from waystation.core.app import compose
@@ -53,6 +53,8 @@ async def test_a_process_without_its_store_is_not_ready(own_server: Ephemeral) -
         health.watch(store)
         assert await health() == {"store": True}
         own_server.kill()
-        async with asyncio.timeout(LIMIT_S):
-            while (await health())["store"]:
-                await asyncio.sleep(0.05)
+
+        async def is_away() -> bool:
+            return not (await health())["store"]
+
+        await until(is_away)

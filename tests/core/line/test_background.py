@@ -4,12 +4,13 @@ import asyncio
 import contextlib
 import os
 import signal
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import anyio
 import pytest
 
-from tests.support.patience import LIMIT_S
+from tests.support.patience import LIMIT_S, until
 from tests.support.ports import free_port
 from waystation.core.errors import StoreUnreachable, StoreUnsuitable, WorkError
 from waystation.core.line import background
@@ -78,6 +79,20 @@ class LineWorker(BackgroundWorker[Any]):
         return [entry.state for entry in self.source.entries.values()]
 
 
+@contextlib.asynccontextmanager
+async def running(
+    worker: LineWorker, *work: str, **options: Any
+) -> AsyncGenerator[asyncio.Task[None]]:
+    """Run a worker, which has begun to work on this, until the block is over."""
+    task = asyncio.create_task(worker.run(**options))
+    for each in work:
+        worker.source.add(each)
+        await worker.begun.wait()
+    yield task
+    worker.stop()
+    await task
+
+
 async def test_entering_starts_it_and_leaving_lets_it_finish(redis_url: str) -> None:
     worker = LineWorker(redis_url)
     worker.source.add("short")
@@ -125,22 +140,19 @@ async def test_single_jobs_can_be_cancelled_and_all_of_them(redis_url: str) -> N
 
 async def test_stopping_ends_the_run(redis_url: str) -> None:
     worker = LineWorker(redis_url)
-    running = asyncio.create_task(worker.run())
-    worker.source.add("short")
-    await worker.begun.wait()
-    worker.stop()
-    await running
+    async with running(worker, "short"):
+        pass
     await worker.close()
 
 
 async def test_cancelling_the_run_stops_it_and_lets_it_finish(redis_url: str) -> None:
     worker = LineWorker(redis_url)
-    running = asyncio.create_task(worker.run())
+    run = asyncio.create_task(worker.run())
     worker.source.add("slow")
     await worker.begun.wait()
-    running.cancel()
+    run.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await running
+        await run
 
     assert not worker.is_running
     assert worker.states() == ["completed"]
@@ -152,10 +164,10 @@ async def test_cancelling_the_run_of_one_that_was_started_before_leaves_it_at_wo
     redis_url: str,
 ) -> None:
     async with LineWorker(redis_url) as worker:
-        running = asyncio.create_task(worker.run())
+        run = asyncio.create_task(worker.run())
         await asyncio.sleep(0)
-        running.cancel()
-        await asyncio.wait([running])
+        run.cancel()
+        await asyncio.wait([run])
         assert worker.is_running
 
 
@@ -222,9 +234,7 @@ async def test_one_that_breaks_says_so_at_once(
     await worker.start()
     monkeypatch.setattr(worker.source, "settle", answers_nothing)
     worker.source.add("short")
-    async with asyncio.timeout(LIMIT_S):
-        while worker.is_running:
-            await asyncio.sleep(0.005)
+    await until(lambda: not worker.is_running)
 
     assert "worker_failed" in caplog.text
     with pytest.raises(AttributeError, match="has no attribute 'claims'"):
@@ -237,9 +247,8 @@ async def test_a_duty_that_breaks_is_begun_again(
     monkeypatch.setattr(background, "_AGAIN_AFTER_S", 0.0)
     worker = LineWorker(redis_url)
     worker.breaks = ValueError("a job that nobody can read")
-    async with worker, asyncio.timeout(LIMIT_S):
-        while worker.went_on.count("begins") < 2:
-            await asyncio.sleep(0.005)
+    async with worker:
+        await until(lambda: worker.went_on.count("begins") >= 2)
 
     assert "duty_failed" in caplog.text
     assert "nobody can read" in caplog.text
@@ -279,12 +288,6 @@ async def test_a_server_that_throws_work_away_is_refused(own_server: Ephemeral) 
     assert "open" not in worker.presence.told
 
 
-async def seen(caplog: pytest.LogCaptureFixture, event: str) -> None:
-    async with asyncio.timeout(LIMIT_S):
-        while event not in caplog.text:
-            await asyncio.sleep(0.005)
-
-
 async def loading(server: Ephemeral) -> None:
     async with asyncio.timeout(LIMIT_S):
         while True:
@@ -304,18 +307,16 @@ async def test_one_that_starts_before_its_store_waits_for_it(
 ) -> None:
     own_server.kill()
     worker = LineWorker(own_server.url)
-    running = asyncio.create_task(worker.run())
-    await seen(caplog, "store_unreachable")
-    [away] = [each for each in caplog.records if "store_unreachable" in each.getMessage()]
-    assert 0 < vars(away)["limit_ms"] <= 300_000
-    assert vars(away)["hint"] == (
-        "it is tried again; start it, or name another in WAYSTATION_STORE__URL"
-    )
-    await asyncio.to_thread(own_server.restart)
-    worker.source.add("short")
-    await worker.begun.wait()
-    worker.stop()
-    await running
+    async with running(worker):
+        await until(lambda: "store_unreachable" in caplog.text)
+        [away] = [each for each in caplog.records if "store_unreachable" in each.getMessage()]
+        assert 0 < vars(away)["limit_ms"] <= 300_000
+        assert vars(away)["hint"] == (
+            "it is tried again; start it, or name another in WAYSTATION_STORE__URL"
+        )
+        await asyncio.to_thread(own_server.restart)
+        worker.source.add("short")
+        await worker.begun.wait()
 
     assert worker.states() == ["completed"]
     assert worker.presence.told == ["open", "close"]
@@ -334,12 +335,11 @@ async def test_one_that_starts_while_its_store_is_loading_waits_for_it(
         restarting = asyncio.create_task(asyncio.to_thread(server.restart))
         await loading(server)
         worker = LineWorker(server.url)
-        running = asyncio.create_task(worker.run())
-        await seen(caplog, "error_code=STORE_BUSY")
-        worker.source.add("short")
-        await worker.begun.wait()
-        worker.stop()
-        await asyncio.gather(running, restarting)
+        async with running(worker):
+            await until(lambda: "error_code=STORE_BUSY" in caplog.text)
+            worker.source.add("short")
+            await worker.begun.wait()
+        await restarting
 
     assert worker.states() == ["completed"]
 
@@ -354,10 +354,8 @@ async def test_one_that_waits_for_its_store_can_be_stopped(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     worker = LineWorker(f"redis://127.0.0.1:{free_port()}")
-    running = asyncio.create_task(worker.run())
-    await seen(caplog, "store_unreachable")
-    worker.stop()
-    await running
+    async with running(worker):
+        await until(lambda: "store_unreachable" in caplog.text)
     assert not worker.is_running
 
 
@@ -369,11 +367,11 @@ async def test_a_signal_stops_the_run_and_the_handlers_of_before_are_back(
     first, second = LineWorker(redis_url), LineWorker(redis_url)
     for worker in (first, second):
         worker.source.add("slow")
-    running = [asyncio.create_task(worker.run()) for worker in (first, second)]
+    runs = [asyncio.create_task(worker.run()) for worker in (first, second)]
     for worker in (first, second):
         await worker.begun.wait()
     os.kill(os.getpid(), signal.SIGTERM)
-    await asyncio.gather(*running)
+    await asyncio.gather(*runs)
 
     assert first.states() == second.states() == ["completed"]
     told = {each.getMessage().split()[0]: vars(each) for each in caplog.records}
@@ -386,38 +384,26 @@ async def test_a_handler_of_the_program_is_left_alone(redis_url: str) -> None:
     before = signal.signal(signal.SIGTERM, lambda number, frame: got.append(number))
     try:
         worker = LineWorker(redis_url)
-        running = asyncio.create_task(worker.run())
-        worker.source.add("short")
-        await worker.begun.wait()
-        os.kill(os.getpid(), signal.SIGTERM)
-        await asyncio.sleep(0.05)
-        assert got == [signal.SIGTERM]
-        assert worker.is_running
-        worker.stop()
-        await running
+        async with running(worker, "short"):
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.sleep(0.05)
+            assert got == [signal.SIGTERM]
+            assert worker.is_running
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
 async def test_signals_can_be_left_to_the_program(redis_url: str) -> None:
-    worker = LineWorker(redis_url)
-    running = asyncio.create_task(worker.run(signals=False))
-    worker.source.add("short")
-    await worker.begun.wait()
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    worker.stop()
-    await running
+    async with running(LineWorker(redis_url), "short", signals=False):
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
 async def test_outside_of_the_main_thread_it_runs_without_signals(redis_url: str) -> None:
     worker = LineWorker(redis_url)
-    worker.source.add("short")
 
     async def run() -> None:
-        running = asyncio.create_task(worker.run())
-        await worker.begun.wait()
-        worker.stop()
-        await running
+        async with running(worker, "short"):
+            pass
 
     await asyncio.to_thread(asyncio.run, run())
     assert worker.states() == ["completed"]

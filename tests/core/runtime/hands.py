@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
-from tests.support.patience import LIMIT_S
+from tests.support.patience import until
 from waystation.core.errors import (
     ScriptFailed,
 )
@@ -41,11 +41,17 @@ class Recorded(MemorySource):
 
 @contextlib.asynccontextmanager
 async def working(
-    source: MemorySource, handle: Any, *, batch: int = 0, listener: Any = None, **options: Any
+    source: MemorySource,
+    handle: Any,
+    *,
+    batch: int = 0,
+    process: bool = False,
+    listener: Any = None,
+    **options: Any,
 ) -> AsyncGenerator[Worker[Any]]:
     options = {"poll": 0.05} | options
     settings = WorkerOptions(**options)
-    handler = handler_of(handle, batch=batch)
+    handler = handler_of(handle, process=process, batch=batch)
     worker = Worker(source, handler, settings, listener=listener)
     running = asyncio.create_task(worker.run())
     try:
@@ -56,9 +62,7 @@ async def working(
 
 
 async def until_all(source: MemorySource, state: str = "completed") -> None:
-    async with asyncio.timeout(LIMIT_S):
-        while any(entry.state != state for entry in source.entries.values()):
-            await asyncio.sleep(0.002)
+    await until(lambda: all(entry.state == state for entry in source.entries.values()))
 
 
 async def no_op(work: Any) -> None:

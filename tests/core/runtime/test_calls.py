@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.patience import LIMIT_S
+from tests.support.patience import LIMIT_S, until
 from waystation.core.errors import Cancelled, InvalidInput, WrongState
 from waystation.core.runtime.handlers import handler_of
 from waystation.core.runtime.handlers.calls import Call, Calls, is_cancelled
@@ -222,12 +222,10 @@ async def test_a_process_that_nobody_waits_for_any_more_is_ended() -> None:
     counter = Counter()
     handler = handler_of(sleep_long, process=True)
     running = asyncio.create_task(handler.run(counter))
-    async with asyncio.timeout(LIMIT_S):
-        while not counter.value:
-            await asyncio.sleep(0.005)
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
+    await until(lambda: counter.value)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
     await handler.close()
 
 

@@ -16,38 +16,26 @@ from typing import Any
 
 import pytest
 
-from tests.support.patience import LIMIT_S
+from tests.core.runtime.hands import working
+from tests.support.patience import LIMIT_S, until
 from waystation.core.errors import Cancelled, InvalidOption, ProcessDied, TimedOut
 from waystation.core.outcome import Done, Failed, Outcome
 from waystation.core.runtime.handlers import handler_of
 from waystation.core.runtime.handlers.processes import Processes
 from waystation.core.runtime.handlers.threads import Threads
-from waystation.core.runtime.worker import Worker, WorkerOptions
 from waystation.testing.memory import Entry, MemorySource
 
 
-async def outcomes(
-    handler: Callable[[Any], Any],
-    *works: Any,
-    process: bool = False,
-    batch: int = 0,
-    **options: Any,
-) -> list[Entry]:
+async def outcomes(handler: Callable[[Any], Any], *works: Any, **options: Any) -> list[Entry]:
     """Run the handler over the works and return what became of them."""
     source = MemorySource()
     for work in works:
         source.add(work)
-    options = {"concurrency": 2, "poll": 0.05} | options
-    settings = WorkerOptions(**options)
-    runs = handler_of(handler, process=process, batch=batch)
-    worker = Worker(source, runs, settings)
-    running = asyncio.create_task(worker.run())
-    async with asyncio.timeout(LIMIT_S):
-        while any(entry.state not in ("completed", "failed") for entry in source.entries.values()):
-            await asyncio.sleep(0.005)
-    worker.stop()
-    await running
-    return list(source.entries.values())
+    entries = source.entries.values()
+    options = {"concurrency": 2, **options}
+    async with working(source, handler, **options):
+        await until(lambda: {each.state for each in entries} <= {"completed", "failed"})
+    return list(entries)
 
 
 def double(work: int) -> int:
@@ -199,8 +187,7 @@ async def test_a_process_that_dies_with_nothing_to_do_fails_no_work() -> None:
     processes = Processes()
     first = await processes.run(process_id, None)
     os.kill(first, signal.SIGKILL)
-    while first in [child.pid for child in multiprocessing.active_children()]:
-        await asyncio.sleep(0.005)
+    await until(lambda: first not in [c.pid for c in multiprocessing.active_children()])
 
     assert await processes.run(process_id, None) != first
     await processes.close()
@@ -352,13 +339,8 @@ async def test_a_handler_may_cancel_its_own_job() -> None:
             worker.cancel(id)
         return work
 
-    worker = Worker(source, handler_of(handle))
-    running = asyncio.create_task(worker.run())
-    async with asyncio.timeout(LIMIT_S):
-        while source.entries[second].state != "completed":
-            await asyncio.sleep(0.005)
-    worker.stop()
-    await running
+    async with working(source, handle) as worker:
+        await until(lambda: source.entries[second].state == "completed")
 
     assert source.entries[id].state == "failed"
 

@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.patience import LIMIT_S
+from tests.support.patience import LIMIT_S, until
 from waystation.core.errors import StoreUnreachable
 from waystation.core.runtime.claim import Claim
 from waystation.core.runtime.lease_keeper import LeaseKeeper
@@ -26,12 +26,6 @@ def threads() -> list[threading.Thread]:
 async def keeping(source: MemorySource, lost: list[Any]) -> LeaseKeeper[Any]:
     held = (await source.settle([], claim=1)).claims
     return LeaseKeeper(source, held=lambda: held, lost=lost.extend, lease=30, every=0.01)
-
-
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(LIMIT_S):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 async def test_all_keepers_of_a_process_share_one_thread_that_ends_with_the_last() -> None:

@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.patience import LIMIT_S
+from tests.core.runtime import hands
+from tests.support.patience import LIMIT_S, until
 from waystation.core.errors import TimedOut
 from waystation.core.runtime import slots as slots_module
 from waystation.core.runtime import worker as worker_module
@@ -42,21 +43,12 @@ class Hanging:
 async def working(
     source: MemorySource, handle: Hanging, **options: Any
 ) -> AsyncGenerator[Worker[Any]]:
-    chosen = WorkerOptions(poll=0.01, renew=0.01, grace=0, **options)
-    worker = Worker(source, handler_of(handle), chosen)
-    running = asyncio.create_task(worker.run())
-    try:
-        yield worker
-    finally:
-        handle.release.set()
-        worker.stop()
-        await running
-
-
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(LIMIT_S):
-        while not condition():
-            await asyncio.sleep(0.002)
+    options = {"poll": 0.01, "renew": 0.01, "grace": 0, **options}
+    async with hands.working(source, handle, **options) as worker:
+        try:
+            yield worker
+        finally:
+            handle.release.set()
 
 
 async def play(kinds: list[str], concurrency: int) -> None:

@@ -4,12 +4,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from tests.support.patience import LIMIT_S
+from tests.core.runtime.hands import until_all, working
+from tests.support.patience import until
 from waystation.core.errors import LeaseLost
 from waystation.core.runtime.claim import Claim, Refused
-from waystation.core.runtime.handlers import handler_of
 from waystation.core.runtime.metered import Metered
-from waystation.core.runtime.worker import Worker, WorkerOptions
 from waystation.core.telemetry.metrics import Metrics
 from waystation.testing.memory import MemorySource
 
@@ -42,18 +41,12 @@ async def test_jobs_are_held_from_their_claim_until_they_are_settled() -> None:
         raise ValueError(work)
 
     meter = Metered(metrics, **LABELS)
-    handler = handler_of(handle)
-    worker = Worker(source, handler, WorkerOptions(concurrency=2, poll=0.05), listener=meter)
-    working = asyncio.create_task(worker.run())
-    async with asyncio.timeout(LIMIT_S):
+    async with working(source, handle, concurrency=2, listener=meter):
         await running.wait()
         assert held(metrics) == 2
 
         may_end.set()
-        while any(each.state != "failed" for each in source.entries.values()):
-            await asyncio.sleep(0.01)
-        worker.stop()
-        await working
+        await until_all(source, "failed")
 
     assert held(metrics) == 0
     shown = metrics.registry.get_sample_value
@@ -74,14 +67,9 @@ async def test_a_lease_is_lost_once_however_long_its_handler_takes_to_end() -> N
                 await asyncio.sleep(0.01)
             raise
 
-    meter, options = Metered(metrics, **LABELS), WorkerOptions(poll=0.05, lease=0.3, renew=0.02)
-    worker = Worker(source, handler_of(handle), options, listener=meter)
-    working = asyncio.create_task(worker.run())
-    async with asyncio.timeout(LIMIT_S):
-        while not source.renewals:
-            await asyncio.sleep(0.01)
-        worker.stop()
-        await working
+    meter = Metered(metrics, **LABELS)
+    async with working(source, handle, listener=meter, lease=0.3, renew=0.02):
+        await until(lambda: source.renewals)
 
     shown = metrics.registry.get_sample_value
     assert shown("waystation_leases_lost_total", LABELS) == 1

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.core.runtime.hands import Recorded, no_op, until_all, working
-from tests.support.patience import LIMIT_S
+from tests.support.patience import LIMIT_S, until
 from waystation.core.backoff import Backoff, Growth
 from waystation.core.errors import (
     ScriptFailed,
@@ -54,6 +54,10 @@ class Mistaken(MemorySource):
         return await super()._extend(claims)
 
 
+def _completed(source: MemorySource) -> int:
+    return [each.state for each in source.entries.values()].count("completed")
+
+
 EVERY_ERROR = [
     each
     for each in [*vars(builtins).values(), asyncio.CancelledError, ScriptFailed]
@@ -73,20 +77,12 @@ async def test_a_worker_ends_by_stop_whatever_its_source_raises(
         source.add("work")
 
     async def until_renewed(work: Any) -> None:
-        async with asyncio.timeout(LIMIT_S):
-            while "and renewed" not in source.raised:
-                await asyncio.sleep(0.001)
+        await until(lambda: "and renewed" in source.raised)
 
     async with working(source, until_renewed, concurrency=3, lease=1, renew=0.005):
-        async with asyncio.timeout(LIMIT_S):
-            while [e.state for e in source.entries.values()].count("completed") < 5:
-                await asyncio.sleep(0.002)
-            while "wait" not in source.raised:
-                await asyncio.sleep(0.002)
+        await until(lambda: _completed(source) == 5 and "wait" in source.raised)
         source.add("one more")
-        async with asyncio.timeout(LIMIT_S):
-            while source.entries["7"].state != "completed":
-                await asyncio.sleep(0.002)
+        await until(lambda: source.entries["7"].state == "completed")
 
     assert source.raised == {"claim", "settle", "wait", "extend", "and renewed"}
     assert source.entries["2"].state == "active"
@@ -111,9 +107,7 @@ async def test_one_outcome_that_cannot_be_filed_does_not_take_the_others_with_it
     source.poison = "4"
 
     async with working(source, no_op, concurrency=10):
-        async with asyncio.timeout(LIMIT_S):
-            while [e.state for e in source.entries.values()].count("completed") < 9:
-                await asyncio.sleep(0.002)
+        await until(lambda: _completed(source) == 9)
 
     assert source.entries["4"].state == "active"
 

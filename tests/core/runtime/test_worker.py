@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.core.runtime.hands import Recorded, no_op, until_all, working
-from tests.support.patience import LIMIT_S
+from tests.support.patience import LIMIT_S, until
 from waystation.core.errors import (
     InvalidOption,
     StoreUnreachable,
@@ -45,9 +45,7 @@ async def test_a_lone_job_is_filed_at_once() -> None:
 
     async with working(source, handle, concurrency=10):
         source.add("slow")
-        async with asyncio.timeout(LIMIT_S):
-            while source.entries["1"].state != "completed":
-                await asyncio.sleep(0.001)
+        await until(lambda: source.entries["1"].state == "completed")
         assert source.entries["2"].state == "active"
         blocked.set()
 
@@ -141,8 +139,7 @@ async def test_a_slot_that_is_cancelled_while_it_files_leaves_its_call_to_a_lane
         await waiting.wait()
         # The slot that has taken the other's place can be stopped like any.
         assert worker.cancel(second)
-        while source.entries[second].state != "failed":
-            await asyncio.sleep(0.001)
+        await until(lambda: source.entries[second].state == "failed")
 
     assert source.entries[first].state == "completed"
     assert source.entries[first].attempts_made == 1
@@ -161,8 +158,7 @@ async def test_a_worker_that_is_cancelled_while_a_slot_files_starts_nothing_more
     worker = Worker(source, handler_of(handle))
     running = asyncio.create_task(worker.run())
     async with asyncio.timeout(LIMIT_S):
-        while not source.filed_by:
-            await asyncio.sleep(0.001)
+        await until(lambda: source.filed_by)
         running.cancel()
         source.let_file.set()
         with pytest.raises(asyncio.CancelledError):
@@ -199,9 +195,7 @@ async def test_what_ends_in_one_turn_is_filed_in_one_call() -> None:
         await ended.wait()
 
     async with working(source, handle, concurrency=10):
-        async with asyncio.timeout(LIMIT_S):
-            while len(begun) < 10:
-                await asyncio.sleep(0.001)
+        await until(lambda: len(begun) == 10)
         ended.set()
         await until_all(source)
 
@@ -220,8 +214,7 @@ async def test_a_worker_that_stops_says_what_it_waits_for(caplog: pytest.LogCapt
     async with asyncio.timeout(LIMIT_S), working(source, handle, grace=10 * LIMIT_S) as worker:
         await begun.wait()
         worker.stop()
-        while "worker_stopping" not in caplog.text:
-            await asyncio.sleep(0.005)
+        await until(lambda: "worker_stopping" in caplog.text)
         go_on.set()
 
     [told] = [vars(each) for each in caplog.records if "worker_stopping" in each.getMessage()]
@@ -418,9 +411,7 @@ async def test_a_keeper_that_breaks_is_mended() -> None:
 
     async def handle(work: Any) -> None:
         deadline = entry.deadline
-        async with asyncio.timeout(LIMIT_S):
-            while entry.deadline == deadline:
-                await asyncio.sleep(0.01)
+        await until(lambda: entry.deadline != deadline)
 
     async with working(source, handle, renew=0.05):
         await until_all(source)

@@ -18,7 +18,6 @@ from waystation.core.errors import (
     StoreBusy,
     WrongType,
 )
-from waystation.core.store import embedded
 from waystation.core.store.connection import connect
 from waystation.core.store.script import LuaScript
 from waystation.core.store.script.text import parse_header
@@ -267,16 +266,11 @@ async def test_a_prepared_step_is_taken_when_it_is_called(
         assert await store.redis.lrange(doors.keys.wait, 0, -1) == [b"a", b"b", b"c"]
 
 
-async def test_a_door_finds_its_node_in_a_cluster(written: Written) -> None:
+async def test_a_door_finds_its_node_in_a_cluster(cluster_url: str, written: Written) -> None:
     doors = written({"push": PUSH}, args="value: str")
-    with embedded.cluster_node() as node:
-        async with await connect(node.url) as store:
-            await store.hot.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-            while b"cluster_state:ok" not in await store.hot.execute_command("CLUSTER", "INFO"):
-                await asyncio.sleep(0.01)
-        async with await connect(node.url.replace("redis:", "redis+cluster:")) as store:
-            for name in ("{a}", "{b}", "{c}"):
-                assert await doors.push(store.hot, doors.Keys(name), value="x") == 1
+    async with await connect(cluster_url) as store:
+        for name in ("{a}", "{b}", "{c}"):
+            assert await doors.push(store.hot, doors.Keys(name), value="x") == 1
 
 
 async def test_an_enumeration_of_texts_may_be_sent(redis: Redis, written: Written) -> None:

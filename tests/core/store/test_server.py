@@ -1,4 +1,3 @@
-import asyncio
 from typing import Any, cast
 
 import msgspec
@@ -8,7 +7,7 @@ from redis.exceptions import BusyLoadingError, ConnectionError
 
 from waystation.core.clock import HandClock
 from waystation.core.errors import StoreBusy, StoreUnreachable, StoreUnsuitable
-from waystation.core.store import embedded, server
+from waystation.core.store import server
 from waystation.core.store.connection import StoreOptions, connect
 from waystation.core.store.embedded import Ephemeral
 from waystation.core.store.server import Facts, Kind, facts, require_suitable, unsuitable
@@ -94,14 +93,9 @@ async def test_a_replica_is_refused(own_server: Ephemeral) -> None:
             await require_suitable(store.redis)
 
 
-async def test_a_cluster_is_known() -> None:
-    with embedded.cluster_node() as node:
-        async with await connect(node.url) as store:
-            await store.hot.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-            while b"cluster_state:ok" not in await store.hot.execute_command("CLUSTER", "INFO"):
-                await asyncio.sleep(0.01)
-        async with await connect(node.url.replace("redis:", "redis+cluster:")) as store:
-            assert (await require_suitable(store.redis)).cluster
+async def test_a_cluster_is_known(cluster_url: str) -> None:
+    async with await connect(cluster_url) as store:
+        assert (await require_suitable(store.redis)).cluster
 
 
 async def test_a_server_that_is_gone_is_unreachable(own_server: Ephemeral) -> None:

@@ -26,6 +26,8 @@ from waystation.waitingroom.visitor import Lane
 
 HOST = "shop.test"
 QUEUE = "shop"
+ADMIN = f"/api/v1/admin/queues/{QUEUE}"
+"""Where operators reach the room."""
 OPTIONS = ServerOptions(poll_floor_ms=0, change_floor_ms=0)
 
 
@@ -62,6 +64,18 @@ class House:
         )
         self._clients.append(client)
         return Person(self, client)
+
+    async def arrived(self, address: str = "10.1.1.1", **headers: str) -> "Person":
+        """Somebody who has opened the page."""
+        person = self.visitor(address, **headers)
+        await person.arrive()
+        return person
+
+    async def joined(self, address: str = "10.1.1.1", **headers: str) -> "Person":
+        """Somebody who has a place in line."""
+        person = self.visitor(address, **headers)
+        await person.join()
+        return person
 
     async def operator(self, role: str = "admin", queues: list[str] | None = None) -> "Person":
         """Somebody with a key."""

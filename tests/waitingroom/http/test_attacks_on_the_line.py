@@ -10,10 +10,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.support.patience import LIMIT_S
+from tests.support.patience import LIMIT_S, until
 from tests.support.ports import free_port
 from tests.waitingroom.http import hands
-from tests.waitingroom.http.hands import QUEUE, House
+from tests.waitingroom.http.hands import ADMIN, QUEUE, House
 from waystation.core.clock import HandClock
 from waystation.core.http.server import serving
 from waystation.waitingroom.http.app import App
@@ -23,16 +23,14 @@ from waystation.waitingroom.visitor import Lane
 
 
 async def test_13_nobody_chooses_a_lane(house: House) -> None:
-    person = house.visitor()
-    await person.arrive()
+    person = await house.arrived()
     answer = await person.ask("POST", "enqueue", {"priority": 3})
     assert answer.status_code == 400
     assert (await house.room.state()).waiting == 0
 
 
 async def test_14_only_a_signed_invitation_opens_a_lane(house: House) -> None:
-    person = house.visitor()
-    await person.arrive()
+    person = await house.arrived()
     good = house.invitation("guest-1", Lane.VIP)
     joined = await person.ask("POST", "enqueue", {"ticket": good})
     assert joined.json()["lane"] == 2
@@ -43,8 +41,7 @@ async def test_14_only_a_signed_invitation_opens_a_lane(house: House) -> None:
         house.invitation("guest-3", aud="other"),
         house.invitation("guest-4", epoch=0),
     ):
-        other = house.visitor("10.4.4.4")
-        await other.arrive()
+        other = await house.arrived("10.4.4.4")
         assert (await other.ask("POST", "enqueue", {"ticket": bad})).status_code == 401
 
 
@@ -61,8 +58,7 @@ async def test_14_a_hundred_uses_of_one_invitation_are_one_place(house: House) -
 
 async def test_14_an_invitation_for_one_network_counts_only_there(house: House) -> None:
     ticket = house.invitation("guest", ip="10.6.6.6")
-    person = house.visitor("10.6.6.7")
-    await person.arrive()
+    person = await house.arrived("10.6.6.7")
     assert (await person.ask("POST", "enqueue", {"ticket": ticket})).status_code == 403
 
 
@@ -82,8 +78,7 @@ async def test_15_a_place_cannot_be_edited(house: House) -> None:
 
 
 async def test_16_a_turn_cannot_be_taken_before_it_came(house: House) -> None:
-    person = house.visitor()
-    await person.join()
+    person = await house.joined()
     assert (await person.claim()).status_code == 202
     assert (await house.room.state()).inside == 0
 
@@ -103,8 +98,7 @@ async def test_17_a_ticket_without_its_secret_opens_nothing(house: House) -> Non
 
 
 async def test_18_a_hundred_claims_are_one_session(house: House) -> None:
-    person = house.visitor()
-    await person.join()
+    person = await house.joined()
     await house.admission.admit_now(1)
     answers = await asyncio.gather(*(person.claim() for _ in range(100)))
     assert {answer.json()["session_id"] for answer in answers if answer.status_code == 200} == {
@@ -124,8 +118,7 @@ async def test_19_and_44_many_keys_from_one_network_are_limited(house: House) ->
     await house.room.store.write({"newcomers_per_minute": "5"})
     codes: list[int] = []
     for number in range(8):
-        person = house.visitor(f"2001:db8:0:1::{number + 1:x}")
-        await person.arrive()
+        person = await house.arrived(f"2001:db8:0:1::{number + 1:x}")
         codes.append((await person.ask("POST", "enqueue", {})).status_code)
     assert codes == [201] * 5 + [403] * 3
 
@@ -133,8 +126,7 @@ async def test_19_and_44_many_keys_from_one_network_are_limited(house: House) ->
 async def test_44_a_crowded_network_is_set_a_challenge_instead_of_refused(house: House) -> None:
     await house.room.store.write({"newcomers_per_minute": "2", "crowded_pow_bits": "6"})
     house.rooms.forget()
-    first = house.visitor("10.4.4.4")
-    await first.arrive()
+    first = await house.arrived("10.4.4.4")
     assert (await first.ask("GET", "challenge")).status_code == 204
     for _ in range(2):
         await house.visitor("10.4.4.4").join()
@@ -147,8 +139,7 @@ async def test_44_a_crowded_network_is_set_a_challenge_instead_of_refused(house:
     solution = _solve(puzzle["challenge"], puzzle["difficulty"])
     wrong = await first.ask("POST", "enqueue", {"pow": puzzle["challenge"] + ":no"})
     assert wrong.json()["code"] == "CHALLENGE_REQUIRED"
-    thief = house.visitor("10.4.4.4")
-    await thief.arrive()
+    thief = await house.arrived("10.4.4.4")
     stolen = await thief.ask("POST", "enqueue", {"pow": solution})
     assert stolen.json()["code"] == "CHALLENGE_REQUIRED"
     assert (await first.ask("POST", "enqueue", {"pow": solution})).status_code == 201
@@ -164,8 +155,7 @@ async def test_44_a_large_crowd_works_harder_and_has_an_end(house: House) -> Non
     hard: list[int] = []
     codes: list[str] = []
     for _ in range(12):
-        person = house.visitor("10.4.4.4")
-        await person.arrive()
+        person = await house.arrived("10.4.4.4")
         given = await person.ask("GET", "challenge")
         asked = {}
         if given.status_code == 200:
@@ -179,15 +169,13 @@ async def test_44_a_large_crowd_works_harder_and_has_an_end(house: House) -> Non
 
 async def test_44_a_room_may_refuse_crowded_networks(house: House) -> None:
     admin = await house.operator("admin")
-    path = f"/api/v1/admin/queues/{QUEUE}"
     for wrong in (-1, 25, "many"):
-        bad = await admin.http.patch(path, json={"crowded_pow_bits": wrong})
+        bad = await admin.http.patch(ADMIN, json={"crowded_pow_bits": wrong})
         assert bad.status_code == 422, wrong
-    done = await admin.http.patch(path, json={"crowded_pow_bits": 0, "newcomers_per_minute": 1})
+    done = await admin.http.patch(ADMIN, json={"crowded_pow_bits": 0, "newcomers_per_minute": 1})
     assert done.json()["settings"]["crowded_pow_bits"] == "0"
     await house.visitor("10.4.4.4").join()
-    person = house.visitor("10.4.4.4")
-    await person.arrive()
+    person = await house.arrived("10.4.4.4")
     assert (await person.ask("GET", "challenge")).status_code == 204
     refused = await person.ask("POST", "enqueue", {})
     assert (refused.status_code, refused.json()["code"]) == (429, "RATE_LIMITED")
@@ -204,8 +192,7 @@ async def test_20_whoever_left_stands_at_the_back(house: House) -> None:
 
 async def test_21_the_clock_of_the_doors_does_not_move_anybody(redis_url: str) -> None:
     async with hands.house(redis_url) as house:
-        first = house.visitor()
-        await first.join()
+        await house.joined()
         slow = hands.House(house.store, hands.OPTIONS, None)
         clock = HandClock(now_ms=1_000_000_000_000)
         slow.app = App(ServerContext.create(slow.rooms, slow.keyring, hands.OPTIONS, clock=clock))
@@ -215,8 +202,7 @@ async def test_21_the_clock_of_the_doors_does_not_move_anybody(redis_url: str) -
 
 
 async def test_22_one_idempotency_key_means_one_request(house: House) -> None:
-    person = house.visitor()
-    await person.arrive()
+    person = await house.arrived()
     key = {"idempotency-key": "abc"}
     assert (await person.ask("POST", "enqueue", {}, headers=key)).status_code == 201
     assert (await person.ask("POST", "enqueue", {}, headers=key)).status_code == 200
@@ -235,8 +221,7 @@ async def test_26_a_forged_address_is_ignored_and_a_proxy_s_word_believed(redis_
             ("10.0.0.1", "9.9.9.9, 3.3.3.3, 10.0.0.7"),
             ("10.0.0.1", "8.8.8.8, 3.3.3.3"),
         ):
-            person = house.visitor(peer)
-            await person.arrive()
+            person = await house.arrived(peer)
             headers = {"x-forwarded-for": said}
             codes.append((await person.ask("POST", "enqueue", {}, headers=headers)).status_code)
         assert codes == [201, 403, 201, 403]
@@ -245,8 +230,7 @@ async def test_26_a_forged_address_is_ignored_and_a_proxy_s_word_believed(redis_
 async def test_45_asking_too_often_is_answered_without_the_store(redis_url: str) -> None:
     clock = HandClock()
     async with hands.house(redis_url, ServerOptions(), clock=clock) as house:
-        person = house.visitor()
-        await person.join()
+        person = await house.joined()
         codes = [(await person.ask("GET", "status")).status_code for _ in range(20)]
         assert codes[:10] == [200] * 10
         assert codes[-1] == 429
@@ -258,13 +242,11 @@ async def test_45_asking_too_often_is_answered_without_the_store(redis_url: str)
 
 async def test_46_a_challenge_is_solved_once_by_whom_it_was_set_for(house: House) -> None:
     await house.room.store.write({"pow_bits": "8"})
-    person = house.visitor()
-    await person.arrive()
+    person = await house.arrived()
     assert (await person.ask("POST", "enqueue", {})).json()["code"] == "CHALLENGE_REQUIRED"
     puzzle = (await person.ask("GET", "challenge")).json()
     solution = _solve(puzzle["challenge"], puzzle["difficulty"])
-    thief = house.visitor("10.8.8.8")
-    await thief.arrive()
+    thief = await house.arrived("10.8.8.8")
     assert (await thief.ask("POST", "enqueue", {"pow": solution})).status_code == 403
     assert (await person.ask("POST", "enqueue", {"pow": solution})).status_code == 201
     again = await person.ask("POST", "enqueue", {"pow": solution})
@@ -275,8 +257,7 @@ async def test_46_a_challenge_is_solved_once_by_whom_it_was_set_for(house: House
 
 
 async def test_47_large_and_deep_bodies_are_refused(house: House) -> None:
-    person = house.visitor()
-    await person.arrive()
+    person = await house.arrived()
     deep = b'{"metadata":' + b"[" * 1500 + b"]" * 1500 + b"}"
     kind = {"content-type": "application/json"}
     path = f"/api/v1/queues/{QUEUE}/enqueue"
@@ -290,8 +271,7 @@ async def test_47_large_and_deep_bodies_are_refused(house: House) -> None:
 
 async def test_48_streams_are_few(redis_url: str) -> None:
     async with hands.house(redis_url, ServerOptions(poll_floor_ms=0, streams=0)) as house:
-        person = house.visitor()
-        await person.join()
+        person = await house.joined()
         answer = await person.ask("GET", "events")
         assert (answer.status_code, answer.headers["retry-after"]) == (204, "30")
 
@@ -319,9 +299,11 @@ async def test_48_one_client_has_few_of_them(redis_url: str) -> None:
         assert await follow(tokens[3], other) == 200
         # Whoever goes away makes room.
         await following.aclose()
-        async with asyncio.timeout(LIMIT_S):
-            while await follow(tokens[2], same) != 200:
-                await asyncio.sleep(0.05)
+
+        async def has_room() -> bool:
+            return await follow(tokens[2], same) == 200
+
+        await until(has_room)
 
 
 async def test_49_ghosts_and_ended_sessions_hold_up_no_call(redis_url: str) -> None:
@@ -334,8 +316,7 @@ async def test_49_ghosts_and_ended_sessions_hold_up_no_call(redis_url: str) -> N
             await redis.sadd(house.room.store.keys.sessions, f"{{shop}}:old{number}")
         for _ in range(10):
             await redis.rpush(house.room.store.keys.normal_list, *("{shop}:ghost",) * 10_000)
-        person = house.visitor()
-        await person.join()
+        person = await house.joined()
         path, asked = f"/api/v1/admin/queues/{QUEUE}/admit", {"count": 1}
         left: list[int] = []
         while not left or left[-1]:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.waitingroom.http import hands
-from tests.waitingroom.http.hands import QUEUE, House
+from tests.waitingroom.http.hands import ADMIN, QUEUE, House
 from waystation.core.errors import InvalidInput
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.http.context import safe_path
@@ -52,9 +52,8 @@ async def test_35_and_43_nobody_is_sent_elsewhere(house: House, target: str) -> 
 
 async def test_35_a_room_goes_back_only_to_hosts_that_its_operator_named(house: House) -> None:
     admin = await house.operator()
-    path = f"/api/v1/admin/queues/{QUEUE}"
     hosts = {"return_hosts": "shop.test,localhost:8000"}
-    assert (await admin.http.patch(path, json=hosts)).status_code == 200
+    assert (await admin.http.patch(ADMIN, json=hosts)).status_code == 200
     await house.room.state()
     person = house.visitor()
     query = "?target=http://localhost:8000/checkout?seat=4"
@@ -71,19 +70,18 @@ async def test_35_a_room_goes_back_only_to_hosts_that_its_operator_named(house: 
             answer = await person.get(asked, params={"target": evil})
             assert answer.status_code == 400, evil
     for wrong in ("a b,c", ["a b"], ["https://shop.test"], [["shop.test"]], {"a": 1}, 7):
-        response = await admin.http.patch(path, json={"return_hosts": wrong})
+        response = await admin.http.patch(ADMIN, json={"return_hosts": wrong})
         assert response.status_code == 422, wrong
         assert "hosts such as shop.example" in response.json()["detail"]
 
 
 async def test_the_hosts_to_go_back_to_are_written_as_a_list_or_with_commas(house: House) -> None:
     admin = await house.operator()
-    path = f"/api/v1/admin/queues/{QUEUE}"
     for written in (["shop.test", "localhost:8000"], "shop.test, localhost:8000"):
-        response = await admin.http.patch(path, json={"return_hosts": written})
+        response = await admin.http.patch(ADMIN, json={"return_hosts": written})
         assert response.json()["settings"]["return_hosts"] == "shop.test,localhost:8000"
     for none in (list[str](), ""):
-        response = await admin.http.patch(path, json={"return_hosts": none})
+        response = await admin.http.patch(ADMIN, json={"return_hosts": none})
         assert "return_hosts" not in response.json()["settings"]
 
 
@@ -116,8 +114,7 @@ async def test_36_and_37_nothing_becomes_markup(house: House) -> None:
     evil = "</script><script>alert(1)</script>${nonce}{{7*7}}"
     await house.room.store.write({"name": evil})
     await house.control.show_message({"en": evil})
-    person = house.visitor()
-    await person.join()
+    person = await house.joined()
     for plain, scripts in (({}, 2), ({"plain": "1"}, 0)):
         query = {"lang": evil, "target": "/x?<script>", **plain}
         page = await person.get(f"/wait/{QUEUE}", params=query)
@@ -128,8 +125,7 @@ async def test_36_and_37_nothing_becomes_markup(house: House) -> None:
 
 
 async def test_38_another_site_can_do_nothing_in_a_visitor_s_name(house: House) -> None:
-    person = house.visitor()
-    await person.join()
+    person = await house.joined()
     for headers in ({"sec-fetch-site": "cross-site"}, {"origin": "https://evil.test"}):
         for method, verb in (
             ("POST", "enqueue"), ("POST", "claim"), ("DELETE", "position"), ("POST", "heartbeat"),
@@ -160,16 +156,14 @@ async def test_39_and_40_no_frames_no_foreign_readers(house: House) -> None:
 )
 async def test_41_a_target_url_is_https_and_plain(house: House, url: str) -> None:
     admin = await house.operator()
-    path = f"/api/v1/admin/queues/{QUEUE}"
-    answer = await admin.http.patch(path, json={"target_url": url})
+    answer = await admin.http.patch(ADMIN, json={"target_url": url})
     assert answer.status_code == 422
 
 
 async def test_a_target_on_this_machine_can_be_tried_without_tls(house: House) -> None:
     admin = await house.operator()
-    path = f"/api/v1/admin/queues/{QUEUE}"
     for url in ("http://localhost:8000/shop", "http://127.0.0.1/", "http://[::1]:1/"):
-        assert (await admin.http.patch(path, json={"target_url": url})).status_code == 200
+        assert (await admin.http.patch(ADMIN, json={"target_url": url})).status_code == 200
         house.rooms.forget()
         policy = (await house.visitor().get(f"/wait/{QUEUE}")).headers["content-security-policy"]
         assert "/".join(url.split("/")[:3]) in policy
@@ -190,13 +184,12 @@ async def test_52_a_key_allows_its_role_and_its_rooms(house: House) -> None:
     viewer = await house.operator("viewer")
     operator = await house.operator("operator")
     elsewhere = await house.operator("admin", ["other"])
-    path = f"/api/v1/admin/queues/{QUEUE}"
-    assert (await viewer.get(f"{path}/stats")).status_code == 200
-    assert (await viewer.post(f"{path}/pause")).status_code == 403
-    assert (await operator.post(f"{path}/pause")).status_code == 200
-    assert (await operator.http.patch(path, json={"max_active": 5})).status_code == 403
-    assert (await elsewhere.get(f"{path}/stats")).status_code == 403
-    assert (await house.visitor().get(f"{path}/stats")).status_code == 401
+    assert (await viewer.get(f"{ADMIN}/stats")).status_code == 200
+    assert (await viewer.post(f"{ADMIN}/pause")).status_code == 403
+    assert (await operator.post(f"{ADMIN}/pause")).status_code == 200
+    assert (await operator.http.patch(ADMIN, json={"max_active": 5})).status_code == 403
+    assert (await elsewhere.get(f"{ADMIN}/stats")).status_code == 403
+    assert (await house.visitor().get(f"{ADMIN}/stats")).status_code == 401
 
 
 async def test_52_a_connector_s_key_only_connects(house: House) -> None:
@@ -242,8 +235,7 @@ async def test_54_guessing_keys_is_slow(house: House) -> None:
 
 async def test_55_everything_an_operator_does_is_written_down(house: House) -> None:
     admin = await house.operator()
-    path = f"/api/v1/admin/queues/{QUEUE}"
-    await admin.post(f"{path}/rate", {"new_users_per_minute": 120})
+    await admin.post(f"{ADMIN}/rate", {"new_users_per_minute": 120})
     entries = (await admin.get("/api/v1/admin/audit")).json()["entries"]
     assert entries[0]["who"] == "a admin"
     assert (
@@ -280,9 +272,8 @@ async def test_60_the_seed_of_a_draw_is_secret_until_it_is_over(house: House) ->
 
     admin = await house.operator()
     now_ms = (await house.room.state()).now_ms
-    root = f"/api/v1/admin/queues/{QUEUE}"
     planned = await admin.post(
-        f"{root}/events",
+        f"{ADMIN}/events",
         {
             "prequeue_start_time": rfc3339(now_ms - 1000), "shuffle_at_event_start": True,
             "event_start_time": rfc3339(now_ms + 60_000),
@@ -290,7 +281,7 @@ async def test_60_the_seed_of_a_draw_is_secret_until_it_is_over(house: House) ->
         },
     )  # fmt: skip
     assert planned.json()["status"] == "gathering"
-    commit = (await admin.get(root)).json()["commit"]
+    commit = (await admin.get(ADMIN)).json()["commit"]
     people = [house.visitor(f"10.7.0.{number}") for number in range(5)]
     for person in people:
         assert (await person.join())["status"] == "prequeued"
@@ -320,10 +311,9 @@ async def test_60_a_second_party_keeps_its_part_of_the_draw_secret(house: House)
         "event_start_time": rfc3339(now_ms + 60_000),
         "event_end_time": rfc3339(now_ms + 3_600_000), "witness": commit(secret),
     }  # fmt: skip
-    root = f"/api/v1/admin/queues/{QUEUE}"
     for wrong in ({"witness": "x"}, {"shuffle_at_event_start": False}):
-        assert (await admin.post(f"{root}/events", {**asked, **wrong})).status_code in (400, 422)
-    assert (await admin.post(f"{root}/events", asked)).json()["witness"] == commit(secret)
+        assert (await admin.post(f"{ADMIN}/events", {**asked, **wrong})).status_code in (400, 422)
+    assert (await admin.post(f"{ADMIN}/events", asked)).json()["witness"] == commit(secret)
     for number in range(5):
         await house.visitor(f"10.7.0.{number}").join()
     before = (await somebody.ask("GET", "fairness")).json()

@@ -113,8 +113,7 @@ async def test_6_a_token_does_not_bring_its_own_key(house: House, name: str) -> 
 
 async def test_7_nothing_of_an_earlier_epoch_counts(house: House) -> None:
     person, token = await _session(house)
-    waiting = house.visitor("10.3.3.3")
-    await waiting.join()
+    waiting = await house.joined("10.3.3.3")
     await house.control.revoke_everything()
     await house.room.state()
     assert await _verify(person, token) == 401

@@ -74,8 +74,7 @@ async def asks(person: Person, **asked: str) -> str:
 
 async def test_a_person_of_a_crowded_network_gets_a_place(redis_url: str) -> None:
     async with crowded(redis_url) as (house, verifier, address):
-        person = house.visitor(address)
-        await person.arrive()
+        person = await house.arrived(address)
         assert await asks(person) == "CHALLENGE_REQUIRED"
         given = (await person.ask("GET", "challenge")).json()
         assert (given["algorithm"], given["provider"]) == ("captcha", "turnstile")
@@ -88,8 +87,7 @@ async def test_a_person_of_a_crowded_network_gets_a_place(redis_url: str) -> Non
             {"secret": ["the-secret"], "response": [each]} for each in ("a program", "person 1")
         ]
         # Whoever comes from elsewhere is asked nothing.
-        elsewhere = house.visitor("10.4.4.5")
-        await elsewhere.arrive()
+        elsewhere = await house.arrived("10.4.4.5")
         assert (await elsewhere.ask("GET", "challenge")).status_code == 204
         assert await asks(elsewhere) == "201"
 
@@ -114,8 +112,7 @@ async def test_while_the_provider_is_away_people_work_for_their_places(
     clock = HandClock()
     async with crowded(redis_url, clock) as (house, verifier, address):
         verifier.status = status
-        person = house.visitor(address)
-        await person.arrive()
+        person = await house.arrived(address)
         said = await asks(person, captcha="person 1")
         assert said == ("201" if status == 200 else "CHALLENGE_REQUIRED")
         given = (await person.ask("GET", "challenge")).json()

@@ -48,8 +48,7 @@ async def test_what_is_due_begins_and_its_line_says_so(house: House) -> None:
     assert planned.json()["status"] == "running"
     status = (await admin.get(f"{ROOT}/status")).json()
     assert status["event_id"] == planned.json()["id"]
-    person = house.visitor()
-    await person.arrive()
+    person = await house.arrived()
     assert (await person.ask("POST", "enqueue", {})).json()["code"] == "REJECTED"
     await admin.http.delete(f"{ROOT}/events/{planned.json()['id']}")
     assert (await person.ask("POST", "enqueue", {})).status_code == 201

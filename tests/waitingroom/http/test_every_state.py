@@ -181,8 +181,7 @@ async def test_who_is_told_that_it_is_over_loses_the_place_by_silence(redis_url:
 
 async def test_a_site_is_the_way_on_where_the_seller_gives_no_other(house: House) -> None:
     await house.room.store.write({"return_hosts": "shop.example"})
-    person = house.visitor()
-    await person.join()
+    person = await house.joined()
     await house.control.close()
     plain = await person.get(f"/wait/{QUEUE}?plain=1&target=https://shop.example/checkout")
     assert 'href="https://shop.example/"' in plain.text

@@ -58,8 +58,7 @@ async def test_a_target_keeps_its_query_and_its_fragment(
 ) -> None:
     await house.room.store.write({"return_hosts": SITE})
     house.rooms.forget()
-    person = house.visitor()
-    await person.join()
+    person = await house.joined()
     await house.admission.admit_now(1)
     sealed = house.tokens.seal_target(house.room, SITE, f"/page{query}{fragment}")
     begun = await person.ask("POST", "claim", {"return": sealed})
@@ -101,8 +100,7 @@ async def test_made_up_tokens_bring_nothing(house: House, token: str) -> None:
 
 
 async def test_a_destination_on_the_pages_own_host_needs_no_token(house: House) -> None:
-    person = house.visitor()
-    await person.join()
+    person = await house.joined()
     await house.admission.admit_now(1)
     sealed = house.tokens.seal_target(house.room, "", "/checkout")
     begun = await person.ask("POST", "claim", {"return": sealed})
@@ -112,8 +110,7 @@ async def test_a_destination_on_the_pages_own_host_needs_no_token(house: House) 
 
 async def test_a_form_hands_over_as_well(house: House) -> None:
     await house.room.store.write({"return_hosts": SITE})
-    person = house.visitor()
-    await person.join()
+    person = await house.joined()
     await house.admission.admit_now(1)
     sealed = house.tokens.seal_target(house.room, SITE, "/checkout")
     sent = await person.http.post(f"/wait/{QUEUE}/claim", data={"r": sealed})

@@ -31,8 +31,7 @@ async def test_whoever_was_invited_comes_with_a_link(house: House) -> None:
 
     gone = await admin.http.delete(f"{ROOT}/invites/{bob['jti']}")
     assert gone.status_code == 204
-    other = house.visitor("10.2.2.2")
-    await other.arrive()
+    other = await house.arrived("10.2.2.2")
     refused = await other.ask("POST", "enqueue", {"ticket": bob["ticket"]})
     assert (refused.status_code, refused.json()["code"]) == (401, "INVALID_TOKEN")
 
@@ -70,14 +69,12 @@ async def test_14_a_hundred_uses_of_one_code_at_once_are_one_place(house: House)
 async def test_59_a_guesser_learns_nothing_from_a_code_that_is_nearly_right(redis_url: str) -> None:
     async with hands.house(redis_url, clock=HandClock()) as house:
         right, used = await _codes(await house.operator(), count=2)
-        first = house.visitor("10.6.0.1")
-        await first.arrive()
+        first = await house.arrived("10.6.0.1")
         assert (await first.ask("POST", "enqueue", {"code": used})).status_code == 201
         wrong = right[:-1] + ("0" if right[-1] != "0" else "1")
         answers: set[str] = set()
         for number, code in enumerate([wrong, right[:4], used, "0000-0000-0000", "x"]):
-            guesser = house.visitor(f"10.6.1.{number}")
-            await guesser.arrive()
+            guesser = await house.arrived(f"10.6.1.{number}")
             before = await _calls(house)
             answer = await guesser.ask("POST", "enqueue", {"code": code})
             assert await _calls(house) - before == 1
@@ -89,8 +86,7 @@ async def test_59_a_guesser_learns_nothing_from_a_code_that_is_nearly_right(redi
 
 
 async def test_59_guessing_codes_is_slow(house: House) -> None:
-    guesser = house.visitor("10.8.8.8")
-    await guesser.arrive()
+    guesser = await house.arrived("10.8.8.8")
     codes = [
         (await guesser.ask("POST", "enqueue", {"code": f"{n}"})).status_code for n in range(15)
     ]
@@ -101,8 +97,7 @@ async def test_59_guessing_codes_is_slow(house: House) -> None:
 async def test_codes_are_seen_once_counted_and_taken_back(house: House) -> None:
     admin = await house.operator()
     [code] = await _codes(admin, uses=3)
-    person = house.visitor()
-    await person.arrive()
+    person = await house.arrived()
     await person.ask("POST", "enqueue", {"code": code})
     [batch] = (await admin.get(f"{ROOT}/codes")).json()["batches"]
     assert (batch["batch"], batch["codes"], batch["used"], batch["uses"]) == ("press", 1, 1, 3)
@@ -129,8 +124,7 @@ async def test_a_revocation_is_kept_as_long_as_its_invitation_counts(house: Hous
     assert (await admin.http.delete(f"{ROOT}/invites/{made['jti']}")).status_code == 204
     left_s = await house.store.redis.ttl(house.room.store.keys.revocation_of(made["jti"]))
     assert 540 < left_s <= 660
-    person = house.visitor()
-    await person.arrive()
+    person = await house.arrived()
     refused = await person.ask("POST", "enqueue", {"ticket": made["ticket"]})
     assert refused.status_code == 401
     # What somebody else has signed says nothing about itself.

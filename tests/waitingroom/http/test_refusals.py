@@ -53,8 +53,7 @@ async def test_a_browser_is_shown_a_page_in_its_language(
 
 async def test_a_room_that_cannot_be_asked_is_asked_again_by_itself(redis_url: str) -> None:
     async with hands.house(redis_url) as house:
-        person = house.visitor()
-        await person.join()
+        person = await house.joined()
         await house.store.close()
         house.rooms.forget()
         house.room.store.forget_state()
@@ -71,8 +70,7 @@ async def test_a_room_that_cannot_be_asked_is_asked_again_by_itself(redis_url: s
 async def test_a_crowded_network_is_told_so_without_scripts(redis_url: str) -> None:
     async with hands.house(redis_url, newcomers_per_minute=1) as house:
         await house.visitor().join()
-        person = house.visitor()
-        await person.arrive()
+        person = await house.arrived()
         sent = await person.http.post(f"{WAIT}/join", headers=PAGE, data=PLAIN)
         assert sent.status_code == 303
         shown = await person.get(sent.headers["location"], headers=PAGE)
@@ -105,8 +103,7 @@ async def test_a_browser_that_keeps_no_cookies_is_told_so_without_scripts(house:
 
 async def test_work_that_needs_scripts_is_said_to_need_them(house: House) -> None:
     await house.room.store.write({"pow_bits": "4"})
-    person = house.visitor()
-    await person.arrive()
+    person = await house.arrived()
     sent = await person.http.post(f"{WAIT}/join", headers=PAGE, data=PLAIN)
     shown = await person.get(sent.headers["location"], headers=PAGE)
     assert languages()["en"]["scripts"] in shown.text
@@ -134,8 +131,7 @@ async def test_a_room_that_takes_nobody_says_why(
 
 
 async def test_a_spoiled_link_does_not_cost_the_turn(house: House) -> None:
-    person = house.visitor()
-    await person.join()
+    person = await house.joined()
     await house.admission.admit_now(1)
     spoiled = forged(house.tokens.seal_target(house.room, "", "/checkout"))
     sent = await person.http.post(f"{WAIT}/claim", data={"r": spoiled}, headers=PAGE)
@@ -146,8 +142,7 @@ async def test_a_spoiled_link_does_not_cost_the_turn(house: House) -> None:
 
 
 async def test_a_form_without_a_ticket_leads_back_to_the_page(house: House) -> None:
-    person = house.visitor()
-    await person.arrive()
+    person = await house.arrived()
     for step in ("claim", "recover", "leave", "rejoin"):
         sent = await person.http.post(f"{WAIT}/{step}", headers=PAGE, data=PLAIN)
         assert sent.status_code == 303
@@ -156,8 +151,7 @@ async def test_a_form_without_a_ticket_leads_back_to_the_page(house: House) -> N
 
 async def test_too_many_wrong_codes_are_said_on_a_page(house: House) -> None:
     await house.room.store.write({"invite_only": "1"})
-    person = house.visitor()
-    await person.arrive()
+    person = await house.arrived()
     join = f"{WAIT}/join"
     for _ in range(20):
         await person.http.post(join, data={"code": "NO"}, headers=PAGE)

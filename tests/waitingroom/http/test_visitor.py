@@ -5,6 +5,7 @@ import contextlib
 
 import httpx2
 
+from tests.support.patience import until
 from tests.support.ports import free_port
 from tests.waitingroom.http import hands
 from tests.waitingroom.http.hands import QUEUE, House, Person
@@ -84,8 +85,7 @@ async def test_the_snapshot_costs_the_store_nothing_within_a_second(house: House
 async def test_a_missed_turn_can_be_taken_back(redis_url: str) -> None:
     clock = HandClock()
     async with hands.house(redis_url, clock=clock) as house:
-        visitor = house.visitor()
-        await visitor.join()
+        visitor = await house.joined()
         await house.admission.admit_now(1)
         await clock.advance(121)
         late = await visitor.ask("GET", "status")
@@ -130,8 +130,7 @@ async def test_whoever_left_by_mistake_takes_it_back(redis_url: str) -> None:
 async def test_a_full_line_a_closed_room_and_a_passing_one_say_so(house: House) -> None:
     await house.visitor().join()
     await house.room.store.write({"max_queue_size": "1"})
-    late = house.visitor("10.1.1.2")
-    await late.arrive()
+    late = await house.arrived("10.1.1.2")
     full = await late.ask("POST", "enqueue", {})
     assert (full.status_code, full.json()["code"]) == (503, "QUEUE_FULL")
     assert full.headers["retry-after"]
@@ -147,15 +146,13 @@ async def test_a_full_line_a_closed_room_and_a_passing_one_say_so(house: House) 
 
 
 async def test_everybody_hears_the_operator(house: House) -> None:
-    visitor = house.visitor()
-    await visitor.join()
+    visitor = await house.joined()
     await house.control.show_message({"en": "Back at noon"}, level="warning")
     assert (await visitor.status())["message"]["text"] == {"en": "Back at noon"}
 
 
 async def test_a_heartbeat_keeps_a_place_and_says_when_the_next_is_due(house: House) -> None:
-    visitor = house.visitor()
-    await visitor.join()
+    visitor = await house.joined()
     beat = await visitor.ask("POST", "heartbeat", {"visible": False})
     assert beat.json()["next_heartbeat_seconds"] == 120
 
@@ -171,8 +168,7 @@ async def test_a_problem_says_what_it_is(house: House) -> None:
 
 
 async def test_those_in_front_follow_their_place_live(house: House) -> None:
-    visitor = house.visitor()
-    await visitor.join()
+    visitor = await house.joined()
     await house.admission.admit_now(1)
     live = await visitor.ask("GET", "events")
     assert live.headers["content-type"] == "text/event-stream"
@@ -184,8 +180,7 @@ async def test_those_far_behind_do_not(redis_url: str) -> None:
     from waystation.waitingroom.http.options import ServerOptions
 
     async with hands.house(redis_url, ServerOptions(poll_floor_ms=0, front=0)) as house:
-        visitor = house.visitor()
-        await visitor.join()
+        visitor = await house.joined()
         assert (await visitor.ask("GET", "events")).status_code == 204
 
 
@@ -206,8 +201,7 @@ async def test_a_phone_that_changes_its_network_keeps_place_and_seat(house: Hous
 async def test_the_snapshot_is_told_as_it_was_while_the_store_is_away(redis_url: str) -> None:
     clock = HandClock()
     async with hands.house(redis_url, clock=clock) as house:
-        visitor = house.visitor()
-        await visitor.join()
+        visitor = await house.joined()
         before = await visitor.ask("GET", "snapshot")
         await house.store.close()
         house.rooms.forget()
@@ -245,6 +239,8 @@ async def test_one_visitor_follows_the_line_in_a_few_tabs_only(house: House) -> 
         assert await follow(other) == 200
         # A tab that is closed, or loaded anew, makes room for the next.
         await open_streams.aclose()
-        async with asyncio.timeout(30):
-            while await follow(visitor) != 200:
-                await asyncio.sleep(0.05)
+
+        async def has_room() -> bool:
+            return await follow(visitor) == 200
+
+        await until(has_room)
