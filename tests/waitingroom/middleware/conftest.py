@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.ports import free_port
 from tests.waitingroom.http import hands
+from tests.waitingroom.middleware import recipes
 from tests.waitingroom.middleware.block import Block
 from tests.waitingroom.middleware.nginx import nginx
 from tests.waitingroom.middleware.shop import Shop
@@ -23,6 +24,23 @@ class Proxy(Protocol):
     def __call__(
         self, folder: Path, *, room: int, origin: int
     ) -> AbstractAsyncContextManager[int]: ...
+
+
+PROXIES: dict[str, Proxy] = {
+    "nginx": nginx,
+    "caddy": recipes.caddy,
+    "envoy": recipes.envoy,
+    "traefik": recipes.traefik,
+}
+
+
+@pytest.fixture(params=PROXIES)
+async def behind(
+    request: pytest.FixtureRequest, redis_url: str, tmp_path: Path
+) -> AsyncGenerator[Block]:
+    """A shop and its room behind each of the proxies."""
+    async with block_behind(PROXIES[request.param], redis_url, tmp_path) as built:
+        yield built
 
 
 @pytest.fixture

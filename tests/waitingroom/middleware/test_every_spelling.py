@@ -12,8 +12,8 @@ from tests.support.ports import free_port
 from tests.waitingroom.connectors.conftest import following
 from tests.waitingroom.http import hands
 from tests.waitingroom.middleware.block import Block
+from tests.waitingroom.middleware.conftest import PROXIES
 from tests.waitingroom.middleware.spellings import LISTED, spellings, taken_for
-from tests.waitingroom.middleware.test_every_proxy import PROXIES
 from waystation.core.http.server import serving
 from waystation.waitingroom.http.options import ServerOptions
 

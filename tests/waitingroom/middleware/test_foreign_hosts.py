@@ -1,30 +1,17 @@
 """Whatever host somebody claims to ask for, no link of the room leads there."""
 
-from collections.abc import AsyncGenerator
-from pathlib import Path
-
 import pytest
 
-from tests.waitingroom.middleware import recipes
 from tests.waitingroom.middleware.block import Block, Got
-from tests.waitingroom.middleware.conftest import block_behind
-from tests.waitingroom.middleware.nginx import nginx
 
 PAGE = "Accept: text/html"
 EVIL = "evil.example"
-PROXIES = {"nginx": nginx, "envoy": recipes.envoy, "traefik": recipes.traefik}
+PROXIES = pytest.mark.parametrize("behind", ["nginx", "envoy", "traefik"], indirect=True)
 CLAIMED = ("X-Original-Host", "X-Forwarded-Host", "X-Host", "Forwarded", "X-Forwarded-Server")
 pytestmark = pytest.mark.timeout(120)
 
 
-@pytest.fixture(params=PROXIES)
-async def behind(
-    request: pytest.FixtureRequest, redis_url: str, tmp_path: Path
-) -> AsyncGenerator[Block]:
-    async with block_behind(PROXIES[request.param], redis_url, tmp_path) as built:
-        yield built
-
-
+@PROXIES
 async def test_no_proxy_lets_a_foreign_host_into_a_link(behind: Block) -> None:
     await _leads_nowhere(behind, await behind.send("GET /checkout", PAGE, host=EVIL))
     await _leads_nowhere(
@@ -36,6 +23,7 @@ async def test_no_proxy_lets_a_foreign_host_into_a_link(behind: Block) -> None:
     assert behind.seen == []
 
 
+@PROXIES
 async def test_a_host_is_believed_from_a_proxy_and_only_if_the_operator_named_it(
     behind: Block,
 ) -> None:
