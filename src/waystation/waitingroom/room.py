@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -42,6 +42,8 @@ from waystation.waitingroom.visitor import (
     new_id,
     proof_of,
 )
+
+T = TypeVar("T")
 
 CURVE_POINTS = 64
 """Enough to find one's place to within a hundredth; everybody who looks is sent all of them."""
@@ -257,15 +259,7 @@ class Room(StoreClient):
 
         Anything but Begun says why not; asking again gives the same session.
         """
-        reply = await scripts.claim(
-            await self._client(),
-            self._keys(place),
-            queue=self.queue_id,
-            id=place.id,
-            proof=proof_of(secret),
-            user=user,
-            now=self.store.now(),
-        )
+        reply = await self._step(scripts.claim, place, proof=proof_of(secret), user=user)
         match reply:
             case ["begun" | "inside", until]:
                 return Begun(place.id, int(until))
@@ -276,16 +270,18 @@ class Room(StoreClient):
 
     async def recover(self, place: Place, secret: str) -> Forbidden | VisitorStatus:
         """Take a missed turn back."""
-        return await self._restored(scripts.recover, place, secret)
+        reply = await self._step(scripts.recover, place, proof=proof_of(secret))
+        return Forbidden() if reply == ["forbidden"] else replies.parse_status(reply)
 
     async def leave(self, place: Place, secret: str) -> Forbidden | bool:
         """Give the place up; False when there was none."""
-        reply = await self._give_up(place, proof=proof_of(secret))
+        reply = await self._step(scripts.leave, place, proof=proof_of(secret), reason="")
         return Forbidden() if reply == "forbidden" else reply == "left"
 
     async def rejoin(self, place: Place, secret: str) -> Forbidden | VisitorStatus:
         """Take having left back: the old place again, within `RoomOptions.rejoin` of leaving."""
-        return await self._restored(scripts.rejoin, place, secret)
+        reply = await self._step(scripts.rejoin, place, proof=proof_of(secret))
+        return Forbidden() if reply == ["forbidden"] else replies.parse_status(reply)
 
     async def rejoinable_until(self, place: Place) -> datetime | None:
         """Until when somebody who left can take that back; None when they cannot."""
@@ -304,7 +300,7 @@ class Room(StoreClient):
         """Remove a visitor from the line, as an operator; False when there was none."""
         if not reason:
             raise InvalidInput("removing a visitor needs a reason, got none")
-        return await self._give_up(place, reason=reason) == "left"
+        return await self._step(scripts.leave, place, proof="", reason=reason) == "left"
 
     async def notify(self, place: Place, secret: str, handle: str) -> Forbidden | bool:
         """Remember how the site reaches a visitor when it is their turn; False without a place."""
@@ -347,11 +343,11 @@ class Room(StoreClient):
 
     async def complete(self, place: Place, *, reason: str = "") -> bool:
         """End a session because its visitor is done; False when it had ended."""
-        return await self._end(place, "completed", reason)
+        return await self._step(scripts.complete, place, status="completed", reason=reason)
 
     async def terminate(self, place: Place, reason: str) -> bool:
         """End a session as an operator; False when it had ended."""
-        return await self._end(place, "terminated", reason)
+        return await self._step(scripts.complete, place, status="terminated", reason=reason)
 
     async def get_session(self, id: str) -> Session:
         """The session of this id; NotFound when there is none."""
@@ -415,39 +411,11 @@ class Room(StoreClient):
         newest = await self.store.ask("XREVRANGE", self.store.keys.events, "+", "-", "COUNT", 1)
         return newest[0][0].decode() if newest else "0-0"
 
-    async def _restored(
-        self, step: Callable[..., Awaitable[list[str]]], place: Place, secret: str
-    ) -> Forbidden | VisitorStatus:
-        reply = await step(
-            await self._client(),
-            self._keys(place),
-            queue=self.queue_id,
-            id=place.id,
-            proof=proof_of(secret),
-            now=self.store.now(),
-        )
-        return Forbidden() if reply == ["forbidden"] else replies.parse_status(reply)
-
-    async def _give_up(self, place: Place, *, proof: str = "", reason: str = "") -> str:
-        return await scripts.leave(
-            await self._client(),
-            self._keys(place),
-            queue=self.queue_id,
-            id=place.id,
-            proof=proof,
-            reason=reason,
-            now=self.store.now(),
-        )
-
-    async def _end(self, place: Place, status: str, reason: str) -> bool:
-        return await scripts.complete(
-            await self._client(),
-            self._keys(place),
-            queue=self.queue_id,
-            id=place.id,
-            status=status,
-            reason=reason,
-            now=self.store.now(),
+    async def _step(self, step: Callable[..., Awaitable[T]], place: Place, **given: str) -> T:
+        """Take a step of one visitor."""
+        client, now = await self._client(), self.store.now()
+        return await step(
+            client, self._keys(place), queue=self.queue_id, id=place.id, now=now, **given
         )
 
     def _keys(self, place: Place) -> RoomKeys:

@@ -460,7 +460,8 @@ class KeyFile:
                 )
             keys = Keyring.from_json(json.dumps(kept))
             step(keys, kept)
-            self._replace(json.dumps({**kept, **json.loads(keys.to_json())}))
+            text = json.dumps({**kept, **json.loads(keys.to_json())})
+            self._aside(text).replace(self.path)
         return self.read()
 
     @contextmanager
@@ -479,9 +480,6 @@ class KeyFile:
             pass
         finally:
             aside.unlink()
-
-    def _replace(self, text: str) -> None:
-        self._aside(text).replace(self.path)
 
     def _aside(self, text: str) -> Path:
         # Named by chance: in containers on one volume every process has the same number.

@@ -414,8 +414,7 @@ class DrawPage:
             proof = await lottery.proof()
             published |= {shown: str(getattr(proof, name)) for name, shown in _NAMES.items()}
         looks = await self._themes.looks(room, state)
-        asked, accepted = request.query.get("lang", ""), request.header("accept-language")
-        lang = dictionary.choose(asked, accepted, looks.language or dictionary.FALLBACK)
+        lang = _language(request, request.query, looks)
         words = dictionary.languages()[lang]
         css, script = style(looks), source("draw.js")
         said = {name: words[f"page_draw_{name}"] for name in ("right", "wrong", "place")}

@@ -64,7 +64,9 @@ def status_body(room: Room, place: Place, status: VisitorStatus, state: RoomStat
     body.status = word_of(status)
     wait = estimate.wait(state, status)
     if wait is not None:
-        body.estimated_wait = _wait_body(wait)
+        body.estimated_wait = EstimatedWait(
+            known=True, p10=round(wait.p10, 1), p50=round(wait.p50, 1), p90=round(wait.p90, 1)
+        )
         body.poll_after_ms = poll_after_ms(wait)
     match status:
         case Waiting(lane=lane, seq=seq, ahead=ahead, length=length):
@@ -186,12 +188,6 @@ def poll_after_ms(wait: estimate.Wait | None) -> int:
     if wait is None:
         return 15_000
     return int(min(CEILING_MS, max(FLOOR_MS, wait.p50 * 1000 / DIVISOR)))
-
-
-def _wait_body(wait: estimate.Wait) -> EstimatedWait:
-    return EstimatedWait(
-        known=True, p10=round(wait.p10, 1), p50=round(wait.p50, 1), p90=round(wait.p90, 1)
-    )
 
 
 FRESH_S = 1.0

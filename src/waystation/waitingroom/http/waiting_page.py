@@ -153,7 +153,7 @@ def values(shown: PageContext) -> dict[str, str]:
     words = dictionary.languages()[shown.lang]
     name, status, body = shown.room.name, shown.status, shown.body
     title = title_of(shown.state, words["title"])
-    waits = status in WAITS
+    waits, now = status in WAITS, datetime.now(UTC).strftime("%H:%M:%S UTC")
     return {
         "lang": shown.lang,
         "dir": words["_dir"],
@@ -176,7 +176,7 @@ def values(shown: PageContext) -> dict[str, str]:
         "recover_hidden": _unless(status == "missed"),
         "rejoin_hidden": _unless(status == "left"),
         "leave_hidden": _unless(waits or status == "admitted"),
-        "updated": "" if status == SHELL else words["updated"].replace("{time}", _now()),
+        "updated": "" if status == SHELL else words["updated"].replace("{time}", now),
         "why_hidden": _unless(status not in QUIET),
         "why": words["why"],
         **_onward(shown, words),
@@ -309,10 +309,6 @@ def _clock(until: str | None, now_ms: int) -> str:
         return ""
     today = until[:10] == rfc3339(now_ms)[:10]
     return f"{until[11:19] if today else until[:16].replace('T', ' ')} UTC"
-
-
-def _now() -> str:
-    return datetime.now(UTC).strftime("%H:%M:%S UTC")
 
 
 def logo(looks: Theme, title: str) -> Markup:
