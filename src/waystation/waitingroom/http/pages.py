@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from urllib.parse import parse_qsl, urlsplit
 
-from waystation.core import codec
 from waystation.core.errors import InvalidInput
 from waystation.core.http.endpoints import Endpoint, endpoint, offered
 from waystation.core.http.exchange import NO_STORE, Answer, Request, answer, require_own_site
@@ -154,18 +153,15 @@ class Pages:
             return go(where, self._cookies.new_visitor_key()[1], status=307)
         try:
             newcomer = await self._visitors.newcomer(request, room, state, asked)
-            given = await self._visitors.join(request, room, state, newcomer)
+            joined, _, cookies = await self._visitors.join(request, room, state, newcomer)
         except Problem as problem:
             query = f"&trouble={_TROUBLE[problem.code]}" if problem.code in _TROUBLE else ""
             if query and "retry-after" in problem.headers:
                 query += f"&after={problem.headers['retry-after']}"
             return self._back(room, form, more=query)
-        cookies = [header for header in given.headers if header[0] == b"set-cookie"]
-        if b'"status":"pass"' in given.body:
-            place = Place(codec.decode(given.body, bodies.PlaceBody).position_id, "")
-            onto = await onward(
-                room, await room.get_place(place.id), destination, host=request.host
-            )
+        if joined.status == "pass":
+            place = await room.get_place(joined.position_id)
+            onto = await onward(room, place, destination, host=request.host)
             return go(onto, *cookies)
         return self._back(room, form, *cookies)
 

@@ -206,7 +206,10 @@ class Visitors:
         if b"idempotency-key" in request.headers:
             await require_same(request, room, newcomer.key, asked)
         works = crowded_bits_of(state) > 0 and not newcomer.solved
-        return await self.join(request, room, state, newcomer, asked.target, works=works)
+        body, status, cookies = await self.join(
+            request, room, state, newcomer, asked.target, works=works
+        )
+        return answer(body, status, *cookies)
 
     async def newcomer(
         self, request: Request, room: Room, state: RoomState, asked: bodies.Enqueue
@@ -256,8 +259,11 @@ class Visitors:
         target: str = "",
         *,
         works: bool = False,
-    ) -> Answer:
-        """Join; with `works` somebody of a crowded network is set a challenge, not refused."""
+    ) -> tuple[PlaceBody, int, list[Header]]:
+        """Join: the place, the status of the answer, and its cookies.
+
+        With `works` somebody of a crowded network is set a challenge, not refused.
+        """
         name = room.name
         entry = await room.join(newcomer)
         if isinstance(entry, Kept) and newcomer.key.startswith(INVITED):
@@ -291,7 +297,7 @@ class Visitors:
         cookies = [self._cookies.keep_ticket(name, body.token)]
         if body.session_token:
             cookies.append(self.session_cookie(room, state, body.session_token))
-        return answer(body, http_status, *cookies)
+        return body, http_status, cookies
 
     @_ticket_endpoint(
         "GET /api/v1/queues/{id}/status",
