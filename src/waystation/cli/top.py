@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from waystation.core.settings.load import Settings
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -25,23 +28,19 @@ def top(
     from waystation.core.app.loading import loaded
 
     extras.load("textual", extra="top", purpose="waystation top")
-    asyncio.run(_watch(context, loaded(context), every))
+    asyncio.run(_watch(loaded(context), every))
 
 
-async def _watch(context: typer.Context, settings: object, every: float) -> None:
-    from typing import cast
-
+async def _watch(settings: Settings, every: float) -> None:
     from waystation.cli.places import places_of
     from waystation.console.measures.live import Live
     from waystation.console.top import Top
     from waystation.console.why import why
     from waystation.core.app import compose
     from waystation.core.app.settings import StoreSettings
-    from waystation.core.settings.load import Settings
 
-    known = cast(Settings, settings)
-    places = places_of(known)
-    async with compose.store(known[StoreSettings]) as store:
+    places = places_of(settings)
+    async with compose.store(settings[StoreSettings]) as store:
 
         async def explain(product: str, name: str) -> str:
             answers = await why(store, name, product=product, places=places)

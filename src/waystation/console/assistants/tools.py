@@ -230,7 +230,7 @@ async def search(access: Access, asked: SearchArguments) -> Any:
 async def tables(access: Access, asked: Arguments) -> Any:
     """List the tables of the history with their columns, for `sql`."""
     history = (await access.console()).history
-    found = await history.about("sql")
+    found = await history.about("tables")
     if found is None:
         raise NotFound(history.missing)
     return {"tables": found}

@@ -63,13 +63,13 @@ class History:
             raise InvalidInput(self.missing)
         return found
 
-    async def about(self, module: str, *asked: Any) -> Any:
-        """What `read` of a module of this package says, some seconds old at most."""
-        key = (module, *asked)
+    async def about(self, what: str, *asked: Any) -> Any:
+        """What the function of this name says of the whole history, some seconds old at most."""
+        key = (what, *asked)
         kept = self._kept.get(key)
         if kept and time.monotonic() - kept[0] < FRESH_S:
             return kept[1]
-        found = await self._ask(module, "read", *asked)
+        found = await self._ask("whole", what, *asked)
         if len(self._kept) >= _MOST_KEPT:
             self._kept.clear()
         self._kept[key] = time.monotonic(), found

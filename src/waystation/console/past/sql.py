@@ -14,12 +14,10 @@ import tempfile
 import msgspec
 
 from waystation.console.past.jobs import THREADS, beginning
-from waystation.console.past.views import Selected, TableView
+from waystation.console.past.views import Selected
 from waystation.core.errors import HistoryError, InvalidInput, WaystationError
-from waystation.pipeline.ask.active_files import duckdb_type
 from waystation.pipeline.ask.engine import Engine
 from waystation.pipeline.products import product_tables
-from waystation.pipeline.tables import every
 
 MOST_MB = 1024
 """Memory that DuckDB may use; the process may use twice as much."""
@@ -95,20 +93,6 @@ def _selected(asked: SqlRequest) -> Selected:
         [beginning(each) if isinstance(each, str) else each for each in row] for row in found.rows
     ]
     return Selected(columns=found.names, rows=rows, complete=found.complete)
-
-
-def read(root: str) -> list[TableView]:
-    """The tables that a SELECT may name; all histories have the same."""
-    return [
-        TableView(
-            name=table.name,
-            a_row_is=table.meaning,
-            columns={
-                each.name: f"{duckdb_type(each.type)}, {each.meaning}" for each in table.columns
-            },
-        )
-        for table in (*every(), *product_tables())
-    ]
 
 
 if __name__ == "__main__":

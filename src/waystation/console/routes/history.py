@@ -15,7 +15,7 @@ from waystation.core.http.exchange import Answer, Request, answer
 from waystation.core.store import faults
 
 if TYPE_CHECKING:
-    from waystation.console.past.state import State
+    from waystation.console.past.whole import State
 
 MOST_DAYS = 400
 LONGEST = 512
@@ -111,7 +111,7 @@ class HistoryRoutes:
 
     async def _lags(self, state: "State") -> list[Lag]:
         # What reads the history was there when its state was read.
-        from waystation.console.past.state import Offset, behind
+        from waystation.console.past.whole import Offset, behind
 
         await self._console.sampler.overview()
         found: list[Lag] = []

@@ -72,16 +72,7 @@ class HookRoutes:
         hook = await self._hooks.add(url, asked.events, asked.queues)
         after = {"id": hook.id, "url": hook.url, "events": hook.events, "queues": hook.queues}
         await self._console.note(who, "add-webhook", "webhooks", after=after)
-        return answer(
-            MadeHook(
-                id=hook.id,
-                url=hook.url,
-                events=hook.events,
-                queues=hook.queues,
-                secret=hook.secret,
-            ),
-            201,
-        )
+        return answer(msgspec.convert(hook, MadeHook, from_attributes=True), 201)
 
     @endpoint(f"DELETE {ROOT}/webhooks/{{id}}", gives={204: None}, scope="admin")
     async def remove(self, request: Request) -> Answer:
