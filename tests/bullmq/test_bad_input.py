@@ -66,11 +66,6 @@ async def test_a_refused_option_is_an_error_before_any_write(
     assert await hands.everything() == before
 
 
-async def test_an_option_that_does_not_exist_is_refused_by_name(queue: Queue) -> None:
-    with pytest.raises(InvalidInput, match="atempts"):
-        await queue.add("send", {}, atempts=3)  # pyright: ignore[reportCallIssue]
-
-
 @pytest.mark.parametrize(
     "data",
     [float("nan"), {"a": [1, float("inf")]}, {"a": object()}],
@@ -98,22 +93,6 @@ async def test_one_byte_too_many_is_refused_and_one_less_is_taken(
     assert await hands.everything() == before
     large = await queue.add("send", "x" * room)
     assert await hands.where(large.id) == ["wait"]
-
-
-async def test_one_bad_job_of_many_stops_them_all(queue: Queue, hands: Hands) -> None:
-    before = await hands.everything()
-    with pytest.raises(InvalidInput):
-        await queue.add_many([("send", {"to": 1}), ("send", {"to": float("nan")})])
-    assert await hands.everything() == before
-
-
-@pytest.mark.parametrize("name", ["", None, 7, "\ud800"])
-async def test_a_job_needs_a_name(queue: Queue, hands: Hands, name: Any) -> None:
-    """D-4, D-14."""
-    before = await hands.everything()
-    with pytest.raises(InvalidInput):
-        await queue.add(name, {})
-    assert await hands.everything() == before
 
 
 @pytest.mark.parametrize("name", ["", "a:b", "a\nb", "{a}{b}"])
@@ -299,7 +278,7 @@ async def test_a_result_that_is_no_json_fails_the_job_with_a_reason(
     if await hands.where(bad) == ["completed"]:
         codec.decode(stored["returnvalue"])
     else:
-        assert stored["failedReason"]
+        assert "JSON" in stored["failedReason"]
     assert await hands.where(good) == ["completed"]
 
 

@@ -49,19 +49,6 @@ async def test_among_equals_the_first_in_is_the_first_out(system: System) -> Non
     assert [(await claimed(system)).id for _ in ids] == ids
 
 
-async def test_what_has_no_priority_runs_first_and_then_the_lower_number(system: System) -> None:
-    """F-P2."""
-    late, soon, first = [await system.add(priority=number) for number in (9, 1, 0)]
-    assert [(await claimed(system)).id for _ in range(3)] == [first, soon, late]
-
-
-async def test_a_failed_attempt_is_tried_again(system: System) -> None:
-    """F-P3: a number is compared with the text of the options."""
-    id = await system.add(attempts=3, backoff=None)
-    await system.fail(await claimed(system))
-    assert await system.hands.where(id) == ["wait"]
-
-
 async def test_a_prioritized_job_is_tried_again_by_its_priority(system: System) -> None:
     """F-P4: a list command on a sorted set, after the job has been taken out."""
     id = await system.add(priority=5, attempts=3, backoff=None)
@@ -99,29 +86,6 @@ async def test_a_job_that_is_not_to_be_kept_leaves_nothing(system: System, remov
     assert await system.hands.redis.keys(f"{system.hands.keys.base}{id}*") == []
 
 
-async def test_keeping_the_newest_forgets_the_others_altogether(system: System) -> None:
-    """F-P6: the ids are trimmed and the hashes stay for ever."""
-    ids = [await system.add(remove_on_complete=2) for _ in range(5)]
-    for number in range(5):
-        await system.hands.clock.advance(0.001 * number)
-        assert await system.complete(await claimed(system))
-    assert await system.hands.ids("completed") == ids[-2:]
-    kept = [id for id in ids if await system.hands.hash(id)]
-    assert kept == ids[-2:]
-
-
-async def test_a_worker_that_lost_its_lock_cannot_end_the_job(system: System) -> None:
-    """F-P7: no token is asked for, and the new holder's lock is deleted."""
-    id = await system.add()
-    late = await claimed(system)
-    await crash(system, late)
-    fresh = await claimed(system)
-
-    assert not await system.complete(late)
-    assert await system.hands.where(id) == ["active"]
-    assert await system.hands.redis.get(system.hands.keys.of(id).lock) == fresh.token.encode()
-
-
 async def test_ending_a_job_that_is_not_there_makes_no_ghost(system: System) -> None:
     """F-P7."""
     assert not await system.complete(Held("404", "token"))
@@ -136,37 +100,12 @@ async def test_a_delayed_job_runs_when_it_is_due_and_not_before(system: System) 
     assert (await claimed(system)).id == id
 
 
-async def test_a_job_that_waits_for_its_next_attempt_gets_it(system: System) -> None:
-    """F-P8: nothing ever moves a delayed job back into the line."""
-    id = await system.add(attempts=3, backoff=1)
-    await system.fail(await claimed(system))
-    assert await system.hands.where(id) == ["delayed"]
-    await system.hands.clock.advance(1.0)
-    assert (await claimed(system)).id == id
-
-
 async def test_progress_of_a_removed_job_makes_no_ghost(system: System) -> None:
     """F-P9: the hash comes back with one field in it."""
     id = await system.add()
     await system.hands.redis.delete(system.hands.keys.of(id).job)
     assert not await system.progress(id, 50)
     assert await system.hands.hash(id) == {}
-
-
-async def test_the_events_are_capped(system: System) -> None:
-    """F-P10: nothing trims the stream."""
-    await system.hands.call("HSET", system.hands.keys.meta, "opts.maxLenEvents", 50)
-    for _ in range(400):
-        await system.add()
-    assert await system.hands.call("XLEN", system.hands.keys.events) < 300
-
-
-async def test_the_end_of_a_job_tells_how_many_attempts_it_took(system: System) -> None:
-    """F-P10: by decision the instant is the stream's own id, so `timestamp` is not repeated."""
-    await system.add()
-    await system.complete(await claimed(system))
-    (event,) = await system.hands.events("completed")
-    assert event.get("attemptsMade") == "1"
 
 
 @pytest.mark.parametrize("commands", range(6))
@@ -224,7 +163,7 @@ async def test_many_checkers_look_once_in_an_interval(system: System) -> None:
 
 @pytest.mark.parametrize("name", ["mail", "{mail}"])
 async def test_every_key_is_the_queues_own(redis_url: str, name: str) -> None:
-    """F-P14, F-P16: the text `bull:{queue}:` stands in the scripts.
+    """P-7, F-P14, F-P16: the text `bull:{queue}:` stands in the scripts.
 
     By decision braces are a hash tag that the user writes, and none is added.
     """

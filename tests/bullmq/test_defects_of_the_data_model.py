@@ -1,16 +1,14 @@
 """What would go wrong if the data model were taken at its word."""
 
 import contextlib
-import random
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 
 from tests.bullmq.contracts import System
 from tests.bullmq.hands import Hands, hands_on
 from waystation.bullmq.events.stream import QueueEvents
-from waystation.bullmq.options import Backoff, JobOptions, growing
+from waystation.bullmq.options import Backoff, JobOptions
 from waystation.core import codec
 from waystation.core.errors import JobFailed
 from waystation.core.outcome import Done
@@ -20,13 +18,6 @@ from waystation.core.outcome import Done
 async def system(redis_url: str) -> AsyncIterator[System]:
     async with hands_on(redis_url, "{queue}") as hands:
         yield System(hands)
-
-
-async def test_the_same_id_twice_is_one_job(system: System) -> None:
-    """F-D1: SETNX cannot guard a hash."""
-    for _ in range(2):
-        assert await system.add(job_id="payment-789") == "payment-789"
-    assert await system.hands.ids("wait") == ["payment-789"]
 
 
 @pytest.mark.parametrize("id", ["wait", "events", "1:lock"])
@@ -46,47 +37,17 @@ async def test_an_id_cannot_be_a_number_that_the_counter_will_give(system: Syste
     assert len(await system.hands.ids("wait")) == len(set(await system.hands.ids("wait"))) == 1
 
 
-def test_a_job_that_asks_for_nothing_is_tried_three_times() -> None:
-    """F-D2: by decision the defaults are 3 attempts and exponential pauses from a second."""
-    assert JobOptions().attempts == 3
-    assert JobOptions().backoff == Backoff("exponential", 1)
-
-
-def test_the_pause_is_capped_where_the_formula_caps_it() -> None:
-    """F-D3: the prose caps attempt 11 or 12; by the formula it is 13."""
-    rule = growing(Backoff.exponential(1), 3_600_000)
-    assert rule is not None
-    pauses = [rule.pause_ms(attempt, random.Random(0)) for attempt in (11, 12, 13, 14)]
-    assert pauses == [1_024_000, 2_048_000, 3_600_000, 3_600_000]
-
-
-@pytest.mark.parametrize("data", [{}, [], 0, None, ""])
-async def test_data_may_be_empty(hands: Hands, data: Any) -> None:
-    """F-D4: "non-empty" would refuse `{}`; required means present."""
-    await hands.add(data)
-    job = (await hands.claim_one()).work
-    assert job.data == ({} if data is None else data)
-
-
-async def test_attempts_that_are_left_lead_back_into_the_line(hands: Hands) -> None:
-    """F-D5: the arrow of the diagram sends a job with attempts left to the dead."""
-    id = await hands.add(attempts=2, backoff=None)
-    await hands.fail(await hands.claim_one())
-    assert await hands.where(id) == ["wait"]
-    await hands.fail(await hands.claim_one())
-    assert await hands.where(id) == ["failed"]
-
-
 async def test_a_job_that_succeeded_after_a_failure_counts_as_a_success(
     hands: Hands, redis_url: str
 ) -> None:
-    """F-D6: BullMQ leaves the old reason in the hash, so the state decides, not the field."""
+    """D-15, F-D6: BullMQ leaves the old reason in the hash, so the state decides, not the field."""
     id = await hands.add(attempts=2, backoff=None)
     await hands.fail(await hands.claim_one(), "the first time")
     await hands.end(await hands.claim_one(), Done("sent"))
 
     async with QueueEvents(hands.keys.name, redis_url) as events:
         assert await events.wait(id) == "sent"
+    assert await hands.where(id) == ["completed"]
     stored = await hands.hash(id)
     assert stored["failedReason"] == "the first time"
     assert stored["returnvalue"] == '"sent"'

@@ -42,20 +42,6 @@ async def test_data_can_be_replaced(queue: Queue) -> None:
     assert found.data == {"n": [2]}
 
 
-@pytest.mark.parametrize("progress", [0, 40, 100, 12.5, "half", {"at": "end"}, None, True])
-async def test_progress_is_kept_and_told(queue: Queue, hands: Hands, progress: Any) -> None:
-    """P-43"""
-    job = await queue.add("work")
-
-    await job.update_progress(progress)
-
-    assert job.progress == progress
-    stored = (await hands.hash(job.id))["progress"]
-    assert await hands.events("progress") == [
-        {"event": "progress", "jobId": job.id, "data": stored}
-    ]
-
-
 async def test_progress_that_cannot_be_written_is_refused(queue: Queue, hands: Hands) -> None:
     """P-42: by decision any number, as in BullMQ; NaN is none."""
     job = await queue.add("work")
@@ -64,16 +50,6 @@ async def test_progress_that_cannot_be_written_is_refused(queue: Queue, hands: H
         await job.update_progress(float("nan"))
 
     assert "progress" not in await hands.hash(job.id)
-
-
-async def test_progress_may_come_with_a_message(queue: Queue) -> None:
-    """P-44"""
-    job = await queue.add("work")
-
-    await job.update_progress(40, "Generating scene 1")
-
-    await job.refresh()
-    assert job.progress == {"progress": 40, "message": "Generating scene 1"}
 
 
 async def test_log_lines_are_kept_in_order(queue: Queue) -> None:
@@ -86,8 +62,8 @@ async def test_log_lines_are_kept_in_order(queue: Queue) -> None:
     assert await queue.logs(job.id, 1, 1) == (["two"], 3)
 
 
-async def test_the_newest_log_lines_are_kept(queue: Queue) -> None:
-    """D-44"""
+async def test_the_newest_log_lines_are_kept(queue: Queue, hands: Hands) -> None:
+    """D-44: in `bull:<queue>:<id>:logs`, the oldest at the left."""
     short = await queue.add("work", keep_logs=2)
     long = await queue.add("work")
 
@@ -96,6 +72,8 @@ async def test_the_newest_log_lines_are_kept(queue: Queue) -> None:
         await long.log(str(n))
 
     assert (await short.logs()).lines == ["1", "2"]
+    kept = await hands.call("LRANGE", "bull:mail:2:logs", 0, -1)
+    assert (len(kept), kept[0], kept[-1]) == (1000, b"1", b"1000")
     assert (await long.logs()).total == 1000
     await long.clear_logs(keep=1)
     assert (await long.logs()).lines == ["1000"]

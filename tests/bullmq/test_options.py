@@ -63,7 +63,7 @@ def on_the_wire(**options: Any) -> dict[str, Any]:
 def test_an_option_outside_what_is_allowed_is_refused(
     options: dict[str, Any], complaint: str
 ) -> None:
-    """D-20, D-22, D-23, D-24, D-26, D-29: the message says what was wanted and what came."""
+    """D-8, D-20, D-22, D-23, D-24, D-26, D-29: the message says what was wanted and what came."""
     with pytest.raises(InvalidOption, match=complaint):
         JobOptions(**options)
 

@@ -44,7 +44,7 @@ async def test_a_fresh_job_has_exactly_the_fields_that_bullmq_writes(hands: Hand
 
 
 async def test_the_options_of_a_job_are_stored_as_json(hands: Hands) -> None:
-    """P-3."""
+    """P-3, D-28."""
     id = await hands.add(
         priority=1, backoff=Backoff.exponential(1), remove_on_complete=False, remove_on_fail=5
     )
@@ -75,15 +75,6 @@ async def test_an_added_job_is_told(hands: Hands) -> None:
         {"event": "added", "jobId": id, "name": "send"},
         {"event": "waiting", "jobId": id},
     ]
-
-
-async def test_braces_are_kept_when_the_user_writes_them(hands: Hands, redis_url: str) -> None:
-    """P-7: by decision none are added, and on a cluster the user's hash tag is in every key."""
-    async with Queue("{video-generation}", redis_url) as queue:
-        await queue.add("render", VIDEO)
-    keys = await hands.everything()
-    assert "bull:{video-generation}:id" in keys
-    assert all(key.startswith("bull:{video-generation}:") for key in keys)
 
 
 async def test_one_job_with_a_priority_is_all_there_is(hands: Hands) -> None:
@@ -132,12 +123,6 @@ async def test_the_rate_limit_is_looked_at_before_a_job_is_taken(hands: Hands) -
     await hands.call("SET", hands.keys.limiter, 5, "PX", 60_000)
     assert await hands.claim() == []
     assert await hands.where(id) == ["wait"]
-
-
-async def test_what_waits_without_a_priority_is_taken_first(hands: Hands) -> None:
-    """P-14: by decision in BullMQ's order."""
-    later, first = await hands.add(priority=1), await hands.add()
-    assert [claim.id for claim in await hands.claim(2)] == [first, later]
 
 
 async def test_an_empty_queue_gives_nothing(hands: Hands) -> None:

@@ -4,21 +4,19 @@ Where a decision overrides the letter, the decided behaviour is tested and the d
 """
 
 import random
-from typing import Any
 
 import pytest
 
 from tests.bullmq.hands import Hands
 from waystation.bullmq import Backoff
-from waystation.bullmq.options import JobOptions, growing, wire_options
-from waystation.core import codec
-from waystation.core.errors import InvalidInput, InvalidOption
+from waystation.bullmq.options import JobOptions, growing
+from waystation.core.errors import InvalidOption
 
 # --- options -------------------------------------------------------------------------------------
 
 
 async def test_the_lower_number_runs_first(hands: Hands) -> None:
-    """D-20, D-21: by decision as in BullMQ, after what has no priority."""
+    """P-14, D-20, D-21, F-P2: by decision as in BullMQ, after what has no priority."""
     ten, one, none = [await hands.add(priority=number) for number in (10, 1, 0)]
     assert await hands.where(none) == ["wait"]
     assert await hands.where(one) == ["prioritized"]
@@ -34,40 +32,12 @@ async def test_a_delayed_job_waits_among_the_delayed(hands: Hands) -> None:
 
 
 def test_a_job_is_tried_three_times_unless_told_otherwise() -> None:
-    """D-23."""
+    """D-23, F-D2: by decision with exponential pauses from a second."""
     assert JobOptions().attempts == 3
+    assert JobOptions().backoff == Backoff("exponential", 1)
     for attempts in (0, -1):
         with pytest.raises(InvalidOption, match=f"attempts must be at least 1, got {attempts}"):
             JobOptions(attempts=attempts)
-
-
-def test_a_backoff_that_makes_no_sense_is_refused() -> None:
-    """D-24, D-29."""
-    for type, delay in (("fixed", 0), ("exponential", -0.001), ("", 0.001)):
-        with pytest.raises(InvalidOption, match="backoff"):
-            JobOptions(backoff=Backoff(type, delay))
-
-
-def test_every_refused_option_is_an_error_of_one_kind() -> None:
-    """D-29: told apart by their messages, caught by one name."""
-    messages: set[str] = set()
-    refused_ones: list[dict[str, Any]] = [
-        {"priority": -1},
-        {"delay": -1},
-        {"attempts": 0},
-        {"remove_on_fail": -1},
-    ]
-    for bad in refused_ones:
-        with pytest.raises(InvalidInput) as refused:
-            JobOptions(**bad)
-        messages.add(str(refused.value))
-    assert len(messages) == 4
-
-
-def test_options_stand_on_the_wire_as_the_model_writes_them() -> None:
-    """D-28."""
-    stored = codec.decode(wire_options(JobOptions(backoff=Backoff.exponential(1))))["backoff"]
-    assert stored == {"type": "exponential", "delay": 1000}
 
 
 # --- backoff -------------------------------------------------------------------------------------
@@ -85,7 +55,7 @@ def test_a_fixed_pause_is_always_the_same() -> None:
 
 
 def test_an_exponential_pause_doubles_up_to_an_hour() -> None:
-    """D-31, D-32: 1 s, 2 s, … 2048 s at the twelfth, an hour from the thirteenth on."""
+    """D-31, D-32, F-D3: 1 s, 2 s, … 2048 s at the twelfth, an hour from the thirteenth on."""
     expected = [1000 * 2**n for n in range(12)] + [3_600_000] * 3
     assert pauses(Backoff.exponential(1), range(1, 16)) == expected
 

@@ -389,16 +389,3 @@ async def test_a_worker_refuses_a_server_that_throws_work_away(own_server: Ephem
 
     with pytest.raises(StoreUnsuitable, match="noeviction"):
         await Worker("mail", print, own_server.url).start()
-
-
-async def test_a_result_that_is_not_json_fails_the_job_with_a_reason(redis_url: str) -> None:
-    async def handle(job: Job) -> object:
-        return object()
-
-    async with Queue("mail", redis_url) as queue, Worker("mail", handle, redis_url):
-        added = await queue.add("send", {}, attempts=1)
-        await finished(queue, 1)
-        job = await queue.get_job(added.id)
-
-    assert job is not None
-    assert "cannot be written as JSON" in (job.failed_reason or "")

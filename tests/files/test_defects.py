@@ -2,15 +2,11 @@
 
 import asyncio
 import json
-from pathlib import Path
 
 from tests.files.hands import Hands, hands_on
 from waystation.core.outcome import Done
 from waystation.core.runtime.claim import Settled
-from waystation.files.directory.scan import ScanOptions
 from waystation.files.options import Layout
-from waystation.files.producer import Producer, ProducerOptions
-from waystation.files.queue import Queue
 
 RAW = b'{"id":"7","filepath":"/a","retries":0,"priority":"low"}'
 
@@ -31,13 +27,6 @@ async def test_a_job_longer_than_the_heartbeat_is_not_run_twice(hands: Hands) ->
             assert await hands.reaper().reap() == 0
     assert not (await source.settle([Settled(claim, Done())], claim=0)).refused
     assert await hands.redis.llen(hands.keys.completed) == 1
-
-
-async def test_nothing_is_stolen_between_fetch_and_heartbeat(hands: Hands) -> None:
-    """F-T2: the move comes before the heartbeat, and a reaper in between takes the job."""
-    await put(hands)
-    await hands.source().settle([], claim=1)
-    assert await hands.reaper().reap() == 0
 
 
 async def test_a_crash_in_the_middle_of_a_completion_leaves_one_result(hands: Hands) -> None:
@@ -74,17 +63,6 @@ async def test_the_names_come_from_the_settings(hands: Hands, redis_url: str) ->
         assert await hands.redis.exists("jobqueue:worker:x-w:processing")
         assert await hands.redis.exists("jobqueue:processing:worker:x-w")
         assert await other.lapse() == 1
-
-
-async def test_a_restart_finds_what_it_put_in_line(hands: Hands, tmp_path: Path) -> None:
-    """F-T16: a walk alone gives everything again."""
-    (tmp_path / "a").touch()
-    scan = ScanOptions(scan_dir=str(tmp_path), settle=0)
-    enqueued = [
-        (await Producer(Queue(hands.store), ProducerOptions(scan=scan)).scan()).enqueued
-        for _ in range(2)
-    ]
-    assert enqueued == [1, 0]
 
 
 async def test_any_priorities_and_a_hash_tag_will_do(hands: Hands, redis_url: str) -> None:

@@ -2,22 +2,18 @@
 
 import asyncio
 import io
-import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from redis.crc import key_slot
 
 from tests.files.hands import Hands, hands_on
-from waystation.core.breaker import BreakerOptions
-from waystation.core.clock import HandClock
-from waystation.core.outcome import Done, Failed
+from waystation.core.outcome import Failed
 from waystation.core.runtime.claim import Claim, Settled
 from waystation.core.settings.section import rows
 from waystation.core.telemetry import logs
 from waystation.core.telemetry.metrics import Metrics
-from waystation.files.fetch.plan import FetchPlanner
 from waystation.files.job import Job
 from waystation.files.options import Layout
 from waystation.files.redis import scripts
@@ -62,21 +58,9 @@ class System:
         self._held.update((claim.id, claim) for claim in claims)
         return claims[0].id if claims else None
 
-    async def complete(self, id: str) -> None:
-        await self._source.settle([Settled(self._held.pop(id), Done())], claim=0)
-
     async def fail(self, id: str) -> None:
         failed = Settled(self._held.pop(id), Failed(RuntimeError("no")))
         await self._source.settle([failed], claim=0)
-
-    async def reap(self) -> int:
-        return await self.hands.reaper().reap()
-
-    async def dead_letter(self) -> Mapping[str, Any]:
-        keys, redis = self.hands.keys, self.hands.redis
-        (raw,) = await redis.lrange(keys.dead_letter, 0, -1)
-        job = json.loads(raw)
-        return {**job, **json.loads(await redis.hget(keys.dead_letter_meta, job["id"]))}
 
     def slots(self) -> set[int]:
         keys = self.hands.keys.of(WORKER)
@@ -107,76 +91,10 @@ async def test_a_pause_is_not_spent_in_the_hands_of_a_worker(system: System) -> 
     assert system.hands.clock.now_ms() == began
 
 
-async def test_what_is_taken_back_comes_to_the_queue_it_was_put_into(system: System) -> None:
-    """F-T8: the job has no field that says which; it is to be read from one all the same."""
-    await system.put("a", priority="high")
-    await system.fetch()
-    await system.hands.redis.delete(system.hands.keys.of(WORKER).heartbeat)
-    await system.reap()
-    assert await system.hands.redis.llen(system.hands.keys.queues[0]) == 1
-
-
-async def test_a_worker_that_is_alive_keeps_its_job(system: System) -> None:
-    """F-T9: the heartbeat is written under one name and looked for under another."""
-    await system.put("a")
-    await system.fetch()
-    assert await system.reap() == 0
-
-
-@pytest.mark.parametrize("layout", [Layout(processing_list_pattern="held:%s")])
-async def test_a_list_by_another_name_is_taken_back_too(system: System) -> None:
-    """F-T9: the name can be set, but the pattern that is scanned for cannot."""
-    await system.put("a")
-    await system.fetch()
-    await system.hands.redis.delete(system.hands.keys.of(WORKER).heartbeat)
-    assert await system.reap() == 1
-
-
-async def test_the_last_priority_does_not_starve(system: System) -> None:
-    """F-T12: while there is urgent work, nothing else is ever fetched."""
-    system.hands.set(weights=(8, 2))
-    for number in range(20):
-        await system.put(f"urgent-{number}", priority="high")
-        await system.put(f"patient-{number}")
-    fetched = [str(await system.fetch()) for _ in range(10)]
-    assert sum(id.startswith("patient") for id in fetched) == 2
-
-
 async def test_no_job_waits_for_a_queue_that_is_empty(system: System) -> None:
     """F-T12: each of the more urgent queues is waited for, up to a second."""
     await system.put("a")
     assert await blocked_while(system) == ("a", False)
-
-
-async def test_the_completed_jobs_do_not_fill_the_memory(system: System) -> None:
-    """F-T13: every one of them is kept for ever."""
-    system.hands.set(completed_max_len=2)
-    for id in "abcd":
-        await system.put(id)
-        await system.fetch()
-        await system.complete(id)
-    assert await system.hands.redis.llen(system.hands.keys.completed) == 2
-
-
-async def test_what_was_set_aside_tells_why(system: System) -> None:
-    """F-T13: the old text is kept, with a try too few, and nothing besides."""
-    system.hands.set(max_retries=0, backoff=0)
-    await system.put("a")
-    await system.fetch()
-    await system.fail("a")
-    told = await system.dead_letter()
-    assert (told["retries"], told.get("reason")) == (1, "HANDLER_ERROR")
-
-
-def test_one_queue_in_trouble_does_not_stop_the_other() -> None:
-    """F-T17: the state is told for each queue, so it is kept for each."""
-    options = BreakerOptions(failure_threshold=0.5, min_samples=2)
-    planner = FetchPlanner(("high", "low"), breaker=options, weights=(), clock=HandClock())
-    for _ in range(2):
-        permit = planner.permit(2, planner.plan(1))
-        assert permit
-        permit.failed()
-    assert [bool(each and each.cooldown_left_s) for each in planner.breakers] == [False, True]
 
 
 OURS = frozenset(setting.name for setting in rows(FilesSettings))
@@ -203,14 +121,6 @@ def test_a_log_line_never_ends_the_work() -> None:
     assert "ValueError" in stream.getvalue()
     assert "hunter2" not in stream.getvalue()
     assert metrics.registry.get_sample_value("log_rejected_keys_total") == 1
-
-
-@pytest.mark.parametrize("layout", [Layout(priorities=("now", "soon", "later"))])
-async def test_priorities_may_have_any_names(system: System) -> None:
-    """F-T19: the list is free, but the job's priority is `high|low`."""
-    for name in ("later", "soon", "now"):
-        await system.put(name, priority=name)
-    assert [await system.fetch() for _ in range(3)] == ["now", "soon", "later"]
 
 
 @pytest.mark.parametrize("layout", [Layout(prefix="{jobqueue}")])

@@ -32,7 +32,7 @@ async def test_the_work_of_a_silent_worker_goes_back_to_where_it_came_from(hands
 
 
 async def test_a_worker_with_a_heartbeat_is_left_alone(hands: Hands) -> None:
-    """T-31: whatever is in its list, however long it has been there."""
+    """T-31, F-T2, F-T9: whatever is in its list, from the fetch on and however long."""
     id = await hands.add()
     await hands.source().settle([], claim=1)
     assert await hands.reaper().reap() == 0

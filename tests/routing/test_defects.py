@@ -6,10 +6,9 @@ import pytest
 from redis.asyncio import Redis
 from redis.crc import key_slot
 
-from tests.routing.bridge import Bridge
 from tests.routing.hands import Hands, hands_on
 from waystation.core.outcome import Done
-from waystation.routing import JobOptions, Limit, NewJob, Schedule, Target, registry
+from waystation.routing import JobOptions, NewJob, Schedule, Target, registry
 from waystation.routing.registry import Profile
 from waystation.routing.upkeep import SchedulerOptions
 
@@ -42,20 +41,6 @@ async def test_ten_thousand_different_targets_do_not_hide_a_job(hands: Hands) ->
     await hands.redis.flushdb()
 
 
-async def test_a_lapsed_lock_does_not_leak_a_place(hands: Hands) -> None:
-    """F-B2"""
-    await hands.queue.limits.set("email", Limit(max_concurrent=1))
-    a, b = await hands.add(), await hands.add()
-    source = hands.source()
-    await hands.claim(source)
-    await hands.lapse()
-
-    (again,) = await hands.claim(source)
-    assert again.id == a
-    await hands.settle(source, again)
-    assert await hands.claim_ids(source) == [b]
-
-
 async def test_each_firing_is_a_job_of_its_own(hands: Hands) -> None:
     """F-B3"""
     id = await hands.add(schedule=Schedule(cron="* * * * *"))
@@ -72,18 +57,6 @@ async def test_each_firing_is_a_job_of_its_own(hands: Hands) -> None:
     assert [json.loads(claim.work.raw)["jobId"] for claim in claims] == made
 
 
-async def test_a_slot_fires_once_whoever_ticks_how_often(hands: Hands) -> None:
-    """F-B4"""
-    await hands.add(schedule=Schedule(cron="* * * * *"))
-    upkeep = await hands.upkeep()
-    await hands.clock.advance(60)
-    for _ in range(3):
-        await upkeep.fire_schedules()
-
-    assert await hands.redis.llen("bridge:jobs:waiting") == 1
-    assert await Bridge(hands.redis).process_cron(1) == b"[]"
-
-
 async def test_the_jobs_of_a_dead_worker_are_found(hands: Hands) -> None:
     """F-B5 B-60"""
     mine, theirs = await hands.add(), await hands.add()
@@ -98,14 +71,6 @@ async def test_the_jobs_of_a_dead_worker_are_found(hands: Hands) -> None:
     assert await hands.text(f"bridge:jobs:lock:{theirs}") is None
     assert await hands.text(f"bridge:jobs:lock:{mine}") == "living"
     assert await hands.waiting() == [theirs]
-
-
-async def test_the_limit_per_minute_binds(hands: Hands) -> None:
-    """F-B6"""
-    await hands.queue.limits.set("email", Limit(max_per_minute=1))
-    for _ in range(2):
-        await hands.add()
-    assert len(await hands.claim(hands.source(), 9)) == 1
 
 
 async def test_an_old_claim_of_the_same_worker_ends_nothing(hands: Hands) -> None:
@@ -139,13 +104,6 @@ async def test_a_job_that_kills_its_workers_is_given_up(
     assert told == [("WARNING", "job_stalled")] * 3 + [("ERROR", "job_failed")]
 
 
-async def test_urgent_jobs_are_served_first_in_first_out(hands: Hands) -> None:
-    """F-B9"""
-    first = await hands.add(priority=9)
-    await hands.add(priority=9)
-    assert await hands.claim_ids(hands.source()) == [first]
-
-
 async def test_the_status_follows_the_job_and_nothing_leaks(hands: Hands) -> None:
     """F-B10"""
     id = await hands.add(schedule=Schedule(delay=0.001))
@@ -157,13 +115,6 @@ async def test_the_status_follows_the_job_and_nothing_leaks(hands: Hands) -> Non
     left = await hands.keys_like(f"bridge:*{id}*")
     assert left
     assert [key for key in left if await hands.redis.ttl(key) == -1] == []
-
-
-async def test_categories_are_all_needed_and_mode_is_about_values(hands: Hands) -> None:
-    """F-B11 B-41 B-42"""
-    id = await hands.add(target=Target(capabilities=("gpu", "tpu"), mode="all"))
-    assert not await hands.claim(hands.source(capabilities=["gpu"]))
-    assert await hands.claim_ids(hands.source(capabilities=["tpu", "gpu"])) == [id]
 
 
 async def test_with_a_hash_tag_all_keys_of_a_line_share_a_slot(hands: Hands, redis: Redis) -> None:

@@ -1,17 +1,12 @@
 """The faults of the document around leaders, the registry and what is kept, and not here."""
 
-import json
-from typing import Any
-
 import pytest
 
 from tests.routing.hands import Hands
-from waystation.core.errors import InvalidOption, NotLeader
-from waystation.core.outcome import Failed
+from waystation.core.errors import NotLeader
 from waystation.core.store.leader import Election
-from waystation.routing import BackoffRule, NewJob, Retry
+from waystation.routing import NewJob, Retry
 from waystation.routing.redis.keys import SchedulerKeys
-from waystation.routing.registry import Profile
 
 MINUTE = 60_000
 
@@ -37,12 +32,6 @@ async def test_a_leader_renews_its_lock_and_a_late_one_changes_nothing(
     with pytest.raises(NotLeader):
         await frozen.recover()
     assert await hands.redis.scard("bridge:jobs:active") == 1
-
-
-async def test_a_worker_cannot_overwrite_the_registry(hands: Hands) -> None:
-    """F-B16"""
-    with pytest.raises(InvalidOption, match="other than active, heartbeat"):
-        Profile(server="active")
 
 
 async def test_why_a_job_is_dead_is_known_after_a_day(hands: Hands) -> None:
@@ -88,19 +77,3 @@ async def test_a_long_job_keeps_its_lease(hands: Hands) -> None:
             assert await upkeep.recover() == []
     assert not await hands.settle(source, claims[0])
     assert await hands.queue.state(id) == "completed"
-
-
-async def test_json_is_never_written_anew(hands: Hands) -> None:
-    """F-B21"""
-    writes_anew = "return cjson.encode(cjson.decode(ARGV[1]))"
-    again = await hands.asked("EVAL", writes_anew, 0, '{"n":9007199254740993,"e":[]}')
-    assert json.loads(again)["n"] != 2**53 + 1
-    assert json.loads(again)["e"] == {}
-
-    payload: Any = {"n": 2**53 + 1, "e": []}
-    await hands.add("sum", payload, retry=Retry(backoff=BackoffRule(delay=0)))
-    source = hands.source()
-    (claim,) = await hands.claim(source)
-    await hands.settle(source, claim, Failed(RuntimeError("again")))
-    (claim,) = await hands.claim(source)
-    assert claim.work.data == payload
