@@ -220,14 +220,14 @@ def _as_line(event: QueueEvent) -> str:
 def register(app: typer.Typer) -> None:
     """Add these commands to those of `waystation bullmq`."""
     for command in (
+        follow,
+        promote,
+        remove,
         schedulers,
         pause_scheduler,
         resume_scheduler,
         remove_scheduler,
-        remove,
-        promote,
-        obliterate,
         sweep,
-        follow,
+        obliterate,
     ):
         app.command()(command)
