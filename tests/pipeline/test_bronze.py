@@ -20,7 +20,7 @@ from tests.wire.node import NodePeer
 from waystation.core.errors import CheckpointDamaged
 from waystation.core.events import from_bullmq
 from waystation.pipeline.bronze import checkpoint, ingest
-from waystation.pipeline.runner import backlog
+from waystation.pipeline.runner import backlog, rows_ahead
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
 from waystation.pipeline.tables import EVENTS, GAPS
@@ -110,6 +110,25 @@ def test_what_was_trimmed_is_no_backlog(store: Redis, redis_url: str, root: str)
     tell(store, 50)
     store.xtrim("bull:mail:events", maxlen=20, approximate=False)
     assert backlog(EventOptions(url=redis_url), root) == 20
+
+
+def test_a_stream_that_began_again_is_all_backlog(store: Redis, redis_url: str, root: str) -> None:
+    asked = EventOptions(url=redis_url)
+    tell(store, 50)
+    Batches(root, asked).store()
+    store.delete("bull:mail:events")
+    tell(store, 30)
+    assert backlog(asked, root) == 30
+
+
+def test_events_that_a_run_stored_and_did_not_fold_are_ahead_of_the_next(
+    store: Redis, redis_url: str, root: str
+) -> None:
+    asked = EventOptions(url=redis_url)
+    tell(store, 50)
+    Batches(root, asked).store()
+    tell(store, 30)
+    assert rows_ahead(asked, root) == 80
 
 
 def torn_offsets(folder: Path) -> None:

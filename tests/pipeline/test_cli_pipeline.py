@@ -19,10 +19,14 @@ from tests.pipeline.drill import command_line, descendants
 from tests.pipeline.raw_streams import tell
 from tests.pipeline.rounds import keep, told_by_products
 from waystation.cli import root
+from waystation.core.errors import SparkNotStarted
+from waystation.pipeline.commands import session as commands_session
 from waystation.pipeline.gold.cells import CELLS
 from waystation.pipeline.maintenance import compaction
 from waystation.pipeline.products import product_tables
 from waystation.pipeline.silver.moves import OPEN
+from waystation.pipeline.spark import session
+from waystation.pipeline.spark.session import SessionOptions
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, pq
 from waystation.pipeline.tables import DEPLOYS, every
@@ -299,3 +303,37 @@ def test_a_place_from_the_settings_that_is_no_directory_is_refused(
     assert called("run", "--once") == 2
     assert "a history must be a directory, or a URL with s3" in capsys.readouterr().err
     assert list(home.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "many", "few"),
+    [
+        (("run", "--once"), 8, True),
+        (("run", "--once"), 9, False),
+        (("run",), 8, False),
+        (("sql", "select 1", "--engine", "spark", "--no-live"), 8, True),
+        (("sql", "select 1", "--engine", "spark"), 8, False),
+    ],
+)
+def test_java_compiles_less_where_spark_is_known_to_get_few_rows(
+    store: Redis,
+    redis_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    many: int,
+    few: bool,
+) -> None:
+    for name, value in _environment(redis_url, tmp_path).items():
+        monkeypatch.setenv(name, value)
+    asked: list[bool] = []
+
+    def start(options: SessionOptions) -> None:
+        asked.append(options.few_rows)
+        raise SparkNotStarted("not now")
+
+    monkeypatch.setattr(session, "open_session", start)
+    monkeypatch.setattr(commands_session, "FEW_ROWS", 8)
+    tell(store, many)
+    assert called(*words) != 0
+    assert asked == [few]

@@ -13,7 +13,7 @@ from waystation.pipeline.ask.rows import read_rows
 from waystation.pipeline.refresh.quality import Check, last_checks
 from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.sources import offsets
-from waystation.pipeline.sources.offsets import OFFSETS_NOTE, Offset
+from waystation.pipeline.sources.offsets import OFFSETS_NOTE, Offset, behind
 from waystation.pipeline.sources.store import end_of
 from waystation.pipeline.sources.streams import EventOptions, Streams
 from waystation.pipeline.storage.notes import noted
@@ -117,14 +117,6 @@ def _lags(here: Mapping[str, Offset], options: EventOptions) -> Iterator[StreamL
             end = end_of(streams.store.at(stream.key), stream.key)
             if end is not None:
                 yield StreamLag(stream.key, behind(here.get(stream.key, Offset()), end))
-
-
-def behind(here: Offset, end: Offset) -> int | None:
-    """Entries between two offsets of a stream; None where the server does not count them."""
-    if here.added is None or end.added is None:
-        return None
-    # A stream that was deleted and began again holds only new entries.
-    return end.added - here.added if end.added >= here.added else end.added
 
 
 def _lost(root: str) -> Iterator[str]:

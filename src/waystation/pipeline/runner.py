@@ -28,10 +28,10 @@ from waystation.pipeline.products.facts import OpenIds
 from waystation.pipeline.products.files import open_files
 from waystation.pipeline.progress import NoProgress, Progress
 from waystation.pipeline.refresh import gold_sums, gold_tables
-from waystation.pipeline.refresh.fold import fold
+from waystation.pipeline.refresh.fold import fold, rows_to_fold
 from waystation.pipeline.refresh.quality import last_checks
 from waystation.pipeline.refresh.snapshot import Snapshot, take_snapshot
-from waystation.pipeline.sources.offsets import Offset, StreamRange, between
+from waystation.pipeline.sources.offsets import Offset, StreamRange, behind, between
 from waystation.pipeline.sources.store import Store, end_of, url_of, url_option
 from waystation.pipeline.sources.streams import EventOptions, Streams
 from waystation.pipeline.spark.errors import translated
@@ -212,6 +212,11 @@ class Rounds:
         )
 
 
+def rows_ahead(events: EventOptions, root: str) -> float:
+    """About how many rows the next round of a history gets."""
+    return backlog(events, root) + rows_to_fold(root)
+
+
 def backlog(events: EventOptions, root: str) -> int:
     """About how many events the streams hold that a history does not."""
     streams = Streams(events)
@@ -226,7 +231,8 @@ def backlog(events: EventOptions, root: str) -> int:
 def _new_entries(store: Store, moved: StreamRange) -> int:
     """The entries of a range that are still there."""
     length: Any = store.at(moved.stream.key).xlen(moved.stream.key)
-    return length if moved.until.added is None else min(length, moved.size)
+    counted = behind(moved.after, moved.until)
+    return length if counted is None else min(length, counted)
 
 
 def raise_stream_limits(

@@ -11,6 +11,7 @@ from waystation.pipeline import health
 from waystation.pipeline.ask.active_files import duckdb_type
 from waystation.pipeline.ask.engine import Engine, quoted
 from waystation.pipeline.products import product_tables
+from waystation.pipeline.sources import offsets
 from waystation.pipeline.sources.offsets import Offset
 from waystation.pipeline.tables import GAPS, HOURLY, ITEMS, LEDGER, QUALITY, every
 
@@ -132,7 +133,7 @@ def state(root: str) -> State:
 
 def behind(here: Offset, last_id: str, added: int | None) -> int | None:
     """Entries of a stream that are not stored yet."""
-    return health.behind(here, Offset(last_id, added))
+    return offsets.behind(here, Offset(last_id, added))
 
 
 def tables(root: str) -> list[TableView]:

@@ -81,7 +81,7 @@ def run(
             payloads=settings[PipelineSettings].payloads,
             files_layout=layout(settings[FilesSettings]),
         )
-        rows = partial(runner.backlog, events) if once else None
+        rows = partial(runner.rows_ahead, events) if once else None
         with (
             kept_history(context, master, history, conf, url, rows=rows) as kept,
             watching() as watch,

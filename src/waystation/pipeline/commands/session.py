@@ -135,9 +135,11 @@ Place: TypeAlias = tuple[str | None, str | None, Sequence[str] | None]
 def ask_spark(context: typer.Context, query: str, *, live: bool, most: int, at: Place) -> Answer:
     """Answer a question with Spark."""
     master, history, conf = at
+    # Nobody knows how many jobs the store holds.
+    rows = None if live else rows_kept
     with (
         store_url(context) as url,
-        kept_history(context, master, history, conf, url) as kept,
+        kept_history(context, master, history, conf, url, rows=rows) as kept,
     ):
         tables = kept.create_views()
         if live:

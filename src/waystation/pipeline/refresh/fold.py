@@ -6,6 +6,7 @@ compared with what they are folded into now.
 """
 
 import datetime as dt
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from waystation.core.errors import HistoryCut, WrongSchema
 from waystation.core.events import Product
 from waystation.pipeline.bronze import commits
 from waystation.pipeline.history import History
@@ -73,6 +75,20 @@ class Folded(msgspec.Struct, frozen=True):
 def folded_version(history: History) -> int | None:
     """The version of bronze that silver was folded from; None before the first fold."""
     return delta.last_batch(STEPS.path(history.root), APPLICATION)
+
+
+def rows_to_fold(root: str) -> float:
+    """The rows that a fold gets now: what is open, and the events that a run before left behind."""
+    newest = changes.version(EVENTS.path(root))
+    if newest is None:
+        return 0
+    before = delta.last_batch(STEPS.path(root), APPLICATION)
+    try:
+        files = changes.new_files(EVENTS.path(root), after=before, until=newest)
+        return delta.count(STEPS.path(root)) + sum(each.rows for each in files)
+    except (HistoryCut, WrongSchema):
+        # Only a rebuild helps, which the fold says.
+        return math.inf
 
 
 def fold(history: History) -> Folded | None:

@@ -66,6 +66,14 @@ class StreamRange(NamedTuple):
         return max(0, self.until.added - self.after.added)
 
 
+def behind(here: Offset, end: Offset) -> int | None:
+    """Entries between two offsets of a stream; None where the server does not count them."""
+    if here.added is None or end.added is None:
+        return None
+    # A stream that was deleted and began again holds only new entries.
+    return end.added - here.added if end.added >= here.added else end.added
+
+
 def id_order(entry_id: str) -> tuple[int, int]:
     """The two numbers that an entry id is compared by."""
     millis, _, seq = entry_id.partition("-")
