@@ -183,7 +183,7 @@ class Records:
         known_already = job.stacktrace and job.stacktrace[-1].rstrip("\n") in notes
         traces = job.stacktrace if known_already else [*job.stacktrace, trace_text(error)]
         limit = job.options.stack_trace_limit
-        return traces if limit is None else traces[len(traces) - limit :] if limit else []
+        return traces if limit is None else traces[-limit:] if limit else []
 
 
 def _cause(job: Job, error: BaseException, reason: str) -> str:
