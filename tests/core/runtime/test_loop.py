@@ -13,7 +13,7 @@ from waystation.core.runtime.loop import Loop
 
 
 class Duty:
-    def __init__(self, *failures: Exception) -> None:
+    def __init__(self, *failures: BaseException) -> None:
         self.passes = 0
         self._failures = list(failures)
 
@@ -53,8 +53,10 @@ async def test_the_pause_is_spread_by_the_jitter() -> None:
         assert duty.passes == 2
 
 
-@pytest.mark.parametrize("failure", [StoreUnreachable("gone"), RuntimeError("a bug")])
-async def test_a_pass_that_fails_is_followed_by_the_next(failure: Exception) -> None:
+@pytest.mark.parametrize(
+    "failure", [StoreUnreachable("gone"), RuntimeError("a bug"), asyncio.CancelledError()], ids=repr
+)
+async def test_a_pass_that_fails_is_followed_by_the_next(failure: BaseException) -> None:
     clock, duty = HandClock(), Duty(failure)
     async with turning(Loop(duty, every_s=10, jitter=0, clock=clock)):
         await clock.advance(11)

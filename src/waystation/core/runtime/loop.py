@@ -52,14 +52,14 @@ class Loop:
         try:
             await self._duty()
             leave_if_cancelled()
-        except asyncio.CancelledError:
-            raise
         except StoreError as error:
             # A client that is cancelled while it connects may report a lost connection instead.
             leave_if_cancelled()
             _log.warning("duty_delayed", duty=self.name, **describe(error))
             return False
-        except Exception:
+        except (Exception, asyncio.CancelledError):
+            # What the duty waited for may have been cancelled, a strategy of the user's among it.
+            leave_if_cancelled()
             _log.exception("duty_failed", duty=self.name)
             return False
         return True
