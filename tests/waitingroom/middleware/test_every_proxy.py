@@ -67,7 +67,9 @@ async def test_no_spelling_gets_around_the_line(behind: Block) -> None:
         "GET /api/v1/queues/%2e%2e/%2e%2e/%2e%2e/checkout",
     ):  # fmt: skip
         got = await behind.send(line, PAGE, body="x=1" if line.startswith("P") else "")
-        assert got.status != 200, line
+        # Some refuse an encoded slash or make it one, and Envoy wants HTTP/1.1.
+        otherwise = (307, 400) if "%2f" in line else (426,) if line.endswith("HTTP/1.0") else ()
+        assert got.status in (303, 429, *otherwise), line
         paths = [path.lower() for _, path, _ in behind.seen]
         assert not any("checkout" in path for path in paths), (line, paths)
 
