@@ -39,9 +39,7 @@ class Block:
             return
         headers = {n.decode(): v.decode("latin-1") for n, v in scope["headers"]}
         self.seen.append((scope["method"], scope["path"], headers))
-        kind = [(b"content-type", b"text/plain")]
-        await send({"type": "http.response.start", "status": 200, "headers": kind})
-        await send({"type": "http.response.body", "body": b"the shop"})
+        await welcome(send)
 
     @asynccontextmanager
     async def guarded(self) -> AsyncGenerator[int]:
@@ -83,3 +81,10 @@ class Block:
         pairs = [each.partition(": ") for each in rest]
         status = int(first.split(" ")[1]) if first else 0
         return Got(status, {n.lower(): v for n, _, v in pairs}, content)
+
+
+async def welcome(send: Any) -> None:
+    """What the shop says to everybody."""
+    kind = [(b"content-type", b"text/plain")]
+    await send({"type": "http.response.start", "status": 200, "headers": kind})
+    await send({"type": "http.response.body", "body": b"the shop"})

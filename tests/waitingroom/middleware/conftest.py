@@ -3,14 +3,14 @@
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 
 from tests.support.ports import free_port
 from tests.waitingroom.http import hands
 from tests.waitingroom.middleware import recipes
-from tests.waitingroom.middleware.block import Block
+from tests.waitingroom.middleware.block import Block, welcome
 from tests.waitingroom.middleware.nginx import nginx
 from tests.waitingroom.middleware.shop import Shop
 from waystation.core.clock import HandClock
@@ -34,11 +34,57 @@ PROXIES: dict[str, Proxy] = {
 }
 
 
+OPTIONS = ServerOptions(poll_floor_ms=0, trusted_proxies=["127.0.0.1/32"])
+
+
+class Corner:
+    """A proxy and the two servers behind it, which tests have one after the other."""
+
+    def __init__(self) -> None:
+        self.port, self.room, self.origin = 0, free_port(), free_port()
+        self.block: Block | None = None
+
+    async def to_room(self, scope: Any, receive: Any, send: Any) -> None:
+        if self.block and scope["type"] == "http":
+            await self.block.house.app(scope, receive, send)
+
+    async def to_site(self, scope: Any, receive: Any, send: Any) -> None:
+        if self.block:
+            await self.block.site(scope, receive, send)
+        elif scope["type"] == "http":
+            # Whoever starts the proxy asks whether it answers.
+            await welcome(send)
+
+
+@pytest.fixture(scope="module", params=PROXIES)
+async def corner(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncGenerator[Corner]:
+    """Each of the proxies, started once."""
+    folder, built = tmp_path_factory.mktemp(request.param), Corner()
+    async with (
+        serving(built.to_room, host="127.0.0.1", port=built.room),
+        serving(built.to_site, host="127.0.0.1", port=built.origin),
+        PROXIES[request.param](folder, room=built.room, origin=built.origin) as built.port,
+    ):
+        yield built
+
+
+@pytest.fixture
+async def behind(corner: Corner, redis_url: str) -> AsyncGenerator[Block]:
+    """A new shop and its room behind each of the proxies."""
+    async with hands.house(redis_url, OPTIONS, newcomers_per_minute=0) as house:
+        built = corner.block = Block(house)
+        built.port, built.origin, built.room = corner.port, corner.origin, corner.room
+        yield built
+        corner.block = None
+
+
 @pytest.fixture(params=PROXIES)
-async def behind(
+async def apart(
     request: pytest.FixtureRequest, redis_url: str, tmp_path: Path
 ) -> AsyncGenerator[Block]:
-    """A shop and its room behind each of the proxies."""
+    """The same with servers of the test's own, which it may close."""
     async with block_behind(PROXIES[request.param], redis_url, tmp_path) as built:
         yield built
 
@@ -52,9 +98,8 @@ async def block(redis_url: str, tmp_path: Path) -> AsyncGenerator[Block]:
 @asynccontextmanager
 async def block_behind(proxy: Proxy, redis_url: str, folder: Path) -> AsyncGenerator[Block]:
     """A shop and its room, behind this one."""
-    options = ServerOptions(poll_floor_ms=0, trusted_proxies=["127.0.0.1/32"])
     room, origin = free_port(), free_port()
-    async with hands.house(redis_url, options, newcomers_per_minute=0) as house:
+    async with hands.house(redis_url, OPTIONS, newcomers_per_minute=0) as house:
         built = Block(house)
         async with (
             serving(house.app, host="127.0.0.1", port=room) as closing,

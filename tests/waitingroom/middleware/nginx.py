@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.support.patience import limit
+from tests.support.patience import LIMIT_S, limit
 from tests.support.ports import free_port
 from tests.support.programs import require_program
 
@@ -56,15 +56,14 @@ async def nginx(folder: Path, *, room: int, origin: int) -> AsyncGenerator[int]:
 
 
 async def _listening(port: int, process: asyncio.subprocess.Process, folder: Path) -> None:
-    for _ in range(500):
-        if process.returncode is not None:
-            raise AssertionError((folder / "error.log").read_text())
-        try:
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
-        except OSError:
-            await asyncio.sleep(0.02)
-        else:
+    async with asyncio.timeout(LIMIT_S):
+        while process.returncode is None:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+            except OSError:
+                await asyncio.sleep(0.02)
+                continue
             writer.close()
             await writer.wait_closed()
             return
-    raise AssertionError("nginx does not listen")
+    raise AssertionError((folder / "error.log").read_text())

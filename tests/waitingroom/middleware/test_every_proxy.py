@@ -94,15 +94,15 @@ async def test_no_header_gets_around_the_line(behind: Block) -> None:
     assert not {"wr-visitor", "wr-queue", "x-original-url"} & behind.seen[-1][2].keys()
 
 
-async def test_a_room_that_is_away_lets_nobody_in(behind: Block) -> None:
+async def test_a_room_that_is_away_lets_nobody_in(apart: Block) -> None:
     """Attack 28: the policy is obeyed, and nobody waits for long."""
-    behind.close_room()
+    apart.close_room()
     async with asyncio.timeout(LIMIT_S):
-        while (got := await behind.send("GET /checkout", PAGE)).status == 303:
+        while (got := await apart.send("GET /checkout", PAGE)).status == 303:
             await asyncio.sleep(0.1)
     assert got.status in (500, 502, 503)
-    assert behind.seen == []
-    assert (await behind.send("GET /", PAGE)).status == 200
+    assert apart.seen == []
+    assert (await apart.send("GET /", PAGE)).status == 200
 
 
 async def test_what_is_for_operators_stays_inside(behind: Block) -> None:
@@ -159,7 +159,7 @@ async def test_the_site_never_sees_a_cookie_of_the_room(behind: Block) -> None:
     assert "wr_" not in behind.seen[-1][2].get("cookie", "")
 
 
-@pytest.mark.parametrize("behind", ["nginx", "caddy", "envoy"], indirect=True)
+@pytest.mark.parametrize("corner", ["nginx", "caddy", "envoy"], indirect=True)
 async def test_nor_does_the_part_that_nobody_waits_for(behind: Block) -> None:
     """Traefik cannot take cookies out of a request by itself, as its page says."""
     many = "; ".join(f"__Host-wr_s_{number}=x" for number in range(20))

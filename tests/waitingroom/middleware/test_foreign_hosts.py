@@ -6,7 +6,7 @@ from tests.waitingroom.middleware.block import Block, Got
 
 PAGE = "Accept: text/html"
 EVIL = "evil.example"
-PROXIES = pytest.mark.parametrize("behind", ["nginx", "envoy", "traefik"], indirect=True)
+PROXIES = pytest.mark.parametrize("corner", ["nginx", "envoy", "traefik"], indirect=True)
 CLAIMED = ("X-Original-Host", "X-Forwarded-Host", "X-Host", "Forwarded", "X-Forwarded-Server")
 pytestmark = pytest.mark.timeout(120)
 
