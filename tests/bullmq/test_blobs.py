@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import LIMIT_S
 from waystation.bullmq import DirectoryBlobs, Job, PayloadOptions, Queue, Worker
 from waystation.errors import UnreadableData
 
@@ -35,7 +36,7 @@ async def test_looking_at_a_job_reads_no_blob_on_the_loop(redis_url: str, tmp_pa
     async with Queue("mail", redis_url, payloads=payloads) as queue:
         added = await queue.add("send", {"to": "ada@example.org"})
         async with Worker("mail", handle, redis_url, payloads=payloads):
-            await added.wait(timeout=30)
+            await added.wait(timeout=LIMIT_S)
         [listed] = await queue.get_jobs("completed")
         await listed.refresh()
         found = await queue.get_job(added.id)

@@ -6,6 +6,7 @@ import pytest
 
 from tests.bullmq.hands import Hands
 from tests.support.listening import blocked_on
+from tests.support.patience import LIMIT_S
 from waystation.bullmq.limits import Limit
 from waystation.bullmq.queue import Queue
 from waystation.core.errors import InvalidOption, JobRateLimited
@@ -117,7 +118,7 @@ async def test_a_limit_met_while_the_worker_waits_already_ends_its_wait(
     else:
         assert len((await source.settle([], claim=2)).claims) == 1
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LIMIT_S):
         await hands.redis.delete(hands.keys.marker)
         waiting = asyncio.create_task(source.wait(HOUR * 10))
         await blocked_on(hands.redis)
@@ -129,7 +130,7 @@ async def test_a_limit_met_while_the_worker_waits_already_ends_its_wait(
 
 
 async def test_a_due_time_met_while_the_worker_waits_already_ends_its_wait(hands: Hands) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LIMIT_S):
         waiting = asyncio.create_task(hands.worker.wait(HOUR * 10))
         await blocked_on(hands.redis)
         await hands.call("ZADD", hands.keys.delayed, (hands.clock.now_ms() + HOUR) * 4096, "1")

@@ -62,9 +62,9 @@ async def test_a_result_that_is_no_json_is_the_same_text_wherever_it_is_read(
     await job.refresh()
 
     async with QueueEvents("mail", redis_url) as events:
-        assert await job.wait(10, events) == "{oops"
+        assert await job.wait(LIMIT_S, events) == "{oops"
         heard = await first(events.listen(before), 2)
-    assert await job.wait(timeout=10) == "{oops"
+    assert await job.wait(timeout=LIMIT_S) == "{oops"
     assert job.result == job.progress == "{oops"
     assert [event.result or event.data for event in heard] == ["{oops", "{oops"]
     assert all("cannot be read" in (event.corrupt or "") for event in heard)

@@ -219,16 +219,16 @@ async def test_waiting_for_a_job_returns_its_result(hands: Hands) -> None:
 
     async with Worker(double, hands.store, concurrency=2):
         job = await queue.add("double", 21)
-        assert await queue.wait(job.id, timeout=10) == 42
+        assert await queue.wait(job.id, timeout=LIMIT_S) == 42
         # It has ended, and is still known.
-        assert await queue.wait(job.id, timeout=10) == 42
+        assert await queue.wait(job.id, timeout=LIMIT_S) == 42
 
 
 async def test_waiting_for_a_job_that_does_not_end_well(hands: Hands) -> None:
     job = await hands.queue.add("email", retry=ONCE)
     with pytest.raises(TimeoutError, match=r"not finished within 0\.05 s: nobody fits: no worker"):
         await hands.queue.wait(job.id, timeout=0.05)
-    waiting = asyncio.create_task(hands.queue.wait(job.id, timeout=10))
+    waiting = asyncio.create_task(hands.queue.wait(job.id, timeout=LIMIT_S))
     source = hands.source()
     (claim,) = await hands.claim(source)
     await hands.settle(source, claim, Failed(ValueError("no")))
@@ -248,7 +248,7 @@ async def test_events_come_as_they_happen_and_can_be_continued(hands: Hands) -> 
 
     async def read(after: str, count: int) -> list[tuple[str, str | None, str]]:
         found: list[tuple[str, str | None, str]] = []
-        async with asyncio.timeout(10), aclosing(hands.queue.events(after)) as events:
+        async with asyncio.timeout(LIMIT_S), aclosing(hands.queue.events(after)) as events:
             async for event in events:
                 assert event.type == "email"
                 assert event.at.tzinfo is UTC

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.patience import LIMIT_S
 from tests.wire.node import NodePeer
 from tests.wire.steps import Steps
 from waystation.bullmq import FlowNode, FlowProducer, Job, JobFailed, Queue, QueueEvents, Worker
@@ -67,8 +68,8 @@ async def test_odd_json_of_node_says_the_same_wherever_we_read_it(
         ours = await queue.get_job(child)
         assert ours
         async with Worker("q", handle, store):
-            found["awaited"] = await ours.wait(timeout=20)
-        found["awaited by event"] = await ours.wait(20, events)
+            found["awaited"] = await ours.wait(timeout=LIMIT_S)
+        found["awaited by event"] = await ours.wait(LIMIT_S, events)
         async with aclosing(events.listen("0")) as told:
             async for event in told:
                 assert event.corrupt is None
@@ -84,7 +85,7 @@ async def test_odd_json_of_node_says_the_same_wherever_we_read_it(
         [found["as a child's"]] = (await above.children_values()).values()
         node = await flows.add(FlowNode(name="work", queue="echo", data=found["data"]))
         await any_node.worker("echo").until("completed")
-        found["from Node"] = await node.job.wait(timeout=20)
+        found["from Node"] = await node.job.wait(timeout=LIMIT_S)
         theirs = await remote.call("getJob", child)
         found |= {"Node's data": theirs["data"], "Node's result": theirs["returnvalue"]}
 
