@@ -2,10 +2,12 @@
 
 import asyncio
 import random
+import shutil
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -89,7 +91,8 @@ async def shop(url: str, browser: Browser, folder: Path, **settings: Any) -> Asy
     usual = ConsoleSettings(port=free_port(), local_role="admin")
     chosen = msgspec.structs.replace(usual, **settings)
     history = str(folder / "history")
-    past = _remember(history)
+    kept, past = _remembered()
+    shutil.copytree(kept.name, history)
     async with await connect(url) as store, running(chosen, store, history=history) as app:
         built = Shop(browser, store, app, f"http://localhost:{chosen.port}")
         async with AsyncExitStack() as open_now:
@@ -102,8 +105,14 @@ async def shop(url: str, browser: Browser, folder: Path, **settings: Any) -> Asy
             await built.close()
 
 
+@cache
+def _remembered() -> tuple[TemporaryDirectory[str], str]:
+    """A history of some jobs to be copied, and the id of one of the queue mail."""
+    kept = TemporaryDirectory()
+    return kept, _remember(kept.name)
+
+
 def _remember(root: str) -> str:
-    """A history of some jobs; returns the id of one of the queue mail."""
     dice = random.Random(9)
     jobs = [lakes.job(dice, 9000 + number) for number in range(40)]
     lakes.keep(root, jobs)
