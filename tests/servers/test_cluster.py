@@ -6,8 +6,8 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import ExitStack
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +46,8 @@ PREFIX = "{shop}"
 RULES = '[{"path":"/checkout*"}]'
 
 
-@pytest.fixture
-async def nodes() -> AsyncIterator[list[Ephemeral]]:
+@asynccontextmanager
+async def cluster() -> AsyncGenerator[list[Ephemeral]]:
     """Three nodes, each with a third of the slots."""
     with ExitStack() as running:
         nodes = [running.enter_context(embedded.cluster_node()) for _ in range(NODES)]
@@ -60,9 +60,30 @@ async def nodes() -> AsyncIterator[list[Ephemeral]]:
         yield nodes
 
 
+@pytest.fixture(scope="module")
+async def shared() -> AsyncGenerator[list[Ephemeral]]:
+    """The three that all tests but one use, since it takes them seconds to agree."""
+    async with cluster() as nodes:
+        yield nodes
+
+
 @pytest.fixture
-def cluster_url(nodes: list[Ephemeral]) -> str:
-    """The address of the three."""
+async def cluster_url(shared: list[Ephemeral]) -> str:
+    """The address of the three, which are empty."""
+    for node in shared:
+        async with Redis.from_url(node.url, protocol=2) as client:
+            await client.flushall()
+    return url_of(shared)
+
+
+@pytest.fixture
+async def apart() -> AsyncGenerator[list[Ephemeral]]:
+    """Three of the test's own, which it may close."""
+    async with cluster() as nodes:
+        yield nodes
+
+
+def url_of(nodes: list[Ephemeral]) -> str:
     return "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in nodes)
 
 
@@ -314,24 +335,22 @@ async def test_files_are_worked_on_below_a_namespace(cluster_url: str, tmp_path:
         assert ran.is_set()
 
 
-async def test_a_node_that_is_away_costs_its_own_rooms_alone(
-    nodes: list[Ephemeral], cluster_url: str
-) -> None:
+async def test_a_node_that_is_away_costs_its_own_rooms_alone(apart: list[Ephemeral]) -> None:
     """Whichever node it is, the one with the list of rooms among them."""
     names = [f"room-{n}" for n in range(9)]
-    async with house(cluster_url) as doors:
+    async with house(url_of(apart)) as doors:
         rooms = [doors.rooms.of(name) for name in names]
         owner = {room.name: key_slot(room.queue_id.encode()) * NODES // SLOTS for room in rooms}
         assert set(owner.values()) == set(range(NODES))
         for room in rooms:
             await room.open(RoomOptions(admission_rate=1000), settings={"rules": RULES})
         config = (await doors.visitor().get("/v1/connector-config")).json()
-        for node in nodes:
+        for node in apart:
             async with Redis.from_url(node.url, protocol=2) as client:
                 await client.config_set("cluster-require-full-coverage", "no")
         gone = key_slot(RoomsKeys().every.encode()) * NODES // SLOTS
         well = [room for room in rooms if owner[room.name] != gone]
-        nodes[gone].close()
+        apart[gone].close()
         for room in well:
             await room.join(JoinRequest(key="a", secret="a"))
         care = RoomMaintenance(doors.rooms, RoomMetrics(None))
@@ -346,7 +365,7 @@ async def test_a_node_that_is_away_costs_its_own_rooms_alone(
         ]
         await care.__aexit__()
     # Whoever leaves leaves no connection open, though a node was lost meanwhile.
-    for node in (each for place, each in enumerate(nodes) if place != gone):
+    for node in (each for place, each in enumerate(apart) if place != gone):
         async with Redis.from_url(node.url, protocol=2) as client, asyncio.timeout(LIMIT_S):
             while any(each["name"] == "waystation" for each in await client.client_list()):
                 await asyncio.sleep(0.05)
