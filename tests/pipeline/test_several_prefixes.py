@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias, cast
+from unittest.mock import Mock
 
 import pytest
 from pyspark.sql import SparkSession
@@ -21,6 +22,7 @@ from waystation.core.errors import InvalidOption
 from waystation.pipeline import current_jobs
 from waystation.pipeline.ask.engine import Engine
 from waystation.pipeline.bronze import ingest
+from waystation.pipeline.maintenance import erasure
 from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.refresh.snapshot import take_snapshot
 from waystation.pipeline.sources.streams import EventOptions, Streams
@@ -83,7 +85,7 @@ async def _fill(url: str) -> None:
 
 @pytest.mark.timeout(900)
 def test_each_queue_has_its_own_jobs_from_the_run_to_the_redrive(
-    store: Redis, redis_url: str, said: Said
+    store: Redis, redis_url: str, said: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asyncio.run(_fill(redis_url))
     said("pipeline", "run", "--once")
@@ -139,6 +141,7 @@ def test_each_queue_has_its_own_jobs_from_the_run_to_the_redrive(
     assert "2 added, 2 completed" in told
     assert worker.ran == {1: 1, 11: 1}
 
+    monkeypatch.setattr(erasure, "refresh_all", Mock())
     refused = said("pipeline", "forget", "1", code=2)
     assert "1 is in several queues: mail of bullmq, trial:mail of bullmq. Say which" in refused
     said("pipeline", "forget", "1", "--queue", "trial:mail")
