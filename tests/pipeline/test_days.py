@@ -7,15 +7,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.pipeline.events_of_all import told_by_all, told_of_files
-from tests.pipeline.rounds import history_at, keep, reads, refresh, rows_of
+from tests.pipeline.rounds import history_at, keep, reads, refresh
 from tests.pipeline.stories import START
 from waystation.pipeline.maintenance.erasure import forget, retain
-from waystation.pipeline.maintenance.rebuild import rebuild, refresh_all
+from waystation.pipeline.maintenance.rebuild import refresh_all
 from waystation.pipeline.products.files import ADDED_FILES, FILE_DAYS, FILES
-from waystation.pipeline.products.waitingroom import FAIRNESS, VISITS
+from waystation.pipeline.products.waitingroom import VISITS
 from waystation.pipeline.storage import delta
-
-TABLES = (ADDED_FILES, FILE_DAYS, FILES, FAIRNESS)
 
 
 def files(dice: random.Random) -> list[dict[str, Any]]:
@@ -38,10 +36,6 @@ def added_files(root: str) -> int:
     return sum(delta.read_arrow(root, FILES, ("files",))["files"].to_pylist())
 
 
-def tables_at(root: str) -> dict[str, list[Any]]:
-    return {table.name: rows_of(root, table) for table in TABLES}
-
-
 class Ran(NamedTuple):
     """What was seen of a history of some days."""
 
@@ -57,10 +51,6 @@ class Ran(NamedTuple):
     """Files that are counted: before one was forgotten, then, and after days were deleted."""
     kept: int
     """Files of the days that were kept."""
-    forgotten: dict[str, list[Any]]
-    """The tables without the one that was forgotten."""
-    rebuilt: dict[str, list[Any]]
-    """The same after a rebuild."""
 
 
 @pytest.fixture(scope="module")
@@ -79,9 +69,6 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     counted = [added_files(root)]
     assert forget(history, "f7")[ADDED_FILES.name] == 1
     counted.append(added_files(root))
-    forgotten = tables_at(root)
-    rebuild(history)
-    rebuilt = tables_at(root)
     dates: list[dt.date] = delta.read_arrow(root, ADDED_FILES, ("date",))["date"].to_pylist()
     middle = sorted(dates)[len(dates) // 2]
     assert retain(history, middle)[FILE_DAYS.name]
@@ -89,9 +76,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     counted.append(added_files(root))
     kept = sum(day >= middle for day in dates)
     named = [f"date={day}" for day in days]
-    return Ran(
-        read, admissions.get(VISITS.name, set()), news, named, counted, kept, forgotten, rebuilt
-    )
+    return Ran(read, admissions.get(VISITS.name, set()), news, named, counted, kept)
 
 
 def test_a_round_reads_the_files_of_the_days_on_which_its_own_were_added(ran: Ran) -> None:
@@ -108,7 +93,3 @@ def test_a_file_that_is_forgotten_and_days_that_are_not_retained_are_not_counted
     before, after, retained = ran.files
     assert after == before - 1
     assert retained == ran.kept
-
-
-def test_a_rebuild_counts_the_same_after_one_was_forgotten(ran: Ran) -> None:
-    assert ran.forgotten == ran.rebuilt
