@@ -3,9 +3,9 @@
 import json
 from collections.abc import Sequence
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
-from pyspark.sql import SparkSession
 from redis import Redis
 
 from tests.files.hands import hands_on as hands_on_files
@@ -16,6 +16,7 @@ from waystation.cli import root as cli
 from waystation.core.outcome import Done, Failed, Outcome
 from waystation.core.runtime.claim import Settled
 from waystation.pipeline.bronze.payload_columns import GONE
+from waystation.pipeline.maintenance import erasure
 from waystation.pipeline.maintenance.erasure import forget
 from waystation.pipeline.payloads.options import Action, PayloadSettings, Rule
 from waystation.pipeline.runner import RunOptions, raise_stream_limits, run
@@ -177,8 +178,14 @@ RULES: Sequence[Rule] = [
 
 
 async def test_costs_by_field_hold_no_secret_and_are_forgotten(
-    spark: SparkSession, redis_url: str, redis: Any, root: str, capsys: pytest.CaptureFixture[str]
+    redis_url: str,
+    redis: Any,
+    root: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # Costs are counted without gold, whose refresh is all that takes long.
+    monkeypatch.setattr(erasure, "refresh_all", Mock())
     history = history_at(root)
     payloads = PayloadSettings(fields=TENANT, rules=RULES, keys=KEYS)
     options = RunOptions(events=EventOptions(url=redis_url), payloads=payloads)
