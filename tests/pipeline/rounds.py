@@ -24,6 +24,7 @@ from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.opened import kept_open
+from waystation.pipeline.storage.parts import PartWriter
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.tables import EVENTS, QUALITY, Table, every
 
@@ -180,4 +181,25 @@ def reads(column: str | None = None) -> Generator[dict[str, set[str]]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(delta, "read_files", noting(delta.read_files, 1))
         patch.setattr(delta, "read_with_spark", noting(delta.read_with_spark, 2))
+        yield seen
+
+
+@contextmanager
+def written_here() -> Generator[set[str]]:
+    """The tables of which this process writes files in the block."""
+    seen: set[str] = set()
+    begin, write = "try_get_table_and_table_uri", PartWriter.write
+    whole = getattr(writer, begin)
+
+    def noted(self: Any, batch: Any) -> None:
+        seen.add(PurePosixPath(self._root).name)
+        write(self, batch)
+
+    def begun(table: Any, *given: Any) -> Any:
+        seen.add(PurePosixPath(str(getattr(table, "table_uri", table))).name)
+        return whole(table, *given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PartWriter, "write", noted)
+        patch.setattr(writer, begin, begun)
         yield seen

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from redis import Redis
 
-from tests.pipeline.rounds import history_at
+from tests.pipeline.rounds import history_at, written_here
 from waystation import bullmq, files, routing, waitingroom
 from waystation.core.store.connection import connect
 from waystation.pipeline.refresh.fold import fold
@@ -65,7 +65,10 @@ def tell_of_the_far_future(store: Redis) -> None:
 
 
 def ledger(spark: SparkSession, root: str, url: str) -> dict[tuple[str, str], dict[str, Any]]:
-    run(history_at(root), RunOptions(events=EventOptions(url=url)))
+    with written_here() as seen:
+        run(history_at(root), RunOptions(events=EventOptions(url=url)))
+    # Tasks write the rows of tables; what a snapshot has found missing is written here.
+    assert seen <= {EVENTS.name}
     rows = history_at(root).read(LEDGER).collect()
     told: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:

@@ -26,6 +26,7 @@ from tests.pipeline.rounds import (
     told,
     told_by_products,
     visitors,
+    written_here,
 )
 from tests.pipeline.routing_stories import some_days
 from tests.pipeline.stories import StoryEvent
@@ -78,6 +79,8 @@ class Ran(NamedTuple):
     events: Rows
     failed: list[str]
     """Checks that have failed in any of the rounds."""
+    here: set[str]
+    """Tables of which this process has written files, instead of Spark's tasks."""
     idle: list[str]
     """Tables that a round without news has written."""
     found: Tables
@@ -86,13 +89,17 @@ class Ran(NamedTuple):
     """The same after all of gold was computed again."""
     rebuilt: Tables
     """The same after a rebuild."""
+    one_round: str
+    """A copy of the history as the first round has left it."""
+    more: Rows
+    """What the rounds after it were about."""
 
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """Rounds over the events of every product; the last has only visitors."""
     dice, root = random.Random(3), str(tmp_path_factory.mktemp("history"))
-    history, failed = history_at(root), list[str]()
+    history, failed, here = history_at(root), list[str](), set[str]()
     jobs = [*told(dice, 100), *dead_letters(dice)]
     mine = [*jobs, *told_by_products(dice), *some_days(dice, jobs=40)]
     files = [row for row in mine if row["product"] == "files"] + other_files(dice)
@@ -100,11 +107,17 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     others = [row for row in mine if row["product"] not in ("files", "waitingroom")]
     of_files = [*in_parts(dice, files, 2), []]
     of_others = [*in_parts(dice, others, 2), []]
-    parts = zip(of_files, of_others, in_parts(dice, rooms, 3), strict=True)
+    told_in = zip(of_files, of_others, in_parts(dice, rooms, 3), strict=True)
+    parts = [[row for some in each for row in some] for each in told_in]
+    one_round = f"{root}-one-round"
     for batch, part in enumerate(parts):
-        keep(root, [row for some in part for row in some], batch)
-        refresh(history)
+        keep(root, part, batch)
+        with written_here() as written:
+            refresh(history)
         failed += failed_checks(root)
+        here |= written
+        if not batch:
+            shutil.copytree(root, one_round)
     found, before = tables_at(root), versions(root)
     refresh(history)
     idle = [name for name, version in versions(root).items() if version != before[name]]
@@ -112,7 +125,9 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     refreshed = tables_at(root)
     rebuild(history)
     events = [*files, *others, *rooms]
-    return Ran(root, events, failed, idle, found, refreshed, tables_at(root))
+    more = [row for part in parts[1:] for row in part]
+    rebuilt = tables_at(root)
+    return Ran(root, events, failed, here, idle, found, refreshed, rebuilt, one_round, more)
 
 
 def versions(root: str) -> dict[str, int | None]:
@@ -140,6 +155,10 @@ def test_all_of_gold_computed_again_is_what_the_rounds_gave(ran: Ran) -> None:
 
 def test_every_round_passes_its_checks(ran: Ran) -> None:
     assert ran.failed == []
+
+
+def test_rows_of_tables_are_written_by_tasks(ran: Ran) -> None:
+    assert ran.here == set()
 
 
 def test_what_fails_and_is_given_up_in_one_instant_has_failed_once(ran: Ran) -> None:
@@ -195,18 +214,14 @@ def test_files_are_counted_as_a_loop_over_their_events_counts_them(ran: Ran) -> 
     ],
 )
 def test_a_round_cut_short_before_any_commit_is_finished_by_the_next(
-    root: str, points: Sequence[int]
+    ran: Ran, root: str, points: Sequence[int]
 ) -> None:
-    dice = random.Random(6)
-    rows = [*told(dice, 60), *told_by_products(dice), *some_days(dice, jobs=10)]
-    first, second, third = in_parts(dice, rows, 3)
-    keep(root, first, 0)
-    refresh(history_at(root))
-    keep(root, second, 1)
-    wanted: Tables = {}
-    for point in (None, *points):
+    for point in points:
         place = f"{root}-{point}"
-        shutil.copytree(root, place)
+        shutil.copytree(ran.one_round, place)
+        # A part of what the next rounds were about, and the rest before anybody tries again.
+        parts = in_parts(random.Random(6), ran.more, 2)
+        keep(place, next(parts), 1)
         with cut_short(lambda done, most=point: len(done) == most) as done:
             try:
                 refresh(history_at(place))
@@ -214,14 +229,12 @@ def test_a_round_cut_short_before_any_commit_is_finished_by_the_next(
                 is_cut = True
             else:
                 is_cut = False
-        # More has come before anybody tries again.
-        keep(place, third, 2)
+        keep(place, next(parts), 2)
         refresh(history_at(place))
-        wanted = wanted or tables_at(place)
-        assert differing(tables_at(place), wanted) <= {SLOTS.name}, (point, done)
+        assert differing(tables_at(place), ran.found) <= {SLOTS.name}, (point, done)
         shutil.rmtree(place)
-        assert is_cut == (point is not None) or len(points) == 100
-        if point is not None and not is_cut:
+        assert is_cut or len(points) == 100
+        if not is_cut:
             break
 
 
