@@ -118,8 +118,11 @@ def test_a_stream_has_room_for_what_comes_while_a_round_lasts(store: Redis, redi
         assert int(cast(Any, store.hget("bull:mail:meta", "opts.maxLenEvents"))) == wanted
 
 
-def test_marks_and_limits_are_renewed_by_the_clock(store: Redis, redis_url: str, root: str) -> None:
+def test_marks_and_limits_are_renewed_by_the_clock(
+    store: Redis, redis_url: str, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of a queue in which nothing happens, and of one that is new."""
+    monkeypatch.setattr(Rounds, "refresh", Mock())
     tell(store, "1000-0")
     rounds, stop = list[bytes](), threading.Event()
 
