@@ -96,6 +96,10 @@ def _update_lists() -> None:
 PROGRAMS = (
     Program("promtool", "promtool", "test", "tests/core/telemetry", _take_out, "prometheus"),
     Program("chromium", "chromium", "test", "tests/browser", _install),
+    # The same without windows, which shows a page for a quarter of the processor time.
+    Program(
+        "chromium-headless-shell", "chromium-headless-shell", "test", "tests/browser", _install
+    ),
     Program("nginx", "nginx", "test", "tests/waitingroom/middleware", _take_out),
     Program("wrk", "wrk", "bench", "benchmarks/room", _install),
     Program("redis-server", "redis-tools", "test", "tests/servers", _install_redis),
