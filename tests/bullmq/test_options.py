@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -66,6 +66,12 @@ def test_an_option_outside_what_is_allowed_is_refused(
     """D-8, D-20, D-22, D-23, D-24, D-26, D-29: the message says what was wanted and what came."""
     with pytest.raises(InvalidOption, match=complaint):
         JobOptions(**options)
+
+
+@pytest.mark.parametrize("name", JobOptions.__struct_fields__)
+def test_no_option_takes_a_value_of_another_kind(name: str) -> None:
+    with pytest.raises(InvalidOption):
+        JobOptions(**cast(Any, {name: object()}))
 
 
 def test_deduplication_needs_an_id_and_a_time_that_makes_sense() -> None:

@@ -1,6 +1,8 @@
 """Tables of older versions are refused with a true sentence, taken over, and filled."""
 
+import importlib
 import json
+import pkgutil
 import random
 import shutil
 from pathlib import Path
@@ -11,19 +13,22 @@ from redis import Redis
 
 from tests.pipeline.events_of_all import told_of_files
 from tests.pipeline.rounds import history_at, keep, refresh, rows_of
+from waystation import pipeline
 from waystation.core.errors import WrongSchema
 from waystation.pipeline import tables
 from waystation.pipeline.ask.engine import Engine
+from waystation.pipeline.gold.derived import DERIVED
 from waystation.pipeline.maintenance.compaction import tables_of
 from waystation.pipeline.maintenance.rebuild import rebuild
 from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.products import product_tables
 from waystation.pipeline.products.files import ADDED_FILES, FILE_DAYS, FILES
+from waystation.pipeline.refresh.gold_sums import SUMMED
 from waystation.pipeline.runner import RunOptions, run
 from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
-from waystation.pipeline.tables import every
+from waystation.pipeline.tables import Layer, Table, every
 
 RECORDED = Path(__file__).parent / "schemas.json"
 """The columns of every table, by version since 8; one is added when a column changes."""
@@ -45,6 +50,24 @@ def test_every_change_of_a_column_is_a_new_version_and_drops_none_in_silence() -
             here = now()["open_steps" if name == "open" else name]
             gone = columns.keys() - here.keys()
             assert {tables.RENAMED.get(column) for column in gone} <= here.keys(), (version, name)
+
+
+def declared() -> set[str]:
+    """Names of the tables of gold that some module of the pipeline declares."""
+    places = pkgutil.walk_packages(pipeline.__path__, f"{pipeline.__name__}.")
+    modules = [importlib.import_module(place.name) for place in places]
+    found = [each for module in modules for each in vars(module).values()]
+    return {each.name for each in found if isinstance(each, Table) and each.layer is Layer.GOLD}
+
+
+def test_every_table_of_gold_is_listed_so_that_it_is_documented_asked_and_compacted() -> None:
+    listed = {each.name for each in (*every(), *product_tables()) if each.layer is Layer.GOLD}
+    assert declared() == listed, "list it in tables.py, or in the facts of its product"
+
+
+def test_every_table_by_sums_is_derived_from_cells() -> None:
+    derived = {each.table.name for each in DERIVED}
+    assert derived == {table.name for table in SUMMED}, "in DERIVED and in SUMMED"
 
 
 def age(root: str) -> None:
