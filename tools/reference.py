@@ -3,6 +3,8 @@
 import importlib
 import inspect
 import pkgutil
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Any
@@ -26,6 +28,43 @@ from waystation.pipeline.sources.jobs import ReadOptions, WriteOptions
 from waystation.pipeline.sources.streams import AnyStreamOptions, EventOptions
 from waystation.waitingroom.http import app as http
 from waystation.waitingroom.metrics import RoomMetrics
+
+
+class Printed:
+    """What is on a page already, so that what others share with it is not printed again."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, list[tuple[str, str]]] = {}
+        self._homes: dict[int, str] = {}
+
+    def home(self, thing: Any) -> str:
+        """Where this very thing was described; empty when it was not."""
+        return self._homes.get(id(thing), "")
+
+    def less(
+        self, place: str, thing: Any, headings: Sequence[str], rows: list[tuple[str, str]]
+    ) -> str:
+        """The rows that are new, and the names of those that one thing further up has, too."""
+        self._homes[id(thing)] = place
+        like = max(self._rows, key=lambda each: len(self._shared(each, rows)), default="")
+        shared = self._shared(like, rows)
+        if len(shared) < LEAST_SHARED:
+            shared = []
+        self._rows[place] = rows
+        new = [row for row in rows if row not in shared]
+        names = ", ".join(f"`{re.split(r'[(:`]', call.strip('`'))[0]}`" for call, _ in shared)
+        if shared and len(shared) == len(self._rows[like]):
+            names = "everything"
+        said = f"As `{like}`: {names}." if shared else ""
+        return "\n\n".join(part for part in (said, _table(headings, new) if new else "") if part)
+
+    def _shared(self, place: str, rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        before = self._rows.get(place, [])
+        return [row for row in rows if row in before]
+
+
+LEAST_SHARED = 3
+"""Rows that two things must share for the second to refer to the first."""
 
 
 def pages() -> dict[str, str]:
@@ -93,23 +132,47 @@ def keys() -> str:
 
 def history_tables() -> str:
     """Every table of the history, by layer."""
-    known = (*tables.every(), *OPEN, *product_tables())
     order = list(tables.Layer)
-    parts = [
-        f"## {table.layer} {table.name}\n\n{table.meaning[0].upper()}{table.meaning[1:]}. "
-        f"Key: {', '.join(f'`{name}`' for name in table.key)}"
-        + (f"; partitions: `{', '.join(table.partitions)}`.\n\n" if table.partitions else ".\n\n")
-        + _table(
-            ("column", "type", "description"),
-            [(f"`{c.name}`", c.type, c.meaning) for c in table.columns],
-        )
-        for table in sorted(known, key=lambda table: order.index(table.layer))
-    ]
+    known = sorted(
+        (*tables.every(), *OPEN, *product_tables()), key=lambda table: order.index(table.layer)
+    )
+    counted = Counter(column for table in known for column in table.columns)
+    # A name stands for one column alone: the one that most tables have.
+    best = {column.name: column for column, _ in reversed(counted.most_common())}
+    shared = [column for column in counted if column in best.values() and counted[column] >= MANY]
     return _page(
         "Tables",
         "The Delta tables of the history, in the directory `pipeline.history`. Bronze holds the "
-        "events and never changes; silver and gold can always be rebuilt from it.",
-        *parts,
+        "events and never changes; silver and gold can always be rebuilt from it. Many tables have "
+        "some of these columns, and then name them:",
+        _columns(shared),
+        *(_described(table, shared) for table in known),
+    )
+
+
+MANY = 4
+"""Tables that have the same column for it to be described once."""
+
+
+def _described(table: tables.Table, shared: Sequence[tables.Column]) -> str:
+    common = [f"`{column.name}`" for column in table.columns if column in shared]
+    own = [column for column in table.columns if column not in shared]
+    said = f"{table.meaning[0].upper()}{table.meaning[1:]}. Key: " + ", ".join(
+        f"`{name}`" for name in table.key
+    )
+    said += f"; partitions: `{', '.join(table.partitions)}`." if table.partitions else "."
+    said += f" Besides {', '.join(common)}:" if common and own else ""
+    said += f" Columns: {', '.join(common)}." if not own else ""
+    return "\n\n".join(
+        part
+        for part in (f"## {table.layer} {table.name}", said, _columns(own) if own else "")
+        if part
+    )
+
+
+def _columns(columns: Iterable[tables.Column]) -> str:
+    return _table(
+        ("column", "type", "description"), [(f"`{c.name}`", c.type, c.meaning) for c in columns]
     )
 
 
@@ -165,41 +228,51 @@ def _options(kind: type[msgspec.Struct]) -> str:
 
 def python_interface() -> str:
     """What each package offers to programs."""
+    printed = Printed()
     parts = [
         part
         for package, words in python.PACKAGES.items()
-        for part in (
-            f"## waystation.{package}",
-            words,
-            *(_offered(name, thing) for name, thing in python.offered(package)),
-        )
+        for part in (f"## waystation.{package}", words, *_of_package(package, printed))
     ]
     return _page(
         "Python",
-        "What programs import, product by product. The [tours](../tour) show it at work; "
-        "[errors](errors.md) have a page of their own.",
+        "What programs import, product by product. A field without a default is required. What a "
+        "class shares with one further up is named there and described once. The [tours](../tour) "
+        "show it at work; [errors](errors.md) have a page of their own.",
         *parts,
     )
 
 
-def _offered(name: str, thing: Any) -> str:
-    words = _sentence(thing.__doc__)
+def _of_package(package: str, printed: Printed) -> Iterator[str]:
+    offered = python.offered(package)
+    known = {name: printed.home(thing) for name, thing in offered}
+    if again := [f"`{name}` is `{home}`" for name, home in known.items() if home]:
+        yield f"Described further up: {', '.join(again)}."
+    for name, thing in offered:
+        if not known[name]:
+            yield _offered(f"{package}.{name}", thing, printed)
+
+
+def _offered(place: str, thing: Any, printed: Printed) -> str:
+    name, words = place.rpartition(".")[2], _sentence(thing.__doc__)
     if python.is_option(thing):
-        rows = [
-            (f"`{each.name}`", f"`{each.kind}`", each.default, each.meaning)
-            for each in python.fields(thing)
-        ]
-        shown = _table(("field", "type", "default", "meaning"), rows) if rows else ""
+        rows = [(_field(each), each.meaning) for each in python.fields(thing)]
+        shown = printed.less(place, thing, ("field", "meaning"), rows)
     elif inspect.isclass(thing) and issubclass(thing, Enum):
         shown = _table(("one of", "value"), [(f"`{e.name}`", f"`{e.value!r}`") for e in thing])
     elif inspect.isclass(thing):
         rows = [(f"`{call}`", _sentence(says)) for call, says in python.methods(thing)]
         made = "" if python.is_internal(thing.__init__) else f"`{python.called(name, thing)}`"
-        table = _table(("method", "what it does"), rows) if rows else ""
+        table = printed.less(place, thing, ("method", "what it does"), rows)
         shown = "\n\n".join(part for part in (made, table) if part)
     else:
         shown = f"`{python.called(name, thing)}`"
     return "\n\n".join(part for part in (f"### {name}", words, shown) if part)
+
+
+def _field(each: python.Field) -> str:
+    default = each.default.strip("`")
+    return f"`{each.name}: {each.kind}{'' if default == 'required' else f' = {default}'}`"
 
 
 def instruments() -> str:

@@ -120,6 +120,8 @@ def page() -> str:
     made = "<!-- Written by `make docs` from the declarations in src; change those. -->"
     parts = ["# Scripts of routing", made, _INTRO, _MATCHING, "## BridgeMQ's own"]
     every = LuaScript.of(scripts.settle.package).values()
+    parts += _named(every)
+    parts.append("## BridgeMQ's own")
     parts += _sections(each for each in every if _is_bridge(each))
     parts.append("## Ours")
     parts += _sections(each for each in every if not _is_bridge(each))
@@ -130,21 +132,32 @@ def _is_bridge(script: LuaScript[Any, Any]) -> bool:
     return "/bridge/" in script.script.where
 
 
-def _sections(scripts: Iterable[LuaScript[Any, Any]]) -> Iterable[str]:
+def _named(scripts: Iterable[LuaScript[Any, Any]]) -> Iterable[str]:
+    """What the names of keys and arguments stand for, each once."""
     keys = RoutingKeys().of("<job>", type="<type>")
+    names = sorted({name for script in scripts for name in script.header.keys})
+    yield "## Keys and arguments"
+    yield (
+        "Each script has its keys and arguments in the order in which it names them; an argument "
+        "that is not in the second table is what its name says."
+    )
+    rows = [f"| `{name}` | `{getattr(keys, name)}` |" for name in names]
+    yield "\n".join(["| key | is |", "| --- | --- |", *rows])
+    rows = [f"| `{name}` | {meaning} |" for name, meaning in _ARGUMENTS.items()]
+    yield "\n".join(["| argument | is |", "| --- | --- |", *rows])
+
+
+def _sections(scripts: Iterable[LuaScript[Any, Any]]) -> Iterable[str]:
     for script in scripts:
-        rows = ["| place | name | is |", "| --- | --- | --- |"]
-        for place, name in enumerate(script.header.keys, 1):
-            rows.append(f"| `KEYS[{place}]` | `{name}` | `{getattr(keys, name)}` |")
-        for place, name in enumerate(script.header.args, 1):
-            rows.append(f"| `ARGV[{place}]` | `{name}` | {_ARGUMENTS.get(name, '')} |")
-        if script.header.rest:
-            first = len(script.header.args) + 1
-            rows.append(f"| `ARGV[{first}…]` | `{script.header.rest}` | any number |")
         yield f"### {script.name}"
-        yield script.header.summary
-        yield "\n".join(rows)
-        yield f"Replies with {_REPLIES[script.name]}."
+        args = [f"`{name}`" for name in script.header.args]
+        if script.header.rest:
+            args.append(f"`{script.header.rest}` (any number)")
+        keys = [f"`{name}`" for name in script.header.keys]
+        yield (
+            f"{script.header.summary}\n\n- `KEYS`: {', '.join(keys) or 'none'}\n"
+            f"- `ARGV`: {', '.join(args) or 'none'}\n- replies with {_REPLIES[script.name]}"
+        )
 
 
 _ARGUMENTS = {
