@@ -23,7 +23,9 @@ from waystation.waitingroom.http.options import ServerOptions
 
 PAGES = Path(__file__).parents[3] / "docs" / "how-to"
 _PROGRAM = re.compile(r"^```(?:python|js)\n(.+?)^```$", re.MULTILINE | re.DOTALL)
-_COMMAND = re.compile(r"^3\. .+?^ +```\n +(.+?)\n +```$", re.MULTILINE | re.DOTALL)
+_COMMAND = re.compile(
+    r"(?:^3\. .+?^ +```\n|^```\n\n```\n) *(.+?)\n *```$", re.MULTILINE | re.DOTALL
+)
 _PORT = re.compile(r"\b(8080|8000|8088)\b")
 
 
@@ -47,7 +49,7 @@ async def opened(redis_url: str) -> AsyncGenerator[Block]:
 async def following(page: str, block: Block, folder: Path) -> AsyncGenerator[None]:
     """Do what the page says: save its program, and run its command."""
     ports = {"8080": str(block.room), "8000": str(block.port), "8088": str(block.origin)}
-    text = (PAGES / f"{page}.md").read_text()
+    text = _section(page)
     (program,) = _PROGRAM.findall(text)
     line = _ported(_COMMAND.findall(text)[0], ports)
     command = shlex.split(line.replace("examples/", f"{PAGES.parents[1]}/examples/"))
@@ -75,6 +77,13 @@ async def following(page: str, block: Block, folder: Path) -> AsyncGenerator[Non
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
+
+
+def _section(page: str) -> str:
+    """What a page says, or one section of it, as in `python-sites#Flask`."""
+    name, _, heading = page.partition("#")
+    text = (PAGES / f"{name}.md").read_text()
+    return text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0] if heading else text
 
 
 def _ported(text: str, ports: dict[str, str]) -> str:

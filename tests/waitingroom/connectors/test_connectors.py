@@ -11,9 +11,9 @@ from tests.waitingroom.middleware.block import Block, Got
 
 PAGE = "Accept: text/html"
 PAGES = [
-    "waiting-room-in-fastapi",
-    "waiting-room-in-flask",
-    "waiting-room-in-django",
+    "python-sites#FastAPI",
+    "python-sites#Flask",
+    "python-sites#Django",
     "edge-worker",
 ]
 pytestmark = [pytest.mark.timeout(180), pytest.mark.parametrize("shop", PAGES, indirect=True)]
