@@ -6,16 +6,21 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 from redis import Redis
 
 from tests.pipeline.batches import Batches
 from tests.pipeline.raw_streams import tell
-from waystation.core.errors import CheckpointDamaged
+from waystation.core.errors import CheckpointDamaged, Malformed
 from waystation.pipeline.bronze import commits
+from waystation.pipeline.maintenance import erasure
 from waystation.pipeline.payloads.options import PayloadSettings
+from waystation.pipeline.sources import offsets
+from waystation.pipeline.sources.offsets import OFFSETS_NOTE
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.delta import BatchId
+from waystation.pipeline.storage.notes import every_noted
 from waystation.pipeline.tables import EVENTS, FIELD_VALUES, GAPS, PAYLOADS, Table
 
 COLUMNS = ("queue", "after", "before", "lost", "reason")
@@ -71,6 +76,34 @@ def test_streams_are_trimmed_behind_what_is_stored_when_that_is_asked_for(
     reading(root, redis_url, trim=True).store()
     assert ids(root) == sorted(told)
     assert rows(root, GAPS, "lost") == []
+
+
+def test_a_commit_notes_the_streams_that_have_moved_and_now_and_then_all(
+    store: Redis, redis_url: str, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offsets, "FEW", 2)
+    told = {f"bull:q{number}:events": tell(store, 1, queue=f"q{number}") for number in range(3)}
+    reader = reading(root, redis_url)
+    reader.store()
+    for turn in range(45):
+        told[f"bull:q{turn % 2}:events"] += tell(store, 1, queue=f"q{turn % 2}")
+        assert reader.store() == 1
+        reached = commits.offsets_in(root)
+        assert {stream: offset.id for stream, offset in reached.items()} == {
+            stream: entries[-1] for stream, entries in told.items()
+        }
+    noted = [each.value for each in every_noted(DeltaTable(EVENTS.path(root)), OFFSETS_NOTE)]
+    many = [len(note["streams"]) for note in reversed(noted)]
+    assert many == ([3] + [1] * 19) * 2 + [3] + [1] * 5
+    assert ids(root) == sorted(entry for entries in told.values() for entry in entries)
+    # A log that is cut, as `forget` does, begins with all of them.
+    place, reached = EVENTS.path(root), commits.offsets_in(root)
+    version = erasure._restate(place, EVENTS)  # pyright: ignore[reportPrivateUsage]
+    erasure._cut_log(place, before=version)  # pyright: ignore[reportPrivateUsage]
+    assert commits.offsets_in(root) == reached
+    # Whoever does not know such notes must not take them for all there is.
+    with pytest.raises(Malformed, match="version 1, got 2"):
+        offsets.from_json(noted[0])
 
 
 def add_jobs(store: Redis, *numbers: int, queue: str = "mail") -> None:

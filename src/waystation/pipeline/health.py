@@ -13,10 +13,9 @@ from waystation.pipeline.ask.rows import read_rows
 from waystation.pipeline.refresh.quality import Check, last_checks
 from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.sources import offsets
-from waystation.pipeline.sources.offsets import OFFSETS_NOTE, Offset, behind
+from waystation.pipeline.sources.offsets import Offset, behind
 from waystation.pipeline.sources.store import end_of
 from waystation.pipeline.sources.streams import EventOptions, Streams
-from waystation.pipeline.storage.notes import noted
 from waystation.pipeline.tables import (
     ATTEMPTS,
     CAPACITY,
@@ -102,11 +101,10 @@ def stored(root: str) -> Stored:
     last = max((each.most["at"] for each in found.files if "at" in each.most), default=None)
     if isinstance(last, str):
         last = dt.datetime.fromisoformat(last)
-    reached = noted(found.table, OFFSETS_NOTE)
     return Stored(
         events=sum(each.rows for each in found.files),
         last_at=last and last.astimezone(dt.UTC),
-        read_to=offsets.from_json(reached) if reached else {},
+        read_to=dict(offsets.reached(found.table).offsets),
     )
 
 

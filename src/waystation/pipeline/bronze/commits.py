@@ -4,6 +4,7 @@ Every commit of events takes the next number of the intake. So two drivers that 
 entries cannot both commit them, whoever they are.
 """
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -54,13 +55,13 @@ def store(
     noting: dict[str, Any] = {}
 
     def next_number(table: DeltaTable) -> Iterator[BatchId]:
-        reached = _offsets(table)
-        _require_unmoved(reached, reports)
+        reached = offsets.reached(table)
+        _require_unmoved(reached.offsets, reports)
         # Whoever has made the commit before this one may have ended before they came so far.
         _commit_beside(root, notes.noted(table, BESIDE_NOTE))
         number = number_of(table) + 1
         files = {table.name: [part.row for part in files] for table, files in others.items()}
-        noting[OFFSETS_NOTE] = offsets.to_json(reached | _ends(reports))
+        noting[OFFSETS_NOTE] = reached.note(_ends(reports), int(time.time() * 1000))
         noting[BESIDE_NOTE] = {"number": number, "files": files}
         yield BatchId(INTAKE, number)
 
@@ -159,12 +160,7 @@ def number_of(table: DeltaTable) -> int:
 def offsets_in(root: str) -> dict[str, Offset]:
     """The offsets that the tables have reached."""
     table = opened(EVENTS.path(root))
-    return {} if table is None else _offsets(table)
-
-
-def _offsets(table: DeltaTable) -> dict[str, Offset]:
-    noted = notes.noted(table, OFFSETS_NOTE)
-    return offsets.from_json(noted) if noted else {}
+    return {} if table is None else dict(offsets.reached(table).offsets)
 
 
 def _require_unmoved(reached: Mapping[str, Offset], reports: Sequence[Mapping[str, Any]]) -> None:

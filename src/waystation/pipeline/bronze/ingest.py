@@ -27,8 +27,8 @@ from waystation.pipeline.bronze.archive import PAYLOADS_VARIABLE, Archive, to_te
 from waystation.pipeline.bronze.reading import WRITTEN
 from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.sources import offsets
-from waystation.pipeline.sources.offsets import OFFSETS_NOTE
-from waystation.pipeline.storage import delta, notes
+from waystation.pipeline.sources.offsets import Offset
+from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import Part
 from waystation.pipeline.storage.places import is_remote
@@ -215,17 +215,17 @@ def _query(
     batches: Batches,
 ) -> StreamingQuery:
     folder = _folder(root)
-    noted = notes.last_note(EVENTS.path(root), OFFSETS_NOTE)
+    reached = commits.offsets_in(root)
     application = checkpoint.application(folder)
     checkpoint.check(
         folder,
         archived=delta.last_batch(EVENTS.path(root), application),
-        reached=offsets.from_json(noted) if noted else {},
+        reached=reached,
     )
     trigger: dict[str, Any] = {"availableNow": True} if every is None else {"processingTime": every}
     reading = (
         spark.readStream.format(archive.NAME)
-        .options(**{"starting": _starting(noted), "root": root, **options})
+        .options(**{"starting": _starting(reached), "root": root, **options})
         .option("tasks", _tasks(spark, options))
         .load()
         .writeStream.foreachBatch(partial(batches.store, application))
@@ -241,9 +241,9 @@ def _query(
     return query
 
 
-def _starting(noted: Any) -> str:
+def _starting(reached: Mapping[str, Offset]) -> str:
     """The offsets in the tables, as the option `starting` of `waystation.events`."""
-    return "earliest" if noted is None else msgspec.json.encode(noted).decode()
+    return msgspec.json.encode(offsets.to_json(reached)).decode() if reached else "earliest"
 
 
 def _tasks(spark: SparkSession, options: dict[str, str]) -> str:

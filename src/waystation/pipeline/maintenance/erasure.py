@@ -29,11 +29,11 @@ from waystation.pipeline.products.waitingroom import SESSIONS, VISITS
 from waystation.pipeline.refresh.fold import drop_changes, fold
 from waystation.pipeline.silver.moves import OPEN, OPEN_ATTEMPTS, OPEN_FAILURES, OPEN_ITEMS, STEPS
 from waystation.pipeline.silver.steps import SUBJECT, Subject
+from waystation.pipeline.sources import offsets
 from waystation.pipeline.sources.offsets import OFFSETS_NOTE
 from waystation.pipeline.storage import delta, filesystems
 from waystation.pipeline.storage.arrow import Invalid, fs, pa, pc, pq
 from waystation.pipeline.storage.delta import BatchId
-from waystation.pipeline.storage.notes import last_note
 from waystation.pipeline.storage.turns import alone
 from waystation.pipeline.tables import (
     ATTEMPTS,
@@ -336,8 +336,9 @@ def _removed_files(path: str) -> set[str]:
 
 def _restate(path: str, table: Table) -> int:
     """Commit again what readers need from earlier entries of a log; returns the version."""
-    batch, reached = BatchId("purge", DeltaTable(path).version()), last_note(path, OFFSETS_NOTE)
-    notes = {} if reached is None else {OFFSETS_NOTE: reached}
+    stored = DeltaTable(path)
+    batch, found = BatchId("purge", stored.version()), offsets.reached(stored).offsets
+    notes = {OFFSETS_NOTE: offsets.to_json(found)} if found else {}
     delta.commit(path, table.schema, [], batch, partitions=table.partitions, notes=notes)
     return DeltaTable(path).version()
 

@@ -6,11 +6,14 @@ before they could be read are counted exactly.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
+from deltalake import DeltaTable
 
 from waystation.core.errors import Malformed
+from waystation.pipeline.storage.notes import COMMITS_TO_REPLAY, every_noted
 
 BEGINNING = "0-0"
 LAST_SEQ = 2**64 - 1
@@ -19,6 +22,12 @@ OFFSETS_NOTE = "places"
 """The note in a commit with the offsets reached; its text is part of existing tables."""
 
 _VERSION = 1
+_MOVED = 2
+"""The version of notes with only the streams that have moved: who does not know it reads none."""
+FEW = 100
+"""Streams of which every commit notes all."""
+WHOLE_EVERY_MS = 24 * 3_600_000
+"""Age from which on all streams are noted again: logs are cleared up after some weeks."""
 
 
 class EventStream(NamedTuple):
@@ -89,6 +98,36 @@ def next_id(entry_id: str) -> str:
 def to_json(offsets: Mapping[str, Offset]) -> dict[str, Any]:
     """Offsets by stream key, as Spark keeps them in its checkpoint."""
     return {"v": _VERSION, "streams": {key: list(offsets[key]) for key in sorted(offsets)}}
+
+
+class Reached(NamedTuple):
+    """The offsets that a table has reached, by the notes in its commits."""
+
+    offsets: Mapping[str, Offset] = MappingProxyType({})
+    moved: int = 0
+    """Notes after the last one with all streams."""
+    whole_ms: int | None = None
+    """When that was written; None when there is none."""
+
+    def note(self, ends: Mapping[str, Offset], now_ms: int) -> dict[str, Any]:
+        """The note on a batch that ends here: with all streams, or with those that have moved."""
+        offsets = {**self.offsets, **ends}
+        is_late = self.whole_ms is None or now_ms - self.whole_ms >= WHOLE_EVERY_MS
+        if is_late or len(offsets) <= FEW or self.moved + 1 >= COMMITS_TO_REPLAY:
+            return to_json(offsets)
+        return {**to_json(ends), "v": _MOVED}
+
+
+def reached(table: DeltaTable) -> Reached:
+    """The offsets in the last note with all streams, and in those after it."""
+    offsets: dict[str, Offset] = {}
+    for turn, (note, at_ms) in enumerate(every_noted(table, OFFSETS_NOTE)):
+        if note.get("v") != _MOVED:
+            return Reached(from_json(note) | offsets, turn, at_ms)
+        offsets = from_json({**note, "v": _VERSION}) | offsets
+    if offsets:
+        raise Malformed("the offsets of streams that have not moved lately are in no commit")
+    return Reached()
 
 
 def from_json(document: Mapping[str, Any]) -> dict[str, Offset]:

@@ -31,7 +31,7 @@ from waystation.core.errors import CheckpointDamaged, WrongSchema
 from waystation.pipeline import tables
 from waystation.pipeline.storage.arrow import fs, pa, pc, pq
 from waystation.pipeline.storage.filesystems import filesystem
-from waystation.pipeline.storage.notes import VERSION_NOTE, metadata, noted
+from waystation.pipeline.storage.notes import COMMITS_TO_REPLAY, VERSION_NOTE, metadata, noted
 from waystation.pipeline.storage.opened import files_of, opened
 from waystation.pipeline.storage.parts import Part, fsync, values_of
 from waystation.pipeline.storage.parts_source import Parts, dataset_of
@@ -43,8 +43,6 @@ from waystation.pipeline.tables import Layer, Table
 _NEVER_NULL = ("product", "queue", "job_id", "date")
 FIRST_DAYS = 2
 """Days in which subjects are looked for first."""
-COMMITS_TO_REPLAY = 20
-"""Most commits after a checkpoint: whoever opens a table reads each of them."""
 
 
 class BatchId(NamedTuple):
