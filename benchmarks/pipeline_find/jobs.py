@@ -11,7 +11,9 @@ from typing import Any
 import duckdb
 from deltalake import DeltaTable
 
+from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.compaction import compact_where_needed
+from waystation.pipeline.spark.session import build_session
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import Part, PartWriter
@@ -129,6 +131,7 @@ OTHERS: Mapping[Table, str] = {EVENTS: _EVENTS, ATTEMPTS: _ATTEMPTS}
 
 def write(root: str, jobs: int) -> None:
     """Keep so many jobs of a month."""
+    history = History(build_session, root)
     with duckdb.connect(config={"threads": 2}) as db:
         db.execute("set TimeZone = 'UTC'; set enable_progress_bar = false")
         for day in range(DAYS):
@@ -137,7 +140,7 @@ def write(root: str, jobs: int) -> None:
             if day == 0:
                 for table, query in OTHERS.items():
                     _keep_day(db, root, table, query, jobs, day)
-            compact_where_needed(root)
+            compact_where_needed(history)
             # What compaction has replaced would be kept for a week.
             for table in (*FOUND, *OTHERS):
                 DeltaTable(table.path(root)).vacuum(

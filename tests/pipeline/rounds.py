@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
-from deltalake.table import TableMerger
 from deltalake.writer import writer
 
 from tests.pipeline import conftest, stories
@@ -148,17 +147,12 @@ def cut_short(is_time: Callable[[list[str]], bool]) -> Generator[list[str]]:
         return str(table if isinstance(table, str) else table.table_uri)
 
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("create_write_transaction", "delete"):
-            patch.setattr(DeltaTable, name, counted(getattr(DeltaTable, name), uri))
-        patch.setattr(TableMerger, "execute", counted(TableMerger.execute, _merged))
+        name = "create_write_transaction"
+        patch.setattr(DeltaTable, name, counted(getattr(DeltaTable, name), uri))
         # Called once, at the beginning of every other write.
         begin = "try_get_table_and_table_uri"
         patch.setattr(writer, begin, counted(getattr(writer, begin), uri))
         yield done
-
-
-def _merged(merger: Any) -> str:
-    return str(merger._table.table_uri())
 
 
 @contextmanager

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
-from deltalake.table import TableOptimizer
 from redis import Redis
 
 from tests.pipeline.rounds import failed_checks, history_at, keep, refresh, rows_of, tables_at
@@ -44,8 +43,6 @@ MAINTENANCE: dict[str, Callable[[History], Any]] = {
 
 CHANGES: list[tuple[Any, str]] = [
     (DeltaTable, "create_write_transaction"),
-    (DeltaTable, "delete"),
-    (TableOptimizer, "compact"),
     (shutil, "rmtree"),
 ]
 """What changes tables."""

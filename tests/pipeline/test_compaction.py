@@ -10,13 +10,15 @@ from deltalake import (
     write_deltalake,  # pyright: ignore[reportUnknownVariableType]
 )
 
+from tests.pipeline.rounds import history_at
 from tests.pipeline.saved import save
 from waystation.pipeline.maintenance import compaction
 from waystation.pipeline.maintenance.compaction import compact_where_needed
-from waystation.pipeline.storage import delta
-from waystation.pipeline.storage.arrow import pa
+from waystation.pipeline.storage import delta, rewriting
+from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import PartWriter
+from waystation.pipeline.storage.rewriting import Rows, Where
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.tables import EVENTS, FAILURES, FIELD_VALUES, ITEMS, PAYLOADS, Table
 
@@ -54,18 +56,18 @@ def test_a_crowded_day_is_compacted_and_the_others_are_left_alone(root: str) -> 
     for batch in range(6, 9):
         tell(root, TUESDAY, batch)
 
-    (freed,) = compact_where_needed(root)
+    (freed,) = compact_where_needed(history_at(root))
 
     assert (freed.table, freed.before, freed.after) == ("events", 9, 4)
     assert (files(root, MONDAY), files(root, TUESDAY)) == (1, 3)
     assert len(delta.read_arrow(root, EVENTS, ("entry_id",))) == 9
-    assert compact_where_needed(root) == []
+    assert compact_where_needed(history_at(root)) == []
 
 
 def test_the_number_of_files_stays_bounded_however_often_a_round_is_run(root: str) -> None:
     for batch in range(12):
         tell(root, MONDAY, batch)
-        compact_where_needed(root)
+        compact_where_needed(history_at(root))
         assert files(root, MONDAY) <= compaction.MANY
     assert delta.last_batch(EVENTS.path(root), "bronze") == 11
 
@@ -83,7 +85,7 @@ def test_columns_by_which_rows_are_found_have_bloom_filters_before_and_after(
         )
         save(rows, root, table, BatchId("silver", batch))
     assert with_filters(table.path(root)) == {column: 4}
-    (freed,) = compact_where_needed(root)
+    (freed,) = compact_where_needed(history_at(root))
     assert (freed.before, freed.after) == (4, 1)
     assert with_filters(table.path(root)) == {column: 1}
 
@@ -94,9 +96,11 @@ def test_bloom_filters_stay_where_rows_are_deleted(root: str) -> None:
     )
     save(rows, root, ITEMS, BatchId("silver", 1))
 
-    delta.delete_rows(root, ITEMS, rows.slice(0, 10).select(["job_id", "date"]))
+    history, first = history_at(root), frozenset((f"{n}", MONDAY) for n in range(10))
+    assert rewriting.delete(history, {ITEMS: Rows(("job_id", "date"), first)}) == {"items": 10}
     assert with_filters(ITEMS.path(root)) == {"job_id": 1}
-    assert delta.delete_where(root, ITEMS, "job_id = '50'") == 1
+    mine = Where(pc.field("job_id") == "50", ("job_id",))
+    assert rewriting.delete(history, {ITEMS: mine}) == {"items": 1}
     assert with_filters(ITEMS.path(root)) == {"job_id": 1}
     left = delta.read_arrow(root, ITEMS, ("job_id",))["job_id"].to_pylist()
     assert sorted(left, key=int) == [f"{n}" for n in range(10, 100) if n != 50]
@@ -119,11 +123,11 @@ def test_what_was_replaced_long_ago_is_deleted(root: str, monkeypatch: pytest.Mo
         answer(root)
     lying = Path(FAILURES.path(root)).glob
     # Somebody may still read what was replaced just now.
-    (freed,) = compact_where_needed(root)
+    (freed,) = compact_where_needed(history_at(root))
     assert (freed.removed, len(list(lying("*.parquet")))) == (0, 6)
 
     monkeypatch.setattr(compaction, "REWRITTEN_KEEP_H", 0)
-    (freed,) = compact_where_needed(root)
+    (freed,) = compact_where_needed(history_at(root))
 
     assert (freed.removed, len(list(lying("*.parquet")))) == (5, 1)
-    assert compact_where_needed(root) == []
+    assert compact_where_needed(history_at(root)) == []

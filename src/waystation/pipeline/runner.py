@@ -290,8 +290,8 @@ def _refresh(history: History, options: RunOptions, snapshot: Snapshot, progress
         gold_sums.catch_up(history, target_ms=target_ms)
     fold(history)
     gold_tables.refresh(history, snapshot, target_ms=target_ms, progress=progress)
-    compact_where_needed(history.root)
-    retain_payloads(history.root, first_day_kept(options.payloads.retain, snapshot.at.date()))
+    compact_where_needed(history)
+    retain_payloads(history, first_day_kept(options.payloads.retain, snapshot.at.date()))
     if not options.write_back:
         return 0
     progress.begin("writing recommendations")

@@ -4,14 +4,11 @@ A run commits a few small files with every batch and every refresh, so it also c
 with many small files are rewritten, and files of old versions are deleted.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 from deltalake import DeltaTable
-from deltalake.exceptions import CommitFailedError
 
 from waystation.pipeline.gold.cells import CELLS
 from waystation.pipeline.history import History
@@ -20,7 +17,7 @@ from waystation.pipeline.progress import NoProgress, Progress
 from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.refresh.gold_sums import SUMMED
 from waystation.pipeline.silver.moves import OPEN
-from waystation.pipeline.storage import delta, filesystems
+from waystation.pipeline.storage import filesystems, rewriting
 from waystation.pipeline.storage.arrow import fs
 from waystation.pipeline.storage.opened import files_of
 from waystation.pipeline.storage.turns import alone
@@ -38,6 +35,8 @@ _BY_SUMS = (CELLS, LEDGER, *SUMMED)
 """Tables whose files are kept by the hour or day: a round replaces the files of its hours."""
 SMALL = 16 * 2**20
 """Bytes below which a file is small."""
+LARGE = 128 * 2**20
+"""Bytes that files have together, at most, which become one."""
 
 
 class Compacted(msgspec.Struct, frozen=True):
@@ -65,44 +64,62 @@ def compact(history: History, progress: Progress | None = None) -> list[Compacte
     fold(history)
     tables = tables_of(history.root)
     progress.begin("compacting", len(tables))
+    found = {table: files_of(table.path(history.root)) for table in tables}
+    rewriting.compact(history, {table: list(_groups(files)) for table, files in found.items()})
     done: list[Compacted] = []
-    for number, table in enumerate(tables, 1):
-        done.append(_compact_whole(history.root, table))
+    for number, (table, files) in enumerate(found.items(), 1):
+        # This also deletes files that killed tasks have left.
+        done.append(_cleared(history.root, table, files.num_rows))
         progress.reach(number)
     return done
 
 
-def compact_where_needed(root: str) -> list[Compacted]:
+def compact_where_needed(history: History) -> list[Compacted]:
     """Compact partitions with many small files, and delete old versions where there are many."""
-    return [done for table in tables_of(root) for done in _compact_partly(root, table)]
+    crowded: dict[Table, list[list[str]]] = {}
+    files: dict[Table, int] = {}
+    for table in tables_of(history.root):
+        path = table.path(history.root)
+        found = files_of(path)
+        groups = [] if table in _BY_SUMS else list(_groups(found, small=SMALL, many=MANY))
+        has_old = _is_rewritten(table) and _stored_files(path) > found.num_rows + MOST_OLD
+        if groups or has_old:
+            crowded[table], files[table] = groups, found.num_rows
+    rewriting.compact(history, crowded)
+    return [_cleared(history.root, table, before) for table, before in files.items()]
 
 
-def _compact_whole(root: str, table: Table) -> Compacted:
+def _groups(files: Any, *, small: int = LARGE, many: int = 1) -> Iterator[list[str]]:
+    """Files of one partition that become one; where more than so many are small."""
+    by = [name for name in files.column_names if name.startswith("partition.")]
+    partitions: dict[tuple[Any, ...], list[tuple[int, str]]] = {}
+    for each in files.select(["path", "size_bytes", *by]).to_pylist():
+        partition = tuple(each[name] for name in by)
+        partitions.setdefault(partition, []).append((each["size_bytes"], each["path"]))
+    for some in partitions.values():
+        if sum(size < small for size, _ in some) > many:
+            yield from _filled(some)
+
+
+def _filled(files: Sequence[tuple[int, str]]) -> Iterator[list[str]]:
+    """Groups of files that are large together, the smallest files first."""
+    group, held = list[str](), 0
+    for size, path in sorted(files):
+        if group and held + size > LARGE:
+            if len(group) > 1:
+                yield group
+            group, held = [], 0
+        group.append(path)
+        held += size
+    if len(group) > 1:
+        yield group
+
+
+def _cleared(root: str, table: Table, before: int) -> Compacted:
+    """Delete files of old versions."""
     path = table.path(root)
-    before = len(DeltaTable(path).file_uris())
-    DeltaTable(path).optimize.compact(writer_properties=delta.writer_properties(table))
-    # This also deletes files that killed tasks have left.
     removed = _vacuumed(path, table)
     return Compacted(table.name, before, len(DeltaTable(path).file_uris()), removed)
-
-
-def _compact_partly(root: str, table: Table) -> Iterator[Compacted]:
-    path = table.path(root)
-    files = files_of(path).to_pylist()
-    small = Counter(each.get("partition.date") for each in files if each["size_bytes"] < SMALL)
-    crowded = [day for day, many in small.items() if many > MANY and table not in _BY_SUMS]
-    has_old_files = _is_rewritten(table) and _stored_files(path) > len(files) + MOST_OLD
-    if not (crowded or has_old_files):
-        return
-    for day in crowded:
-        wanted: Any = [("date", "=", day.isoformat())] if day is not None else None
-        # A concurrent change of the same rows wins; the next round tries again.
-        with suppress(CommitFailedError):
-            DeltaTable(path).optimize.compact(
-                partition_filters=wanted, writer_properties=delta.writer_properties(table)
-            )
-    removed = _vacuumed(path, table)
-    yield Compacted(table.name, len(files), len(DeltaTable(path).file_uris()), removed)
 
 
 def _is_rewritten(table: Table) -> bool:

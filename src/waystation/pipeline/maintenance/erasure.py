@@ -9,15 +9,15 @@ import datetime as dt
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from functools import reduce
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 from deltalake import DeltaTable
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from waystation.core.errors import InvalidInput, WrongState
-from waystation.pipeline.ask.active_files import active_files
 from waystation.pipeline.gold.cells import CELLS
 from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.compaction import tables_of
@@ -31,9 +31,10 @@ from waystation.pipeline.silver.moves import OPEN, OPEN_ATTEMPTS, OPEN_FAILURES,
 from waystation.pipeline.silver.steps import SUBJECT, Subject
 from waystation.pipeline.sources import offsets
 from waystation.pipeline.sources.offsets import OFFSETS_NOTE
-from waystation.pipeline.storage import delta, filesystems
+from waystation.pipeline.storage import delta, filesystems, rewriting
 from waystation.pipeline.storage.arrow import Invalid, fs, pa, pc, pq
 from waystation.pipeline.storage.delta import BatchId
+from waystation.pipeline.storage.rewriting import EVERY, Change, FileChange, Rows, Where
 from waystation.pipeline.storage.turns import alone
 from waystation.pipeline.tables import (
     ATTEMPTS,
@@ -53,9 +54,6 @@ from waystation.pipeline.tables import (
 
 SHORTEST = 4
 """Least characters of a text to search for; a shorter one would match too much."""
-AT_ONCE = 200
-"""Subjects in one deletion."""
-
 ORPHAN_H = 1
 """Hours after which a file in no commit counts as left by a killed task."""
 
@@ -85,27 +83,20 @@ def first_day_kept(days: int, today: dt.date) -> dt.date:
 def retain(history: History, since: dt.date) -> dict[str, int]:
     """Delete rows older than a day; returns the rows deleted from each table."""
     fold(history)
-    if _exists(history.root, CELLS):
-        # Sums over all days are counted again from what is left.
-        delta.delete_where(history.root, CELLS, "true")
-    return {
-        table.name: delta.delete_where(history.root, table, predicate)
-        for table in tables_of(history.root)
-        if table is not CELLS and (predicate := _older(table, since)) is not None
-    }
+    old = {table: _older(table, since) for table in tables_of(history.root)}
+    # Sums over all days are counted again from what is left.
+    rewriting.delete(history, {table: EVERY for table in old if table is CELLS})
+    kept = {table: each for table, each in old.items() if each is not None and table is not CELLS}
+    return rewriting.delete(history, kept)
 
 
-def retain_payloads(root: str, since: dt.date) -> int:
+def retain_payloads(history: History, since: dt.date) -> int:
     """Delete what is kept of jobs that were read before a day; returns the rows deleted.
 
-    The days are those of files, so that a day without any costs nothing.
+    The days are those of files, so that nobody reads one.
     """
-    gone = 0
-    for table in (PAYLOADS, FIELD_VALUES):
-        files = active_files(table.path(root))
-        if any(each.date is not None and each.date < since for each in files):
-            gone += delta.delete_where(root, table, f"date < '{since.isoformat()}'")
-    return gone
+    old = dict.fromkeys((PAYLOADS, FIELD_VALUES), _before("date", since))
+    return sum(rewriting.delete(history, old).values())
 
 
 def forget(
@@ -131,7 +122,6 @@ def _forget(
 ) -> dict[str, int]:
     delete = _delete_mentioned if mentioned else _delete_subject
     gone = delete(history, key, queue, product)
-    _delete_examples(history.root)
     # First: whatever goes wrong later, nothing is left of what was deleted.
     _purge(history, tables_of(history.root))
     refresh_all(history)
@@ -174,21 +164,18 @@ def _delete_mentioned(history: History, key: str, queue: str, product: str) -> d
     # Events of a queue as a whole have no subject.
     entries = found.where(F.col("job_id").isNull()).select(*_WHOSE, *_ENTRY).collect()
     mine = [each[2:] for each in entries if _is_of(each[0], each[1], queue, product)]
-    for predicate in _predicates(_ENTRY, mine):
-        gone[EVENTS.name] += delta.delete_where(history.root, EVENTS, predicate)
+    more: dict[Table, Change] = {EVENTS: Rows(_ENTRY, frozenset(mine))}
     if _exists(history.root, WORKERS):
         columns = (*_WHOSE, "worker")
-        rows = delta.read_arrow(history.root, WORKERS, columns).to_pylist()
-        known = {(row["product"], row["queue"], row["worker"] or "") for row in rows}
+        found = history.read(WORKERS, columns=columns).where("worker is not null").distinct()
         workers = [
             each
-            for each in known
+            for each in map(tuple[str, ...], found.collect())
             if word.search(each[2]) and _is_of(each[0], each[1], queue, product)
         ]
-        gone[WORKERS.name] = sum(
-            delta.delete_where(history.root, WORKERS, predicate)
-            for predicate in _predicates(columns, workers)
-        )
+        more[WORKERS] = Rows(columns, frozenset(workers))
+    for name, many in rewriting.delete(history, more).items():
+        gone[name] = gone.get(name, 0) + many
     return gone
 
 
@@ -204,35 +191,62 @@ def _chosen(subjects: Sequence[Subject], queue: str, product: str) -> list[Subje
     return mine + [each for each in subjects if not each[1] and (each[0], each[2]) in ids]
 
 
-def _delete_examples(root: str) -> None:
-    """Delete what names examples of jobs: the next refresh counts it again."""
-    for table in (FAILURES, FAILURE_DAYS, CELLS):
-        if _exists(root, table):
-            delta.delete_where(root, table, "true")
-
-
 def _delete_subjects(history: History, subjects: Sequence[Subject]) -> dict[str, int]:
-    tables = _existing(history)
-    gone = dict.fromkeys((table.name for table in tables), 0)
-    for predicate in _predicates(SUBJECT, subjects):
-        for table in tables:
-            gone[table.name] += delta.delete_where(history.root, table, predicate)
-    for table, columns in _NAMED.items():
-        if _exists(history.root, table):
-            for predicate in _predicates(columns, [each[1:] for each in subjects]):
-                delta.delete_where(history.root, table, predicate)
-    _remove_lost_ids(history.root, subjects)
-    return gone
+    tables, theirs = _existing(history), frozenset(subjects)
+    wanted: dict[Table, Change] = dict.fromkeys(tables, Rows(SUBJECT, theirs))
+    named = frozenset(each[1:] for each in subjects)
+    wanted |= {table: Rows(columns, named) for table, columns in _NAMED.items()}
+    wanted[LEDGER] = WithoutIds(theirs)
+    # They name examples of jobs: the next refresh counts them again.
+    wanted |= dict.fromkeys((FAILURES, FAILURE_DAYS, CELLS), EVERY)
+    gone = rewriting.delete(history, wanted)
+    return {table.name: gone[table.name] for table in tables}
+
+
+class WithoutIds(NamedTuple):
+    """Removes ids from the ledger; its counts stay."""
+
+    subjects: frozenset[Subject]
+
+    looked_at = (*_WHOSE, "lost_ids")
+
+    def among(self, files: Any) -> Any:
+        """All files: nothing says which ids they name."""
+        return files
+
+    def of(self, file: str) -> FileChange:
+        """The same for every file."""
+        return self
+
+    def concerns(self, rows: Any) -> bool:
+        """Whether one names such an id."""
+        return self.changed(rows) is not rows
+
+    def changed(self, rows: Any) -> Any:
+        """The rows without these ids."""
+        before: list[Row] = rows.select(self.looked_at).to_pylist()
+        after = [self._left(row) for row in before]
+        if after == [row["lost_ids"] for row in before]:
+            return rows
+        place = rows.column_names.index("lost_ids")
+        return rows.set_column(place, "lost_ids", pa.array(after, rows["lost_ids"].type))
+
+    def _left(self, row: Row) -> list[str] | None:
+        if row["lost_ids"] is None:
+            return None
+        whose = row["product"], row["queue"]
+        return [each for each in row["lost_ids"] if (*whose, each) not in self.subjects]
 
 
 def _queues_with(history: History, key: str) -> set[tuple[str, str]]:
     """Product and name of the queues that have something with this id."""
-    mine = pc.field("job_id") == key
     found = {(product, queue) for product, queue, job_id in _lost(history.root) if job_id == key}
-    for table in _existing(history):
-        rows = delta.read_arrow(history.root, table, _WHOSE, mine, by=("job_id",))
-        found |= set(zip(*(rows[name].to_pylist() for name in _WHOSE), strict=True))
-    return found
+    theirs = (
+        history.read(table, columns=SUBJECT).where(F.col("job_id") == key).select(*_WHOSE)
+        for table in _existing(history)
+    )
+    rows = reduce(DataFrame.union, theirs).distinct().collect()
+    return found | {(row["product"], row["queue"]) for row in rows}
 
 
 def _is_of(its_product: str, its_queue: str, queue: str, product: str) -> bool:
@@ -257,18 +271,9 @@ def _purge(history: History, tables: Sequence[Table]) -> None:
 
 def _lost(root: str) -> set[Subject]:
     """What the ledger names as lost."""
-    rows = delta.read_arrow(root, LEDGER, (*_WHOSE, "lost_ids")).to_pylist()
+    found = delta.read_arrow(root, LEDGER, (*_WHOSE, "lost_ids"), within=("lost", 1, None))
+    rows = found.to_pylist()
     return {(row["product"], row["queue"], each) for row in rows for each in row["lost_ids"] or ()}
-
-
-def _remove_lost_ids(root: str, subjects: Sequence[Subject]) -> None:
-    """Remove ids from the ledger; its counts stay."""
-    for product, queue, job_id in _lost(root).intersection(subjects):
-        named = _quoted(job_id)
-        DeltaTable(LEDGER.path(root)).update(
-            updates={"lost_ids": f"array_remove_all(lost_ids, {named})"},
-            predicate=f"{_equals(_WHOSE, (product, queue))} AND array_has(lost_ids, {named})",
-        )
 
 
 def _delete_files(path: str) -> None:
@@ -408,16 +413,6 @@ def _mentions(key: str) -> Column:
     return said | named[0] | named[1]
 
 
-def _predicates(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    for first in range(0, len(rows), AT_ONCE):
-        yield " OR ".join(f"({_equals(columns, row)})" for row in rows[first : first + AT_ONCE])
-
-
-def _equals(columns: Sequence[str], row: Sequence[str]) -> str:
-    pairs = zip(columns, row, strict=True)
-    return " AND ".join(f"{name} = {_quoted(value)}" for name, value in pairs)
-
-
 def _existing(history: History) -> list[Table]:
     shared = (EVENTS, PAYLOADS, FIELD_VALUES, ATTEMPTS, ITEMS, FAILED_ITEMS, *OPEN)
     tables = (*shared, *(each.table for each in folded_tables()))
@@ -438,17 +433,24 @@ _OLDER_BY = {
 """The instant by which rows are old, in tables without days and hours."""
 
 
-def _older(table: Table, first: dt.date) -> str | None:
+def _older(table: Table, first: dt.date) -> Change | None:
     if table is ROUTED_JOBS:
         # A schedule goes on without events of its own.
-        midnight = f"{first.isoformat()}T00:00:00+00:00"
-        return f"date < '{first.isoformat()}' AND (cron IS NULL OR ended_at < '{midnight}')"
+        is_over = pc.field("cron").is_null() | (pc.field("ended_at") < _midnight(first))
+        by_day = _before("date", first)
+        looked_at = ("date", "cron", "ended_at")
+        return Where(by_day.expression & is_over, looked_at, by_day.within)
     if "date" in table.partitions:
-        return f"date < '{first.isoformat()}'"
+        return _before("date", first)
     by_time = next((name for name in ("hour", "minute") if name in table.key), None)
     column = by_time or _OLDER_BY.get(table.name)
-    return None if column is None else f"{column} < '{first.isoformat()}T00:00:00+00:00'"
+    return None if column is None else _before(column, _midnight(first))
 
 
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+def _midnight(day: dt.date) -> dt.datetime:
+    return dt.datetime.combine(day, dt.time(), dt.UTC)
+
+
+def _before(column: str, bound: dt.date) -> Where:
+    """Deletes rows with an earlier day, or instant."""
+    return Where(pc.field(column) < pa.scalar(bound), (column,), (column, None, bound))

@@ -23,9 +23,10 @@ from waystation.pipeline.products.cron_slots import (
     schedules,
 )
 from waystation.pipeline.products.routing import ROUTED_JOBS
-from waystation.pipeline.storage import changes, delta
+from waystation.pipeline.storage import changes, delta, rewriting
 from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.storage.delta import BatchId
+from waystation.pipeline.storage.rewriting import Where
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.storage.sessions import sized
 from waystation.pipeline.storage.task_files import replace
@@ -66,7 +67,7 @@ def refresh_slots(history: History, *, everything: bool = False) -> None:
         if expected.num_rows or delta.count(FIRED_SLOTS.path(root), days=some) or _has_slots(root):
             _replace_slots(history, expected, some)
     if before.jobs is None:
-        _drop_other_days(root, days)
+        _drop_other_days(history, days)
     rows = pa.Table.from_pylist(list(present.values()), schema=schema_of(SCHEDULES.schema))
     _replace_schedules(history, rows, list(_notes(now)))
 
@@ -159,13 +160,10 @@ def _changes(known: Schedules, present: Schedules) -> Iterator[dt.datetime]:
             yield min(each[name] for each in ways for name in names if each[name] is not None)
 
 
-def _drop_other_days(root: str, days: list[dt.date]) -> None:
+def _drop_other_days(history: History, days: list[dt.date]) -> None:
     """Delete the slots of other days."""
-    if not _has_slots(root):
-        return
-    named = ", ".join(f"'{day.isoformat()}'" for day in days)
-    others = f"date NOT IN ({named})" if days else "true"
-    delta.delete_where(root, CRON_SLOTS, others)
+    others = Where(~pc.field("date").isin(pa.array(days, pa.date32())), ("date",))
+    rewriting.delete(history, {CRON_SLOTS: others})
 
 
 def _has_slots(root: str) -> bool:

@@ -35,10 +35,11 @@ from waystation.pipeline.silver import lives
 from waystation.pipeline.silver.lives import FOLDED, NEW_STEPS, RETURNED
 from waystation.pipeline.silver.moves import OPEN, STEPS
 from waystation.pipeline.silver.steps import SUBJECT, steps
-from waystation.pipeline.storage import changes, delta, filesystems, notes, task_files
+from waystation.pipeline.storage import changes, delta, filesystems, notes, rewriting, task_files
 from waystation.pipeline.storage.arrow import fs, pc
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import Part
+from waystation.pipeline.storage.rewriting import SameAs
 from waystation.pipeline.storage.sessions import sized
 from waystation.pipeline.tables import EVENTS, ITEMS, Layer, Table
 
@@ -141,7 +142,7 @@ def _fold_up_to(history: History, before: int | None, newest: int) -> Folded:
     hours = _touched(root, names, written)
     # Recorded first: after an interruption the gold tables are still refreshed.
     stale_hours.record(root, newest, hours)
-    _commit(root, written, batch, before)
+    _commit(history, written, batch, before)
     return Folded(newest, hours)
 
 
@@ -205,10 +206,12 @@ def _first_day(
     return None
 
 
-def _commit(root: str, written: Files, batch: BatchId, before: int | None) -> None:
+def _commit(history: History, written: Files, batch: BatchId, before: int | None) -> None:
+    root = history.root
     if any(written.get(name) for name in _GONE):
         # What is deleted now is added by this batch alone, so it must be finished as it is.
         _claim(root, BatchId(BEGUN, batch.batch), before, ())
+    _delete_replaced(history, written, batch)
     for table in FOLDED:
         _append(root, table, written, batch, before)
     for table in OPEN:
@@ -236,18 +239,27 @@ def _claim(root: str, batch: BatchId, before: int | None, parts: Iterable[Part])
         raise delta.overtaken(path)
 
 
+def _delete_replaced(history: History, written: Files, batch: BatchId) -> None:
+    """Delete rows that newer ones replace, or whose items are open again."""
+    root = history.root
+    gone: dict[Table, SameAs] = {}
+    for name, table in _GONE.items():
+        if (parts := written.get(name)) and not _has_got(root, table, batch):
+            # Whole rows: another driver may have added new ones with the same key.
+            gone[table] = SameAs(APART[name].path(root), APART[name], parts)
+    rewriting.delete(history, gone)
+
+
+def _has_got(root: str, table: Table, batch: BatchId) -> bool:
+    done = delta.last_batch(table.path(root), batch.application)
+    return done is not None and done >= batch.batch
+
+
 def _append(root: str, table: Table, written: Files, batch: BatchId, before: int | None) -> None:
-    """Delete rows that newer ones replace, or whose items are open again; then add new ones."""
     path, parts = table.path(root), written.get(table.name, ())
-    done = delta.last_batch(path, batch.application)
-    gone = written.get(f"gone_{table.name}")
-    if gone and (done is None or done < batch.batch):
-        place, names = APART[f"gone_{table.name}"], [part.path for part in gone]
-        # Whole rows: another driver may have added new ones with the same key.
-        delta.delete_rows(root, table, delta.read_files(place.path(root), place, names))
     if table is FIRST:
         _claim(root, batch, before, parts)
-    elif parts or gone or done is None:
+    elif parts or written.get(f"gone_{table.name}") or delta.last_batch(path, APPLICATION) is None:
         delta.commit(path, table.schema, parts, batch, partitions=table.partitions)
 
 

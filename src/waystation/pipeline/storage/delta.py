@@ -13,14 +13,11 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 import msgspec
 from deltalake import (
-    BloomFilterProperties,
-    ColumnProperties,
     CommitProperties,
     DeltaTable,
     Field,
     Schema,
     Transaction,
-    WriterProperties,
 )
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
@@ -40,7 +37,6 @@ from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.storage.sessions import prepared
 from waystation.pipeline.tables import Layer, Table
 
-_NEVER_NULL = ("product", "queue", "job_id", "date")
 FIRST_DAYS = 2
 """Days in which subjects are looked for first."""
 
@@ -95,6 +91,25 @@ def commit(
         raise
     discard(path, unneeded)
     return False
+
+
+def rewrite(
+    path: str, table: Table, parts: Iterable[Part], gone: Iterable[str], *, is_same: bool
+) -> None:
+    """Commit files that hold rows of others, which leave the table; all rows, or not all of them.
+
+    Refused where one of those has left it before. Without a batch: nobody must take these rows for
+    new ones.
+    """
+    parts = list(parts)
+    try:
+        stored = open_table(path, table.schema, table.partitions)
+        left = _leaving(stored, list(gone), False)
+        _add(stored, table.schema, parts, (), table.partitions, None, False, left, is_same=is_same)
+    except Exception:
+        discard(path, parts)
+        raise
+    make_durable(path, parts)
 
 
 def make_durable(path: str, parts: Iterable[Part]) -> None:
@@ -179,6 +194,8 @@ def _add(
     notes: Mapping[str, Any] | None,
     replace: bool,
     gone: Iterable[str],
+    *,
+    is_same: bool = False,
 ) -> None:
     now = int(time.time() * 1000)
     actions: list[AddAction | RemoveAction] = [
@@ -187,12 +204,12 @@ def _add(
             size=part.size,
             partition_values=dict(part.partition),
             modification_time=now,
-            data_change=True,
+            data_change=not is_same,
             stats=part.stats,
         )
         for part in parts
     ]
-    actions += [RemoveAction(path, True, now, None, values_of(path)) for path in gone]
+    actions += [RemoveAction(path, not is_same, now, None, values_of(path)) for path in gone]
     table.create_write_transaction(
         actions=cast(Any, actions),
         mode="overwrite" if replace else "append",
@@ -490,16 +507,22 @@ def _described(path: str, days: Sequence[dt.date] | None, within: Within | None)
         return found
     if days is not None:
         found = _of_days(found, days)
-    if within is not None:
-        column, least, most = within
-        tests = ((f"min.{column}", most, pc.greater), (f"max.{column}", least, pc.less))
-        for name, bound, is_beyond in tests:
-            if bound is not None and name in found.schema.names:
-                limit = pa.scalar(bound, found[name].type)
-                # A file without the statistic may hold such rows.
-                beyond = pc.fill_null(is_beyond(found[name], limit), False)
-                found = found.filter(pc.invert(beyond))
-    return found
+    return found if within is None else files_within(found, within)
+
+
+def files_within(files: Any, within: Within) -> Any:
+    """Those of some files, with their statistics, that may hold rows between two bounds."""
+    column, least, most = within
+    tests = ((f"min.{column}", most, pc.greater), (f"max.{column}", least, pc.less))
+    for statistic, bound, is_beyond in tests:
+        # A partition has one value.
+        name = statistic if statistic in files.column_names else f"partition.{column}"
+        if bound is not None and name in files.column_names:
+            limit = pa.scalar(bound, files[name].type)
+            # A file without the statistic may hold such rows.
+            beyond = pc.fill_null(is_beyond(files[name], limit), False)
+            files = files.filter(pc.invert(beyond))
+    return files
 
 
 def _of_days(files: Any, days: Sequence[dt.date]) -> Any:
@@ -512,48 +535,6 @@ def names_without(path: str, column: str, value: Any) -> set[str]:
     if every is None:
         return set()
     return set(every["path"].to_pylist()) - set(some["path"].to_pylist())
-
-
-def delete_where(root: str, table: Table, predicate: str) -> int:
-    """Delete rows; returns how many."""
-    properties = writer_properties(table)
-    done = DeltaTable(table.path(root)).delete(predicate, writer_properties=properties)
-    return int(done.get("num_deleted_rows") or 0)
-
-
-def delete_rows(root: str, table: Table, keys: Any) -> None:
-    """Delete the rows that are equal to one of these in all the columns that these have."""
-    same = " AND ".join(
-        # Files are left out by what is equal; other columns may be null.
-        f"(kept.{name} {'=' if name in _NEVER_NULL else 'IS NOT DISTINCT FROM'} gone.{name})"
-        for name in keys.column_names
-    )
-    (
-        DeltaTable(table.path(root))
-        .merge(
-            keys,
-            predicate=same,
-            source_alias="gone",
-            target_alias="kept",
-            writer_properties=writer_properties(table),
-        )
-        .when_matched_delete()
-        .execute()
-    )
-
-
-def writer_properties(table: Table) -> WriterProperties:
-    """How delta-rs writes files anew: columns by which single rows are found keep their filters."""
-    layout = table.layout
-    filters = BloomFilterProperties(True, fpp=0.01, ndv=layout.group_rows)
-    return WriterProperties(
-        compression="ZSTD",
-        max_row_group_size=layout.group_rows,
-        dictionary_page_size_limit=layout.dictionary_bytes,
-        column_properties={
-            name: ColumnProperties(bloom_filter_properties=filters) for name in layout.looked_up
-        },
-    )
 
 
 def _delta_schema(columns: StructType) -> Schema:

@@ -113,9 +113,13 @@ class PartWriter:
             for part in self._open.values():
                 part.discard()
             if failure is not None:
-                for written in self.parts:
-                    with contextlib.suppress(OSError):
-                        self._files.delete_file(f"{self._root}/{written.path}")
+                self.discard()
+
+    def discard(self) -> None:
+        """Delete the files that are finished."""
+        for written in self.parts:
+            with contextlib.suppress(OSError):
+                self._files.delete_file(f"{self._root}/{written.path}")
 
     def _cut(self, batch: Batch) -> Iterator[tuple[tuple[Any, ...], Batch]]:
         cut: list[tuple[tuple[Any, ...], Batch]] = [((), batch)]
