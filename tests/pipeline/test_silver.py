@@ -319,6 +319,21 @@ def test_a_job_that_returns_is_looked_for_in_few_days_and_by_its_id(
     assert "In(job_id, [1,2])" in plan.queryExecution().executedPlan().toString()
 
 
+def test_a_job_that_returns_is_known_to_whoever_finishes_a_fold_that_has_deleted_its_rows(
+    spark: SparkSession, root: str
+) -> None:
+    history, day_ms = History(spark, root), 86_400_000
+    lives = ("added", "active", "failed")
+    keep(root, told(*(StoryEvent(n, "mail", "1", each) for n, each in enumerate(lives))), 0)
+    fold.fold(history)
+    keep(root, told(StoryEvent(2 * day_ms, "mail", "1", "waiting")), 1)
+    with cut_short(lambda done: ITEMS.name in done), pytest.raises(KeyboardInterrupt):
+        fold.fold(history)
+    assert read(root, ITEMS) == []
+    fold.fold(history)
+    assert_same(history)
+
+
 def test_events_that_were_only_rewritten_leave_open_work_as_it_is(
     spark: SparkSession, root: str
 ) -> None:

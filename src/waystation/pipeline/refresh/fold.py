@@ -7,7 +7,7 @@ compared with what they are folded into now.
 
 import datetime as dt
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -46,6 +46,8 @@ from waystation.pipeline.tables import EVENTS, ITEMS, Layer, Table
 APPLICATION = "silver"
 BEGUN = "silver-begun"
 """The application whose batches are begun: rows may be deleted already."""
+SINCE_NOTE = "since"
+"""The note with the day since which a batch that was begun has read events again."""
 MOST_PUSHED = 100
 """Ids that are looked for in the filters of files; of more, every filter lets some pass."""
 OLD = dt.timedelta(hours=1)
@@ -138,16 +140,19 @@ def _fold_up_to(history: History, before: int | None, newest: int) -> Folded:
         delta.commit(STEPS.path(root), STEPS.schema, [], batch, notes=unchanged)
         return Folded(newest, Hours())
     with sized(history.spark, rows):
-        written = _written(history, names, before)
+        written, since = _written(history, names, before, newest)
     hours = _touched(root, names, written)
     # Recorded first: after an interruption the gold tables are still refreshed.
     stale_hours.record(root, newest, hours)
-    _commit(history, written, batch, before)
+    _commit(history, written, batch, before, since)
     return Folded(newest, hours)
 
 
-def _written(history: History, names: Sequence[str], before: int | None) -> Files:
-    """The files that the tasks have written for some files of new events."""
+def _written(
+    history: History, names: Sequence[str], before: int | None, newest: int
+) -> tuple[Files, dt.date | None]:
+    """The files that the tasks have written for some files of new events, and the day since which
+    events of subjects that have returned were read again."""
     spark, place = history.spark, EVENTS.path(history.root)
     new = steps(delta.read_with_spark(spark, place, EVENTS, names))
     known = history.read(STEPS)
@@ -155,15 +160,18 @@ def _written(history: History, names: Sequence[str], before: int | None) -> File
         # Another driver has folded some of these events into these steps.
         raise delta.overtaken(STEPS.path(history.root))
     written = task_files.write(lives.changes(known, new), history.root, _WRITTEN)
+    since: dt.date | None = None
     if returned := written.pop("returned", None):
-        more = task_files.write(_again(history, new, returned), history.root, _WRITTEN)
-        for column, parts in more.items():
+        again, since = _again(history, new, returned, newest)
+        for column, parts in task_files.write(again, history.root, _WRITTEN).items():
             written[column] = [*written.get(column, ()), *parts]
-    return written
+    return written, since
 
 
-def _again(history: History, new: DataFrame, parts: Sequence[Part]) -> DataFrame:
-    """The changes of subjects that had ended, or that nobody has heard of."""
+def _again(
+    history: History, new: DataFrame, parts: Sequence[Part], newest: int
+) -> tuple[DataFrame, dt.date | None]:
+    """The changes of subjects that had ended, or that nobody has heard of, and since which day."""
     root, spark, table = history.root, history.spark, APART["returned"]
     path, names = table.path(root), [part.path for part in parts]
     again = delta.read_with_spark(spark, path, table, names)
@@ -179,14 +187,26 @@ def _again(history: History, new: DataFrame, parts: Sequence[Part]) -> DataFrame
         return rows.join(F.broadcast(returned), list(SUBJECT))
 
     known = spark.createDataFrame([], STEPS.schema)
-    since = _first_day(history, theirs, returned)
+    found_days = _first_day(history, theirs, returned), _begun_since(root, newest)
+    since = min((day for day in found_days if day is not None), default=None)
     if since is not None:
         days = [day for day in delta.days_of(EVENTS.path(root)) if day >= since]
         before = theirs(steps(history.read(EVENTS, days=days)))
         # By the order of the stream: what is later is new, or belongs to a batch after this one.
         before = before.where(F.struct("recorded_at", "seq") < F.col("heard"))
         known = before.select(*STEPS.names)
-    return lives.changes(known, theirs(new).select(*STEPS.names), can_return=False)
+    fresh = theirs(new).select(*STEPS.names)
+    return lives.changes(known, fresh, can_return=False), since
+
+
+def _begun_since(root: str, newest: int) -> dt.date | None:
+    """The day that was found when this batch was begun: the rows that tell it may be deleted."""
+    path = FIRST.path(root)
+    if delta.last_batch(path, BEGUN) != newest:
+        return None
+    noted: dict[str, str | None] = notes.last_note(path, SINCE_NOTE) or {}
+    day = noted.get("day")
+    return None if day is None else dt.date.fromisoformat(day)
 
 
 def _first_day(
@@ -206,11 +226,14 @@ def _first_day(
     return None
 
 
-def _commit(history: History, written: Files, batch: BatchId, before: int | None) -> None:
+def _commit(
+    history: History, written: Files, batch: BatchId, before: int | None, since: dt.date | None
+) -> None:
     root = history.root
     if any(written.get(name) for name in _GONE):
         # What is deleted now is added by this batch alone, so it must be finished as it is.
-        _claim(root, BatchId(BEGUN, batch.batch), before, ())
+        noting = {SINCE_NOTE: {"day": None if since is None else since.isoformat()}}
+        _claim(root, BatchId(BEGUN, batch.batch), before, (), noting)
     _delete_replaced(history, written, batch)
     for table in FOLDED:
         _append(root, table, written, batch, before)
@@ -221,7 +244,13 @@ def _commit(history: History, written: Files, batch: BatchId, before: int | None
         delta.commit(table.path(root), table.schema, parts, batch, notes=more, replace=True)
 
 
-def _claim(root: str, batch: BatchId, before: int | None, parts: Iterable[Part]) -> None:
+def _claim(
+    root: str,
+    batch: BatchId,
+    before: int | None,
+    parts: Iterable[Part],
+    noting: Mapping[str, Any] | None = None,
+) -> None:
     """Commit to the first table, which refuses all but one of the drivers that fold on from here.
 
     Another one may fold the same events, but only up to the same version.
@@ -234,7 +263,15 @@ def _claim(root: str, batch: BatchId, before: int | None, parts: Iterable[Part])
             raise delta.overtaken(path)
         return ()
 
-    delta.commit(path, FIRST.schema, parts, batch, partitions=FIRST.partitions, check=refuse_others)
+    delta.commit(
+        path,
+        FIRST.schema,
+        parts,
+        batch,
+        partitions=FIRST.partitions,
+        notes=noting,
+        check=refuse_others,
+    )
     if delta.last_batch(path, batch.application) != batch.batch:
         raise delta.overtaken(path)
 
