@@ -11,8 +11,7 @@ from waystation.bullmq.options import JobOptions, wire_options
 from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.packing import wire_add_options
-from waystation.bullmq.source.claims import BullSource
-from waystation.bullmq.source.options import ClaimOptions
+from waystation.bullmq.source import BullSource, ClaimOptions
 from waystation.core import codec
 from waystation.core.clock import HandClock
 from waystation.core.outcome import Done, Failed, Outcome, Returned

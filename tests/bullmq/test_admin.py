@@ -12,7 +12,7 @@ from waystation.bullmq.options import Deduplication, JobOptions, Parent
 from waystation.bullmq.queue import Queue
 from waystation.bullmq.redis import ends, scripts
 from waystation.bullmq.redis.keys import QueueKeys
-from waystation.bullmq.source.claims import BullSource, ClaimOptions
+from waystation.bullmq.source import BullSource, ClaimOptions
 from waystation.core.durations import instant
 from waystation.core.errors import InvalidOption, JobDelayed, WrongState
 from waystation.core.outcome import Failed

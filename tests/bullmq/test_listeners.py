@@ -9,8 +9,8 @@ import pytest
 from tests.bullmq.hands import Hands
 from tests.support.patience import LIMIT_S
 from waystation.bullmq import Job, ManualWorker, Queue, Worker
+from waystation.bullmq.callbacks import WorkerEvent
 from waystation.bullmq.fields import JobFields
-from waystation.bullmq.source.callbacks import WorkerEvent
 from waystation.core.errors import InvalidOption
 from waystation.core.runtime import listeners
 

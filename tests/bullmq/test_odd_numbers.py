@@ -8,8 +8,7 @@ import pytest
 from tests.bullmq.hands import Hands
 from tests.support.patience import LIMIT_S
 from waystation.bullmq import Job, Keep, Limit, Queue, Schedule, Worker
-from waystation.bullmq.source.claims import BullSource
-from waystation.bullmq.source.options import ClaimOptions
+from waystation.bullmq.source import BullSource, ClaimOptions
 from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Settled
 

@@ -23,8 +23,8 @@ from waystation.bullmq import (
     SyncJob,
     Worker,
 )
+from waystation.bullmq import worker as preparing
 from waystation.bullmq.scheduling import schedulers
-from waystation.bullmq.source import preparing
 from waystation.core.errors import Expired, InvalidOption, JobFailed, StoreUnreachable, TimedOut
 from waystation.core.outcome import Done, Failed
 

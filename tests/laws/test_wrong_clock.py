@@ -8,8 +8,8 @@ import pytest
 
 from waystation import bullmq, files, routing
 from waystation.bullmq.redis.keys import QueueKeys
-from waystation.bullmq.source.claims import BullSource
-from waystation.bullmq.source.options import ClaimOptions as BullOptions
+from waystation.bullmq.source import BullSource
+from waystation.bullmq.source import ClaimOptions as BullOptions
 from waystation.core.clock import SystemClock
 from waystation.core.outcome import Failed
 from waystation.core.runtime.claim import Settled, Source

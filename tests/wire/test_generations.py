@@ -14,7 +14,7 @@ from tests.wire.steps import Steps
 from waystation.bullmq import Job, Queue, Worker
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.scheduling import schedulers
-from waystation.bullmq.source.claims import BullSource, ClaimOptions
+from waystation.bullmq.source import BullSource, ClaimOptions
 from waystation.bullmq.upkeep import recover_stalled
 from waystation.core.outcome import Done
 from waystation.core.runtime.claim import Claim, Settled

@@ -7,7 +7,7 @@ import pytest
 from tests.wire.node import NodePeer
 from waystation.bullmq import Queue, State
 from waystation.bullmq.redis.keys import QueueKeys
-from waystation.bullmq.source.claims import BullSource, ClaimOptions
+from waystation.bullmq.source import BullSource, ClaimOptions
 from waystation.core.outcome import Done, Failed, Outcome
 from waystation.core.runtime.claim import Settled
 from waystation.core.store.connection import Store

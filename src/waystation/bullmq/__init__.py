@@ -32,8 +32,8 @@ __getattr__ = names_of(
         "worker": "Worker WorkerOptions JobHandler",
         "manual": "ManualWorker",
         "worker_keywords": "WorkerKeywords ManualKeywords",
-        "source.options": "BackoffStrategy RetryPredicate",
-        "source.callbacks": "WorkerEvent WorkerSignal",
+        "source": "BackoffStrategy RetryPredicate",
+        "callbacks": "WorkerEvent WorkerSignal",
         "waystation.core.runtime.claim": "Claim",
         "waystation.core.runtime.worker": "Listener",
         # What happens in a queue

@@ -3,6 +3,7 @@
 Written by `make docs` from the list next to it; do not edit.
 """
 
+from waystation.bullmq.callbacks import WorkerEvent, WorkerSignal
 from waystation.bullmq.dead_letters import DeadLetters
 from waystation.bullmq.events.event import QueueEvent
 from waystation.bullmq.events.gaps import Gap
@@ -36,8 +37,7 @@ from waystation.bullmq.redis.commands import Logs
 from waystation.bullmq.redis.packing import JobLike, NewJob
 from waystation.bullmq.schedulers import Schedulers
 from waystation.bullmq.scheduling.schedule import RepeatStrategy, Schedule, Scheduler
-from waystation.bullmq.source.callbacks import WorkerEvent, WorkerSignal
-from waystation.bullmq.source.options import BackoffStrategy, RetryPredicate
+from waystation.bullmq.source import BackoffStrategy, RetryPredicate
 from waystation.bullmq.states import JobState, State
 from waystation.bullmq.sync_job import SyncJob
 from waystation.bullmq.terms import Terms, When

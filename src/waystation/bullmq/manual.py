@@ -9,16 +9,22 @@ import contextlib
 from collections.abc import Generator
 from typing import Any, Unpack
 
+from waystation.bullmq.callbacks import Callbacks, Observed, Presence
 from waystation.bullmq.fields import FAILING, known
 from waystation.bullmq.job import Job, steps_of
 from waystation.bullmq.payloads.options import PayloadOptions
 from waystation.bullmq.payloads.sealing import Sealing
 from waystation.bullmq.redis.client import QueueClient
 from waystation.bullmq.redis.keys import PREFIX
-from waystation.bullmq.source.callbacks import Callbacks, Observed, Presence
-from waystation.bullmq.source.claims import BullSource
-from waystation.bullmq.source.preparing import keep_for_another, leave_to_another, prepare
-from waystation.bullmq.worker import claim_options, duties, merged_options
+from waystation.bullmq.source import BullSource
+from waystation.bullmq.worker import (
+    claim_options,
+    duties,
+    keep_for_another,
+    leave_to_another,
+    merged_options,
+    prepare,
+)
 from waystation.bullmq.worker_keywords import ManualKeywords, WorkerKeywords
 from waystation.core import identity
 from waystation.core.checked import checked

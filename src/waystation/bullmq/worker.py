@@ -1,44 +1,59 @@
 """Worker: runs a handler over the jobs of one queue."""
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, TypeAlias, Unpack, cast
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, NoReturn, TypeAlias, Unpack, cast
 
 import msgspec
 
 from waystation.bullmq import upkeep
-from waystation.bullmq.fields import FAILING, is_plain, is_sealed, known
-from waystation.bullmq.job import Job
+from waystation.bullmq.callbacks import Callbacks, Observed, Presence
+from waystation.bullmq.fields import FAILING, is_plain, is_sealed, known, remember
+from waystation.bullmq.job import Job, delay_until, queue_of, steps_of
 from waystation.bullmq.limits import Limit
 from waystation.bullmq.options import Retention, check_retention
 from waystation.bullmq.payloads.options import PayloadOptions
 from waystation.bullmq.payloads.sealing import Sealing
 from waystation.bullmq.redis.client import QueueClient
+from waystation.bullmq.redis.commands import server_ms
 from waystation.bullmq.redis.keys import PREFIX, QueueKeys
 from waystation.bullmq.scheduling import schedulers
 from waystation.bullmq.scheduling.schedule import RepeatStrategy
-from waystation.bullmq.source.callbacks import Callbacks, Observed, Presence
-from waystation.bullmq.source.claims import BullSource
-from waystation.bullmq.source.options import BackoffStrategy, ClaimOptions, RetryPredicate
-from waystation.bullmq.source.preparing import keep_for_another, prepare, undo
+from waystation.bullmq.source import BackoffStrategy, BullSource, ClaimOptions, RetryPredicate
 from waystation.bullmq.sync_job import SyncJob
-from waystation.bullmq.terms import warn_of_milliseconds, within
+from waystation.bullmq.terms import NONE, limit_of, warn_of_milliseconds, within
+from waystation.bullmq.terms import Limit as TimeAllowed
 from waystation.bullmq.worker_keywords import WorkerKeywords
 from waystation.core import identity
 from waystation.core.checked import check_fields, checked
 from waystation.core.codec import PAYLOAD_LIMIT
 from waystation.core.durations import Duration, milliseconds, seconds
-from waystation.core.errors import InvalidOption, KeyMissing, NoHandler
+from waystation.core.errors import (
+    Expired,
+    InvalidOption,
+    JobDelayed,
+    KeyMissing,
+    NoHandler,
+    Unrecoverable,
+)
 from waystation.core.line.background import BackgroundWorker, WorkerRuntime
 from waystation.core.options import at_least, with_keywords
 from waystation.core.runtime.claim import Claim
 from waystation.core.runtime.handlers import Handler, handler_of
+from waystation.core.runtime.handlers.time_limit import in_place_of_others
 from waystation.core.runtime.loop import Loop
+from waystation.core.runtime.tasks import is_from_a_signal, leave_if_cancelled
 from waystation.core.runtime.worker import Listener
 from waystation.core.runtime.worker import Worker as CoreWorker
 from waystation.core.runtime.worker import WorkerOptions as CoreOptions
 from waystation.core.runtime.worklog import WorkLog
 from waystation.core.store.connection import Store
+from waystation.core.store.reconnect import reconnecting
+from waystation.core.telemetry.logs import get_logger
 from waystation.core.telemetry.traces import Traces, carrier_from_text
+
+_log = get_logger(__name__)
 
 JobHandler: TypeAlias = (
     Callable[[Job[Any, Any]], Any]
@@ -365,3 +380,100 @@ class _Prepared(Handler[Job]):
 
     async def close(self) -> None:
         await self._handler.close()
+
+
+# What happens to a claimed job before its handler runs
+
+_TRY_AGAIN_S = 5.0
+"""How long a job waits that this worker cannot run, until another one may have started."""
+_UNDO_S = 60.0
+"""How long a handler may take to come to where it was, if nobody has set a time limit."""
+
+
+async def prepare(job: Job, options: ClaimOptions) -> TimeAllowed | None:
+    """Advance the job's schedule; raise when it must fail without being run.
+
+    Returns how long the attempt may take by the job's own terms.
+    """
+    if job.scheduler_id is not None:
+        client, keys, *_ = queue_of(job)
+        strategy = options.repeat_strategy
+        # First, so that the schedule goes on even if this run of it fails. A store that is away
+        # is waited for, here and below: a job fails by what its handler does.
+        await reconnecting(lambda: schedulers.advance(client, keys, job, strategy=strategy))
+    if known(job, FAILING) is not None:
+        return None
+    if (reason := job.deferred_failure) is not None:
+        return fail(job, Unrecoverable(reason))
+    most_started = options.max_started_attempts
+    if most_started is not None and job.attempts_started > most_started:
+        return fail(job, Unrecoverable("job started more than allowable limit"))
+    if (terms := job.options.terms) == NONE:
+        return None
+    # The worker's clock may be another than the one by which the job was made.
+    client = queue_of(job).client
+    now = await reconnecting(lambda: server_ms(client)) if terms.ask_for_time else 0
+    begun = job.attempts_started > 1
+    try:
+        return limit_of(terms, created_ms=job.created_ms, now_ms=now, has_begun=begun)
+    except Expired as error:
+        return fail(job, error)
+
+
+class _LeftToAnother(JobDelayed):
+    """The job was delayed for another worker, which can run it."""
+
+
+async def keep_for_another(job: Job, error: KeyMissing) -> NoReturn:
+    """Leave a job to a worker that has its key, as there are while keys are changed."""
+    queue = queue_of(job)
+    _log.warning("job_returned", job_id=job.id, queue=queue.keys.name, error=str(error))
+    await leave_to_another(job, str(error))
+
+
+async def leave_to_another(job: Job, reason: str) -> NoReturn:
+    """Delay a job that this worker cannot run, for one that can."""
+    await delay_until(job, round((time.time() + _TRY_AGAIN_S) * 1000))
+    raise _LeftToAnother(reason)
+
+
+async def undo(
+    job: Job, attempt: Awaitable[Any], reason: bytes, timeout_s: float | None
+) -> NoReturn:
+    """Run a handler for what it has done to be undone, and fail the job for this reason."""
+    own = job.options.terms.timeout
+    limits = [each for each in (timeout_s, own and own / 1000) if each is not None]
+    await _replayed(attempt, min(limits, default=_UNDO_S))
+    steps = steps_of(job)
+    if steps.changed:
+        raise Unrecoverable(steps.changed)
+    doubt = await steps.unwind()
+    error = Unrecoverable(reason.decode("utf-8", "replace"))
+    if doubt:
+        error.add_note(f"if anything was to be undone of job {job.id}, it was not: {doubt}")
+    elif job.stacktrace and str(error) in job.stacktrace[-1]:
+        # Whoever reads the log wants to know where the job failed, not that it was undone.
+        error.add_note(job.stacktrace[-1].rstrip("\n"))
+    raise error
+
+
+async def _replayed(attempt: Awaitable[Any], limit_s: float) -> None:
+    """Run a handler until it ends, however it does; what it has registered by then is undone."""
+    try:
+        async with in_place_of_others(limit_s):
+            # Steps that are not done raise, so it gets no further than it was.
+            await attempt
+    except asyncio.CancelledError:
+        leave_if_cancelled()
+    except (GeneratorExit, _LeftToAnother):
+        raise
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and is_from_a_signal(error):
+            raise
+
+
+def fail(job: Job, error: Unrecoverable) -> None:
+    """Fail a job without running it, or let it undo its steps first if it has done any."""
+    if known(job, b"steps") is None and known(job, b"given") is None:
+        raise error
+    remember(job, {FAILING: str(error).encode()})

@@ -8,7 +8,7 @@ from typing import TypedDict
 from waystation.bullmq.limits import Limit
 from waystation.bullmq.options import Retention
 from waystation.bullmq.scheduling.schedule import RepeatStrategy
-from waystation.bullmq.source.options import BackoffStrategy, RetryPredicate
+from waystation.bullmq.source import BackoffStrategy, RetryPredicate
 from waystation.core.durations import Duration
 
 

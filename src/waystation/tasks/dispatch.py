@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from waystation.bullmq import Job, Store, SyncJob
 from waystation.bullmq.job import read_results_with
-from waystation.bullmq.source.preparing import leave_to_another
+from waystation.bullmq.worker import leave_to_another
 from waystation.core.errors import InvalidOption, NoHandler, TimedOut, UnreadableData
 from waystation.core.runtime.handlers import Handler, handler_of
 from waystation.core.runtime.handlers.time_limit import TimeLimit

@@ -25,9 +25,8 @@ from waystation.bullmq import NewJob, Queue
 from waystation.bullmq.job import Job
 from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.keys import QueueKeys
-from waystation.bullmq.source.claims import BullSource
-from waystation.bullmq.source.options import ClaimOptions
-from waystation.bullmq.source.preparing import prepare
+from waystation.bullmq.source import BullSource, ClaimOptions
+from waystation.bullmq.worker import prepare
 from waystation.core.errors import StoreUnreachable
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.outcome import Done, Failed, Outcome

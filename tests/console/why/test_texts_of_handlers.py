@@ -14,8 +14,15 @@ from waystation import routing
 from waystation.bullmq import JobOptions
 from waystation.console.why import Cause, why
 
-WHERE = ("console/why", "bullmq/source", "routing/source", "files/fetch")
-FILES = ("bullmq/worker.py", "bullmq/fields.py", "routing/reasons.py", "routing/worker.py")
+WHERE = ("console/why", "routing/source", "files/fetch")
+FILES = (
+    "bullmq/source.py",
+    "bullmq/callbacks.py",
+    "bullmq/worker.py",
+    "bullmq/fields.py",
+    "routing/reasons.py",
+    "routing/worker.py",
+)
 
 
 def texts() -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias, get_args, overload
 
 from waystation.bullmq.job import Job
-from waystation.bullmq.source.claims import BullSource
+from waystation.bullmq.source import BullSource
 from waystation.core.errors import StoreError
 from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Claim, Refused, Settled
