@@ -153,6 +153,63 @@ class Queue(QueueClient):
             raise
         return _all_of(sent)
 
+    # Check and encode, send, read the answers. A script that fails has added nothing. If the
+    # process ends before the answer, the jobs may be there although nobody knows; whoever adds them
+    # again adds them twice, unless they have a `job_id` or a deduplication.
+
+    async def _packed(self, jobs: Iterable[JobLike]) -> list[Packed]:
+        if self._sealing is None:
+            return self._packer.pack(jobs)
+        return self._packer.pack(await self._sealing.jobs(self.name, jobs, self._defaults))
+
+    async def _send_batches(
+        self, store: Store, batches: Iterable[list[Packed]], sent: list[_Added]
+    ) -> None:
+        # Each batch waits for the reply to the last: accepted after one that was refused, it would
+        # be ahead of it once that is sent again. Meanwhile the reply before is read, and the next
+        # batch is packed, so that the store waits for neither.
+        last: list[Packed] = []
+        under_way: asyncio.Task[list[Any]] | None = None
+        for batch in batches:
+            request = self._prepared(store, batch)
+            ids = await self._signed(store, under_way) if under_way else []
+            under_way = asyncio.create_task(request())
+            sent += self._as_added(store, last, ids)
+            last = batch
+        if under_way:
+            sent += self._as_added(store, last, await self._signed(store, under_way))
+
+    async def _request(self, store: Store, packed: list[Packed]) -> list[Any]:
+        return await self._signed(store, self._prepared(store, packed)())
+
+    def _prepared(
+        self, store: Store, packed: list[Packed]
+    ) -> Callable[[], Coroutine[Any, Any, list[Any]]]:
+        return scripts.add.prepare(
+            store.durable,
+            self._keys,
+            base=self._keys.base,
+            now=SERVER_TIME,
+            jobs=list(chain.from_iterable(packed)),
+        )
+
+    async def _signed(self, store: Store, request: Awaitable[list[Any]]) -> list[Any]:
+        ids = await request
+        if not self._is_signed:
+            # Not when it is opened: whoever only reads a queue must not make one.
+            self._is_signed = await sign(store.hot, self._keys)
+        return ids
+
+    def _as_added(self, store: Store, packed: list[Packed], ids: Sequence[Any]) -> list[_Added]:
+        queue = self._ref(store.hot)
+        now = b"%d" % (time.time_ns() // 1_000_000)
+        return [
+            _refusal(each[0].decode(), id)
+            if isinstance(id, int)
+            else _as_stored(id, each, queue, now)
+            for id, each in zip(ids, packed, strict=True)
+        ]
+
     # Looking up
 
     async def get_job(self, job_id: str) -> Job | None:
@@ -451,61 +508,6 @@ class Queue(QueueClient):
         return await sweeping.sweep(
             await self._connected(), blobs, [self._keys], older=older, dry_run=dry_run
         )
-
-    # Internal: adding
-
-    async def _packed(self, jobs: Iterable[JobLike]) -> list[Packed]:
-        if self._sealing is None:
-            return self._packer.pack(jobs)
-        return self._packer.pack(await self._sealing.jobs(self.name, jobs, self._defaults))
-
-    async def _send_batches(
-        self, store: Store, batches: Iterable[list[Packed]], sent: list[_Added]
-    ) -> None:
-        # Each batch waits for the reply to the last: accepted after one that was refused, it would
-        # be ahead of it once that is sent again. Meanwhile the reply before is read, and the next
-        # batch is packed, so that the store waits for neither.
-        last: list[Packed] = []
-        under_way: asyncio.Task[list[Any]] | None = None
-        for batch in batches:
-            request = self._prepared(store, batch)
-            ids = await self._signed(store, under_way) if under_way else []
-            under_way = asyncio.create_task(request())
-            sent += self._as_added(store, last, ids)
-            last = batch
-        if under_way:
-            sent += self._as_added(store, last, await self._signed(store, under_way))
-
-    async def _request(self, store: Store, packed: list[Packed]) -> list[Any]:
-        return await self._signed(store, self._prepared(store, packed)())
-
-    def _prepared(
-        self, store: Store, packed: list[Packed]
-    ) -> Callable[[], Coroutine[Any, Any, list[Any]]]:
-        return scripts.add.prepare(
-            store.durable,
-            self._keys,
-            base=self._keys.base,
-            now=SERVER_TIME,
-            jobs=list(chain.from_iterable(packed)),
-        )
-
-    async def _signed(self, store: Store, request: Awaitable[list[Any]]) -> list[Any]:
-        ids = await request
-        if not self._is_signed:
-            # Not when it is opened: whoever only reads a queue must not make one.
-            self._is_signed = await sign(store.hot, self._keys)
-        return ids
-
-    def _as_added(self, store: Store, packed: list[Packed], ids: Sequence[Any]) -> list[_Added]:
-        queue = self._ref(store.hot)
-        now = b"%d" % (time.time_ns() // 1_000_000)
-        return [
-            _refusal(each[0].decode(), id)
-            if isinstance(id, int)
-            else _as_stored(id, each, queue, now)
-            for id, each in zip(ids, packed, strict=True)
-        ]
 
     # Internal: reading
 

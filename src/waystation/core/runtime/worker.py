@@ -157,6 +157,8 @@ class Worker(Generic[W]):
         self._idle = asyncio.Event()
         self._under_way = 0
 
+    # Run: the calls, the wait for work and the renewal of leases go on side by side until `stop`.
+
     async def run(self) -> None:
         """Work until asked to stop, then finish or hand back what was begun."""
         options = self._options
@@ -168,6 +170,8 @@ class Worker(Generic[W]):
             every=seconds(options.renew) or seconds(options.lease) / 3,
         )
         async with keeper:
+            # If the process ends anywhere from here on, the keeper's thread ends with it: what is
+            # held is renewed no more, its leases run out, and another worker claims it.
             self._log.started()
             tasks = [asyncio.create_task(self._make_calls()) for _ in range(options.calls)]
             tasks.append(asyncio.create_task(self._wait_for_work()))
@@ -180,57 +184,6 @@ class Worker(Generic[W]):
                 await self._calls.finish()
                 self._log.stopped()
 
-    def stop(self) -> None:
-        """Take no more work; `run` returns when what was begun is finished or handed back."""
-        self._stopping.set()
-
-    def pause(self) -> None:
-        """Take no more work until resumed; what runs goes on."""
-        self._paused = True
-
-    def resume(self) -> None:
-        """Take work again."""
-        self._paused = False
-        self._look_again()
-
-    @property
-    def paused(self) -> bool:
-        """Whether the worker takes no work for now."""
-        return self._paused
-
-    @property
-    def concurrency(self) -> int:
-        """Handlers running at once."""
-        return self._concurrency
-
-    def resize(self, concurrency: int) -> None:
-        """Let so many handlers run at once from now on; what runs already goes on."""
-        at_least("concurrency", concurrency, 1)
-        self._demand.room += (concurrency - self._concurrency) * self._each
-        self._concurrency = concurrency
-        self._slots.resize(concurrency)
-        self._look_again()
-
-    @property
-    def held(self) -> list[Claim[W]]:
-        """What is claimed and not yet filed away."""
-        return list(self._held)
-
-    def cancel(self, id: str) -> bool:
-        """Stop the handler of one piece of work, which then fails; False if it is not here."""
-        verdict = Failed(Cancelled(f"job {id} was cancelled"))
-        return sum(self._slots.stop(claim, verdict) for claim in self.held if claim.id == id) > 0
-
-    async def until_idle(self) -> None:
-        """Return when nothing is held, and no call is under way that could bring something."""
-        while self._held or self._under_way:
-            self._idle.clear()
-            await self._idle.wait()
-
-    def _notice_if_idle(self) -> None:
-        if not (self._held or self._under_way):
-            self._idle.set()
-
     async def _until_stopped(self, tasks: Sequence[asyncio.Task[None]]) -> None:
         stopped = asyncio.create_task(self._stopping.wait())
         try:
@@ -242,24 +195,10 @@ class Worker(Generic[W]):
                 # They never end by themselves, so this one has broken, and the worker with it.
                 task.result()
 
-    async def _drain(self) -> None:
-        self._slots.give_back_ready()
-        self._wake_caller()
-        grace_s = seconds(self._options.grace)
-        if running := self._slots.running:
-            self._log.stopping(len(running), grace_s)
-        for within, verdict in ((grace_s, Returned()), (_LAST_CALL_S, None)):
-            try:
-                async with asyncio.timeout(within):
-                    await self.until_idle()
-                return
-            except TimeoutError:
-                # The newest first: each goes to the head of the line, so the oldest ends up there.
-                for claim in reversed(self._slots.running):
-                    self._slots.stop(claim, verdict)
-        self._log.abandoned(self.held)
-
-    # --- calls -----------------------------------------------------------------------------------
+    # Claim. A job is ours from the moment in which the source has written our lease token, which is
+    # before its answer is here. If the process ends in between, nobody runs the job, its lease runs
+    # out, and the upkeep of another worker puts it back. If only the answer is lost, the source
+    # finds by the token of that call what it has claimed, when it is called again.
 
     async def _make_calls(self) -> None:
         while True:
@@ -269,35 +208,6 @@ class Worker(Generic[W]):
                 call, error = await self._sleep_until_woken()
             if call is not None:
                 self._deliver(await self._call(call, error), call)
-
-    async def _call_from_slot(self, call: "_Call[W]", caller: "_IdleCaller[W]") -> None:
-        try:
-            reply = await _asked(self._source.settle(call.settled, claim=call.room))
-            if caller.done():
-                # The worker has ended, so that nobody would run what came.
-                return
-            self._log.answered()
-            self._deliver(reply, call, wake=0)
-        except StoreError as error:
-            _end_idling(caller, (call, error))
-            return
-        except asyncio.CancelledError:
-            # Whoever did that meant the handler, which has ended.
-            _end_idling(caller, (call, None))
-            raise
-        except Exception as error:
-            if not caller.done():
-                caller.set_exception(error)
-            return
-        self._idle_callers.append(caller)
-        if self._has_more:
-            # What a caller can send goes first, so that the store works while handlers run.
-            self._wake_caller()
-            await asyncio.sleep(0)
-
-    @property
-    def _has_more(self) -> bool:
-        return bool(self._done) or self._demand.is_worth_a_call
 
     def _take(self) -> "_Call[W] | None":
         """What a call that is made now takes along and asks for; None when it would do neither."""
@@ -323,6 +233,10 @@ class Worker(Generic[W]):
             # Threads end without a word, so it is looked at again.
             asyncio.get_running_loop().call_later(_STUCK_FOR_S, self._look_again)
         return not stuck
+
+    @property
+    def _has_more(self) -> bool:
+        return bool(self._done) or self._demand.is_worth_a_call
 
     async def _call(self, call: "_Call[W]", error: StoreError | None = None) -> Reply[W]:
         """Call until there is an answer; `error` is what came of the first try."""
@@ -385,43 +299,15 @@ class Worker(Generic[W]):
         if self._listener is not None:
             self._notify_of(reply, room)
 
-    def _notify_of(self, reply: Reply[W], room: int) -> None:
-        if reply.settled:
-            self._notify("settled", reply.settled)
-        if reply.refused:
-            self._notify("refused", reply.refused)
-        if reply.claims:
-            self._is_drained = False
-            self._notify("claimed", reply.claims)
-        elif room and not self._is_drained:
-            self._is_drained = True
-            self._notify("drained")
-
-    def _notify(self, event: str, *what: Any) -> None:
-        if (method := getattr(self._listener, event, None)) is not None:
-            self._calls.call(event, method, *what)
-
-    def _trouble(self, error: StoreError) -> None:
-        self._log.troubled(error)
-        self._notify("troubled", error)
-
-    async def _sleep_until_woken(self) -> "_LeftToCaller[W]":
-        caller: _IdleCaller[W] = asyncio.get_running_loop().create_future()
-        self._idle_callers.append(caller)
-        return await caller
-
-    def _wake_caller(self) -> None:
-        if caller := self._idle_caller():
-            caller.set_result((None, None))
-
-    def _idle_caller(self) -> "_IdleCaller[W] | None":
-        while self._idle_callers:
-            caller = self._idle_callers.pop()
-            if not caller.done():
-                return caller
-        return None
-
-    # --- what the slots, the keeper and the source report ----------------------------------------
+    # Run and settle. A slot has run the handler: the outcome waits in `_done` for the next call,
+    # and the claim stays in `_held`, so that its lease is renewed until the source has answered. If
+    # the process ends here, what the handler did is done and nobody knows of it: the lease runs out
+    # and the job runs again, which is why a handler must bear to run twice. If the source has
+    # stored the outcome and its answer is lost, the same outcome is sent again and the source knows
+    # it.
+    #
+    # Complete, retry or fail is for the source to say, in its record of the outcome; here all three
+    # are one `Settled`, and what the source has accepted comes back in its reply as it was stored.
 
     def _finished(
         self, claim: Claim[W], outcome: Outcome | None, took_s: float, alone: bool
@@ -442,12 +328,59 @@ class Worker(Generic[W]):
             caller.set_result((None, None))
         return None
 
+    async def _call_from_slot(self, call: "_Call[W]", caller: "_IdleCaller[W]") -> None:
+        try:
+            reply = await _asked(self._source.settle(call.settled, claim=call.room))
+            if caller.done():
+                # The worker has ended, so that nobody would run what came.
+                return
+            self._log.answered()
+            self._deliver(reply, call, wake=0)
+        except StoreError as error:
+            _end_idling(caller, (call, error))
+            return
+        except asyncio.CancelledError:
+            # Whoever did that meant the handler, which has ended.
+            _end_idling(caller, (call, None))
+            raise
+        except Exception as error:
+            if not caller.done():
+                caller.set_exception(error)
+            return
+        self._idle_callers.append(caller)
+        if self._has_more:
+            # What a caller can send goes first, so that the store works while handlers run.
+            self._wake_caller()
+            await asyncio.sleep(0)
+
+    def _idle_caller(self) -> "_IdleCaller[W] | None":
+        while self._idle_callers:
+            caller = self._idle_callers.pop()
+            if not caller.done():
+                return caller
+        return None
+
+    async def _sleep_until_woken(self) -> "_LeftToCaller[W]":
+        caller: _IdleCaller[W] = asyncio.get_running_loop().create_future()
+        self._idle_callers.append(caller)
+        return await caller
+
+    def _wake_caller(self) -> None:
+        if caller := self._idle_caller():
+            caller.set_result((None, None))
+
+    # Lost lease: it was not renewed in time, because the store was away or the process stood still,
+    # or somebody has ended the job. The handler is cancelled, and its outcome is dropped. One that
+    # was there before is sent and refused, because the source compares tokens before it stores.
+
     def _lost(self, claims: Sequence[Claim[Any]]) -> None:
         # What is already finished stays: its outcome is sent, and the source refuses it.
         stopped = [claim for claim in claims if self._slots.stop(claim, None)]
         self._log.lost(stopped)
         if stopped:
             self._notify("lost", stopped)
+
+    # Wait. A wake-up that gets lost costs no job: the wait ends by itself after `poll`.
 
     async def _wait_for_work(self) -> None:
         tries = 0
@@ -469,6 +402,102 @@ class Worker(Generic[W]):
     def _look_again(self) -> None:
         self._demand.look_again()
         self._wake_caller()
+
+    # Drain. What has not begun is handed back at once, what runs is given its grace, and is then
+    # cancelled and handed back as if it had not been claimed. If the process is killed meanwhile,
+    # or the store does not answer, the leases run out, as they do after any crash.
+
+    async def _drain(self) -> None:
+        self._slots.give_back_ready()
+        self._wake_caller()
+        grace_s = seconds(self._options.grace)
+        if running := self._slots.running:
+            self._log.stopping(len(running), grace_s)
+        for within, verdict in ((grace_s, Returned()), (_LAST_CALL_S, None)):
+            try:
+                async with asyncio.timeout(within):
+                    await self.until_idle()
+                return
+            except TimeoutError:
+                # The newest first: each goes to the head of the line, so the oldest ends up there.
+                for claim in reversed(self._slots.running):
+                    self._slots.stop(claim, verdict)
+        self._log.abandoned(self.held)
+
+    async def until_idle(self) -> None:
+        """Return when nothing is held, and no call is under way that could bring something."""
+        while self._held or self._under_way:
+            self._idle.clear()
+            await self._idle.wait()
+
+    def _notice_if_idle(self) -> None:
+        if not (self._held or self._under_way):
+            self._idle.set()
+
+    # What others ask of a worker
+
+    def stop(self) -> None:
+        """Take no more work; `run` returns when what was begun is finished or handed back."""
+        self._stopping.set()
+
+    def pause(self) -> None:
+        """Take no more work until resumed; what runs goes on."""
+        self._paused = True
+
+    def resume(self) -> None:
+        """Take work again."""
+        self._paused = False
+        self._look_again()
+
+    @property
+    def paused(self) -> bool:
+        """Whether the worker takes no work for now."""
+        return self._paused
+
+    @property
+    def concurrency(self) -> int:
+        """Handlers running at once."""
+        return self._concurrency
+
+    def resize(self, concurrency: int) -> None:
+        """Let so many handlers run at once from now on; what runs already goes on."""
+        at_least("concurrency", concurrency, 1)
+        self._demand.room += (concurrency - self._concurrency) * self._each
+        self._concurrency = concurrency
+        self._slots.resize(concurrency)
+        self._look_again()
+
+    @property
+    def held(self) -> list[Claim[W]]:
+        """What is claimed and not yet filed away."""
+        return list(self._held)
+
+    def cancel(self, id: str) -> bool:
+        """Stop the handler of one piece of work, which then fails; False if it is not here."""
+        verdict = Failed(Cancelled(f"job {id} was cancelled"))
+        return sum(self._slots.stop(claim, verdict) for claim in self.held if claim.id == id) > 0
+
+    # What listeners and the log are told
+
+    def _notify_of(self, reply: Reply[W], room: int) -> None:
+        if reply.settled:
+            self._notify("settled", reply.settled)
+        if reply.refused:
+            self._notify("refused", reply.refused)
+        if reply.claims:
+            self._is_drained = False
+            self._notify("claimed", reply.claims)
+        elif room and not self._is_drained:
+            self._is_drained = True
+            self._notify("drained")
+
+    def _notify(self, event: str, *what: Any) -> None:
+        if (method := getattr(self._listener, event, None)) is not None:
+            self._calls.call(event, method, *what)
+
+    def _trouble(self, error: StoreError) -> None:
+        self._log.troubled(error)
+        self._notify("troubled", error)
 
 
 class _Call(NamedTuple, Generic[W]):
