@@ -16,20 +16,25 @@ import pytest
 from deltalake import DeltaTable
 from redis import Redis
 
+from tests.pipeline.events_of_all import told_by_all
 from tests.pipeline.rounds import failed_checks, history_at, keep, refresh, rows_of, tables_at
 from tests.pipeline.stories import START
 from tests.pipeline.test_cli_pipeline import traces
 from tests.pipeline.test_erasure import told_about_all
 from tests.support.patience import LIMIT_S
 from waystation import pipeline
-from waystation.core.errors import InvalidInput, WrongState
+from waystation.core.errors import CheckpointDamaged, InvalidInput, WrongState
 from waystation.core.events import Product
 from waystation.pipeline.history import History
 from waystation.pipeline.maintenance import compaction, erasure, rebuild
+from waystation.pipeline.products import folded_tables
+from waystation.pipeline.products.room_places import PLACES
+from waystation.pipeline.products.waitingroom import SESSIONS, VISITS
+from waystation.pipeline.refresh.subjects import fold_subjects
 from waystation.pipeline.runner import RunOptions, run
 from waystation.pipeline.sources.streams import EventOptions
-from waystation.pipeline.storage import turns
-from waystation.pipeline.tables import ITEMS
+from waystation.pipeline.storage import task_files, turns
+from waystation.pipeline.tables import EVENTS, ITEMS
 
 FIRST_DAY = START.date()
 MAINTENANCE: dict[str, Callable[[History], Any]] = {
@@ -123,6 +128,34 @@ def test_all_at_once_leave_what_one_after_the_other_leaves(root: str) -> None:
     rebuild.rebuild(history)
     assert found == tables_at(root)
     assert failed_checks(root) == []
+
+
+@pytest.mark.timeout(900)
+def test_a_fold_of_visitors_that_another_overtakes_after_it_has_looked_is_refused(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no file yet that both would replace."""
+    told = [row for row in told_by_all(2) if row["product"] == Product.WAITINGROOM][:60]
+    places = next(each for each in folded_tables() if each.table == PLACES)
+    events, history, write = EVENTS.path(root), history_at(root), task_files.write
+    keep(root, told[:40], 0)
+    fewer = DeltaTable(events).version()
+    keep(root, told[40:], 1)
+
+    def raced(*given: Any) -> Any:
+        monkeypatch.undo()
+        fold_subjects(history, places, fewer)
+        return write(*given)
+
+    monkeypatch.setattr(task_files, "write", raced)
+    with pytest.raises(CheckpointDamaged, match="another run has changed"):
+        fold_subjects(history, places, DeltaTable(events).version())
+    fold_subjects(history, places, DeltaTable(events).version())
+    once = history_at(f"{root}-once")
+    keep(once.root, told, 0)
+    fold_subjects(once, places, DeltaTable(EVENTS.path(once.root)).version())
+    for table in (PLACES, VISITS, SESSIONS):
+        assert rows_of(root, table) == rows_of(once.root, table)
 
 
 def versions(root: str) -> dict[str, int]:

@@ -6,10 +6,11 @@ has changed in them next to it. The commit that replaces rows also notes how far
 """
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
-from functools import reduce
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial, reduce
+from typing import Any, NamedTuple
 
+from deltalake import DeltaTable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -47,24 +48,38 @@ def fold_subjects(history: History, folded: FoldedTable, newest: int) -> None:
     files = [each for each in new if each.path not in others]
     if not files:
         if before is not None:
-            _commit(root, folded, {}, {table: []}, batch, before)
+            _commit(root, folded, {}, {table: _There((), before)}, batch, before)
         return
     with sized(history.spark, sum(each.rows for each in files)) as spark:
         events = delta.read_with_spark(spark, place, EVENTS, [each.path for each in files])
         new = task_files.shaped(folded.merged(folded.rows_from_events(events)), table).persist()
         try:
             days = _days(history, folded, new)
-            there = {each: delta.file_names(root, each, days=days) for each in _together(folded)}
-            if delta.last_batch(table.path(root), APPLICATION) != before:
+            there = {each: _there(root, each, days) for each in _together(folded)}
+            if there[table].batch != before:
                 # Another driver has merged some of these events with these rows.
                 raise delta.overtaken(table.path(root))
-            known = delta.read_with_spark(spark, table.path(root), table, there[table])
+            known = delta.read_with_spark(spark, table.path(root), table, there[table].files)
             written = _written(root, folded, events, new, known)
         finally:
             new.unpersist()
     if folded.arrived_at:
         _record_settled(root, folded, written, newest)
     _commit(root, folded, written, there, batch, before)
+
+
+class _There(NamedTuple):
+    """What is there of a table, and is written anew."""
+
+    files: Sequence[str]
+    batch: int | None
+    """The last one that has written to it."""
+
+
+def _there(root: str, table: Table, days: Sequence[dt.date]) -> _There:
+    # Before the files: a commit in between is refused.
+    batch = delta.last_batch(table.path(root), APPLICATION)
+    return _There(delta.file_names(root, table, days=days), batch)
 
 
 def _together(folded: FoldedTable) -> list[Table]:
@@ -169,19 +184,27 @@ def _commit(
     root: str,
     folded: FoldedTable,
     written: Files,
-    gone: Mapping[Table, Sequence[str]],
+    replaced: Mapping[Table, _There],
     batch: BatchId,
     before: int | None,
 ) -> None:
     """Put the new files of each table in the place of the old ones."""
     note = noted(written, list(changed_tables(folded)), batch.batch, before)
-    for table in gone:
+    for table, there in replaced.items():
         delta.commit(
             table.path(root),
             table.schema,
             written.get(table.name, ()),
             batch,
             partitions=table.partitions,
-            gone=gone[table],
+            gone=there.files,
             notes=note if table is folded.table else None,
+            check=partial(_refuse_others, there.batch),
         )
+
+
+def _refuse_others(before: int | None, table: DeltaTable) -> Iterable[BatchId]:
+    """Refuse what was computed without the rows that another driver has added meanwhile."""
+    if table.transaction_version(APPLICATION) != before:
+        raise delta.overtaken(table.table_uri)
+    return ()
