@@ -7,23 +7,27 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from redis import Redis
 
 from tests.pipeline.raw_streams import tell
 from tests.pipeline.rounds import history_at
+from tests.pipeline.saved import save
 from tests.support.patience import limit
 from waystation.bullmq import Backoff, JobOptions, Queue
 from waystation.core.line import forecasts
 from waystation.core.line.forecasts import DesiredWorkers, FailureLabels, RecommendationKeys, Slo
 from waystation.pipeline.history import History
-from waystation.pipeline.refresh.accounts import unseen
+from waystation.pipeline.refresh.accounts import unseen, unsettled
 from waystation.pipeline.refresh.missing import judged
 from waystation.pipeline.refresh.snapshot import take_snapshot
 from waystation.pipeline.runner import STREAM_LIMIT, RunOptions, run
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
+from waystation.pipeline.storage.arrow import pa
+from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.tables import GAPS, LEDGER
 
 JOBS = 400
@@ -146,3 +150,31 @@ def test_a_round_of_many_hours_leaves_those_in_between_alone(
         work(queue, range(first, 240, 2))
         assert run(history, options).failed_checks == ()
     assert delta.read_arrow(str(tmp_path), LEDGER, LEDGER.names).num_rows == 240
+
+
+def test_hours_that_are_settled_are_not_read_again(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the history is: a file is left alone in which all jobs have ended."""
+    start = dt.datetime(2026, 3, 1, 10, tzinfo=dt.UTC)
+    open_by_day = [0, 0, 1, None, 0]
+    for day, visible in enumerate(open_by_day):
+        at = start + dt.timedelta(days=day)
+        lost = None if visible is None else 0
+        row = {"product": "bullmq", "queue": "mail", "hour": at, "gaps": 0}
+        rows = [{**row, "visible": visible, "lost": lost}, {**row, "visible": 0, "lost": 0}]
+        save(pa.Table.from_pylist(rows), root, LEDGER, BatchId("test", day))
+    gap = {"product": "bullmq", "queue": "mail", "before_at": start, "lost": 3}
+    save(pa.Table.from_pylist([gap]), root, GAPS, BatchId("test", 0))
+    read: dict[str, int] = {}
+
+    def noting(path: str, table: Any, names: Any, **more: Any) -> Any:
+        read[table.name] = len(names)
+        return read_files(path, table, names, **more)
+
+    read_files = delta.read_files
+    monkeypatch.setattr(delta, "read_files", noting)
+    days = {(hour - start).days for hour in unsettled(root)}
+    assert days == {0, 2, 3}
+    # The first has a gap that is not counted, the last is settled.
+    assert read[LEDGER.name] == 3

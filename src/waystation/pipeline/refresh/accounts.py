@@ -9,6 +9,7 @@ Its hours are given as data, so that no other hour is touched, however many ther
 
 import datetime as dt
 from collections import Counter
+from collections.abc import Mapping
 from functools import reduce
 from typing import Any
 
@@ -27,6 +28,7 @@ from waystation.pipeline.silver.steps import SUBJECT
 from waystation.pipeline.storage import changes, delta
 from waystation.pipeline.storage.arrow import pc
 from waystation.pipeline.storage.delta import BatchId
+from waystation.pipeline.storage.opened import files_of
 from waystation.pipeline.storage.sessions import sized
 from waystation.pipeline.stream_names import ALL_QUEUES
 from waystation.pipeline.tables import GAPS, LEDGER, LONG
@@ -63,20 +65,46 @@ def unsettled(root: str) -> set[dt.datetime]:
 
     An hour is settled when nothing that arrived in it is open or lost, and its gaps are counted.
     """
-    rows = delta.read_arrow(root, LEDGER, (*_OF, "visible", LOST, "gaps"))
+    gaps = _gaps_by_hour(root)
+    spans = [span_of(hour, "hour") for hour in {key[-1] for key in gaps}]
+    names = {*_files_with_open_hours(root), *names_in(LEDGER, root, "hour", spans)}
+    columns = (*_OF, "visible", LOST, "gaps")
+    rows = delta.read_files(LEDGER.path(root), LEDGER, sorted(names), columns=columns)
     is_open = pc.fill_null(pc.not_equal(rows["visible"], 0), True)
     is_lost = pc.fill_null(pc.not_equal(rows[LOST], 0), False)
     found = set(rows.filter(pc.or_(is_open, is_lost))["hour"].to_pylist())
+    if gaps:
+        counted = {tuple(row[name] for name in _OF): row["gaps"] for row in rows.to_pylist()}
+        found |= {key[-1] for key, many in gaps.items() if counted.get(key) != many}
+    return found
+
+
+def _gaps_by_hour(root: str) -> Counter[tuple[Any, ...]]:
+    """Entries lost in gaps, by product, queue and hour."""
     gaps: Counter[tuple[Any, ...]] = Counter()
     for row in delta.read_arrow(root, GAPS, ("product", "queue", "before_at", "lost")).to_pylist():
         hour = row["before_at"].replace(minute=0, second=0, microsecond=0)
         gaps[row["product"], row["queue"], hour] += (
             _AT_LEAST if row["lost"] is None else row["lost"]
         )
-    if gaps:
-        counted = {tuple(row[name] for name in _OF): row["gaps"] for row in rows.to_pylist()}
-        found |= {key[-1] for key, many in gaps.items() if counted.get(key) != many}
-    return found
+    return gaps
+
+
+def _files_with_open_hours(root: str) -> list[str]:
+    """The files of the ledger that may have an hour with open or lost jobs, by their statistics.
+
+    Without them each round would read the rows of all hours ever.
+    """
+    files = files_of(LEDGER.path(root))
+    rows: list[dict[str, Any]] = [] if files is None else files.to_pylist()
+    return [row["path"] for row in rows if not _is_settled(row)]
+
+
+def _is_settled(file: Mapping[str, Any]) -> bool:
+    """Whether all jobs of all hours in a file have ended."""
+    none_open = (0, 0, 0)
+    visible = tuple(file.get(f"{kind}.visible") for kind in ("min", "max", "null_count"))
+    return visible == none_open and file.get(f"min.{LOST}") == file.get(f"max.{LOST}") == 0
 
 
 def _rows(history: History, snapshot: Snapshot | None, hours: Hours) -> DataFrame:
