@@ -35,8 +35,8 @@ from waystation.pipeline.products.waitingroom import (
     sessions,
     visits,
 )
+from waystation.pipeline.refresh import fold
 from waystation.pipeline.sources.store import Store
-from waystation.pipeline.tables import EVENTS
 from waystation.waitingroom.estimates.estimate import Spread
 from waystation.waitingroom.estimates.model import FEWEST_VISITS, Model, reached
 from waystation.waitingroom.redis.keys import RoomKeys
@@ -198,7 +198,7 @@ async def test_what_spark_has_learnt_makes_better_estimates_of_visits_it_has_not
     # Learn from what was told before half-time, write it back, and read it as the room does.
     now = half.astimezone(dt.UTC)
     seen = evening.events.where(F.col("at") <= F.lit(half))
-    ((queue, learnt),) = wait_models.models(seen, now)
+    ((queue, learnt),) = wait_models.models(visits(places(seen)), sessions(places(seen)), now)
     wait_models.write(Store(redis_url), queue, learnt, now)
     fields: Any = Store(redis_url).client.hgetall(RoomKeys(queue).model)
     texts = {name.decode(): value.decode() for name, value in fields.items()}
@@ -265,18 +265,20 @@ def judged(rows: list[Any], model: Model) -> Judged:
 
 
 def test_too_few_visits_teach_nothing(spark: SparkSession) -> None:
-    empty = stories.frame(spark, [])
-    assert list(wait_models.models(empty, dt.datetime(2026, 1, 1, tzinfo=dt.UTC))) == []
+    empty, now = places(stories.frame(spark, [])), dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    assert list(wait_models.models(visits(empty), sessions(empty), now)) == []
 
 
-def test_models_are_learnt_from_the_events_of_the_last_day_alone(redis_url: str, root: str) -> None:
-    told = visitors(random.Random(3))
+def test_models_are_learnt_from_the_visits_of_the_last_day_alone(redis_url: str, root: str) -> None:
+    told, history = visitors(random.Random(3)), history_at(root)
     keep(root, told, 0)
-    now = max(row["at"] for row in told)
-    days = {row["date"] for row in told if row["at"] >= now - wait_models.WINDOW}
+    fold.fold(history)
+    now = max(row["at"] for row in told if row["event"] == "waiting")
+    days = {f"date={now.date()}", f"date={(now - wait_models.WINDOW).date()}"}
     with reads() as read:
-        wait_models.write_models(history_at(root), Store(redis_url), now)
-    assert read == {EVENTS.name: {f"date={day}" for day in days}}
+        wait_models.write_models(history, Store(redis_url), now)
+    assert read.keys() <= {VISITS.name, SESSIONS.name}
+    assert set[str]() < read[VISITS.name] <= days
     assert len(days) < len({row["date"] for row in told})
 
 

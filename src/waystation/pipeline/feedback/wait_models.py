@@ -9,20 +9,22 @@ from typing import Any, cast
 import msgspec
 
 from waystation.core.errors import InvalidOption
-from waystation.core.events import Product
 from waystation.core.store import faults
 from waystation.pipeline.history import History
-from waystation.pipeline.products.room_places import places
-from waystation.pipeline.products.waitingroom import sessions, spreads, visits
+from waystation.pipeline.products.waitingroom import SESSIONS, VISITS, spreads
 from waystation.pipeline.sources.store import Store
 from waystation.pipeline.storage import delta
+from waystation.pipeline.storage.sessions import sized
 from waystation.pipeline.storage.sql import Frame, query
-from waystation.pipeline.tables import EVENTS
 from waystation.waitingroom.estimates.model import FEWEST_VISITS, STALE_MS, Model, Point, within
 from waystation.waitingroom.redis.keys import RoomKeys
 
 WINDOW = dt.timedelta(hours=24)
-
+_OF_A_VISIT = (
+    *("queue", "joined_at", "ahead", "rate", "called_at", "claimed_at", "gone_at"),
+    *("waited_s", "outcome"),
+)
+_OF_A_SESSION = ("queue", "started_at", "held_s")
 
 _MODELS = """
 with shows as (
@@ -44,15 +46,16 @@ left join held on spreads.queue = held.queue
 
 def write_models(history: History, store: Store, now: dt.datetime) -> int:
     """Write a model for every room with enough recent visits; returns how many."""
-    since, path = now - WINDOW, EVENTS.path(history.root)
-    product = Product.WAITINGROOM.value
-    many = delta.count(path, within=("product", product, product))
-    recent = delta.count(path, within=("at", since, now + WINDOW))
-    if not (many and recent):
+    since = now - WINDOW
+    recent = delta.count(VISITS.path(history.root), within=("joined_at", since, None))
+    if not recent:
         return 0
+    with sized(history.spark, recent):
+        visits = history.rows_since(VISITS, "joined_at", since, _OF_A_VISIT)
+        sessions = history.rows_since(SESSIONS, "started_at", since, _OF_A_SESSION)
+        found = list(models(visits, sessions, now))
     written = 0
-    events = history.rows_since(EVENTS, "at", since, EVENTS.names)
-    for queue, model in models(events.where(f"product = '{product}'"), now):
+    for queue, model in found:
         # No room of ours can have the name that another program's entries may have.
         with suppress(InvalidOption):
             write(store, queue, model, now)
@@ -60,11 +63,9 @@ def write_models(history: History, store: Store, now: dt.datetime) -> int:
     return written
 
 
-def models(events: Frame, now: dt.datetime) -> Iterator[tuple[str, Model]]:
+def models(visits: Frame, sessions: Frame, now: dt.datetime) -> Iterator[tuple[str, Model]]:
     """The model of each room, within hard bounds."""
-    joined = places(events)
-    visited = visits(joined)
-    every = query(_MODELS, spreads=spreads(visited), visits=visited, sessions=sessions(joined))
+    every = query(_MODELS, spreads=spreads(visits), visits=visits, sessions=sessions)
     found: list[dict[str, Any]] = cast(Any, every).toArrow().to_pylist()
     rows = sorted(found, key=lambda row: (row["queue"], row["ahead_from"] or 0))
     for queue, theirs in groupby(rows, key=lambda row: row["queue"]):
