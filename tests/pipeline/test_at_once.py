@@ -4,6 +4,7 @@ Rounds may share it with each other, and every commit of theirs is checked; what
 rewrites or rebuilds is alone, and whoever comes meanwhile waits, or is refused with a sentence.
 """
 
+import datetime as dt
 import inspect
 import shutil
 import threading
@@ -30,11 +31,13 @@ from waystation.pipeline.maintenance import compaction, erasure, rebuild
 from waystation.pipeline.products import folded_tables
 from waystation.pipeline.products.room_places import PLACES
 from waystation.pipeline.products.waitingroom import SESSIONS, VISITS
+from waystation.pipeline.refresh import accounts, fold, gold_sums
+from waystation.pipeline.refresh.stale_hours import Hours
 from waystation.pipeline.refresh.subjects import fold_subjects
 from waystation.pipeline.runner import RunOptions, run
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import task_files, turns
-from waystation.pipeline.tables import EVENTS, ITEMS
+from waystation.pipeline.tables import EVENTS, ITEMS, LEDGER
 
 FIRST_DAY = START.date()
 MAINTENANCE: dict[str, Callable[[History], Any]] = {
@@ -156,6 +159,31 @@ def test_a_fold_of_visitors_that_another_overtakes_after_it_has_looked_is_refuse
     fold_subjects(once, places, DeltaTable(EVENTS.path(once.root)).version())
     for table in (PLACES, VISITS, SESSIONS):
         assert rows_of(root, table) == rows_of(once.root, table)
+
+
+@pytest.mark.timeout(900)
+def test_a_ledger_that_another_writes_first_is_refused(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both find no file of the hour, so there is none that both would replace."""
+    history, write = history_at(root), accounts.write_days
+    keep(root, told_about_jobs(9), 0)
+    fold.fold(history)
+    gold_sums.catch_up(history, target_ms=30_000)
+    hours = Hours(tuple(START.replace(minute=0) + dt.timedelta(hours=n) for n in range(3)))
+
+    def raced(*given: Any) -> Any:
+        monkeypatch.undo()
+        accounts.refresh_ledger(history, None, hours)
+        return write(*given)
+
+    monkeypatch.setattr(accounts, "write_days", raced)
+    with pytest.raises(CheckpointDamaged, match="another run has changed"):
+        accounts.refresh_ledger(history, None, hours)
+    found = rows_of(root, LEDGER)
+    assert found
+    accounts.refresh_ledger(history, None, hours)
+    assert rows_of(root, LEDGER) == found
 
 
 def versions(root: str) -> dict[str, int]:

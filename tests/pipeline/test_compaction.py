@@ -2,6 +2,7 @@
 
 import datetime as dt
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -13,14 +14,22 @@ from deltalake import (
 from tests.pipeline.rounds import history_at
 from tests.pipeline.saved import save
 from waystation.pipeline.maintenance import compaction
-from waystation.pipeline.maintenance.compaction import compact_where_needed
+from waystation.pipeline.maintenance.compaction import compact, compact_where_needed
 from waystation.pipeline.storage import delta, rewriting
 from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import PartWriter
 from waystation.pipeline.storage.rewriting import Rows, Where
 from waystation.pipeline.storage.schemas import schema_of
-from waystation.pipeline.tables import EVENTS, FAILURES, FIELD_VALUES, ITEMS, PAYLOADS, Table
+from waystation.pipeline.tables import (
+    EVENTS,
+    FAILURES,
+    FIELD_VALUES,
+    HOURLY,
+    ITEMS,
+    PAYLOADS,
+    Table,
+)
 
 MONDAY, TUESDAY = dt.date(2026, 3, 2), dt.date(2026, 3, 3)
 
@@ -62,6 +71,21 @@ def test_a_crowded_day_is_compacted_and_the_others_are_left_alone(root: str) -> 
     assert (files(root, MONDAY), files(root, TUESDAY)) == (1, 3)
     assert len(delta.read_arrow(root, EVENTS, ("entry_id",))) == 9
     assert compact_where_needed(history_at(root)) == []
+
+
+def test_tables_by_sums_keep_a_file_for_each_hour_and_day(root: str) -> None:
+    """A round would count all anew that is in the same file as what it has changed."""
+    save(told_nothing(EVENTS), root, EVENTS, BatchId("bronze", 0))
+    for day in range(5):
+        at = dt.datetime(2026, 3, 2 + day, tzinfo=dt.UTC)
+        rows = pa.Table.from_pylist([{"product": "bullmq", "queue": "q", "hour": at}])
+        save(rows, root, HOURLY, BatchId("gold", day))
+    freed = {each.table: (each.before, each.after) for each in compact(history_at(root))}
+    assert freed[HOURLY.name] == (5, 5)
+
+
+def told_nothing(table: Table) -> Any:
+    return pa.Table.from_pylist([], schema=schema_of(table.schema))
 
 
 def test_the_number_of_files_stays_bounded_however_often_a_round_is_run(root: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.pipeline import stories
 from tests.pipeline.events_of_all import told_by_all
 from tests.pipeline.rounds import (
     failed_checks,
@@ -23,7 +24,7 @@ from tests.pipeline.rounds import (
     rows_of,
     told,
 )
-from tests.pipeline.stories import START
+from tests.pipeline.stories import START, StoryEvent
 from tests.pipeline.test_cli_pipeline import traces
 from waystation.core.errors import InvalidInput, WrongState
 from waystation.pipeline.history import History
@@ -35,7 +36,18 @@ from waystation.pipeline.products.cron_slots import CRON_SLOTS, SCHEDULES
 from waystation.pipeline.products.files import ADDED_FILES, FILE_DAYS, FILES
 from waystation.pipeline.products.routing import ROUTED_JOBS, ROUTES
 from waystation.pipeline.products.waitingroom import FAIRNESS, SESSIONS, VISITS
-from waystation.pipeline.tables import ATTEMPTS, FAILED_ITEMS, FAILURES, ITEMS
+from waystation.pipeline.runner import RunOptions, run
+from waystation.pipeline.sources.streams import EventOptions
+from waystation.pipeline.tables import (
+    ATTEMPTS,
+    CAPACITY,
+    FAILED_ITEMS,
+    FAILURE_DAYS,
+    FAILURES,
+    HOURLY,
+    ITEMS,
+    WORKERS,
+)
 
 COMPARED = (
     ITEMS,
@@ -230,3 +242,33 @@ def test_spark_finds_a_name_in_every_column(spark: SparkSession, root: str) -> N
     mentions = erasure._mentions(NAME)  # pyright: ignore[reportPrivateUsage]
     found = History(spark, root).events().where(mentions).select("seq").collect()
     assert sorted(each["seq"] for each in found) == list(range(len(rows) - 1))
+
+
+def test_what_retain_has_deleted_does_not_come_back_with_the_next_run(
+    root: str, redis_url: str
+) -> None:
+    later = dt.timedelta(days=9)
+    life = [(0, "added"), (0, "waiting"), (5, "active"), (9, "completed")]
+    good = stories.rows([StoryEvent(ms, "mail", "<good>", event) for ms, event in life])
+    new = [
+        {
+            **row,
+            "recorded_at": row["recorded_at"] + later,
+            "at": row["at"] + later,
+            "date": row["date"] + later,
+            "fields": list(row["fields"].items()),
+        }
+        for row in good
+    ]
+    history, alone = history_at(root), history_at(f"{root}-alone")
+    keep(root, told(random.Random(5), 20), 0)
+    keep(root, new, 1)
+    refresh(history)
+    assert rows_of(root, FAILURES)
+    retain(history, START.date() + later)
+    keep(alone.root, new, 0)
+    for each in (history, alone):
+        run(each, RunOptions(events=EventOptions(url=redis_url)))
+    for table in (HOURLY, CAPACITY, WORKERS, FAILURE_DAYS, FAILURES):
+        assert rows_of(root, table) == rows_of(alone.root, table), table.name
+    assert failed_checks(root) == []

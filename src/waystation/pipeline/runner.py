@@ -286,8 +286,9 @@ def _refresh(history: History, options: RunOptions, snapshot: Snapshot, progress
     progress.begin("folding events into attempts and items")
     target_ms = milliseconds(options.target_wait)
     if gold_sums.is_used(history):
-        # What a run before has folded and not counted: this fold leaves its own changes.
-        gold_sums.catch_up(history, target_ms=target_ms)
+        # What a run before has folded and not counted: this fold leaves its own changes. Where all
+        # is counted again, that waits for the fold, which knows what was deleted meanwhile.
+        gold_sums.catch_up(history, target_ms=target_ms, only_next=True)
     fold(history)
     gold_tables.refresh(history, snapshot, target_ms=target_ms, progress=progress)
     compact_where_needed(history)

@@ -110,12 +110,9 @@ def count_all(spark: SparkSession, root: str, everything: Changed, *, target_ms:
         new = _written_by_tasks(root, total, known)
     finally:
         fresh.unpersist()
-    tables = {CELLS.name, *(table for row in touched for table in _names(row["kind"]))}
-    _commit(root, everything.batch, {**{name: [] for name in tables}, **new}, None)
-
-
-def _names(kind: str) -> Iterator[str]:
-    return (each.table.name for each in derived.of_kind(kind))
+    # Those of which nothing is left, too.
+    there = {name for name, table in _TABLES.items() if files_of(table.path(root)) is not None}
+    _commit(root, everything.batch, {**{name: [] for name in there}, **new}, None)
 
 
 def _written_by_tasks(root: str, total: DataFrame, known: Known) -> dict[str, list[Part]]:

@@ -32,7 +32,8 @@ MANY = 50
 MOST_OLD = 500
 """Files of old versions that a table rewritten by every refresh may have."""
 _BY_SUMS = (CELLS, LEDGER, *SUMMED)
-"""Tables whose files are kept by the hour or day: a round replaces the files of its hours."""
+"""Tables whose files are kept by the hour or day: a round replaces the files of its hours, with all
+that is in the same file."""
 SMALL = 16 * 2**20
 """Bytes below which a file is small."""
 LARGE = 128 * 2**20
@@ -65,7 +66,8 @@ def compact(history: History, progress: Progress | None = None) -> list[Compacte
     tables = tables_of(history.root)
     progress.begin("compacting", len(tables))
     found = {table: files_of(table.path(history.root)) for table in tables}
-    rewriting.compact(history, {table: list(_groups(files)) for table, files in found.items()})
+    crowded = {table: files for table, files in found.items() if table not in _BY_SUMS}
+    rewriting.compact(history, {table: list(_groups(files)) for table, files in crowded.items()})
     done: list[Compacted] = []
     for number, (table, files) in enumerate(found.items(), 1):
         # This also deletes files that killed tasks have left.

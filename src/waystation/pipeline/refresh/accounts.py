@@ -47,6 +47,8 @@ def refresh_ledger(history: History, snapshot: Snapshot | None, hours: Hours) ->
     if not hours:
         return
     root, spans = history.root, [span_of(each, "hour") for each in hours.starts]
+    # Before the files: a commit in between is refused.
+    before = delta.last_batch(LEDGER.path(root), APPLICATION)
     there = meeting(spans, {LEDGER.name: files_by(LEDGER, root, "hour")})[LEDGER.name]
     starts = history.spark.createDataFrame([(each,) for each in hours.starts], "hour timestamp")
     old = delta.read_with_spark(history.spark, LEDGER.path(root), LEDGER, there)
@@ -57,7 +59,8 @@ def refresh_ledger(history: History, snapshot: Snapshot | None, hours: Hours) ->
         rows = _rows(history, snapshot, hours).join(F.broadcast(starts), "hour", "left_semi")
         parts = write_days(kept.unionByName(rows.select(*LEDGER.names)), root, LEDGER)
     batch = BatchId(APPLICATION, (changes.version(LEDGER.path(root)) or 0) + 1)
-    delta.commit(LEDGER.path(root), LEDGER.schema, parts, batch, gone=there)
+    check = delta.unless_overtaken(APPLICATION, before)
+    delta.commit(LEDGER.path(root), LEDGER.schema, parts, batch, gone=there, check=check)
 
 
 def unsettled(root: str) -> set[dt.datetime]:

@@ -73,8 +73,13 @@ def is_used(history: History) -> bool:
     return seen == fold.folded_version(history)
 
 
-def catch_up(history: History, *, target_ms: int, everything: bool = False) -> None:
-    """Add what the last fold has changed, unless it was added before; or count everything again."""
+def catch_up(
+    history: History, *, target_ms: int, everything: bool = False, only_next: bool = False
+) -> None:
+    """Add what the last fold has changed, unless it was added before; or count everything again.
+
+    With `only_next` nothing is counted again: another fold comes first.
+    """
     root = history.root
     folded, done = fold.folded_version(history), _added(root)
     if folded is None or (done == folded and not everything):
@@ -87,6 +92,8 @@ def catch_up(history: History, *, target_ms: int, everything: bool = False) -> N
         return found
 
     files = None if everything else _next(root, batch, done)
+    if files is None and only_next:
+        return
     rows = delta.count(EVENTS.path(root)) if files is None else _size(files)
     with sized(history.spark, rows) as spark:
         if files is None:

@@ -6,11 +6,10 @@ has changed in them next to it. The commit that replaces rows also notes how far
 """
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial, reduce
+from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
-from deltalake import DeltaTable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -199,12 +198,5 @@ def _commit(
             partitions=table.partitions,
             gone=there.files,
             notes=note if table is folded.table else None,
-            check=partial(_refuse_others, there.batch),
+            check=delta.unless_overtaken(APPLICATION, there.batch),
         )
-
-
-def _refuse_others(before: int | None, table: DeltaTable) -> Iterable[BatchId]:
-    """Refuse what was computed without the rows that another driver has added meanwhile."""
-    if table.transaction_version(APPLICATION) != before:
-        raise delta.overtaken(table.table_uri)
-    return ()

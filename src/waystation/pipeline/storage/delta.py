@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, Never, TypeAlias, cast
 
 import msgspec
 from deltalake import (
@@ -166,6 +166,19 @@ def overtaken(path: str) -> CheckpointDamaged:
         f"another run has changed {path} meanwhile: what this one has computed from it is out of "
         "date. Nothing was written; start again"
     )
+
+
+def unless_overtaken(
+    application: str, before: int | None
+) -> Callable[[DeltaTable], Iterable[Never]]:
+    """A check that refuses a commit once another driver has made one since this batch."""
+
+    def check(table: DeltaTable) -> Iterable[Never]:
+        if table.transaction_version(application) != before:
+            raise overtaken(table.table_uri)
+        return ()
+
+    return check
 
 
 def _leaving(table: DeltaTable, gone: list[str], replace: bool | Sequence[dt.date]) -> list[str]:
