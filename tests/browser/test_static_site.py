@@ -88,7 +88,7 @@ async def test_a_crowd_waits_comes_back_and_leaves(site: Site, tmp_path: Path) -
 
 
 async def test_an_empty_room_is_not_noticed(site: Site, tmp_path: Path) -> None:
-    await site.house.room.store.write({"admission_rate": "10"})
+    await site.house.room.store.write({"admission_rate": "1000"})
     site.house.rooms.forget()
     async with browsing(tmp_path / "profile") as context:
         page = await context.new_page()
@@ -100,7 +100,7 @@ async def test_an_empty_room_is_not_noticed(site: Site, tmp_path: Path) -> None:
 
 
 async def test_a_host_that_nobody_named_stays_hidden(site: Site, tmp_path: Path) -> None:
-    await site.house.room.store.write({"admission_rate": "10"})
+    await site.house.room.store.write({"admission_rate": "1000"})
     site.house.rooms.forget()
     async with browsing(tmp_path / "profile") as context:
         page = await context.new_page()

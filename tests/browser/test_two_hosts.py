@@ -141,7 +141,8 @@ async def test_a_crowd_waits_on_one_host_and_comes_in_on_the_other(
 
 
 async def test_an_empty_room_is_not_noticed(town: Town, browser: Browser) -> None:
-    await town.house.room.store.write({"admission_rate": "10"})
+    # So fast that somebody may come in at once, however soon after this the browser is here.
+    await town.house.room.store.write({"admission_rate": "1000"})
     town.house.rooms.forget()
     context = patient(await browser.new_context())
     page = await context.new_page()
