@@ -113,6 +113,8 @@ class CountedEvents(msgspec.Struct, frozen=True):
 
 OpenIds: TypeAlias = Callable[[Any, str, str], Iterator[str]]
 """Finds the ids of everything that has not ended, from client, prefix and queue."""
+StillOpen: TypeAlias = Callable[[Any, str, str, Sequence[str]], set[str]]
+"""Finds those of some ids that have not ended, from client, prefix, queue and these ids."""
 
 
 class ProductFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,6 +142,8 @@ class ProductFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Key that is there while a history follows the stream of all queues, from its prefix."""
     open_ids: OpenIds | None = None
     """Ids of everything that has not ended, from client, prefix and queue; None: by the states."""
+    still_open: StillOpen | None = None
+    """Those of some ids that have not ended, where that costs less than `open_ids`."""
     removes_silently: bool = False
     """Whether jobs can be removed without an event for each."""
     ended_states: tuple[str, ...] = ("completed", "failed")
@@ -164,8 +168,46 @@ PAGE = 1000
 
 
 def list_elements(client: Any, key: str) -> Iterator[bytes]:
-    """The elements of a list, page by page; elements pushed meanwhile hide none of the others."""
-    first = 0
-    while page := client.lrange(key, first, first + PAGE - 1):
-        yield from page
-        first += len(page)
+    """The elements of a list, page by page; others that come or go meanwhile hide none of them.
+
+    Each page begins with one element that was read before, so what was read is all there is to its
+    left. Some elements come twice.
+    """
+    read, known = 0, frozenset[bytes]()
+    while (page := client.lrange(key, max(read - 1, 0), read + PAGE - 1)) or read:
+        if read and known.isdisjoint(page[:1]):
+            read = _still_read(client, key, read, known)
+        elif read and len(page) == 1:
+            return
+        else:
+            yield from page
+            read, known = max(read - 1, 0) + len(page), frozenset(page)
+
+
+def _still_read(client: Any, key: str, read: int, known: frozenset[bytes]) -> int:
+    """How far a list was read of which elements were taken out: 0 when that cannot be seen."""
+    first = max(read - PAGE, 0)
+    stretch = client.lrange(key, first, read - 1)
+    return max((first + at for at, each in enumerate(stretch, 1) if each in known), default=0)
+
+
+def members(
+    client: Any,
+    ids: Sequence[str],
+    *,
+    zsets: Sequence[str] = (),
+    sets: Sequence[str] = (),
+    hashes: Sequence[str] = (),
+) -> set[str]:
+    """Those of these ids that are in one of these keys."""
+    answers = [
+        *(client.zmscore(key, ids) for key in zsets),
+        *([each or None for each in client.smismember(key, ids)] for key in sets),
+        *(client.hmget(key, ids) for key in hashes),
+    ]
+    return {
+        each
+        for answer in answers
+        for each, found in zip(ids, answer, strict=True)
+        if found is not None
+    }

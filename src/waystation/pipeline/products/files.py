@@ -17,6 +17,7 @@ from waystation.files.options import Layout, QueueOptions
 from waystation.files.redis import scripts
 from waystation.files.redis.keys import FileKeys
 from waystation.pipeline.products.facts import (
+    PAGE,
     FoldedTable,
     ProductFacts,
     list_elements,
@@ -200,15 +201,22 @@ class FilesEncoder:
         return entry(keys, found, priority=priority, now_ns=time.time_ns())
 
 
-# Files that did not run are the first in the order of run times, and count for nothing.
 def open_files(client: Any, layout: Layout) -> Iterator[str]:
-    """Ids of files that are queued, wait for a retry, or are held by a worker."""
+    """Ids of files that are queued, wait for a retry or for a handler, or are held by a worker."""
     keys = FileKeys(layout)
     for queue, scheduled in zip(keys.lanes[::2], keys.lanes[1::2], strict=True):
         yield from map(_id_of, list_elements(client, queue))
         yield from (_id_of(raw) for raw, _ in client.zscan_iter(scheduled, count=1000))
     for worker in client.smembers(keys.workers):
         yield from map(_id_of, list_elements(client, keys.of(worker.decode()).processing))
+    yield from map(_id_of, _unmatched(client, keys.unmatched))
+
+
+def _unmatched(client: Any, key: str) -> Iterator[bytes]:
+    after = "0-0"
+    while page := client.xrange(key, f"({after}", "+", PAGE):
+        yield from (fields[b"job"] for _, fields in page if fields and b"job" in fields)
+        after = page[-1][0].decode()
 
 
 def _id_of(raw: bytes) -> str:

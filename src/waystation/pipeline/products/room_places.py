@@ -1,9 +1,10 @@
 """Places in a waiting room: what the events of each add up to, and how the ledger counts it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from waystation.core.events import Product
+from waystation.pipeline.products.facts import members
 from waystation.pipeline.storage.sql import Frame, grouped, select, texts
 from waystation.pipeline.tables import (
     DAY,
@@ -194,8 +195,18 @@ def places(events: Frame) -> Frame:
 def open_ids(client: Any, _prefix: str, queue: str) -> Iterator[str]:
     """Ids of visitors who wait, are admitted, were late, or are inside."""
     keys = RoomKeys(queue)
-    for key in (keys.prequeue, keys.positions, keys.admitted, keys.missed, keys.recovered):
+    for key in _lines(keys):
         for each, _ in client.zscan_iter(key, count=1000):
             yield each.decode("utf-8", "backslashreplace")
     for each in client.sscan_iter(keys.sessions, count=1000):
         yield each.decode("utf-8", "backslashreplace")
+
+
+def still_open(client: Any, _prefix: str, queue: str, ids: Sequence[str]) -> set[str]:
+    """Those of these visitors who wait, are admitted, were late, or are inside."""
+    keys = RoomKeys(queue)
+    return members(client, ids, zsets=_lines(keys), sets=[keys.sessions])
+
+
+def _lines(keys: RoomKeys) -> Sequence[str]:
+    return keys.prequeue, keys.positions, keys.admitted, keys.missed, keys.recovered

@@ -16,6 +16,7 @@ from waystation.pipeline.products.facts import (
     ProductFacts,
     State,
     list_elements,
+    members,
 )
 from waystation.pipeline.storage.sql import Frame, grouped, select, texts
 from waystation.pipeline.stream_names import streams_of
@@ -234,6 +235,24 @@ def _open_ids(client: Any, prefix: str, _queue: str) -> Iterator[str]:
     return (each.decode("utf-8", "backslashreplace") for each in found)
 
 
+def _still_open(client: Any, prefix: str, _queue: str, ids: Sequence[str]) -> set[str]:
+    keys = RoutingKeys(prefix)
+    kept = {"zsets": [keys.delayed, keys.cron], "sets": [keys.active], "hashes": [keys.held]}
+    found = members(client, ids, **kept)
+    return found.union(
+        each for each in ids if each not in found and _is_waiting(client, keys, each)
+    )
+
+
+def _is_waiting(client: Any, keys: RoutingKeys, job_id: str) -> bool:
+    """Whether the list has a job: where the index says, or elsewhere, which takes a walk."""
+    rank = client.zrank(keys.places, job_id)
+    if rank is not None and client.lindex(keys.waiting, rank) == job_id.encode():
+        return True
+    # Other clients push and take jobs without the index.
+    return client.lpos(keys.waiting, job_id) is not None
+
+
 FACTS = ProductFacts(
     product=Product.ROUTING,
     streams=streams_of(Product.ROUTING),
@@ -246,6 +265,7 @@ FACTS = ProductFacts(
     state_key=_state_key,
     ended_states=("deadletter",),
     open_ids=_open_ids,
+    still_open=_still_open,
     encoder=RoutingEncoder(),
     stream_limit=lambda prefix, _: (RoutingKeys(prefix).events_cap, ""),
     followed_key=lambda prefix: RoutingKeys(prefix).history,

@@ -16,6 +16,7 @@ from waystation.pipeline.products.room_places import (
     REMOVED,
     ROOM_EVENTS,
     open_ids,
+    still_open,
 )
 from waystation.pipeline.storage.sql import Frame, query, select
 from waystation.pipeline.stream_names import streams_of
@@ -331,6 +332,7 @@ FACTS = ProductFacts(
     state_key=lambda _, queue, state: getattr(RoomKeys(queue), state),
     ended_states=(),
     open_ids=open_ids,
+    still_open=still_open,
     stream_limit=lambda _, queue: (RoomKeys(queue).meta, "events_cap"),
     folded=(
         FoldedTable(

@@ -53,6 +53,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     """The end of each stream, at this instant or a little later."""
     since: dt.datetime
     """Since when the store has lost no data, as far as snapshots know."""
+    open_ids: Mapping[str, OpenIds] = NO_OTHERS
+    """How the open work of products is found whose keys have other names than by default."""
     removed: list[Subject] = []
     """Jobs that were removed without an event; filled by `missing`."""
 
@@ -98,6 +100,7 @@ def take_snapshot(
         options=options,
         ends={stream: end for stream, end in ends.items() if end is not None},
         since=since,
+        open_ids=open_ids,
     )
 
 
