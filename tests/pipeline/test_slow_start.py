@@ -12,9 +12,10 @@ from pyspark.sql import SparkSession
 from redis import Redis
 
 from tests.pipeline.raw_streams import tell
-from waystation.core.errors import SparkFailed
+from waystation.core.errors import CheckpointDamaged, SparkFailed
 from waystation.pipeline.bronze import ingest
 from waystation.pipeline.spark.session import register
+from waystation.pipeline.storage.arrow import pa
 
 SLOW = """#!/bin/sh
 # Spark waits ten seconds for the process that plans a stream, and no setting makes that longer.
@@ -75,6 +76,49 @@ def test_a_python_that_is_always_too_slow_is_started_a_few_times_and_no_more() -
     with pytest.raises(SparkFailed, match=r"3 times: .* the ten seconds that it waits"):
         ingest.Ingest(too_slow, starts=3).finish()
     assert next(starts) == 3
+
+
+class NoFiles:
+    """What tasks have written in a batch without new events."""
+
+    def toArrow(self) -> Any:
+        return pa.table({})
+
+
+def overtaken_driver(root: str, *, stores: bool) -> ingest.Ingest:
+    """A driver that is overtaken 50 times; in between it stores a batch, or does not."""
+    batches, turns = ingest.Batches(root), iter(range(51))
+    files: Any = NoFiles()
+
+    def overtaken() -> Any:
+        if next(turns) == 50:
+            return Ended()
+        if stores:
+            batches.store("bronze", files, 0)
+        batches.error = CheckpointDamaged("another run was faster")
+        return Ended("[STREAM_FAILED] another run was faster")
+
+    return ingest.Ingest(overtaken, batches)
+
+
+def test_what_stores_batches_in_between_may_be_overtaken_any_number_of_times(root: str) -> None:
+    assert overtaken_driver(root, stores=True).finish() == 0
+    with pytest.raises(CheckpointDamaged, match="another run was faster"):
+        overtaken_driver(root, stores=False).finish()
+
+
+def test_a_python_that_is_now_and_then_too_slow_is_started_any_number_of_times(
+    root: str,
+) -> None:
+    batches, turns = ingest.Batches(root), iter(range(10))
+    files: Any = NoFiles()
+
+    def now_and_then() -> Any:
+        batches.store("bronze", files, 0)
+        last = next(turns) == 9
+        return Ended(None if last else "Python worker failed to connect back.")
+
+    assert ingest.Ingest(now_and_then, batches, starts=3).finish() == 0
 
 
 def test_whatever_else_ends_a_query_ends_the_intake() -> None:

@@ -38,9 +38,9 @@ from waystation.pipeline.tables import EVENTS
 
 _log = get_logger(__name__)
 STARTS = 5
-"""Times that a query is started when its Python processes start too slowly."""
+"""Times that a query is started, one after another, when its Python processes start too slowly."""
 OVERTAKEN = 20
-"""Times that another driver may store the same entries first."""
+"""Times, one after another, that another driver may store the same entries first."""
 OVERTAKING = (CheckpointDamaged, CommitFailedError)
 """What a commit is refused with when another driver was faster."""
 After = Callable[[int], object]
@@ -66,6 +66,8 @@ class Batches:
         self._is_stopped = False
         self.events = 0
         """Events stored so far."""
+        self.done = 0
+        """Batches that have ended well."""
         self.error: BaseException | None = None
         """The error that has ended the query; Spark knows only its text."""
 
@@ -81,6 +83,7 @@ class Batches:
                     stored = commit(self._root, rows, BatchId(application, batch)) if rows else 0
                     self.events += stored
                     self._after(stored)
+                    self.done += 1
             except Exception as error:
                 self.error = error
                 raise
@@ -128,8 +131,7 @@ class Ingest:
         self._start = start
         self._batches = batches or Batches("")
         self._starts = starts
-        self._starts_left = starts - 1
-        self._overtaken_left = OVERTAKEN
+        self._refill()
         self._query = start()
 
     @property
@@ -144,6 +146,8 @@ class Ingest:
         error = self._query.exception()
         if error is None:
             return False
+        if self._batches.done != self._done:
+            self._refill()
         if isinstance(self._batches.error, OVERTAKING) and self._overtaken_left:
             self._overtaken_left -= 1
             self._batches.leave()
@@ -161,6 +165,12 @@ class Ingest:
         _log.warning("spark_restarted", **describe(error))
         self._query = self._start()
         return True
+
+    def _refill(self) -> None:
+        """Count from the start: what runs for weeks is not ended by what has passed."""
+        self._done = self._batches.done
+        self._starts_left = self._starts - 1
+        self._overtaken_left = OVERTAKEN
 
     def wait(self, seconds: float) -> None:
         """Wait until it ends, at most so many seconds."""
