@@ -1,8 +1,13 @@
 """Batches of streams in the tables: everything once, whoever else reads and whatever breaks."""
 
 import contextlib
+import os
+import re
 import threading
+import time
 from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +16,11 @@ from redis import Redis
 
 from tests.pipeline.batches import Batches
 from tests.pipeline.raw_streams import tell
-from waystation.core.errors import CheckpointDamaged, Malformed
+from waystation.core.errors import CheckpointDamaged, HistoryCut, Malformed
 from waystation.pipeline.bronze import commits
 from waystation.pipeline.maintenance import erasure
 from waystation.pipeline.payloads.options import PayloadSettings
+from waystation.pipeline.refresh.missing import add_removals
 from waystation.pipeline.sources import offsets
 from waystation.pipeline.sources.offsets import OFFSETS_NOTE
 from waystation.pipeline.sources.streams import EventOptions
@@ -104,6 +110,87 @@ def test_a_commit_notes_the_streams_that_have_moved_and_now_and_then_all(
     # Whoever does not know such notes must not take them for all there is.
     with pytest.raises(Malformed, match="version 1, got 2"):
         offsets.from_json(noted[0])
+
+
+def make_old(root: str, days: int = 40) -> None:
+    """Let everything in the log of events be as old as this."""
+    before = int((time.time() - days * 86_400) * 1000)
+    for file in Path(EVENTS.path(root), "_delta_log").iterdir():
+        if file.suffix == ".json":
+            file.write_text(re.sub(r'"timestamp":\d+', f'"timestamp":{before}', file.read_text()))
+        os.utime(file, (before / 1000, before / 1000))
+
+
+def log_of(root: str) -> list[str]:
+    return sorted(each.name for each in Path(EVENTS.path(root), "_delta_log").glob("*.json"))
+
+
+def test_offsets_outlive_the_log_of_streams_that_are_silent_for_weeks(
+    store: Redis, redis_url: str, root: str
+) -> None:
+    told = tell(store, 30)
+    reading(root, redis_url).store()
+    reached, first = commits.offsets_in(root), log_of(root)[0]
+    for turn in range(75):
+        if turn % 25 == 0:
+            make_old(root)
+        commits.complete(root)
+        add_removals(root, [("bullmq", "mail", "1")], datetime.fromtimestamp(turn, UTC))
+    # As delta-rs does it with entries of this age.
+    assert first not in log_of(root)
+    assert commits.offsets_in(root) == reached
+    assert len(list(every_noted(DeltaTable(EVENTS.path(root)), OFFSETS_NOTE))) == 1
+    assert reading(root, redis_url).store() == 0
+    told += tell(store, 3)
+    assert reading(root, redis_url).store() == 3
+    assert [each for each in ids(root) if each in told] == sorted(told)
+
+
+def test_offsets_that_others_store_meanwhile_are_not_set_back(
+    store: Redis, redis_url: str, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tell(store, 5)
+    reading(root, redis_url).store()
+    make_old(root)
+    whole = commits.lasting_notes
+    raced = [False, True]
+
+    def lasting(table: DeltaTable) -> dict[str, Any]:
+        found = whole(table)
+        if raced.pop(0):
+            tell(store, 2)
+            assert reading(root, redis_url).store() == 2
+        return found
+
+    monkeypatch.setattr(commits, "lasting_notes", lasting)
+    commits.complete(root)
+    assert raced == []
+    assert reading(root, redis_url).store() == 0
+    assert len(ids(root)) == 7
+
+
+def test_nothing_is_read_from_the_beginning_because_the_offsets_are_lost(
+    store: Redis, redis_url: str, root: str
+) -> None:
+    tell(store, 5)
+    reader = reading(root, redis_url)
+    reader.store()
+    cut = log_of(root)
+    add_removals(root, [("bullmq", "mail", "1")], datetime.fromtimestamp(0, UTC))
+    DeltaTable(EVENTS.path(root)).create_checkpoint()
+    for name in cut:
+        Path(EVENTS.path(root), "_delta_log", name).unlink()
+    tell(store, 1)
+    with pytest.raises(HistoryCut, match=r"how far each stream was read.*from a backup"):
+        reading(root, redis_url).store()
+    late = {"product": "bullmq", "queue": "mail", "stream": "bull:mail:events"}
+    account = {"after": "0-0", "until": "9-9", "first": None, "added": 6, "read": 6}
+    report = {**late, "_range": {**account, "lost": 0, "recreated": False}}
+    with pytest.raises(HistoryCut):
+        commits.store(root, {}, [report], BatchId("bronze-late", 0))
+    # What needs no offsets still works.
+    commits.complete(root)
+    assert len(ids(root)) == 6
 
 
 def add_jobs(store: Redis, *numbers: int, queue: str = "mail") -> None:

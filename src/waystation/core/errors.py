@@ -306,7 +306,7 @@ class CheckpointDamaged(HistoryError):
 
 
 class HistoryCut(HistoryError):
-    """A table's log no longer reaches back far enough; what was folded from it must be rebuilt."""
+    """A table's log no longer reaches back far enough for what is to be read from it."""
 
 
 class WrongSchema(HistoryError):

@@ -6,18 +6,22 @@ entries cannot both commit them, whoever they are.
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
 
-from waystation.core.errors import CheckpointDamaged
+from waystation.core.errors import CheckpointDamaged, HistoryCut
 from waystation.pipeline.sources import offsets, redis_streams
 from waystation.pipeline.sources.offsets import (
     BEGINNING,
     OFFSETS_NOTE,
+    WHOLE_EVERY_MS,
     EventStream,
     Offset,
+    Reached,
     StreamRange,
     id_order,
 )
@@ -55,7 +59,7 @@ def store(
     noting: dict[str, Any] = {}
 
     def next_number(table: DeltaTable) -> Iterator[BatchId]:
-        reached = offsets.reached(table)
+        reached = _reached(table)
         _require_unmoved(reached.offsets, reports)
         # Whoever has made the commit before this one may have ended before they came so far.
         _commit_beside(root, notes.noted(table, BESIDE_NOTE))
@@ -123,8 +127,55 @@ def _whole(pieces: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def complete(root: str) -> None:
-    """Commit the files of other tables that the last commit of events names, if need be."""
-    _commit_beside(root, notes.last_note(EVENTS.path(root), BESIDE_NOTE))
+    """Commit the files of other tables that the last commit of events names, if need be.
+
+    Where that is long ago, its notes are written again: rewriting commits, too, and as it does so
+    the entries of the log that hold them are deleted after some weeks.
+    """
+    table = opened(EVENTS.path(root))
+    if table is None:
+        return
+    last = next(notes.every_noted(table, BESIDE_NOTE), None)
+    _commit_beside(root, None if last is None else last.value)
+    if last is None or int(time.time() * 1000) - last.at_ms >= WHOLE_EVERY_MS:
+        _renew_notes(root, table.version())
+
+
+def _renew_notes(root: str, version: int) -> None:
+    noting: dict[str, Any] = {}
+
+    def present_number(table: DeltaTable) -> Iterator[BatchId]:
+        _commit_beside(root, notes.noted(table, BESIDE_NOTE))
+        for name, note in lasting_notes(table).items():
+            noting[name] = note
+        # Events that others store meanwhile must not be followed by these offsets.
+        yield BatchId(INTAKE, number_of(table))
+
+    # Who was faster has written such notes.
+    with suppress(CommitFailedError):
+        table = DeltaTable(EVENTS.path(root))
+        if lasting_notes(table):
+            delta.commit(
+                EVENTS.path(root),
+                EVENTS.schema,
+                [],
+                BatchId("notes", version),
+                partitions=EVENTS.partitions,
+                notes=noting,
+                check=present_number,
+            )
+
+
+def lasting_notes(table: DeltaTable) -> dict[str, Any]:
+    """The notes of events without which nobody could read on; none where they are lost already.
+
+    All files of other tables that the last commit names must have been committed.
+    """
+    with suppress(HistoryCut):
+        if found := _reached(table).offsets:
+            beside: dict[str, Any] = {"number": number_of(table), "files": {}}
+            return {OFFSETS_NOTE: offsets.to_json(found), BESIDE_NOTE: beside}
+    return {}
 
 
 def discard(root: str, parts: Mapping[Table, Sequence[Part]]) -> None:
@@ -160,7 +211,15 @@ def number_of(table: DeltaTable) -> int:
 def offsets_in(root: str) -> dict[str, Offset]:
     """The offsets that the tables have reached."""
     table = opened(EVENTS.path(root))
-    return {} if table is None else dict(offsets.reached(table).offsets)
+    return {} if table is None else dict(_reached(table).offsets)
+
+
+def _reached(table: DeltaTable) -> Reached:
+    """The offsets that a table has reached; refuses to begin anew where they are lost."""
+    reached = offsets.reached(table)
+    if reached.whole_ms is None and number_of(table):
+        raise offsets.lost(table)
+    return reached
 
 
 def _require_unmoved(reached: Mapping[str, Offset], reports: Sequence[Mapping[str, Any]]) -> None:

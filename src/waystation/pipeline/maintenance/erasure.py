@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from waystation.core.errors import InvalidInput, WrongState
+from waystation.pipeline.bronze import commits
 from waystation.pipeline.gold.cells import CELLS
 from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.compaction import tables_of
@@ -29,8 +30,6 @@ from waystation.pipeline.products.waitingroom import SESSIONS, VISITS
 from waystation.pipeline.refresh.fold import drop_changes, fold
 from waystation.pipeline.silver.moves import OPEN, OPEN_ATTEMPTS, OPEN_FAILURES, OPEN_ITEMS, STEPS
 from waystation.pipeline.silver.steps import SUBJECT, Subject
-from waystation.pipeline.sources import offsets
-from waystation.pipeline.sources.offsets import OFFSETS_NOTE
 from waystation.pipeline.storage import delta, filesystems, rewriting
 from waystation.pipeline.storage.arrow import Invalid, fs, pa, pc, pq
 from waystation.pipeline.storage.delta import BatchId
@@ -342,8 +341,8 @@ def _removed_files(path: str) -> set[str]:
 def _restate(path: str, table: Table) -> int:
     """Commit again what readers need from earlier entries of a log; returns the version."""
     stored = DeltaTable(path)
-    batch, found = BatchId("purge", stored.version()), offsets.reached(stored).offsets
-    notes = {OFFSETS_NOTE: offsets.to_json(found)} if found else {}
+    batch = BatchId("purge", stored.version())
+    notes = commits.lasting_notes(stored) if table is EVENTS else {}
     delta.commit(path, table.schema, [], batch, partitions=table.partitions, notes=notes)
     return DeltaTable(path).version()
 

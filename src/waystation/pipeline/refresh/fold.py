@@ -96,11 +96,11 @@ def rows_to_fold(root: str) -> float:
 
 def fold(history: History) -> Folded | None:
     """Fold the new events of bronze; None when there are none."""
+    # Gaps and payloads that go with these events.
+    commits.complete(history.root)
     newest = changes.version(EVENTS.path(history.root))
     if newest is None:
         return None
-    # Gaps and payloads that go with these events.
-    commits.complete(history.root)
     # First: the commit of `open_steps`, after which gold is counted, stands for all of them.
     for each in folded_tables():
         fold_subjects(history, each, newest)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 from deltalake import DeltaTable
 
-from waystation.core.errors import Malformed
+from waystation.core.errors import HistoryCut, Malformed
 from waystation.pipeline.storage.notes import COMMITS_TO_REPLAY, every_noted
 
 BEGINNING = "0-0"
@@ -126,8 +126,18 @@ def reached(table: DeltaTable) -> Reached:
             return Reached(from_json(note) | offsets, turn, at_ms)
         offsets = from_json({**note, "v": _VERSION}) | offsets
     if offsets:
-        raise Malformed("the offsets of streams that have not moved lately are in no commit")
+        raise lost(table)
     return Reached()
+
+
+def lost(table: DeltaTable) -> HistoryCut:
+    """The refusal to read on where nobody knows from where."""
+    return HistoryCut(
+        f"the log of {table.table_uri} no longer says how far each stream was read: its entries "
+        "about that were deleted. Nothing was read or written, because what is still in the "
+        "streams could be stored twice. Restore `_delta_log` from a backup, or begin a new history "
+        "in another place"
+    )
 
 
 def from_json(document: Mapping[str, Any]) -> dict[str, Offset]:

@@ -16,6 +16,7 @@ from deltalake import (
     CommitProperties,
     DeltaTable,
     Field,
+    PostCommitHookProperties,
     Schema,
     Transaction,
 )
@@ -39,6 +40,8 @@ from waystation.pipeline.tables import Layer, Table
 
 FIRST_DAYS = 2
 """Days in which subjects are looked for first."""
+_KEEPING_LOG = PostCommitHookProperties(cleanup_expired_logs=False)
+"""For commits before which nobody has seen to it that old notes are written again."""
 
 
 class BatchId(NamedTuple):
@@ -79,7 +82,8 @@ def commit(
         if again or not _has_batch(table, batch):
             batches = [batch, *check(table)]
             left = _leaving(table, list(gone), replace)
-            _add(table, columns, parts, batches, partitions, notes, replace is True, left)
+            hooks = _KEEPING_LOG if renaming else None
+            _add(table, columns, parts, batches, partitions, notes, replace is True, left, hooks)
             return True
     except CommitFailedError:
         discard(path, unneeded)
@@ -141,7 +145,7 @@ def open_table(path: str, columns: StructType, partitions: Sequence[str] = ()) -
         )
     table = DeltaTable(path)
     if lacking := _lacking(table, columns):
-        table.alter.add_columns(lacking)
+        table.alter.add_columns(lacking, post_commithook_properties=_KEEPING_LOG)
         return DeltaTable(path)
     return table
 
@@ -207,6 +211,7 @@ def _add(
     notes: Mapping[str, Any] | None,
     replace: bool,
     gone: Iterable[str],
+    hooks: PostCommitHookProperties | None = None,
     *,
     is_same: bool = False,
 ) -> None:
@@ -232,6 +237,7 @@ def _add(
             app_transactions=[Transaction(each.application, each.batch) for each in batches],
             custom_metadata=metadata(notes or {}),
         ),
+        post_commithook_properties=hooks,
     )
 
 
