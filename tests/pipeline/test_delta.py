@@ -13,8 +13,9 @@ from redis import Redis
 
 from tests.pipeline.disk import small_disk
 from tests.pipeline.raw_streams import ALL, tell
-from waystation.core.errors import CheckpointDamaged, InvalidInput, WrongSchema
+from waystation.core.errors import CheckpointDamaged, InvalidInput, InvalidOption, WrongSchema
 from waystation.pipeline import tables
+from waystation.pipeline.bronze import commits
 from waystation.pipeline.bronze.archive import ArchiveOptions, ArchiveStream
 from waystation.pipeline.bronze.ingest import commit
 from waystation.pipeline.payloads.options import PayloadSettings
@@ -29,6 +30,7 @@ from waystation.pipeline.tables import (
     FIELDS,
     INSTANT,
     INT,
+    PAYLOADS,
     TEXT,
     Column,
     Layer,
@@ -436,6 +438,49 @@ def test_a_batch_of_bronze_committed_twice_is_there_once(root: str) -> None:
     kept: Any = DeltaTable(EVENTS.path(root))
     assert len(list(Path(EVENTS.path(root)).rglob("*.parquet"))) == 1
     assert kept.to_pyarrow_table().num_rows == 1
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_files_that_the_driver_does_not_see_are_not_committed(root: str, is_cut: bool) -> None:
+    committed(root, written(root, "owl"), 0)
+    parts = written(root, "wren") + written(root, "crow", day=TUESDAY)
+    away = Path(SIGHTINGS.path(root), parts[1].path)
+    if is_cut:
+        away.write_bytes(away.read_bytes()[:100])
+    else:
+        away.unlink()
+    with pytest.raises(InvalidOption, match=r"all executors share: of 2 .*, 1 are not visible"):
+        committed(root, parts, 1)
+    with pytest.raises(InvalidOption, match="all executors share"):
+        delta.rewrite(SIGHTINGS.path(root), SIGHTINGS, written_away(root), (), is_same=True)
+    assert birds(root) == ["owl"]
+    assert len(files(root)) == 1
+
+
+def written_away(root: str) -> list[Part]:
+    """What a task has written to the disk of another machine."""
+    parts = written(root, "jay")
+    for each in parts:
+        Path(SIGHTINGS.path(root), each.path).unlink()
+    return parts
+
+
+@pytest.mark.parametrize("away", [EVENTS, PAYLOADS])
+def test_offsets_stay_where_the_files_of_a_batch_are_on_the_disks_of_executors(
+    away: Table, store: Redis, redis_url: str, root: str
+) -> None:
+    store.hset("bull:mail:1", mapping={"name": "send", "data": "{}"})
+    store.xadd("bull:mail:events", {"event": "added", "jobId": "1", "name": "send"})
+    stream = ArchiveStream(ArchiveOptions(url=redis_url, root=root), PayloadSettings())
+    start = stream.initialOffset()
+    shares = stream.partitions(start, stream.latestOffset(start, ALL))
+    kept = [row for share in shares for rows in stream.read(share) for row in rows.to_pylist()]
+    for file in Path(away.path(root)).rglob("*.parquet"):
+        file.unlink()
+    with pytest.raises(InvalidOption, match="all executors share"):
+        commit(root, kept, BatchId("drill", 0))
+    assert commits.offsets_in(root) == {}
+    assert not list(Path(root).rglob("*.parquet"))
 
 
 def test_what_a_task_archives_is_seen_when_it_is_committed(

@@ -29,7 +29,7 @@ from waystation.pipeline.storage import delta, notes
 from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.opened import opened
-from waystation.pipeline.storage.parts import Part, PartWriter
+from waystation.pipeline.storage.parts import Part, PartWriter, require_visible
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.tables import EVENTS, FIELD_VALUES, GAPS, LAST_MS, PAYLOADS, Table
 
@@ -59,14 +59,16 @@ def store(
     noting: dict[str, Any] = {}
 
     def next_number(table: DeltaTable) -> Iterator[BatchId]:
+        for each, files in others.items():
+            require_visible(each.path(root), files)
         reached = _reached(table)
         _require_unmoved(reached.offsets, reports)
         # Whoever has made the commit before this one may have ended before they came so far.
         _commit_beside(root, notes.noted(table, BESIDE_NOTE))
         number = number_of(table) + 1
-        files = {table.name: [part.row for part in files] for table, files in others.items()}
+        rows = {each.name: [part.row for part in files] for each, files in others.items()}
         noting[OFFSETS_NOTE] = reached.note(_ends(reports), int(time.time() * 1000))
-        noting[BESIDE_NOTE] = {"number": number, "files": files}
+        noting[BESIDE_NOTE] = {"number": number, "files": rows}
         yield BatchId(INTAKE, number)
 
     is_stored = False

@@ -31,7 +31,7 @@ from waystation.pipeline.storage.arrow import fs, pa, pc, pq
 from waystation.pipeline.storage.filesystems import filesystem
 from waystation.pipeline.storage.notes import COMMITS_TO_REPLAY, VERSION_NOTE, metadata, noted
 from waystation.pipeline.storage.opened import files_of, opened
-from waystation.pipeline.storage.parts import Part, fsync, values_of
+from waystation.pipeline.storage.parts import Part, fsync, require_visible, values_of
 from waystation.pipeline.storage.parts_source import Parts, dataset_of
 from waystation.pipeline.storage.places import is_remote, missing_connector
 from waystation.pipeline.storage.schemas import schema_of
@@ -80,6 +80,7 @@ def commit(
     try:
         table = DeltaTable(path) if renaming else open_table(path, columns, partitions)
         if again or not _has_batch(table, batch):
+            require_visible(path, parts)
             batches = [batch, *check(table)]
             left = _leaving(table, list(gone), replace)
             hooks = _KEEPING_LOG if renaming else None
@@ -107,6 +108,7 @@ def rewrite(
     """
     parts = list(parts)
     try:
+        require_visible(path, parts)
         stored = open_table(path, table.schema, table.partitions)
         left = _leaving(stored, list(gone), False)
         _add(stored, table.schema, parts, (), table.partitions, None, False, left, is_same=is_same)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 import msgspec
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
-from waystation.core.errors import InvalidInput
+from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.pipeline.storage.arrow import Batch, fs, pa, pc, pq
 from waystation.pipeline.storage.filesystems import filesystem
 from waystation.pipeline.storage.schemas import schema_of
@@ -132,6 +132,25 @@ class PartWriter:
         for values, rows in cut:
             if rows.num_rows:
                 yield values, rows.drop_columns(self._by) if self._by else rows
+
+
+def require_visible(path: str, parts: Sequence[Part]) -> None:
+    """Refuse files of a table on a disk that are not there, or not whole, as seen from here.
+
+    Executors on other machines write to their own disks. Not looked for in object stores, which
+    everybody sees, and which would be asked once for each file.
+    """
+    files, root = filesystem(path)
+    if not isinstance(files, fs.LocalFileSystem):
+        return
+    found = files.get_file_info([f"{root}/{each.path}" for each in parts])
+    away = [each for each, here in zip(parts, found, strict=True) if here.size != each.size]
+    if away:
+        raise InvalidOption(
+            f"a history must be on a disk or an object store that all executors share: of "
+            f"{len(parts)} files that tasks have written to {path}, {len(away)} are not visible "
+            f"to the driver, such as {away[0].path}. They were not committed"
+        )
 
 
 def values_of(path: str) -> dict[str, str | None]:
