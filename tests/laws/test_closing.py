@@ -125,11 +125,19 @@ OPENED: dict[str, Callable[[str], Any]] = {
 }
 
 
-async def nothing_is_left(redis: Redis, before: set[asyncio.Task[Any]]) -> None:
+async def named(redis: Redis) -> set[str]:
+    """The connections that belong to us."""
+    return {each["id"] for each in await redis.client_list() if each["name"]}
+
+
+async def nothing_is_left(
+    redis: Redis, tasks: set[asyncio.Task[Any]], connections: set[str]
+) -> None:
+    """Nothing but what was there before, which another test may have left when it failed."""
     async with asyncio.timeout(LIMIT_S):
-        while any(each["name"] for each in await redis.client_list()):
+        while await named(redis) - connections:
             await asyncio.sleep(0.01)
-    assert asyncio.all_tasks() == before
+    assert asyncio.all_tasks() == tasks
     assert "lease-keeper" not in {each.name for each in threading.enumerate()}
 
 
@@ -137,7 +145,7 @@ async def nothing_is_left(redis: Redis, before: set[asyncio.Task[Any]]) -> None:
 async def test_whoever_is_given_up_while_it_opens_leaves_nothing(
     name: str, redis: Redis, redis_url: str
 ) -> None:
-    before, turns, entered = asyncio.all_tasks(), 0, False
+    before, turns, entered = (asyncio.all_tasks(), await named(redis)), 0, False
     while not entered:
         thing = OPENED[name](redis_url)
         opening = asyncio.create_task(thing.__aenter__())
@@ -149,14 +157,14 @@ async def test_whoever_is_given_up_while_it_opens_leaves_nothing(
             await opening
         if entered:
             await thing.close()
-        await nothing_is_left(redis, before)
+        await nothing_is_left(redis, *before)
 
 
 @pytest.mark.parametrize("name", OPENED)
 async def test_whoever_is_given_up_just_when_it_is_open_leaves_nothing(
     name: str, redis: Redis, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, thing = asyncio.all_tasks(), OPENED[name](redis_url)
+    before, thing = (asyncio.all_tasks(), await named(redis)), OPENED[name](redis_url)
     reached = thing._on_connect
 
     async def then_given_up(store: Any) -> None:
@@ -167,4 +175,4 @@ async def test_whoever_is_given_up_just_when_it_is_open_leaves_nothing(
     opening = asyncio.create_task(thing.__aenter__())
     with pytest.raises(asyncio.CancelledError):
         await opening
-    await nothing_is_left(redis, before)
+    await nothing_is_left(redis, *before)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from waystation.core.errors import InvalidOption
 from waystation.core.events import Product
 from waystation.pipeline.products.facts import members
 from waystation.pipeline.storage.sql import Frame, grouped, select, texts
@@ -204,7 +205,11 @@ def open_ids(client: Any, _prefix: str, queue: str) -> Iterator[str]:
 
 def still_open(client: Any, _prefix: str, queue: str, ids: Sequence[str]) -> set[str]:
     """Those of these visitors who wait, are admitted, were late, or are inside."""
-    keys = RoomKeys(queue)
+    try:
+        keys = RoomKeys(queue)
+    except InvalidOption:
+        # An event names what it likes; nobody is in a room that cannot be.
+        return set()
     return members(client, ids, zsets=_lines(keys), sets=[keys.sessions])
 
 
