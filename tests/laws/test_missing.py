@@ -227,10 +227,12 @@ def suspects(store: Any, crowd: Crowd, seen: Snapshot) -> Any:
         millis = int(entry_id.split(b"-")[0])
         last[fields.get(name, b"").decode()] = dt.datetime.fromtimestamp(millis / 1000, dt.UTC)
     there = {row["job_id"] for row in seen.seen.to_pylist() if row["whole"]}
+    # Entries have the time of their millisecond's beginning.
+    before = seen.at.replace(microsecond=seen.at.microsecond // 1000 * 1000)
     rows = [
         {"product": crowd.product, "queue": crowd.queue, "job_id": each, "last_recorded_at": at}
         for each, at in last.items()
-        if each in crowd.ids and each not in there and at < seen.at
+        if each in crowd.ids and each not in there and at < before
     ]
     at = pa.timestamp("us", "UTC")
     kinds = [*((name, pa.string()) for name in SUBJECT), ("last_recorded_at", at)]
