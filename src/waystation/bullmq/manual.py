@@ -6,6 +6,7 @@ loop of its own, a person who decides. The locks of claimed jobs are renewed unt
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import Generator
 from typing import Any, Unpack
 
@@ -66,6 +67,7 @@ class ManualWorker(Observed, QueueClient):
         )
         self._callbacks = Callbacks(None)
         self._held: dict[str, Claim[Job]] = {}
+        self._found: deque[Claim[Job]] = deque()
         self._source: BullSource | None = None
         self._closers = contextlib.AsyncExitStack()
 
@@ -74,10 +76,15 @@ class ManualWorker(Observed, QueueClient):
         source = await self._connected_source()
         until = asyncio.get_running_loop().time() + seconds(wait, "wait")
         while True:
-            for claim in (await source.settle([], claim=1)).claims:
-                self._held[claim.id] = claim
-                self._callbacks.claimed([claim])
-                if await self._is_ready(claim):
+            if not self._found:
+                # More than one where several answers were lost; the others are for who asks next.
+                claims = (await source.settle([], claim=1)).claims
+                self._held.update((claim.id, claim) for claim in claims)
+                self._found.extend(claims)
+                self._callbacks.claimed(claims)
+            while self._found:
+                claim = self._found.popleft()
+                if self._held.get(claim.id) is claim and await self._is_ready(claim):
                     return claim.work
             left = until - asyncio.get_running_loop().time()
             if left <= 0:
