@@ -203,3 +203,30 @@ async def test_a_provider_that_fails_later_ends_its_worker(tasks: Tasks) -> None
         with pytest.raises(BaseExceptionGroup) as ended:
             await running
     assert "the link broke" in str(ended.value.exceptions[0])
+
+
+async def test_a_provider_that_fails_while_another_is_made_ends_its_worker(tasks: Tasks) -> None:
+    asked = asyncio.Event()
+
+    async def link() -> AsyncIterator[str]:
+        async def watch() -> None:
+            await asked.wait()
+            raise ConnectionError("the link broke")
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(watch())
+            yield "link"
+
+    async def slow() -> str:
+        asked.set()
+        await asyncio.Event().wait()
+        return "slow"
+
+    @tasks.task()
+    async def use(link: str = depends(link), slow: str = depends(slow)) -> None: ...
+
+    async with asyncio.timeout(LIMIT_S) as limit:
+        with pytest.raises(BaseExceptionGroup) as ended:
+            await tasks.worker("default").start()
+    assert "the link broke" in str(ended.value.exceptions[0])
+    assert not limit.expired()

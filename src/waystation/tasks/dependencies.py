@@ -162,6 +162,11 @@ class Lifespan:
                 except Exception as error:
                     if not answer.done():
                         answer.set_exception(error)
+                except BaseException:
+                    # One that was made before has failed, with a task group around all the others.
+                    if not answer.done():
+                        answer.set_exception(WorkError(_ENDED))
+                    raise
                 else:
                     if not answer.done():
                         answer.set_result(value)
