@@ -285,6 +285,25 @@ class TestRq:
         ]
         assert found.held == "1 that wait for other jobs"
 
+    def test_a_number_beyond_all_times_keeps_no_other_job_back(
+        self, client: Redis, redis_url: str
+    ) -> None:
+        theirs = rq.Queue("default", connection=client)
+        odd, last, late, never = [theirs.enqueue("shop.send") for _ in range(4)]
+        client.hset(f"rq:job:{odd.id}", "retry_intervals", f"[1{'0' * 400}]")
+        for each, score in ((late, "1e12"), (never, "inf")):
+            client.lrem("rq:queue:default", 1, each.id)
+            client.zadd("rq:scheduled:default", {each.id: score})
+
+        found = brought(RqQueue(), redis_url)
+
+        with Queue("default", redis_url) as queue:
+            assert [job.id for job in queue.get_jobs("waiting")] == [odd.id, last.id]
+        assert [each.reason for each in found.left] == [
+            "its time is no instant: 1000000000000.0",
+            "its time is no instant: inf",
+        ]
+
     def test_a_worker_of_theirs_and_the_bridge_share_the_queue(
         self, client: Redis, redis_url: str
     ) -> None:

@@ -126,7 +126,10 @@ def _due(client: Redis, place: Place, member: bytes) -> datetime | None:
     if place.holder == "list":
         return None
     score = ask(client, "ZSCORE", place.key, member)
-    return None if score is None else datetime.fromtimestamp(float(score), UTC)
+    try:
+        return None if score is None else datetime.fromtimestamp(float(score), UTC)
+    except (OverflowError, ValueError):
+        raise Unreadable(f"its time is no instant: {score}") from None
 
 
 def _expires(client: Redis, key: str) -> datetime | None:
@@ -144,7 +147,7 @@ def _whole(value: bytes | None) -> int:
 def _pause(intervals: bytes | None) -> float | None:
     try:
         found: Any = json.loads(intervals or b"null")
-    except ValueError:
+        first = cast("Any", found[0] if isinstance(found, list) and found else found)
+        return float(first) if isinstance(first, int | float) and first >= 0 else None
+    except (OverflowError, ValueError):
         return None
-    first = cast("Any", found[0] if isinstance(found, list) and found else found)
-    return float(first) if isinstance(first, int | float) and first >= 0 else None
