@@ -76,6 +76,15 @@ async def visitor_of_a_paused_room(scene: Scene) -> Expected:
 
 
 @situation
+async def room_that_a_change_of_its_settings_has_paused(scene: Scene) -> Expected:
+    room = await _room(scene)
+    await room.store.write({"max_active": "7", "status": "paused"})
+    who = Operator(name="ada@desk", role=Role.ADMIN)
+    await Operators(scene.store, SystemClock()).note(who, "change", "sale", before=None, after=None)
+    return Expected("sale", Cause.PAUSED, r"is paused, by ada@desk, since 20\d\d-")
+
+
+@situation
 async def visitor_of_a_closed_room(scene: Scene) -> Expected:
     room = await _room(scene)
     place = await _joins(room, "ada")

@@ -112,7 +112,7 @@ async def _stopped(store: Store, room: Room, state: RoomState) -> Finding | None
     """What keeps everybody out, if something does."""
     if stop := _STOPPED.get(state.options.status):
         cause, text = stop
-        since = await _since(store, room)
+        since = await _since(store, room, state.options.status)
         return Finding(cause, f"{text}{since.pop('text', '')}", since)
     if state.phase == "ended":
         text = f"is closed: it ended at {at(state.ends_ms)}"
@@ -142,10 +142,11 @@ def _moves(state: RoomState) -> Finding:
     return Finding(Cause.WORKING, text, facts)
 
 
-async def _since(store: Store, room: Room) -> dict[str, Any]:
+async def _since(store: Store, room: Room, status: Status) -> dict[str, Any]:
     """Since when, and by whom, as far as the events and the audit log tell."""
-    events = room.store.keys.events
-    last = await newest(store.hot, events, lambda event: event.get("event") == "paused")
+    events, became = room.store.keys.events, f"status={status.value}"
+    # A change of the settings may stop a room, too, and its event has another name.
+    last = await newest(store.hot, events, lambda event: became in event.get("changed", "").split())
     if last is None:
         return {}
     by = await _who(store, room.name, last[0])
