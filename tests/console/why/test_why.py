@@ -3,17 +3,20 @@
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
+from redis.exceptions import ResponseError
 
 from tests.console.why.rooms import SITUATIONS
 from tests.console.why.scene import Scene, scene_on
-from tests.console.why.situations import Situation
+from tests.console.why.situations import MAIL, Situation
 from waystation import bullmq
-from waystation.console.why import Answer, Cause, why
+from waystation.console.why import Answer, Cause, of_bullmq, why
 from waystation.console.why.recent import Pace
-from waystation.errors import InvalidOption
+from waystation.core.store.connection.pipe import Pipe
+from waystation.errors import InvalidOption, StoreBusy
 
 
 @pytest.fixture
@@ -79,6 +82,40 @@ async def test_asking_about_nothing_is_refused(scene: Scene, nothing: str) -> No
 async def test_an_unknown_product_is_refused(scene: Scene) -> None:
     with pytest.raises(InvalidOption, match="product must be one of bullmq, routing"):
         await why(scene.store, "1", product="celery")
+
+
+async def test_a_store_that_is_busy_is_not_one_that_knows_nothing(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await scene.mail.remove((await scene.mail.add("send")).id)
+
+    _make_busy(monkeypatch, "XREVRANGE")
+    with pytest.raises(StoreBusy):
+        await of_bullmq.job(scene.store, MAIL, "1", shown="mail")
+
+
+async def test_a_store_that_is_busy_when_the_pace_is_asked_for_is_called_busy(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await scene.routing_worker({"render": scene.blocks}, concurrency=1)
+    for _ in range(2):
+        await scene.routing.add("render", {})
+
+    _make_busy(monkeypatch, "TIME")
+    with pytest.raises(StoreBusy):
+        await why(scene.store, "render")
+
+
+def _make_busy(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    """Let the store refuse this command for now."""
+    step = Pipe.execute_command
+
+    async def busy(pipe: Pipe, *asked: Any) -> Any:
+        if asked[0] == command:
+            raise ResponseError("BUSY Redis is busy running a script")
+        return await step(pipe, *asked)
+
+    monkeypatch.setattr(Pipe, "execute_command", busy)
 
 
 def test_a_range_narrows_with_what_was_seen() -> None:

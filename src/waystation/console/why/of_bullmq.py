@@ -14,7 +14,7 @@ from waystation.console.finding.names import bullmq_workers
 from waystation.console.why.answer import Answer, Cause, Finding, at, count, iso, line, span
 from waystation.console.why.recent import failing, newest, pace
 from waystation.core.codec import as_text
-from waystation.core.errors import WaystationError
+from waystation.core.errors import StoreBusy, StoreError, StoreUnreachable
 from waystation.core.events import Product
 from waystation.core.line.event_trail import MOST_EVENTS
 from waystation.core.store.connection import Store
@@ -370,7 +370,9 @@ async def _newest(
 ) -> tuple[float, dict[str, str]] | None:
     try:
         return await newest(store.hot, keys.events, wanted)
-    except WaystationError:
+    except (StoreUnreachable, StoreBusy):
+        raise
+    except StoreError:
         return None  # another type of key lies there: there are no events
 
 

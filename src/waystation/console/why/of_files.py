@@ -240,7 +240,7 @@ async def _last(
 
 async def _pace(store: Store, queue: Queue, key: str) -> Any:
     match = {b"queue": key.encode()}
-    return await pace(store.hot, queue.keys.events, await now_ms(store.hot), match=match)
+    return await pace(store.hot, queue.keys.events, await now_ms(store), match=match)
 
 
 def _facts(job: Job) -> dict[str, Any]:

@@ -54,7 +54,7 @@ async def _found(store: Store, queue: Queue, type: str, id: str, reasons: list[R
         case Why.READY:
             facts["ahead"] = chosen.ahead
             if chosen.ahead:
-                seen = await pace(store.hot, queue.keys.events, await now_ms(store.hot))
+                seen = await pace(store.hot, queue.keys.events, await now_ms(store))
                 text = f"{text}{seen.sentence(chosen.ahead)}"
         case Why.UNMATCHED:
             is_alone = cause is Cause.NOBODY
@@ -104,7 +104,7 @@ async def type(store: Store, name: str, *, namespace: str) -> Answer | None:
         found = bad.found()
     elif waiting:
         own = {b"queue": name.encode()}
-        seen = await pace(store.hot, queue.keys.events, await now_ms(store.hot), match=own)
+        seen = await pace(store.hot, queue.keys.events, await now_ms(store), match=own)
         text = f"is at work: {waiting:,} wait{seen.sentence(waiting)}"
         found = Finding(Cause.WORKING, text, facts)
     elif able:
@@ -138,7 +138,7 @@ async def every(store: Store, *, namespace: str) -> Answer:
     elif bad := await failing(store.hot, queue.keys.events):
         found = bad.found()
     elif waiting:
-        seen = await pace(store.hot, queue.keys.events, await now_ms(store.hot))
+        seen = await pace(store.hot, queue.keys.events, await now_ms(store))
         text = f"is at work: {waiting:,} {'waits' if waiting == 1 else 'wait'}"
         found = Finding(Cause.WORKING, text + seen.sentence(waiting), facts)
     else:
