@@ -3,11 +3,13 @@
 import ast
 import datetime as dt
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
 
 import waystation
 from tests.pipeline.rounds import history_at
@@ -18,7 +20,7 @@ from waystation.pipeline.storage import changes, delta, rewriting
 from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.opened import files_of
-from waystation.pipeline.storage.parts import PartWriter
+from waystation.pipeline.storage.parts import Part, PartWriter
 from waystation.pipeline.storage.rewriting import EVERY, Change, Rows, SameAs, Where
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.tables import ITEMS
@@ -158,6 +160,52 @@ def test_a_compaction_gives_way_to_whoever_changes_its_files_meanwhile(
     rewriting.compact(history, {ITEMS: [sorted(names(root))[:2]]})
     assert ids(root) == sorted([("1", MONDAY), ("1", TUESDAY), *LEFT], key=str)
     assert len(names(root)) == 3
+
+
+def rewrites(root: str, gone: set[str], rows: Any, *, is_same: bool = True) -> None:
+    delta.rewrite(ITEMS.path(root), ITEMS, parts_of(root, rows), gone, is_same=is_same)
+
+
+def replaces(root: str, gone: set[str], rows: Any, **given: Any) -> None:
+    parts, batch, by = parts_of(root, rows), BatchId("silver", 9), ITEMS.partitions
+    which = given or {"gone": gone}
+    delta.commit(ITEMS.path(root), ITEMS.schema, parts, batch, partitions=by, **which)
+
+
+def parts_of(root: str, rows: Any) -> list[Part]:
+    with PartWriter.of(root, ITEMS) as writer:
+        for batch in rows.to_batches():
+            writer.write(batch)
+    return writer.parts
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        rewrites,
+        partial(rewrites, is_same=False),
+        replaces,
+        partial(replaces, replace=True),
+        partial(replaces, replace=[MONDAY]),
+    ],
+)
+def test_files_that_become_others_just_before_a_commit_are_not_replaced_by_it(
+    root: str, monkeypatch: pytest.MonkeyPatch, act: Callable[[str, set[str], Any], None]
+) -> None:
+    save(items("1"), root, ITEMS, BatchId("silver", 1))
+    save(items("2"), root, ITEMS, BatchId("silver", 2))
+    old, look = names(root), delta._leaving  # pyright: ignore[reportPrivateUsage]
+
+    def raced(*given: Any) -> list[str]:
+        monkeypatch.undo()
+        found = look(*given)
+        rewrites(root, old, items("1", "2"))
+        return found
+
+    monkeypatch.setattr(delta, "_leaving", raced)
+    with pytest.raises(CommitFailedError):
+        act(root, old, items("1", "2", "3"))
+    assert ids(root) == [("1", MONDAY), ("2", MONDAY)]
 
 
 REWRITES = {"optimize", "delete", "merge", "update", "write_deltalake"}

@@ -217,7 +217,7 @@ def _add(
     *,
     is_same: bool = False,
 ) -> None:
-    now = int(time.time() * 1000)
+    now, gone = int(time.time() * 1000), list(gone)
     actions: list[AddAction | RemoveAction] = [
         AddAction(
             path=part.path,
@@ -238,6 +238,8 @@ def _add(
         commit_properties=CommitProperties(
             app_transactions=[Transaction(each.application, each.batch) for each in batches],
             custom_metadata=metadata(notes or {}),
+            # delta-rs sees no conflict where files that leave were compacted meanwhile.
+            max_commit_retries=0 if gone or replace else None,
         ),
         post_commithook_properties=hooks,
     )
