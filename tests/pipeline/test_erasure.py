@@ -38,6 +38,7 @@ from waystation.pipeline.products.routing import ROUTED_JOBS, ROUTES
 from waystation.pipeline.products.waitingroom import FAIRNESS, SESSIONS, VISITS
 from waystation.pipeline.runner import RunOptions, run
 from waystation.pipeline.sources.streams import EventOptions
+from waystation.pipeline.storage.turns import together
 from waystation.pipeline.tables import (
     ATTEMPTS,
     CAPACITY,
@@ -242,6 +243,15 @@ def test_spark_finds_a_name_in_every_column(spark: SparkSession, root: str) -> N
     mentions = erasure._mentions(NAME)  # pyright: ignore[reportPrivateUsage]
     found = History(spark, root).events().where(mentions).select("seq").collect()
     assert sorted(each["seq"] for each in found) == list(range(len(rows) - 1))
+
+
+def test_nobody_is_forgotten_where_nothing_was_stored_yet(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(erasure, "refresh_all", no_refresh)
+    with together(root, "run"):
+        pass
+    assert forget(history_at(root), "nobody") == {}
 
 
 def test_what_retain_has_deleted_does_not_come_back_with_the_next_run(

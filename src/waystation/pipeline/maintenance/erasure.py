@@ -240,11 +240,11 @@ class WithoutIds(NamedTuple):
 def _queues_with(history: History, key: str) -> set[tuple[str, str]]:
     """Product and name of the queues that have something with this id."""
     found = {(product, queue) for product, queue, job_id in _lost(history.root) if job_id == key}
-    theirs = (
+    theirs = [
         history.read(table, columns=SUBJECT).where(F.col("job_id") == key).select(*_WHOSE)
         for table in _existing(history)
-    )
-    rows = reduce(DataFrame.union, theirs).distinct().collect()
+    ]
+    rows = reduce(DataFrame.union, theirs).distinct().collect() if theirs else []
     return found | {(row["product"], row["queue"]) for row in rows}
 
 
