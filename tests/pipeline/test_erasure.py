@@ -22,6 +22,7 @@ from tests.pipeline.rounds import (
     keep,
     refresh,
     rows_of,
+    tables_at,
     told,
 )
 from tests.pipeline.stories import START, StoryEvent
@@ -47,6 +48,7 @@ from waystation.pipeline.tables import (
     FAILURES,
     HOURLY,
     ITEMS,
+    LEDGER,
     WORKERS,
 )
 
@@ -243,6 +245,17 @@ def test_spark_finds_a_name_in_every_column(spark: SparkSession, root: str) -> N
     mentions = erasure._mentions(NAME)  # pyright: ignore[reportPrivateUsage]
     found = History(spark, root).events().where(mentions).select("seq").collect()
     assert sorted(each["seq"] for each in found) == list(range(len(rows) - 1))
+
+
+def test_a_retention_that_finds_nothing_old_changes_nothing(root: str) -> None:
+    history = history_at(root)
+    keep(root, told(random.Random(5), 20), 0)
+    refresh(history)
+    found = tables_at(root)
+    assert found[LEDGER.name]
+    retain(history, START.date() - dt.timedelta(days=9))
+    refresh(history)
+    assert tables_at(root) == found
 
 
 def test_nobody_is_forgotten_where_nothing_was_stored_yet(

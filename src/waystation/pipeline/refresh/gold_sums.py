@@ -117,7 +117,10 @@ def _added(root: str) -> int | None:
 
 
 def _next(root: str, batch: BatchId, done: int | None) -> Any:
-    """The files with the changes of a batch; None when it is not the one after the last added."""
+    """The files with the changes of a batch; None when it is not the next one to add."""
+    if done is None and delta.last_batch(CELLS.path(root), sums.APPLICATION) is not None:
+        # The cells were deleted since.
+        return None
     found: dict[str, Any] = {}
     for table in (STEPS, *(table for table in _COUNTED if _exists(root, table))):
         noted: Any = notes.last_note(table.path(root), CHANGES_NOTE)
