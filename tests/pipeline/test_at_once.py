@@ -36,7 +36,7 @@ from waystation.pipeline.refresh.stale_hours import Hours
 from waystation.pipeline.refresh.subjects import fold_subjects
 from waystation.pipeline.runner import RunOptions, run
 from waystation.pipeline.sources.streams import EventOptions
-from waystation.pipeline.storage import task_files, turns
+from waystation.pipeline.storage import delta, task_files, turns
 from waystation.pipeline.tables import EVENTS, ITEMS, LEDGER
 
 FIRST_DAY = START.date()
@@ -162,22 +162,23 @@ def test_a_fold_of_visitors_that_another_overtakes_after_it_has_looked_is_refuse
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize(("module", "step"), [(accounts, "write_days"), (delta, "commit")])
 def test_a_ledger_that_another_writes_first_is_refused(
-    root: str, monkeypatch: pytest.MonkeyPatch
+    root: str, monkeypatch: pytest.MonkeyPatch, module: Any, step: str
 ) -> None:
     """Both find no file of the hour, so there is none that both would replace."""
-    history, write = history_at(root), accounts.write_days
+    history, write = history_at(root), getattr(module, step)
     keep(root, told_about_jobs(9), 0)
     fold.fold(history)
     gold_sums.catch_up(history, target_ms=30_000)
     hours = Hours(tuple(START.replace(minute=0) + dt.timedelta(hours=n) for n in range(3)))
 
-    def raced(*given: Any) -> Any:
+    def raced(*given: Any, **more: Any) -> Any:
         monkeypatch.undo()
         accounts.refresh_ledger(history, None, hours)
-        return write(*given)
+        return write(*given, **more)
 
-    monkeypatch.setattr(accounts, "write_days", raced)
+    monkeypatch.setattr(module, step, raced)
     with pytest.raises(CheckpointDamaged, match="another run has changed"):
         accounts.refresh_ledger(history, None, hours)
     found = rows_of(root, LEDGER)

@@ -60,7 +60,10 @@ def refresh_ledger(history: History, snapshot: Snapshot | None, hours: Hours) ->
         parts = write_days(kept.unionByName(rows.select(*LEDGER.names)), root, LEDGER)
     batch = BatchId(APPLICATION, (changes.version(LEDGER.path(root)) or 0) + 1)
     check = delta.unless_overtaken(APPLICATION, before)
-    delta.commit(LEDGER.path(root), LEDGER.schema, parts, batch, gone=there, check=check)
+    path = LEDGER.path(root)
+    if not delta.commit(path, LEDGER.schema, parts, batch, gone=there, check=check):
+        # Another driver has taken the number, perhaps for other hours.
+        raise delta.overtaken(path)
 
 
 def unsettled(root: str) -> set[dt.datetime]:
