@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 from redis import Redis
 
 from tests.pipeline.events_of_all import told_by_all
@@ -37,7 +38,7 @@ from waystation.pipeline.refresh.subjects import fold_subjects
 from waystation.pipeline.runner import RunOptions, run
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta, task_files, turns
-from waystation.pipeline.tables import EVENTS, ITEMS, LEDGER
+from waystation.pipeline.tables import EVENTS, ITEMS, LEDGER, QUALITY
 
 FIRST_DAY = START.date()
 MAINTENANCE: dict[str, Callable[[History], Any]] = {
@@ -185,6 +186,27 @@ def test_a_ledger_that_another_writes_first_is_refused(
     assert found
     accounts.refresh_ledger(history, None, hours)
     assert rows_of(root, LEDGER) == found
+
+
+def test_of_two_who_replace_a_table_at_once_one_is_refused(
+    root: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = delta._leaving  # pyright: ignore[reportPrivateUsage]
+
+    def replaced_by(name: str) -> None:
+        rows = spark.createDataFrame([(name, "", 1, 1, True, START)], QUALITY.schema)
+        task_files.replace(rows, root, QUALITY)
+
+    def raced(*given: Any) -> Any:
+        monkeypatch.undo()
+        found = look(*given)
+        replaced_by("faster")
+        return found
+
+    monkeypatch.setattr(delta, "_leaving", raced)
+    with pytest.raises(CheckpointDamaged, match="another run has changed"):
+        replaced_by("slower")
+    assert [row[0] for row in rows_of(root, QUALITY)] == ["faster"]
 
 
 def versions(root: str) -> dict[str, int]:

@@ -92,7 +92,7 @@ def replace(
     parts = write(shaped(rows, table).select(whole), root, {"rows": table})
     path = table.path(root)
     version = DeltaTable(path).version() if renaming else changes.version(path) or 0
-    delta.commit(
+    is_stored = delta.commit(
         path,
         table.schema,
         parts.get("rows", ()),
@@ -104,3 +104,6 @@ def replace(
         again=True,
         renaming=renaming,
     )
+    if not is_stored:
+        # Another driver has taken the number, perhaps for other rows.
+        raise delta.overtaken(path)
