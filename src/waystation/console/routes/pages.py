@@ -71,7 +71,8 @@ class Pages:
 @cache
 def _assets() -> dict[str, bytes]:
     folder = files("waystation.console").joinpath("pages")
-    found = {each.name: each for each in folder.iterdir()}
+    shared = files("waystation.core").joinpath("pages")
+    found = {each.name: each for each in (*folder.iterdir(), *shared.iterdir())}
     found |= {f"views/{each.name}": each for each in folder.joinpath("views").iterdir()}
     return {
         name: each.read_bytes() for name, each in found.items() if name.rpartition(".")[2] in KINDS

@@ -1,4 +1,4 @@
-"""The report as one self-contained HTML page with plots and tables."""
+"""The report as one self-contained HTML page with charts and tables."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -8,8 +8,16 @@ from typing import Any
 from waystation.pipeline.deploys import Deploy
 from waystation.pipeline.gold.failures import label
 from waystation.pipeline.reports.facts import MOST_QUEUES, QueueReport, Report
-from waystation.pipeline.reports.plots import Level, Series, bars, levels, lines, share, strip
-from waystation.pipeline.reports.whole_page import table, whole_page
+from waystation.pipeline.reports.whole_page import (
+    Level,
+    Series,
+    chart,
+    levels,
+    share,
+    strip,
+    table,
+    whole_page,
+)
 from waystation.pipeline.reports.words import (
     consistency,
     duration,
@@ -128,11 +136,11 @@ def _name(queue: QueueReport, n: int) -> str:
 def _whole(queue: QueueReport) -> str:
     parts = (
         ("ended", "good", queue.terminal),
-        ("open", "blue", queue.visible),
-        ("removed", "idle", queue.removed),
+        ("open", "busy", queue.visible),
+        ("removed", "calm", queue.removed),
         ("lost", "bad", queue.lost),
     )
-    return strip([Level(name, colour, n or 0, number(n)) for name, colour, n in parts])
+    return strip([Level(name, kind, n or 0, number(n)) for name, kind, n in parts])
 
 
 def _failures(report: Report) -> str:
@@ -202,24 +210,24 @@ def _bad_unless_zero(value: int | None) -> str:
 
 
 FEW = 3
-"""Hours below which totals are shown instead of plots over time."""
+"""Hours below which totals are shown instead of charts over time."""
 
 _ENDS = (
     ("completed", "good", "completed"),
-    ("retried", "warn", "retried"),
+    ("retried", "late", "retried"),
     ("failed", "bad", "failed for good"),
 )
-_PARTS = ((50, "teal", "median"), (95, "blue", "95 %"), (99, "plum", "99 %"))
-_STAFF = (("busy_workers", "teal", "busy"), ("workers_needed", "blue", "needed"))
+_PARTS = ((50, "teal", "median"), (95, "busy", "95 %"), (99, "plum", "99 %"))
+_STAFF = (("busy_workers", "teal", "busy"), ("workers_needed", "busy", "needed"))
 
 
 def section(queue: QueueReport, n: int) -> str:
-    """The section: a paragraph and four plots."""
-    plots = _in_all(queue) if len(queue.hours) < FEW else _over_time(queue)
+    """The section: a paragraph and four charts."""
+    charts = _in_all(queue) if len(queue.hours) < FEW else _over_time(queue)
     return (
         f'<h2 id="{anchor(n)}"><small>{escape(queue.product)} /</small> {escape(queue.queue)}</h2>'
         f"<p>{_times(queue)} {_forecast(queue)}</p><p>{_staff(queue)}</p>"
-        f'<div class="pair">{"".join(_card(title, plot) for title, plot in plots)}</div>'
+        f'<div class="pair">{"".join(_card(*each) for each in charts)}</div>'
     )
 
 
@@ -229,20 +237,17 @@ def anchor(n: int) -> str:
 
 
 def _over_time(queue: QueueReport) -> list[tuple[str, str]]:
-    ends, waits, runs = (
-        "Outcomes of attempts by the hour",
-        "Wait",
-        "Run time",
-    )
-    staff = _staff_title(queue)
     times, rows = _every_hour(queue.hours)
     work, needed = _every_hour(queue.needed)
-    return [
-        (ends, bars(times, _series(rows, _ENDS), label=ends)),
-        (waits, lines(times, _series(rows, _named("wait")), unit="ms", label=waits)),
-        (runs, lines(times, _series(rows, _named("run")), unit="ms", label=runs)),
-        (staff, lines(work, _series(needed, _STAFF), label=staff)),
+    ends = [Series(name, kind, [row.get(field, 0) for row in rows]) for field, kind, name in _ENDS]
+    staff = [Series(name, kind, [row.get(field) for row in needed]) for field, kind, name in _STAFF]
+    charts = [
+        ("Outcomes of attempts by the hour", times, ends, False),
+        ("Wait", times, _percentiles(rows, "wait"), True),
+        ("Run time", times, _percentiles(rows, "run"), True),
+        (_staff_title(queue), work, staff, False),
     ]
+    return [(title, chart(title, at, lines, timed=timed)) for title, at, lines, timed in charts]
 
 
 def _in_all(queue: QueueReport) -> list[tuple[str, str]]:
@@ -258,25 +263,24 @@ def _in_all(queue: QueueReport) -> list[tuple[str, str]]:
 def _summed(rows: Sequence[dict[str, Any]], fields: Sequence[tuple[str, str, str]]) -> list[Level]:
     sums = [sum(row[field] or 0 for row in rows) for field, _, _ in fields]
     return [
-        Level(name, colour, value, f"{value:,.3g}" if value < 100 else number(value))
-        for (_, colour, name), value in zip(fields, sums, strict=True)
+        Level(name, kind, value, f"{value:,.3g}" if value < 100 else number(value))
+        for (_, kind, name), value in zip(fields, sums, strict=True)
     ]
 
 
 def _spread(times: Sequence[float | None]) -> list[Level]:
     return [
-        Level(name, colour, ms or 0, duration(ms))
-        for (_, colour, name), ms in zip(_PARTS, times, strict=True)
+        Level(name, kind, ms or 0, duration(ms))
+        for (_, kind, name), ms in zip(_PARTS, times, strict=True)
     ]
 
 
-def _named(of: str) -> list[tuple[str, str, str]]:
-    return [(f"{of}_p{part}_ms", colour, name) for part, colour, name in _PARTS]
-
-
-def _series(rows: Sequence[dict[str, Any]], fields: Sequence[tuple[str, str, str]]) -> list[Series]:
+def _percentiles(rows: Sequence[dict[str, Any]], of: str) -> list[Series]:
     return [
-        Series(name, colour, [row.get(field) for row in rows]) for field, colour, name in fields
+        Series(
+            name, kind, [ms and ms / 1000 for row in rows for ms in [row.get(f"{of}_p{part}_ms")]]
+        )
+        for part, kind, name in _PARTS
     ]
 
 

@@ -4,8 +4,7 @@ import datetime as dt
 from collections.abc import Sequence
 from html import escape
 
-from waystation.pipeline.reports.plots import Level, Series, levels, lines
-from waystation.pipeline.reports.whole_page import table, whole_page
+from waystation.pipeline.reports.whole_page import Level, Series, chart, levels, table, whole_page
 from waystation.pipeline.reports.words import duration, instant, number, part
 from waystation.pipeline.simulation.comparison import (
     FEWEST,
@@ -19,7 +18,7 @@ from waystation.pipeline.simulation.replay import percentile
 MOST_POINTS = 200
 _STEPS_S = (10, 60, 300, 900, 3_600, 4 * 3_600, 86_400, 7 * 86_400)
 _TITLE = "95 % waited no longer"
-_COLOURS = ("plum", "teal", "blue", "good", "warn", "bad")
+_COLOURS = ("plum", "teal", "busy", "good", "late", "bad")
 
 
 def what_if_page(name: str, found: Comparison) -> str:
@@ -31,14 +30,14 @@ def what_if_page(name: str, found: Comparison) -> str:
         f"<h1>{escape(title)}</h1>",
         f'<p class="soft">{number(found.attempts)} attempts from {start} to {end} UTC.</p>',
         f"<p>{escape(sentences)}</p>",
-        f'<div class="pair"><div class="card"><h3>{_TITLE}</h3>{_plot(found)}</div>',
+        f'<div class="pair"><div class="card"><h3>{_TITLE}</h3>{_chart(found)}</div>',
         f'<div class="card"><h3>Worker-hours</h3>{_hours(found)}</div></div>',
         _table(found.scenarios),
     ]
     return whole_page(title, body)
 
 
-def _plot(found: Comparison) -> str:
+def _chart(found: Comparison) -> str:
     step_s = next((each for each in _STEPS_S if found.span_s / each <= MOST_POINTS), _STEPS_S[-1])
     many = int(found.span_s // step_s) + 1
     times = [found.start + dt.timedelta(seconds=n * step_s) for n in range(many)]
@@ -46,7 +45,7 @@ def _plot(found: Comparison) -> str:
         Series(_label(each), colour, _over_time(each, step_s, many))
         for each, colour in _coloured(found)
     ]
-    return lines(times, series, unit="ms", label=_TITLE)
+    return chart(_TITLE, times, series, timed=True)
 
 
 def _hours(found: Comparison) -> str:
@@ -70,7 +69,7 @@ def _over_time(scenario: Scenario, step_s: float, many: int) -> list[float | Non
     for ready, wait in zip(*scenario.waits, strict=True):
         # Attempts may become ready later than they did.
         found[min(many - 1, int(ready // step_s))].append(wait)
-    return [1000 * percentile(waits, 0.95) if waits else None for waits in found]
+    return [percentile(waits, 0.95) if waits else None for waits in found]
 
 
 def _label(each: Scenario) -> str:

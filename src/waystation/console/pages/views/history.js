@@ -2,7 +2,7 @@
 
 import { h, link, path, replace } from '../dom.js';
 import { every, get } from '../api.js';
-import { area } from '../charts.js';
+import { area, legend } from '../charts.js';
 import { count, exact, inUtc, span } from '../format.js';
 import { chip, empty, loading, panel, table, tile, time } from '../parts.js';
 
@@ -34,8 +34,6 @@ export async function past(element, days, product = '', queue = '') {
     panel('Wait and run, 95 of 100', area([{ name: 'waited', values: seconds('wait_p95_ms'), kind: 'late' }, { name: 'ran', values: seconds('run_p95_ms'), kind: 'busy' }], times, `How long jobs of ${name} waited and ran`, span, { columns: 3, least: 1, dated: true }),
       legend(['late', 'waited at most'], ['busy', 'ran at most'])));
 }
-
-const legend = (...keys) => h('p', { class: 'legend' }, keys.map(([kind, text]) => h('span', { class: `key ${kind}` }, text)));
 
 export async function ledger(root, { signal }) {
   const body = h('div', {}, loading());

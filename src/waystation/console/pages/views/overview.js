@@ -2,7 +2,7 @@
 
 import { h, held, link, path, replace } from '../dom.js';
 import { follow, get } from '../api.js';
-import { area, spark } from '../charts.js';
+import { area, legend, spark } from '../charts.js';
 import { count, plural, rate, span } from '../format.js';
 import { button, chip, empty, loading, panel, tile, trouble } from '../parts.js';
 import { past, ranges } from './history.js';
@@ -86,9 +86,9 @@ function drawTotals(queues, tiles, charts) {
     tile('Failed for good', count(last(P.failed)), `${rate(last(P.wrong))}/s now`));
   if (charts) replace(charts,
     panel('Depth', area([{ name: 'ready', values: summed(queues, P.ready), kind: 'calm' }, { name: 'active', values: summed(queues, P.active), kind: 'busy' }], times, 'Jobs that are ready and active in all queues', count),
-      h('p', { class: 'legend' }, h('span', { class: 'key calm' }, 'ready'), h('span', { class: 'key busy' }, 'active'))),
+      legend(['calm', 'ready'], ['busy', 'active'])),
     panel('Jobs per second', area([{ name: 'completed', values: summed(queues, P.done), kind: 'good' }, { name: 'failed', values: summed(queues, P.wrong), kind: 'bad' }], times, 'Jobs completed and failed per second in all queues', rate),
-      h('p', { class: 'legend' }, h('span', { class: 'key good' }, 'completed'), h('span', { class: 'key bad' }, 'failed'))));
+      legend(['good', 'completed'], ['bad', 'failed'])));
 }
 
 const HEAD = [['Queue', ''], ['Ready', 'number'], ['Active', 'number'], ['Delayed', 'number'], ['Failed', 'number'], ['Longest wait', 'number'], ['Per second', 'number'], ['Depth, last minutes', 'wide']];

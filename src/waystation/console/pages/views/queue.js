@@ -2,7 +2,7 @@
 
 import { h, held, link, path, replace } from '../dom.js';
 import { every, follow, get, post, queuePlace } from '../api.js';
-import { area } from '../charts.js';
+import { area, legend } from '../charts.js';
 import { count, moment, plural, rate, span } from '../format.js';
 import { asked, button, chip, confirmed, empty, facts, loading, may, panel, table, time, toast, trouble } from '../parts.js';
 import { past, ranges } from './history.js';
@@ -189,8 +189,6 @@ export async function queue(root, { parts, query, signal }) {
   }, signal);
   every(3, () => refresh(), signal);
 }
-
-const legend = (...keys) => h('p', { class: 'legend' }, keys.map(([kind, text]) => h('span', { class: `key ${kind}` }, text)));
 const whenName = (state) => ({ completed: 'Ended', failed: 'Failed', dead: 'Added', delayed: 'Due', active: 'Started' }[state] || 'Added');
 
 function firstState(reply) {

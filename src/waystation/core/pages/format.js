@@ -25,6 +25,13 @@ export function span(seconds) {
   return two(Math.floor(seconds / 86400), 'd', Math.floor((seconds % 86400) / 3600), 'h');
 }
 
+// The same to three digits in one unit, as reports say it.
+export function precise(seconds) {
+  if (seconds === null || seconds === undefined) return '–';
+  const [unit, size] = [['d', 86400], ['h', 3600], ['min', 60], ['s', 1]].find(([, each]) => seconds >= each) || ['ms', 0.001];
+  return seconds ? `${Number((seconds / size).toPrecision(3))} ${unit}` : '0';
+}
+
 export function ago(instant) {
   if (!instant) return '–';
   const seconds = (Date.now() - new Date(instant)) / 1000;
@@ -36,6 +43,10 @@ const timed = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium' });
 const utc = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium', timeZone: 'UTC' });
 export const local = (instant) => (instant ? dated.format(new Date(instant)) : '–');
 export const inUtc = (instant) => (instant ? `${utc.format(new Date(instant))} UTC` : '–');
+
+const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' });
+const hour = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit', timeZone: 'UTC' });
+export const date = (instant, alone) => (alone ? day : hour).format(new Date(instant));
 
 export const clock = (instant) => timed.format(new Date(instant));
 
