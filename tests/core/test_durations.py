@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waystation.core.durations import format_duration, parse_duration
+from waystation.core.durations import format_duration, milliseconds, parse_duration
 from waystation.core.errors import InvalidOption
 
 a_century_in_micros = 100 * 366 * 24 * 3600 * 10**6
@@ -49,6 +49,10 @@ def test_negative_durations_are_refused() -> None:
 def test_durations_beyond_what_fits_are_refused() -> None:
     with pytest.raises(InvalidOption, match="out of range"):
         parse_duration("9" * 400 + "h")
+    for more in (1e13, 1e300, 10**400):
+        with pytest.raises(InvalidOption, match=r"delay must be at most 285,000 years, got 1"):
+            milliseconds(more, "delay")
+    assert milliseconds(2**53 // 1000) == 9_007_199_254_740_000
 
 
 @pytest.mark.parametrize(

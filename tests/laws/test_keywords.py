@@ -1,5 +1,6 @@
 """Every field of every options struct is a keyword, is stored and comes back; a slip is told."""
 
+import contextlib
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -11,8 +12,8 @@ from typing import Any, NamedTuple, cast
 import msgspec
 import pytest
 
-from waystation import bullmq, files, routing
-from waystation.core.errors import InvalidOption
+from waystation import bullmq, files, pipeline, routing, waitingroom
+from waystation.core.errors import InvalidInput, InvalidOption
 
 URL = "redis://127.0.0.1:1"
 
@@ -75,6 +76,26 @@ def test_every_field_is_a_keyword_and_a_slip_in_one_is_told_with_the_nearest(
         slip = name + "q" if len(name) < 5 else name[:2] + name[3:]
         with pytest.raises(InvalidOption, match=f"no option '{slip}'; did you mean {name}[?]"):
             use(**{slip: 1})
+
+
+def structs() -> dict[str, type[msgspec.Struct]]:
+    """The public structs."""
+    found: dict[str, type[msgspec.Struct]] = {}
+    for package in (bullmq, files, pipeline, routing, waitingroom):
+        for name in package.__all__:
+            each = getattr(package, name)
+            if isinstance(each, type) and issubclass(each, msgspec.Struct):
+                found[f"{package.__name__}.{name}"] = each
+    return found
+
+
+@pytest.mark.parametrize("many", [1e300, 10**303, 10**400], ids=["float", "int", "long"])
+@pytest.mark.parametrize("struct", structs())
+def test_no_number_is_too_large_to_be_taken_or_refused(struct: str, many: float) -> None:
+    for name in (options := structs()[struct]).__struct_fields__:
+        with contextlib.suppress(InvalidInput, TypeError):
+            # A TypeError where it lacks another field; never one about the number itself.
+            options(**{name: many})
 
 
 SOON = datetime(2100, 1, 1, tzinfo=UTC)

@@ -459,11 +459,11 @@ def _check_backoff(rule: Backoff | Duration | None) -> None:
 
 
 def _checked_backoff(rule: Backoff) -> Backoff:
-    warn_of_milliseconds("backoff delay", rule.delay)
     if not rule.type:
         raise InvalidOption("backoff needs a type: fixed, exponential or a strategy's name")
     is_built_in = rule.type in ("fixed", "exponential")
     milliseconds(rule.delay, "backoff delay", above=0 if is_built_in else None)
+    warn_of_milliseconds("backoff delay", rule.delay)
     return rule
 
 

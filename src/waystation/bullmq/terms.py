@@ -153,8 +153,7 @@ def warn_of_milliseconds(name: str, duration: Duration) -> None:
     if in_hours or in_days or (name, duration) in _SUSPECTED:
         return
     _SUSPECTED.add((name, duration))
-    # A timedelta has an end, which no option has.
-    read, meant = (timedelta(seconds=min(each, 10**12)) for each in (duration, duration / 1000))
+    read, meant = (timedelta(seconds=each) for each in (duration, duration / 1000))
     _log.warning(
         "milliseconds_suspected",
         hint=f"{name} {duration:.0f} is read as seconds: {read}; as milliseconds it were {meant}",

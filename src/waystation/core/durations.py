@@ -31,6 +31,10 @@ SECONDS = "seconds"
 Seconds: TypeAlias = Annotated[float, SECONDS]
 """A number of seconds that a settings file writes as `30s`."""
 
+_LONGEST = 2**53 / 1000
+"""Seconds whose milliseconds every reader of the wires can count: numbers of Node and Lua are
+floats."""
+
 # Checked before durationpy reads it, which skips over what it does not know ("1h, 2m") and
 # takes "mm" for a month.
 _GRAMMAR = re.compile(r"(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h|d|w))+")
@@ -42,6 +46,8 @@ def seconds(duration: Duration, name: str = "a duration", *, above: float | None
     # bool is a number to Python, and NaN is neither above nor below anything.
     if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 0:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidOption(f"{name} must be a timedelta or seconds, at least 0, got {duration!r}")
+    if _LONGEST < value < float("inf"):
+        raise InvalidOption(f"{name} must be at most 285,000 years, got {duration!r}")
     if above is not None and not value > above:
         raise InvalidOption(f"{name} must be more than {above:g} seconds, got {value:g}")
     return value

@@ -126,7 +126,7 @@ class RoomOptions(msgspec.Struct, frozen=True, kw_only=True, rename=_STORED):
             unit = " seconds" if name in DURATIONS else ""
             number = seconds(value, name) if unit else value
             if not least <= number <= most:
-                raise InvalidOption(f"{name} must be {least} to {most}{unit}, got {number:g}")
+                raise InvalidOption(f"{name} must be {least} to {most}{unit}, got {value}")
         if len(self.lane_weights) != 4 or any(not 1 <= each <= 1000 for each in self.lane_weights):
             raise InvalidOption(f"lane_weights must be four of 1 to 1000, got {self.lane_weights}")
         if self.target_url and not is_target(self.target_url):

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
+from waystation.core.checked import check_fields
 from waystation.core.errors import InvalidOption
 from waystation.core.key_ring import NAME, KeyRing
 from waystation.core.settings.secrets import Secret
@@ -68,6 +69,7 @@ class PayloadSettings(Section, frozen=True, kw_only=True):
     encrypts, the others still decrypt."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.limit < 1024:
             raise InvalidOption(f"limit must be at least 1024, got {self.limit}")
         if self.retain < 1:

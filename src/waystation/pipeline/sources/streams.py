@@ -10,6 +10,7 @@ from typing import Any, cast
 import msgspec
 
 from waystation.bullmq.redis.prefixes import Prefixes, check_several
+from waystation.core.checked import check_fields
 from waystation.core.errors import InvalidOption
 from waystation.core.events import Product
 from waystation.core.store.keyspace import is_name
@@ -48,6 +49,7 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Seconds between two key scans for streams that match a pattern."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         at_least("perTrigger", self.per_trigger, 0)
         at_least("tasks", self.tasks, 0)
         at_least("page", self.page, 1)

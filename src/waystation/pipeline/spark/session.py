@@ -16,6 +16,7 @@ import pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from waystation.core.checked import check_fields
 from waystation.core.errors import InvalidOption, SparkNotStarted
 from waystation.pipeline.sources.events import Events, RedisStreams
 from waystation.pipeline.sources.jobs import Jobs
@@ -66,6 +67,7 @@ class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Other Spark settings; those in `REQUIRED` cannot be changed."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for name, value in self.conf.items():
             if not name.startswith("spark."):
                 raise InvalidOption(f"wanted a setting of Spark, such as spark.ui.port; got {name}")
