@@ -15,27 +15,27 @@ import hiredis
 IN_FLIGHT = 4
 
 
-def packed(door: Any, keys: Any, **args: Any) -> bytes:
+def packed(script: Any, keys: Any, **args: Any) -> bytes:
     """A call of a script, as it goes over the wire."""
     capture = _Capture()
     with contextlib.suppress(StopIteration):
-        door.call_sync(capture, keys, **args)
+        script.call_sync(capture, keys, **args)
     return _command(*capture.args)
 
 
 class Wire:
     """A socket that sends packed commands with a few always under way."""
 
-    def __init__(self, url: str, *doors: Any) -> None:
+    def __init__(self, url: str, *scripts: Any) -> None:
         address = urlsplit(url)
-        self._doors = doors
+        self._scripts = scripts
         self._socket = socket.create_connection((address.hostname, address.port))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._replies = hiredis.Reader()
 
     def __enter__(self) -> Self:
-        for door in self._doors:
-            self._socket.sendall(_command("SCRIPT", "LOAD", door.source))
+        for script in self._scripts:
+            self._socket.sendall(_command("SCRIPT", "LOAD", script.source))
             self._receive()
         return self
 

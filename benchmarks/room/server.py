@@ -89,12 +89,12 @@ def reports() -> list[Report]:
             for _ in range(ROUNDS)
         ]
         best = {each: max(measured[each].per_second for measured in rounds) for each in rounds[0]}
-        slowest = {what: asked.paced(what, BUSY * best[what, Where.DOOR]) for what in LEAST}
+        slowest = {what: asked.paced(what, BUSY * best[what, Where.ROOM]) for what in LEAST}
     costs = {each: min(measured[each].cost_us for measured in rounds) for each in rounds[0]}
     wanted = ", ".join(f"{what} {least:.2f}" for what, least in LEAST.items())
 
     def rows(measured: dict[tuple[str, Where], float], beside: Where) -> list[Row]:
-        return [Row(what, measured[what, Where.DOOR], measured[what, beside]) for what in LEAST]
+        return [Row(what, measured[what, Where.ROOM], measured[what, beside]) for what in LEAST]
 
     return [
         Report(
@@ -132,7 +132,7 @@ def reports() -> list[Report]:
 class Where(Enum):
     """Who is asked."""
 
-    DOOR = auto()
+    ROOM = auto()
     NOTHING = auto()
     """An empty handler of the same application."""
     BARE = auto()
@@ -149,10 +149,10 @@ class Server(NamedTuple):
     def url(self, what: str, where: Where) -> str:
         """Where to ask a question."""
         port = self.bare_port if where is Where.BARE else self.port
-        if what == "page" and where is Where.DOOR:
+        if what == "page" and where is Where.ROOM:
             return f"http://127.0.0.1:{port}/wait/shop"
         named = {"snapshot": "snapshot", "status": "status", "join": "enqueue", "page": ""}[what]
-        last = named if where is Where.DOOR else "nothing"
+        last = named if where is Where.ROOM else "nothing"
         return f"http://127.0.0.1:{port}/api/v1/queues/shop/{last}"
 
 
@@ -173,7 +173,7 @@ class _Asked:
         measured = Measured(0.0, 0.0, 0.0)
         for _ in range(3):
             script = _ASKS.get(what, "") + _PACED.format(mean_ms=max(1, round(mean_ms)))
-            measured = self._ask(what, Where.DOOR, script, connections)
+            measured = self._ask(what, Where.ROOM, script, connections)
             took_ms = 1000 * connections / measured.per_second
             if abs(took_ms * per_second / 1000 / connections - 1) < 0.05:
                 break

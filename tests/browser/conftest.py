@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 import pytest
 from playwright.async_api import Browser, async_playwright, expect
 
-from tests.browser.street import Street
+from tests.browser.harness import Harness
 from tests.support.oidc.real import provider
 from tests.support.patience import LIMIT_S, limit
 from tests.support.ports import free_port
 from tests.support.programs import FETCHED, require_program
-from tests.waitingroom.http import hands
+from tests.waitingroom.http.harness import OPTIONS, service
 from waystation.core.http.server import serving
 from waystation.core.operators.oidc.options import OidcOptions
 from waystation.waitingroom.http.options import ServerOptions
@@ -37,21 +37,21 @@ async def browser() -> AsyncGenerator[Browser]:
 
 
 @pytest.fixture
-async def street(redis_url: str, browser: Browser) -> AsyncGenerator[Street]:
-    """A room with its doors on a port of this machine, and a browser to come along."""
-    async with built(redis_url, browser, free_port()) as street:
-        yield street
+async def harness(redis_url: str, browser: Browser) -> AsyncGenerator[Harness]:
+    """A room served on a port of this machine, and a browser to visit it."""
+    async with built(redis_url, browser, free_port()) as harness:
+        yield harness
 
 
 @pytest.fixture
-async def street_with_provider(redis_url: str, browser: Browser) -> AsyncGenerator[Street]:
+async def harness_with_provider(redis_url: str, browser: Browser) -> AsyncGenerator[Harness]:
     """The same with an identity provider beside it."""
     port = free_port()
     async with (
         provider(f"http://localhost:{port}") as oidc,
-        built(redis_url, browser, port, oidc) as street,
+        built(redis_url, browser, port, oidc) as harness,
     ):
-        yield street
+        yield harness
 
 
 @asynccontextmanager
@@ -60,15 +60,15 @@ async def built(
     browser: Browser,
     port: int,
     oidc: OidcOptions | None = None,
-    options: ServerOptions = hands.OPTIONS,
-) -> AsyncGenerator[Street]:
+    options: ServerOptions = OPTIONS,
+) -> AsyncGenerator[Harness]:
     async with (
-        hands.house(redis_url, options, oidc=oidc, newcomers_per_minute=0) as house,
-        serving(house.app, host="127.0.0.1", port=port),
-        RoomMaintenance(house.rooms, house.context.metrics) as care,
+        service(redis_url, options, oidc=oidc, newcomers_per_minute=0) as opened,
+        serving(opened.app, host="127.0.0.1", port=port),
+        RoomMaintenance(opened.rooms, opened.context.metrics) as care,
     ):
-        street = Street(house, browser, f"http://localhost:{port}")
-        yield street
-        await street.close()
+        harness = Harness(opened, browser, f"http://localhost:{port}")
+        yield harness
+        await harness.close()
         await asyncio.sleep(0)
         assert care.lag_s() < limit(30)

@@ -8,15 +8,15 @@ from typing import Any
 
 from playwright.async_api import expect
 
-from tests.browser.street import PICTURES, Street, complaints, picture, shows
+from tests.browser.harness import PICTURES, Harness, complaints, picture, shows
 from tests.support.patience import limit
-from tests.waitingroom.http.hands import QUEUE
+from tests.waitingroom.http.harness import QUEUE
 from waystation.core.operators.roles import Role
 from waystation.waitingroom.visitor import Joined, JoinRequest, Lane
 
 
-async def _join(street: Street, first: int, count: int) -> None:
-    room = street.house.room
+async def _join(harness: Harness, first: int, count: int) -> None:
+    room = harness.service.room
     people = [
         JoinRequest(key=f"k{n}", secret="s", lane=Lane.VIP if n % 12 == 0 else Lane.NORMAL)
         for n in range(first, first + count)
@@ -25,16 +25,16 @@ async def _join(street: Street, first: int, count: int) -> None:
 
 
 @asynccontextmanager
-async def _crowd(street: Street) -> AsyncGenerator[None]:
+async def _crowd(harness: Harness) -> AsyncGenerator[None]:
     """People who keep coming, and come in when they are called."""
-    room = street.house.room
+    room = harness.service.room
 
     async def come() -> None:
         for number in range(100_000):
             joined = await room.join(JoinRequest(key=f"late{number}", secret="s"))
             assert isinstance(joined, Joined)
             await asyncio.sleep(0.15)
-            called: Any = await street.house.store.redis.zrange(room.store.keys.admitted, 0, 1)
+            called: Any = await harness.service.store.redis.zrange(room.store.keys.admitted, 0, 1)
             for each in called:
                 await room.claim(await room.get_place(each.decode()), "s")
 
@@ -51,14 +51,14 @@ def _points(at_least: int) -> re.Pattern[str]:
     return re.compile(rf"(\S+ ){{{at_least},}}")
 
 
-async def test_a_long_line_is_told_honestly(street: Street) -> None:
+async def test_a_long_line_is_told_honestly(harness: Harness) -> None:
     # Seats for all of them: where they are too few, nothing is known before sessions end.
-    await street.house.room.store.write({"max_active": "5000"})
-    await street.house.control.set_rate(0.5)
-    await _join(street, 0, 1240)
-    await street.house.control.show_message({"en": "The second hall opens at noon."})
-    page = await street.visitor(viewport={"width": 1000, "height": 860})
-    await street.arrive(page)
+    await harness.service.room.store.write({"max_active": "5000"})
+    await harness.service.control.set_rate(0.5)
+    await _join(harness, 0, 1240)
+    await harness.service.control.show_message({"en": "The second hall opens at noon."})
+    page = await harness.visitor(viewport={"width": 1000, "height": 860})
+    await harness.arrive(page)
     await shows(page, "waiting")
     # As exact as it is worth being, and a range instead of a promise.
     await expect(page.locator("#ahead")).to_have_text("1,100")
@@ -69,19 +69,19 @@ async def test_a_long_line_is_told_honestly(street: Street) -> None:
     assert re.fullmatch(r"\((?:\d+ min|[\d.]+ to [\d.]+ hours)\) Shop", await page.title())
     assert await complaints(page) == []
     await picture(page, "waiting-page")
-    night = await street.visitor(color_scheme="dark", viewport={"width": 390, "height": 844})
-    await street.arrive(night)
+    night = await harness.visitor(color_scheme="dark", viewport={"width": 390, "height": 844})
+    await harness.arrive(night)
     await shows(night, "waiting")
     await picture(night, "waiting-page-dark")
 
 
-async def test_an_operator_watches_people_come_and_go(street: Street) -> None:
-    await _join(street, 0, 240)
-    await street.house.control.set_rate(4)
-    key = await street.house.app.operators.issue("night shift", Role.ADMIN)
-    async with _crowd(street):
-        page = await street.visitor(viewport={"width": 1280, "height": 900})
-        await page.goto(f"{street.url}/operate/{QUEUE}")
+async def test_an_operator_watches_people_come_and_go(harness: Harness) -> None:
+    await _join(harness, 0, 240)
+    await harness.service.control.set_rate(4)
+    key = await harness.service.app.operators.issue("night shift", Role.ADMIN)
+    async with _crowd(harness):
+        page = await harness.visitor(viewport={"width": 1280, "height": 900})
+        await page.goto(f"{harness.url}/operate/{QUEUE}")
         await page.fill("#key", key)
         await page.click("#login button")
         line = page.locator("#line-arrivals")

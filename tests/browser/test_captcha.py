@@ -4,9 +4,9 @@ from msgspec.structs import replace
 from playwright.async_api import Browser
 
 from tests.browser.conftest import built
-from tests.browser.street import complaints, picture, shows
+from tests.browser.harness import complaints, picture, shows
 from tests.support.ports import free_port
-from tests.waitingroom.http.hands import OPTIONS
+from tests.waitingroom.http.harness import OPTIONS
 from waystation.core.http.exchange import Receive, Scope, Send
 from waystation.core.http.server import serving
 from waystation.waitingroom.http.options import CaptchaOptions
@@ -45,12 +45,12 @@ async def test_whoever_confirms_to_be_a_person_gets_a_place(
     )
     async with (
         serving(provider, host="127.0.0.1", port=theirs),
-        built(redis_url, browser, port, options=replace(OPTIONS, captcha=captcha)) as street,
+        built(redis_url, browser, port, options=replace(OPTIONS, captcha=captcha)) as harness,
     ):
-        await street.house.room.store.write({"newcomers_per_minute": "1"})
-        await street.house.visitor("127.0.0.1").join()
-        page = await street.visitor()
-        await street.arrive(page)
+        await harness.service.room.store.write({"newcomers_per_minute": "1"})
+        await harness.service.visitor("127.0.0.1").join()
+        page = await harness.visitor()
+        await harness.arrive(page)
         await shows(page, "captcha")
         assert await page.inner_text("#text") == languages()["en"]["text_captcha"]
         await page.wait_for_selector("#box")

@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Browser, Page
 
 from tests.browser.console_scene import HOSTILE, Shop, shop
-from tests.browser.street import complaints, picture
+from tests.browser.harness import complaints, picture
 from tests.pipeline.ask import lakes
 from tests.support.patience import limit
 from tests.support.ports import free_port

@@ -11,7 +11,7 @@ import pytest
 from playwright.async_api import Browser, Page, Route
 
 from tests.browser.console_scene import HOSTILE, Shop
-from tests.browser.street import complaints, picture
+from tests.browser.harness import complaints, picture
 from tests.support.patience import limit
 from tests.support.ports import free_port
 from waystation.bullmq import Job, JobFailed, Queue, Schedule, Worker

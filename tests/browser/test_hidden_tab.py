@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from playwright.async_api import Page
 
-from tests.browser.street import HIDES, Street, shows
+from tests.browser.harness import HIDES, Harness, shows
 from tests.browser.tabs import Tab, window
 from tests.support.patience import limit
-from tests.waitingroom.http.hands import QUEUE
+from tests.waitingroom.http.harness import QUEUE
 
 IDLE_S = round(limit(20))
 HIDDEN_S = IDLE_S + 60
@@ -21,10 +21,10 @@ AHEAD = 80
 LISTENS = Path(__file__).with_name("listens.js").read_text()
 
 
-async def _long_line(street: Street) -> None:
+async def _long_line(harness: Harness) -> None:
     """People ahead who never fall silent."""
-    await street.crowd(AHEAD)
-    heartbeat, redis = street.house.room.store.keys.heartbeat, street.house.store.redis
+    await harness.crowd(AHEAD)
+    heartbeat, redis = harness.service.room.store.keys.heartbeat, harness.service.store.redis
     found: Any = await redis.zrange(heartbeat, 0, -1, withscores=True)
     await redis.zadd(heartbeat, {id: last + 3600 for id, last in found})
 
@@ -36,24 +36,24 @@ async def _arrives(tab: Tab, url: str) -> None:
 
 @pytest.mark.slow
 async def test_a_tab_behind_others_keeps_its_place_and_hears_its_turn(
-    street: Street, tmp_path: Path
+    harness: Harness, tmp_path: Path
 ) -> None:
     """Real tabs, with timers slowed down as browsers do it."""
-    await street.house.room.store.write({"idle_s": str(IDLE_S)})
-    await _long_line(street)
+    await harness.service.room.store.write({"idle_s": str(IDLE_S)})
+    await _long_line(harness)
     async with window(tmp_path) as browser:
         tab = await browser.tab()
-        await _arrives(tab, street.url)
+        await _arrives(tab, harness.url)
         other = await browser.tab()
         await other.show()
         await tab.until("document.hidden")
 
         await asyncio.sleep(HIDDEN_S)
-        assert (await street.house.room.state()).waiting == AHEAD + 1
+        assert (await harness.service.room.state()).waiting == AHEAD + 1
         assert await tab.evaluate("document.hidden")
         assert await tab.evaluate("document.body.dataset.status") == "waiting"
 
-        await street.house.admission.admit_now(AHEAD + 1)
+        await harness.service.admission.admit_now(AHEAD + 1)
         await tab.until("document.title.startsWith('●')")
         assert await tab.evaluate("document.hidden")
 
@@ -71,23 +71,23 @@ async def _silence(page: Page, *, seconds: int, step: int) -> float:
 @pytest.mark.parametrize("hides", ["", HIDES], ids=["seen", "hidden"])
 @pytest.mark.parametrize(("idle_s", "seconds"), [(300, 480), (20, 120)])
 async def test_a_page_is_heard_as_often_as_the_room_wants(
-    street: Street, hides: str, idle_s: int, seconds: int
+    harness: Harness, hides: str, idle_s: int, seconds: int
 ) -> None:
     """However seldom it looks; and where there are no workers, too."""
-    await street.house.room.store.write({"idle_s": str(idle_s), "admission_rate": "0.01"})
-    await _long_line(street)
-    page = await street.visitor()
+    await harness.service.room.store.write({"idle_s": str(idle_s), "admission_rate": "0.01"})
+    await _long_line(harness)
+    page = await harness.visitor()
     await page.add_init_script(f"{hides}; delete window.Worker; {LISTENS}")
     await page.clock.install()
-    await street.arrive(page)
+    await harness.arrive(page)
     await shows(page, "waiting")
     assert await _silence(page, seconds=seconds, step=idle_s // 10) < idle_s
 
 
-async def test_a_page_without_scripts_is_heard_as_often_too(street: Street) -> None:
-    await street.house.room.store.write({"idle_s": "20"})
-    page = await street.visitor(java_script_enabled=False)
-    await street.arrive(page)
+async def test_a_page_without_scripts_is_heard_as_often_too(harness: Harness) -> None:
+    await harness.service.room.store.write({"idle_s": "20"})
+    page = await harness.visitor(java_script_enabled=False)
+    await harness.arrive(page)
     await page.click("#join button")
     await shows(page, "waiting")
     refresh = page.locator("meta[http-equiv=refresh]")

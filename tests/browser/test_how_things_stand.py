@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from playwright.async_api import expect
 
-from tests.browser.street import Street, complaints, picture, shows
+from tests.browser.harness import Harness, complaints, picture, shows
 from waystation.waitingroom.operating.control import Control
 from waystation.waitingroom.operating.lottery import Lottery
 
@@ -36,15 +36,15 @@ SAYS = {
 
 
 @pytest.mark.parametrize("word", list(SAYS))
-async def test_those_in_line_are_recorded_at_once(street: Street, word: str) -> None:
-    await street.crowd(3)
-    page, plain = await street.visitor(), await street.visitor(java_script_enabled=False)
-    await street.arrive(page)
-    await street.arrive(plain, "?plain=1")
+async def test_those_in_line_are_recorded_at_once(harness: Harness, word: str) -> None:
+    await harness.crowd(3)
+    page, plain = await harness.visitor(), await harness.visitor(java_script_enabled=False)
+    await harness.arrive(page)
+    await harness.arrive(plain, "?plain=1")
     await plain.click("#join button")
     for each in (page, plain):
         await shows(each, "waiting")
-    await _end(street.house.control, word, (await street.house.room.state()).now_ms)
+    await _end(harness.service.control, word, (await harness.service.room.state()).now_ms)
     where, says = SAYS[word]
     await expect(page.locator(where)).to_have_text(says)
     await plain.reload()
@@ -63,31 +63,31 @@ async def test_those_in_line_are_recorded_at_once(street: Street, word: str) -> 
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
-async def test_a_clock_that_is_wrong_moves_no_countdown(street: Street, hours: int) -> None:
+async def test_a_clock_that_is_wrong_moves_no_countdown(harness: Harness, hours: int) -> None:
     """The opening, the turn and the turn that was missed are counted by the server's clock."""
-    page = await street.visitor(looks=False)
+    page = await harness.visitor(looks=False)
     await page.add_init_script(
         f"const real = Date.now; Date.now = () => real() + {hours * HOUR_MS};"
         "const Of = Date; window.Date = class extends Of {"
         "constructor(...given) { given.length ? super(...given) : super(Of.now()); } };"
     )
-    house = street.house
-    await house.room.store.write({"claim_window_s": "600"})
-    now_ms = (await house.room.state()).now_ms
-    await house.control.schedule(now_ms + round(timedelta(minutes=10).total_seconds() * 1000))
-    await street.arrive(page)
+    service = harness.service
+    await service.room.store.write({"claim_window_s": "600"})
+    now_ms = (await service.room.state()).now_ms
+    await service.control.schedule(now_ms + round(timedelta(minutes=10).total_seconds() * 1000))
+    await harness.arrive(page)
     await shows(page, "prequeued")
     await expect(page.locator("#clock")).to_contain_text("9:")
     await picture(page, f"clock-{hours}")
 
 
-async def test_a_number_that_rose_is_shown_with_its_reason(street: Street) -> None:
-    await street.crowd(4)
-    others = [street.house.visitor(f"10.3.0.{each}") for each in range(2)]
+async def test_a_number_that_rose_is_shown_with_its_reason(harness: Harness) -> None:
+    await harness.crowd(4)
+    others = [harness.service.visitor(f"10.3.0.{each}") for each in range(2)]
     for each in others:
         await each.join()
-    page = await street.visitor()
-    await street.arrive(page)
+    page = await harness.visitor()
+    await harness.arrive(page)
     await expect(page.locator("#ahead")).to_have_text("6")
     for each in others:
         await each.ask("DELETE", "position", {})
@@ -98,12 +98,12 @@ async def test_a_number_that_rose_is_shown_with_its_reason(street: Street) -> No
     await expect(page.locator("#banner")).to_contain_text("somebody who had left came back")
 
 
-async def test_a_missed_turn_has_a_clock_and_is_in_the_title(street: Street) -> None:
-    page = await street.visitor(looks=False)
-    await street.house.room.store.write({"claim_window_s": "5"})
-    await street.arrive(page)
+async def test_a_missed_turn_has_a_clock_and_is_in_the_title(harness: Harness) -> None:
+    page = await harness.visitor(looks=False)
+    await harness.service.room.store.write({"claim_window_s": "5"})
+    await harness.arrive(page)
     await shows(page, "waiting")
-    await street.house.control.set_rate(10)
+    await harness.service.control.set_rate(10)
     await shows(page, "missed")
     await expect(page.locator("#clock-word")).to_have_text("time left to take it back")
     await expect(page.locator("#clock")).to_contain_text("9:")
@@ -111,8 +111,8 @@ async def test_a_missed_turn_has_a_clock_and_is_in_the_title(street: Street) -> 
     await picture(page, "missed")
 
 
-async def test_who_presses_is_called_with_a_sound(street: Street) -> None:
-    page = await street.visitor()
+async def test_who_presses_is_called_with_a_sound(harness: Harness) -> None:
+    page = await harness.visitor()
     heard = list[str]()
 
     def hear(state: str) -> None:
@@ -124,54 +124,54 @@ async def test_who_presses_is_called_with_a_sound(street: Street) -> None:
         "OscillatorNode.prototype.start = function (at)"
         " { window.heard(this.context.state); start.call(this, at); };"
     )
-    await street.arrive(page)
+    await harness.arrive(page)
     await shows(page, "waiting")
     await page.click("#notify")
     await expect(page.locator("#notify")).to_be_hidden()
     assert heard == ["running", "running"]
 
 
-async def test_the_page_works_off_the_hardest_challenge(street: Street) -> None:
-    await street.house.room.store.write({"pow_bits": "20"})
-    page = await street.visitor()
-    await street.arrive(page)
+async def test_the_page_works_off_the_hardest_challenge(harness: Harness) -> None:
+    await harness.service.room.store.write({"pow_bits": "20"})
+    page = await harness.visitor()
+    await harness.arrive(page)
     await shows(page, "waiting")
 
 
-async def test_who_has_finished_reads_that(street: Street) -> None:
-    page = await street.visitor(looks=False)
-    await street.arrive(page)
+async def test_who_has_finished_reads_that(harness: Harness) -> None:
+    page = await harness.visitor(looks=False)
+    await harness.arrive(page)
     await shows(page, "waiting")
-    await street.house.control.set_rate(10)
+    await harness.service.control.set_rate(10)
     await shows(page, "admitted")
     ticket = await page.evaluate("fetch('/wait/shop/facts').then((a) => a.json())")
-    place = await street.house.room.get_place(ticket["place"]["position_id"])
+    place = await harness.service.room.get_place(ticket["place"]["position_id"])
     claim = "{method: 'POST', headers: {'content-type': 'application/json'}, body: '{}'}"
     await page.evaluate(f"fetch('/api/v1/queues/shop/claim', {claim})")
-    await street.house.room.complete(place)
+    await harness.service.room.complete(place)
     await page.reload()
     await shows(page, "done")
     await expect(page.locator("#headline")).to_have_text("You are done here")
 
 
-async def test_a_long_wait_is_in_hours_in_the_title_too(street: Street) -> None:
-    await street.crowd(8)
-    await street.house.control.set_rate(0.0005)
-    page = await street.visitor()
-    await street.arrive(page)
+async def test_a_long_wait_is_in_hours_in_the_title_too(harness: Harness) -> None:
+    await harness.crowd(8)
+    await harness.service.control.set_rate(0.0005)
+    page = await harness.visitor()
+    await harness.arrive(page)
     await expect(page).to_have_title(re.compile(r"^\(.* hours\) Shop$"))
 
 
-async def test_nothing_goes_more_slowly_before_the_opening(street: Street) -> None:
+async def test_nothing_goes_more_slowly_before_the_opening(harness: Harness) -> None:
     """Others who join do not put off whoever waits for it."""
-    house = street.house
-    await house.room.store.write({"admission_rate": "0.2", "max_active": "1000"})
-    await house.control.schedule((await house.room.state()).now_ms + 40_000)
-    await Lottery(house.room).announce()
-    page = await street.visitor(looks=False)
-    await street.arrive(page)
+    service = harness.service
+    await service.room.store.write({"admission_rate": "0.2", "max_active": "1000"})
+    await service.control.schedule((await service.room.state()).now_ms + 40_000)
+    await Lottery(service.room).announce()
+    page = await harness.visitor(looks=False)
+    await harness.arrive(page)
     await shows(page, "prequeued")
-    await street.crowd(40)
+    await harness.crowd(40)
     async with page.expect_response(re.compile("/(status|heartbeat)$")) as looked:
         pass
     seen = await (await looked.value).json()

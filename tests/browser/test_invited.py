@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from tests.browser.street import Street, complaints, picture, shows
+from tests.browser.harness import Harness, complaints, picture, shows
 from waystation.waitingroom.http.context import ThemeStore
 from waystation.waitingroom.operating.codes import Codes
 from waystation.waitingroom.pages.theme import Theme
@@ -19,18 +19,18 @@ LOGO = (
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_a_code_opens_the_line_and_a_wrong_one_is_told(street: Street, scheme: str) -> None:
+async def test_a_code_opens_the_line_and_a_wrong_one_is_told(harness: Harness, scheme: str) -> None:
     looks = Theme(
         accent="#7a1f5c",
         logo="data:image/svg+xml;base64," + base64.b64encode(LOGO.encode()).decode(),
         text={"en": "Presale for members of the Aurora club. Two tickets each."},
         support="https://help.test/",
     )
-    await ThemeStore().put(street.house.room, looks)
-    await street.house.room.store.write({"invite_only": "1", "name": "Aurora: the presale"})
-    [code] = await Codes(street.house.room).make("club", 1, bits=random.Random(3), lane=Lane.VIP)
-    page = await street.visitor(color_scheme=scheme, viewport={"width": 1000, "height": 700})
-    await street.arrive(page)
+    await ThemeStore().put(harness.service.room, looks)
+    await harness.service.room.store.write({"invite_only": "1", "name": "Aurora: the presale"})
+    [code] = await Codes(harness.service.room).make("club", 1, bits=random.Random(3), lane=Lane.VIP)
+    page = await harness.visitor(color_scheme=scheme, viewport={"width": 1000, "height": 700})
+    await harness.arrive(page)
     await shows(page, "invite")
     assert await complaints(page) == []
     await picture(page, f"invited-{scheme}")
@@ -41,5 +41,5 @@ async def test_a_code_opens_the_line_and_a_wrong_one_is_told(street: Street, sch
     await page.fill("#code", code.lower())
     await page.click("#join button")
     await shows(page, "waiting")
-    assert (await street.house.room.state()).lanes == (0, 0, 1, 0)
+    assert (await harness.service.room.state()).lanes == (0, 0, 1, 0)
     assert await complaints(page) == []

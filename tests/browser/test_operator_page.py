@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, Route, expect
 
-from tests.browser.street import Street, complaints, picture, shows
-from tests.waitingroom.http.hands import QUEUE
+from tests.browser.harness import Harness, complaints, picture, shows
+from tests.waitingroom.http.harness import QUEUE
 from waystation.core.operators.roles import Role
 from waystation.waitingroom.options import RoomOptions
 
 
-async def _opened(street: Street, role: Role = Role.ADMIN, *, more: bool = True) -> Page:
-    key = await street.house.app.operators.issue("operator", role)
-    page = await street.visitor()
-    await page.goto(f"{street.url}/operate/{QUEUE}")
+async def _opened(harness: Harness, role: Role = Role.ADMIN, *, more: bool = True) -> Page:
+    key = await harness.service.app.operators.issue("operator", role)
+    page = await harness.visitor()
+    await page.goto(f"{harness.url}/operate/{QUEUE}")
     await page.fill("#key", key)
     await page.click("#login button")
     await page.wait_for_selector("#board:not([hidden])")
@@ -26,9 +26,9 @@ async def _opened(street: Street, role: Role = Role.ADMIN, *, more: bool = True)
 
 
 @pytest.mark.parametrize("width", [390, 1440])
-async def test_the_five_controls_of_a_sale_come_first(street: Street, width: int) -> None:
+async def test_the_five_controls_of_a_sale_come_first(harness: Harness, width: int) -> None:
     """Rate, seats, pause, message and end; the rest is a press away, and nothing is cut off."""
-    page = await _opened(street, more=False)
+    page = await _opened(harness, more=False)
     await page.set_viewport_size({"width": width, "height": 844})
     for control in ("#pause", "#rate-exact", "#seats", "#message", "#close-name"):
         await expect(page.locator(control)).to_be_visible()
@@ -44,27 +44,27 @@ async def test_the_five_controls_of_a_sale_come_first(street: Street, width: int
 
 
 async def test_what_others_did_is_on_the_page_and_a_wait_nobody_knows_is_no_time(
-    street: Street,
+    harness: Harness,
 ) -> None:
-    await street.crowd(2)
-    page = await _opened(street, more=False)
-    await street.house.control.show_message({"en": "Back at noon"})
+    await harness.crowd(2)
+    page = await _opened(harness, more=False)
+    await harness.service.control.show_message({"en": "Back at noon"})
     await expect(page.locator("#message-now")).to_have_text("Visitors read: Back at noon")
     for unknown in ("#last-wait", "#empty"):
         await expect(page.locator(unknown)).to_have_text("\N{EN DASH}")
     await page.fill("#rate-exact", "")
     await page.click("#rate-form button")
     await expect(page.locator("#rate-exact:invalid")).to_have_count(1)
-    assert (await street.house.room.state()).version == 2
+    assert (await harness.service.room.state()).version == 2
 
 
-async def test_an_operator_sees_the_room_and_steers_it(street: Street) -> None:
-    await street.crowd(5)
-    visitor = await street.visitor(looks=False)
-    await street.arrive(visitor)
+async def test_an_operator_sees_the_room_and_steers_it(harness: Harness) -> None:
+    await harness.crowd(5)
+    visitor = await harness.visitor(looks=False)
+    await harness.arrive(visitor)
     await shows(visitor, "waiting")
 
-    page = await _opened(street)
+    page = await _opened(harness)
     await expect(page.locator("#waiting")).to_have_text("6")
     await page.click("#pause")
     await page.wait_for_selector("text=Paused: everybody keeps their place.")
@@ -84,15 +84,15 @@ async def test_an_operator_sees_the_room_and_steers_it(street: Street) -> None:
     assert await complaints(page) == []
     await picture(page, "operator")
 
-    entries = (await street.house.app.operators.audit(10)).entries
+    entries = (await harness.service.app.operators.audit(10)).entries
     actions = [each["action"] for each in entries]
     assert actions == ["resume", "rate", "message", "pause", "sign-in"]
 
 
 async def test_looks_are_tried_on_before_anybody_else_sees_them(
-    street: Street, tmp_path: Path
+    harness: Harness, tmp_path: Path
 ) -> None:
-    page = await _opened(street)
+    page = await _opened(harness)
     frame = page.frame_locator("#frame")
     await expect(frame.locator("h1")).to_have_text("Join the line")
     await page.fill("#own-text", "Two tickets each.")
@@ -109,16 +109,16 @@ async def test_looks_are_tried_on_before_anybody_else_sees_them(
     await expect(frame.locator("body")).to_have_css("background-image", re.compile("data:image"))
     assert await complaints(page) == []
     await picture(page, "operator-looks")
-    visitor = await street.visitor()
-    await street.arrive(visitor)
+    visitor = await harness.visitor()
+    await harness.arrive(visitor)
     await shows(visitor, "waiting")
     assert await visitor.locator(".own").count() == 0
 
     await page.click("#looks-form button.primary")
     await page.wait_for_selector("text=The waiting page looks like this now.")
     # Browsers may keep the page for ten seconds, so somebody else looks.
-    other = await street.visitor()
-    await street.arrive(other)
+    other = await harness.visitor()
+    await harness.arrive(other)
     await shows(other, "waiting")
     assert await other.inner_text(".own") == "Two tickets each."
     assert await complaints(other) == []
@@ -128,13 +128,13 @@ async def test_looks_are_tried_on_before_anybody_else_sees_them(
     await expect(frame.locator(".own")).to_have_count(0)
 
 
-async def test_all_rooms_are_on_one_page(street: Street) -> None:
-    await street.crowd(2)
-    await street.house.rooms.of("{gala}").open(RoomOptions(admission_rate=5, max_active=40))
-    await street.house.control.pause()
-    key = await street.house.app.operators.issue("operator", Role.VIEWER)
-    page = await street.visitor()
-    await page.goto(f"{street.url}/operate")
+async def test_all_rooms_are_on_one_page(harness: Harness) -> None:
+    await harness.crowd(2)
+    await harness.service.rooms.of("{gala}").open(RoomOptions(admission_rate=5, max_active=40))
+    await harness.service.control.pause()
+    key = await harness.service.app.operators.issue("operator", Role.VIEWER)
+    page = await harness.visitor()
+    await page.goto(f"{harness.url}/operate")
     await page.fill("#key", key)
     await page.click("#login button")
     rows = page.locator("#list tr")
@@ -150,26 +150,26 @@ async def test_all_rooms_are_on_one_page(street: Street) -> None:
     await expect(rows).to_have_count(2)
 
 
-async def test_a_visitor_is_found_by_ticket_and_taken_out_of_the_line(street: Street) -> None:
-    await street.crowd(3)
-    visitor = await street.visitor(looks=False)
-    await street.arrive(visitor)
+async def test_a_visitor_is_found_by_ticket_and_taken_out_of_the_line(harness: Harness) -> None:
+    await harness.crowd(3)
+    visitor = await harness.visitor(looks=False)
+    await harness.arrive(visitor)
     await shows(visitor, "waiting")
-    page = await _opened(street, Role.OPERATOR)
+    page = await _opened(harness, Role.OPERATOR)
     await page.fill("#find", (await visitor.inner_text("#ticket")).lower())
     await page.click("#find-form button")
     await expect(page.locator("#found li")).to_contain_text("waits, 3 ahead")
     assert await complaints(page) == []
     await page.click("#found button")
     await page.wait_for_selector("text=Nobody in line or inside has this ticket.")
-    assert (await street.house.room.state()).waiting == 3
+    assert (await harness.service.room.state()).waiting == 3
     await page.fill("#find", "ABCD9")
     await page.click("#find-form button")
     await page.wait_for_selector("text=a ticket must be 4 to 16 letters")
 
 
-async def test_webhooks_and_keys_are_made_and_taken_back_here(street: Street) -> None:
-    page = await _opened(street)
+async def test_webhooks_and_keys_are_made_and_taken_back_here(harness: Harness) -> None:
+    page = await _opened(harness)
     await page.fill("#hook-url", "https://shop.example/room")
     await page.fill("#hook-events", "admitted, missed")
     await page.click("#hook-form button")
@@ -192,8 +192,10 @@ async def test_webhooks_and_keys_are_made_and_taken_back_here(street: Street) ->
     assert "wrk_" not in await page.content()
 
 
-async def test_what_went_wrong_stays_on_the_page_while_the_numbers_come_in(street: Street) -> None:
-    page = await _opened(street, Role.VIEWER)
+async def test_what_went_wrong_stays_on_the_page_while_the_numbers_come_in(
+    harness: Harness,
+) -> None:
+    page = await _opened(harness, Role.VIEWER)
     await page.click("#pause")
     await page.wait_for_selector("text=does not allow this")
     # The chart is drawn anew with each look at the numbers.
@@ -206,23 +208,23 @@ async def test_what_went_wrong_stays_on_the_page_while_the_numbers_come_in(stree
     assert "does not allow this" in await page.inner_text("#trouble")
 
 
-async def test_the_past_of_the_room_is_there_when_the_page_is_opened(street: Street) -> None:
-    keys = street.house.room.store.keys_now()
-    minute = street.house.context.clock.now_ms() // 60_000
+async def test_the_past_of_the_room_is_there_when_the_page_is_opened(harness: Harness) -> None:
+    keys = harness.service.room.store.keys_now()
+    minute = harness.service.context.clock.now_ms() // 60_000
     hour = keys.stats.rpartition(":")[2]
     samples = [
         f"{minute - back}:{hour}:{100 - back}:0:3:40:{500 - 9 * back}:{400 - 5 * back}:0:0:0:0:0:0"
         for back in range(2, 30)
     ]
-    await street.house.store.redis.rpush(keys.minutes, *samples)
-    await street.house.store.redis.hset(
+    await harness.service.store.redis.rpush(keys.minutes, *samples)
+    await harness.service.store.redis.hset(
         keys.stats,
         mapping={
             "total_enqueued": 500, "total_admitted": 400, "total_missed": 60,
             "peak_queue_size": 98, "estimate_n": 50, "estimate_in": 41, "estimate_off": 450,
         },
     )  # fmt: skip
-    page = await _opened(street, Role.VIEWER)
+    page = await _opened(harness, Role.VIEWER)
     await expect(page.locator("#people polyline").first).to_have_attribute(
         "points", re.compile(r"(\d+\.\d,\d+\.\d ?){20,}")
     )
@@ -234,47 +236,47 @@ async def test_the_past_of_the_room_is_there_when_the_page_is_opened(street: Str
     await expect(page.locator("#people-top")).to_have_text("100")
 
 
-async def test_an_alarm_is_set_and_seen(street: Street) -> None:
-    await street.crowd(3)
-    page = await _opened(street, Role.OPERATOR)
+async def test_an_alarm_is_set_and_seen(harness: Harness) -> None:
+    await harness.crowd(3)
+    page = await _opened(harness, Role.OPERATOR)
     await page.fill("#alarm-waiting", "2")
     await page.click("#alarm-form button")
     await expect(page.locator("#alarms")).to_have_text("3 people are in line")
     assert await complaints(page) == []
-    await page.goto(f"{street.url}/operate")
+    await page.goto(f"{harness.url}/operate")
     await expect(page.locator("#list tr")).to_contain_text("3 people are in line")
 
 
-async def test_a_wrong_key_opens_nothing(street: Street) -> None:
-    page = await street.visitor()
-    await page.goto(f"{street.url}/operate/{QUEUE}")
+async def test_a_wrong_key_opens_nothing(harness: Harness) -> None:
+    page = await harness.visitor()
+    await page.goto(f"{harness.url}/operate/{QUEUE}")
     await page.fill("#key", "wrk_guessed")
     await page.click("#login button")
     await page.wait_for_selector("text=the key is not valid")
     assert await page.is_hidden("#board")
 
 
-async def test_a_viewer_may_look_and_not_touch(street: Street) -> None:
-    page = await _opened(street, Role.VIEWER)
+async def test_a_viewer_may_look_and_not_touch(harness: Harness) -> None:
+    page = await _opened(harness, Role.VIEWER)
     await page.click("#pause")
     await page.wait_for_selector("text=does not allow this")
-    assert (await street.house.room.state()).options.status == "active"
+    assert (await harness.service.room.state()).options.status == "active"
 
 
-async def test_lanes_events_and_codes_are_set_here(street: Street) -> None:
-    page = await _opened(street)
+async def test_lanes_events_and_codes_are_set_here(harness: Harness) -> None:
+    page = await _opened(harness)
     await expect(page.locator("#w3")).to_have_value("8")
     await page.fill("#w0", "3")
     await page.click("#weights-form button")
     await page.wait_for_selector("text=The lanes are set.")
-    assert (await street.house.room.state()).options.lane_weights == (3, 2, 4, 8)
+    assert (await harness.service.room.state()).options.lane_weights == (3, 2, 4, 8)
     await page.fill("#event-name", "Gala")
     await page.fill("#gathers", "2020-01-01T10:00")
     await page.fill("#starts", "2030-01-01T10:00")
     await page.fill("#ends", "2030-01-01T23:00")
     await page.click("#event-form button")
     await page.wait_for_selector("#events li:has-text('gathering, commitment')")
-    state = await street.house.room.state()
+    state = await harness.service.room.state()
     assert (state.phase, bool(state.fields["commitment"])) == ("prequeue", True)
     await page.fill("#batch", "press")
     await page.click("#codes-form button")
@@ -285,8 +287,8 @@ async def test_lanes_events_and_codes_are_set_here(street: Street) -> None:
     assert await complaints(page) == []
 
 
-async def test_an_emergency_has_its_buttons_and_closing_is_meant(street: Street) -> None:
-    page = await _opened(street)
+async def test_an_emergency_has_its_buttons_and_closing_is_meant(harness: Harness) -> None:
+    page = await _opened(harness)
     await page.fill("#seats", "7")
     await page.click("text=Set the seats")
     await page.wait_for_selector("text=The seats are set.")
@@ -297,11 +299,11 @@ async def test_an_emergency_has_its_buttons_and_closing_is_meant(street: Street)
     await page.fill("#close-name", "shup")
     await page.click("#close-form button")
     await page.wait_for_selector("text=Type shop to end it.")
-    assert (await street.house.room.state()).options.status != "closed"
+    assert (await harness.service.room.state()).options.status != "closed"
     await page.fill("#close-name", "shop")
     await page.click("#close-form button")
     await page.wait_for_selector("text=It is over.")
-    state = await street.house.room.state()
+    state = await harness.service.room.state()
     assert (state.options.status, state.options.max_active) == ("closed", 7)
     await page.select_option("#end-how", "sold-out")
     await page.fill("#end-text", "All gone")
@@ -314,10 +316,10 @@ async def test_an_emergency_has_its_buttons_and_closing_is_meant(street: Street)
 
 
 async def test_a_page_left_open_asks_for_the_key_again_when_the_sign_in_is_over(
-    street: Street,
+    harness: Harness,
 ) -> None:
-    page = await _opened(street)
-    redis: Any = street.house.store.redis
+    page = await _opened(harness)
+    redis: Any = harness.service.store.redis
     (session,) = [name async for name in redis.scan_iter("admin:session:*")]
     await redis.delete(session)
     for _ in range(15):
@@ -325,23 +327,23 @@ async def test_a_page_left_open_asks_for_the_key_again_when_the_sign_in_is_over(
     await page.click("#pause")
     await page.wait_for_selector("text=the sign-in is over")
     assert await page.is_hidden("#board")
-    key = await street.house.app.operators.issue("operator", Role.ADMIN)
+    key = await harness.service.app.operators.issue("operator", Role.ADMIN)
     await page.fill("#key", key)
     await page.click("#login button")
     await page.wait_for_selector("#board:not([hidden])")
 
 
-async def test_a_rate_above_the_slider_is_not_lowered_by_setting_it_again(street: Street) -> None:
-    await street.house.control.set_rate(200)
-    page = await _opened(street)
+async def test_a_rate_above_the_slider_is_not_lowered_by_setting_it_again(harness: Harness) -> None:
+    await harness.service.control.set_rate(200)
+    page = await _opened(harness)
     await expect(page.locator("#rate")).to_have_value("12000")
     await page.click("#rate-form button")
     await page.wait_for_selector("text=The rate is set.")
-    assert (await street.house.room.state()).rate == 200
+    assert (await harness.service.room.state()).rate == 200
 
 
-async def test_a_rate_that_is_typed_while_another_is_being_set_stays(street: Street) -> None:
-    page = await _opened(street)
+async def test_a_rate_that_is_typed_while_another_is_being_set_stays(harness: Harness) -> None:
+    page = await _opened(harness)
 
     async def typing(route: Route) -> None:
         await page.fill("#rate-exact", "90")
@@ -352,13 +354,13 @@ async def test_a_rate_that_is_typed_while_another_is_being_set_stays(street: Str
     await page.click("#rate-form button")
     await page.wait_for_selector("text=The rate is set.")
     # Numbers have come since.
-    await street.house.control.show_message({"en": "Back at noon"})
+    await harness.service.control.show_message({"en": "Back at noon"})
     await expect(page.locator("#message-now")).to_have_text("Visitors read: Back at noon")
     await expect(page.locator("#rate-exact")).to_have_value("90")
 
 
-async def test_signing_out_leaves_nothing_behind(street: Street) -> None:
-    page = await _opened(street)
+async def test_signing_out_leaves_nothing_behind(harness: Harness) -> None:
+    page = await _opened(harness)
     assert "wrk_" not in str(await page.evaluate("[{...sessionStorage}, {...localStorage}]"))
     assert "wr_o" not in await page.evaluate("document.cookie")
     await page.reload()

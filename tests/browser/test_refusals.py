@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Route, expect
 
-from tests.browser.street import Street, complaints, picture, shows
+from tests.browser.harness import Harness, complaints, picture, shows
 from tests.browser.tabs import window
 from tests.support.patience import LIMIT_S
-from tests.waitingroom.http.hands import QUEUE
+from tests.waitingroom.http.harness import QUEUE
 from waystation.waitingroom.pages.words import languages
 
 WORDS = languages()["en"]
@@ -23,13 +23,13 @@ _WATCHES = """() => {
 
 
 async def test_a_crowded_address_is_told_when_the_page_tries_again_and_gets_in(
-    street: Street,
+    harness: Harness,
 ) -> None:
-    await street.house.room.store.write({"newcomers_per_minute": "1", "crowded_pow_bits": "0"})
-    await street.house.visitor("127.0.0.1").join()
-    page = await street.visitor()
+    await harness.service.room.store.write({"newcomers_per_minute": "1", "crowded_pow_bits": "0"})
+    await harness.service.visitor("127.0.0.1").join()
+    page = await harness.visitor()
     await page.clock.install()
-    await street.arrive(page)
+    await harness.arrive(page)
     await shows(page, "crowded")
     assert await page.inner_text("#text") == WORDS["text_crowded"]
     assert await page.inner_text("#clock-word") == WORDS["again"]
@@ -39,22 +39,22 @@ async def test_a_crowded_address_is_told_when_the_page_tries_again_and_gets_in(
     assert await complaints(page) == []
     await picture(page, "crowded")
 
-    await street.house.room.store.write({"newcomers_per_minute": "0"})
+    await harness.service.room.store.write({"newcomers_per_minute": "0"})
     await page.clock.run_for(75_000)
     await shows(page, "waiting")
     assert await page.locator("#banner").is_hidden()
 
 
-async def test_a_crowded_address_works_for_its_place(street: Street) -> None:
-    await street.house.room.store.write({"newcomers_per_minute": "1", "crowded_pow_bits": "8"})
-    await street.house.visitor("127.0.0.1").join()
-    page = await street.visitor()
-    await street.arrive(page)
+async def test_a_crowded_address_works_for_its_place(harness: Harness) -> None:
+    await harness.service.room.store.write({"newcomers_per_minute": "1", "crowded_pow_bits": "8"})
+    await harness.service.visitor("127.0.0.1").join()
+    page = await harness.visitor()
+    await harness.arrive(page)
     await shows(page, "waiting")
     assert await complaints(page) == []
 
 
-async def test_a_browser_that_keeps_no_cookies_is_told_so(street: Street, tmp_path: Path) -> None:
+async def test_a_browser_that_keeps_no_cookies_is_told_so(harness: Harness, tmp_path: Path) -> None:
     """A profile in which cookies are switched off."""
     folder = tmp_path / "Default"
     folder.mkdir()
@@ -62,7 +62,7 @@ async def test_a_browser_that_keeps_no_cookies_is_told_so(street: Street, tmp_pa
     (folder / "Preferences").write_text(json.dumps(chosen))
     async with window(tmp_path) as browser:
         tab = await browser.tab()
-        await tab.open(f"{street.url}/wait/{QUEUE}")
+        await tab.open(f"{harness.url}/wait/{QUEUE}")
         await tab.until("document.body && document.body.dataset.status === 'cookies'")
         told = await tab.evaluate("document.getElementById('text').textContent")
         assert told == WORDS["text_cookies"]
@@ -71,15 +71,15 @@ async def test_a_browser_that_keeps_no_cookies_is_told_so(street: Street, tmp_pa
         await tab.evaluate("document.body.dataset.status = ''")
         await tab.evaluate("document.querySelector('#join button').click()")
         await tab.until("document.body && document.body.dataset.status === 'cookies'")
-    assert (await street.house.room.state()).waiting == 0
+    assert (await harness.service.room.state()).waiting == 0
 
 
-async def test_a_room_out_of_reach_keeps_nobody_s_place_who_has_none(street: Street) -> None:
-    page = await street.visitor()
+async def test_a_room_out_of_reach_keeps_nobody_s_place_who_has_none(harness: Harness) -> None:
+    page = await harness.visitor()
     await page.clock.install()
     asked = "**/enqueue"
     await page.route(asked, lambda route: route.abort())
-    await street.arrive(page)
+    await harness.arrive(page)
     await expect(page.locator("#banner")).to_have_text(WORDS["text_trouble_new"])
     await page.unroute(asked)
     await page.clock.run_for(30_000)
@@ -87,11 +87,11 @@ async def test_a_room_out_of_reach_keeps_nobody_s_place_who_has_none(street: Str
     assert await page.locator("#banner").is_hidden()
 
 
-async def test_a_page_that_asks_too_often_waits_and_says_nothing(street: Street) -> None:
-    await street.crowd(80)
-    page = await street.visitor()
+async def test_a_page_that_asks_too_often_waits_and_says_nothing(harness: Harness) -> None:
+    await harness.crowd(80)
+    page = await harness.visitor()
     await page.clock.install()
-    await street.arrive(page)
+    await harness.arrive(page)
     await shows(page, "waiting")
     await page.evaluate(_WATCHES)
     refused: list[str] = []
@@ -115,45 +115,47 @@ async def test_a_page_that_asks_too_often_waits_and_says_nothing(street: Street)
     assert await page.evaluate("complained") == 0
 
 
-async def test_a_place_that_no_longer_counts_is_no_invitation(street: Street) -> None:
-    page = await street.visitor()
+async def test_a_place_that_no_longer_counts_is_no_invitation(harness: Harness) -> None:
+    page = await harness.visitor()
     await page.clock.install()
-    await street.crowd(80)
-    await street.arrive(page)
+    await harness.crowd(80)
+    await harness.arrive(page)
     await shows(page, "waiting")
-    await street.house.control.revoke_everything()
-    await street.house.room.state()
+    await harness.service.control.revoke_everything()
+    await harness.service.room.state()
     await page.clock.run_for(125_000)
     await shows(page, "gone")
 
 
 @pytest.mark.parametrize("status", ["full", "maintenance", "rejected"])
-async def test_a_room_that_takes_nobody_for_now_is_asked_again(street: Street, status: str) -> None:
-    await street.crowd(1)
+async def test_a_room_that_takes_nobody_for_now_is_asked_again(
+    harness: Harness, status: str
+) -> None:
+    await harness.crowd(1)
     closed, opened = {
         "full": ({"max_queue_size": "1"}, {"max_queue_size": "0"}),
         "maintenance": ({"status": "maintenance"}, {"status": "active"}),
         "rejected": ({"queueing_method": "reject"}, {"queueing_method": "fifo"}),
     }[status]
-    await street.house.room.store.write(closed)
-    page = await street.visitor()
+    await harness.service.room.store.write(closed)
+    page = await harness.visitor()
     await page.clock.install()
-    await street.arrive(page)
+    await harness.arrive(page)
     await shows(page, status)
     await expect(page.locator("#clock-word")).to_have_text(WORDS["again"])
-    await street.house.room.store.write(opened)
+    await harness.service.room.store.write(opened)
     await page.clock.run_for(75_000)
     await shows(page, "waiting")
 
 
-async def test_pages_that_cannot_be_shown_are_pages_all_the_same(street: Street) -> None:
-    page = await street.visitor(viewport={"width": 390, "height": 700})
+async def test_pages_that_cannot_be_shown_are_pages_all_the_same(harness: Harness) -> None:
+    page = await harness.visitor(viewport={"width": 390, "height": 700})
     for path, name in (
         ("/wait/nowhere", "unknown"),
         (f"/wait/{QUEUE}?r=spoiled", "link"),
         (f"/wait/{QUEUE}?target=https://evil.example/", "target"),
     ):
-        await page.goto(f"{street.url}{path}")
+        await page.goto(f"{harness.url}{path}")
         assert await page.inner_text("#text") == WORDS[f"page_{name}_text"]
         assert await complaints(page) == []
         await picture(page, f"refused-{name}")

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.browser.street import shows
+from tests.browser.harness import shows
 from tests.browser.test_two_hosts import browsing
 from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
-from tests.waitingroom.http import hands
-from tests.waitingroom.http.hands import QUEUE, House
+from tests.waitingroom.http import harness
+from tests.waitingroom.http.harness import QUEUE, RoomService
 from waystation.core.http.server import serving
 from waystation.waitingroom.running import RoomMaintenance
 
@@ -24,8 +24,8 @@ HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "static-sites.md"
 class Site:
     """A page on one host, its room on another, and a stranger on a third."""
 
-    def __init__(self, house: House, page: str, stranger: str, room: str) -> None:
-        self.house = house
+    def __init__(self, service: RoomService, page: str, stranger: str, room: str) -> None:
+        self.service = service
         self.page = page
         self.stranger = stranger
         self.room = room
@@ -47,15 +47,15 @@ async def site(redis_url: str) -> AsyncGenerator[Site]:
         await send({"type": "http.response.body", "body": body})
 
     async with (
-        hands.house(redis_url, newcomers_per_minute=0) as house,
-        serving(house.app, host="127.0.0.1", port=room),
+        harness.service(redis_url, newcomers_per_minute=0) as service,
+        serving(service.app, host="127.0.0.1", port=room),
         serving(static, host="127.0.0.1", port=port),
-        RoomMaintenance(house.rooms, house.context.metrics),
+        RoomMaintenance(service.rooms, service.context.metrics),
     ):
-        await house.room.store.write({"return_hosts": f"shop.localhost:{port}"})
-        house.rooms.forget()
+        await service.room.store.write({"return_hosts": f"shop.localhost:{port}"})
+        service.rooms.forget()
         ours, stranger = f"http://shop.localhost:{port}", f"http://evil.localhost:{port}"
-        yield Site(house, f"{ours}/?seat=4", f"{stranger}/?seat=4", at_room)
+        yield Site(service, f"{ours}/?seat=4", f"{stranger}/?seat=4", at_room)
 
 
 async def _inside(page: Page, site: Site) -> None:
@@ -65,13 +65,13 @@ async def _inside(page: Page, site: Site) -> None:
 
 
 async def test_a_crowd_waits_comes_back_and_leaves(site: Site, tmp_path: Path) -> None:
-    await site.house.visitor().join()
+    await site.service.visitor().join()
     async with browsing(tmp_path / "profile") as context:
         page = await context.new_page()
         await page.goto(site.page)
         await shows(page, "waiting")
         assert page.url.startswith(f"{site.room}/wait/{QUEUE}")
-        await site.house.admission.admit_now(2)
+        await site.service.admission.admit_now(2)
         await _inside(page, site)
         # The session is the host's: another tab is the same visitor, and so is a reload.
         other = await context.new_page()
@@ -79,17 +79,17 @@ async def test_a_crowd_waits_comes_back_and_leaves(site: Site, tmp_path: Path) -
         await _inside(other, site)
         await page.reload()
         await _inside(page, site)
-        assert (await site.house.room.state()).inside == 1
+        assert (await site.service.room.state()).inside == 1
         token = await page.evaluate("waitingRoom.token()")
-        assert site.house.tokens.read_session(token, QUEUE)
+        assert site.service.tokens.read_session(token, QUEUE)
         await page.click("button")
         await page.wait_for_url("**/thanks")
-        assert (await site.house.room.state()).inside == 0
+        assert (await site.service.room.state()).inside == 0
 
 
 async def test_an_empty_room_is_not_noticed(site: Site, tmp_path: Path) -> None:
-    await site.house.room.store.write({"admission_rate": "1000"})
-    site.house.rooms.forget()
+    await site.service.room.store.write({"admission_rate": "1000"})
+    site.service.rooms.forget()
     async with browsing(tmp_path / "profile") as context:
         page = await context.new_page()
         seen: list[str] = []
@@ -100,8 +100,8 @@ async def test_an_empty_room_is_not_noticed(site: Site, tmp_path: Path) -> None:
 
 
 async def test_a_host_that_nobody_named_stays_hidden(site: Site, tmp_path: Path) -> None:
-    await site.house.room.store.write({"admission_rate": "1000"})
-    site.house.rooms.forget()
+    await site.service.room.store.write({"admission_rate": "1000"})
+    site.service.rooms.forget()
     async with browsing(tmp_path / "profile") as context:
         page = await context.new_page()
         refused = asyncio.Event()
@@ -109,4 +109,4 @@ async def test_a_host_that_nobody_named_stays_hidden(site: Site, tmp_path: Path)
         await page.goto(site.stranger)
         await asyncio.wait_for(refused.wait(), LIMIT_S)
         assert await page.locator("h1").is_hidden()
-        assert (await site.house.room.state()).inside == 0
+        assert (await site.service.room.state()).inside == 0

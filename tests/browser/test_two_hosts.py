@@ -13,12 +13,12 @@ from fastapi.responses import HTMLResponse
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
 from tests.browser.conftest import FLAGS
-from tests.browser.street import HIDES, LOOKS, complaints, patient, picture, shows
+from tests.browser.harness import HIDES, LOOKS, complaints, patient, picture, shows
 from tests.browser.tabs import window
 from tests.support.ports import free_port
 from tests.support.programs import require_program
-from tests.waitingroom.http import hands
-from tests.waitingroom.http.hands import QUEUE, House
+from tests.waitingroom.http import harness
+from tests.waitingroom.http.harness import QUEUE, RoomService
 from waystation.core.http.server import serving
 from waystation.waitingroom.middleware import GateOptions, Rule, WaitingRoomMiddleware
 from waystation.waitingroom.pages.words import languages
@@ -47,8 +47,8 @@ def shop() -> FastAPI:
 class Town:
     """A shop on one host, and its room on another."""
 
-    def __init__(self, house: House, shop: str, room: str) -> None:
-        self.house = house
+    def __init__(self, service: RoomService, shop: str, room: str) -> None:
+        self.service = service
         self.shop = shop
         self.room = room
         self.forgets = False
@@ -76,14 +76,14 @@ async def town(redis_url: str) -> AsyncGenerator[Town]:
             await guarded(scope, receive, told)
 
     async with (
-        hands.house(redis_url, newcomers_per_minute=0) as house,
-        serving(house.app, host="127.0.0.1", port=room),
+        harness.service(redis_url, newcomers_per_minute=0) as service,
+        serving(service.app, host="127.0.0.1", port=room),
         serving(shop_app, host="127.0.0.1", port=port),
-        RoomMaintenance(house.rooms, house.context.metrics),
+        RoomMaintenance(service.rooms, service.context.metrics),
     ):
-        await house.room.store.write({"return_hosts": f"shop.localhost:{port}"})
-        house.rooms.forget()
-        built = Town(house, at_shop, at_room)
+        await service.room.store.write({"return_hosts": f"shop.localhost:{port}"})
+        service.rooms.forget()
+        built = Town(service, at_shop, at_room)
         yield built
 
 
@@ -112,7 +112,7 @@ async def test_a_crowd_waits_on_one_host_and_comes_in_on_the_other(
     town: Town, tmp_path: Path
 ) -> None:
     for number in range(2):
-        await town.house.visitor(f"10.2.0.{number}").join()
+        await town.service.visitor(f"10.2.0.{number}").join()
     async with browsing(tmp_path / "profile") as context:
         page = await context.new_page()
         await page.goto(f"{town.shop}/checkout?seat=4#balcony")
@@ -123,27 +123,27 @@ async def test_a_crowd_waits_on_one_host_and_comes_in_on_the_other(
         await other.add_init_script(HIDES)
         await other.goto(f"{town.shop}/checkout?seat=4")
         await shows(other, "waiting")
-        assert (await town.house.room.state()).waiting == 3
-        await town.house.admission.admit_now(3)
+        assert (await town.service.room.state()).waiting == 3
+        await town.service.admission.admit_now(3)
         await _inside(page, town, fragment="#balcony")
         # The second tab goes in with the same session, as soon as somebody looks at it.
         await other.evaluate(LOOKS)
         await _inside(other, town)
-        assert (await town.house.room.state()).inside == 1
+        assert (await town.service.room.state()).inside == 1
         # The way back leads to the waiting page, which does not send its visitor off again.
         await page.go_back()
         await shows(page, "active")
         await page.click("#enter")
         await _inside(page, town, fragment="#balcony")
         await page.goto(f"{town.shop}/checkout/done")
-        while (await town.house.room.state()).inside:
+        while (await town.service.room.state()).inside:
             await asyncio.sleep(0.05)
 
 
 async def test_an_empty_room_is_not_noticed(town: Town, browser: Browser) -> None:
     # So fast that somebody may come in at once, however soon after this the browser is here.
-    await town.house.room.store.write({"admission_rate": "1000"})
-    town.house.rooms.forget()
+    await town.service.room.store.write({"admission_rate": "1000"})
+    town.service.rooms.forget()
     context = patient(await browser.new_context())
     page = await context.new_page()
     seen: list[str] = []
@@ -153,18 +153,18 @@ async def test_an_empty_room_is_not_noticed(town: Town, browser: Browser) -> Non
     assert seen == [f"{town.shop}/checkout?seat=4"]
     await page.reload()
     await _inside(page, town)
-    assert (await town.house.room.state()).inside == 1
+    assert (await town.service.room.state()).inside == 1
     await context.close()
 
 
 async def test_without_scripts_the_way_is_the_same(town: Town, browser: Browser) -> None:
-    await town.house.visitor().join()
+    await town.service.visitor().join()
     context = patient(await browser.new_context(java_script_enabled=False))
     page = await context.new_page()
     await page.goto(f"{town.shop}/checkout?seat=4")
     await page.click("#join button")
     await shows(page, "waiting")
-    await town.house.admission.admit_now(2)
+    await town.service.admission.admit_now(2)
     await page.reload()
     await shows(page, "admitted")
     await page.click("#enter")
@@ -175,13 +175,13 @@ async def test_without_scripts_the_way_is_the_same(town: Town, browser: Browser)
 async def test_a_browser_that_keeps_no_cookies_for_the_shop_is_told_so_and_not_sent_in_circles(
     town: Town, browser: Browser
 ) -> None:
-    await town.house.visitor().join()
+    await town.service.visitor().join()
     context = patient(await browser.new_context())
     page = await context.new_page()
     town.forgets = True
     await page.goto(f"{town.shop}/checkout?seat=4")
     await shows(page, "waiting")
-    await town.house.admission.admit_now(2)
+    await town.service.admission.admit_now(2)
     await page.wait_for_selector("body[data-status=active] #banner:not([hidden])")
     assert "cookies" in await page.inner_text("#banner")
     await context.close()
@@ -190,7 +190,7 @@ async def test_a_browser_that_keeps_no_cookies_for_the_shop_is_told_so_and_not_s
 async def test_a_browser_without_cookies_is_told_so_where_it_would_wait(
     town: Town, tmp_path: Path
 ) -> None:
-    await town.house.visitor().join()
+    await town.service.visitor().join()
     (tmp_path / "Default").mkdir()
     (tmp_path / "Default" / "Preferences").write_text(json.dumps(NO_COOKIES))
     async with window(tmp_path) as browser:
@@ -200,30 +200,30 @@ async def test_a_browser_without_cookies_is_told_so_where_it_would_wait(
         assert (await tab.evaluate("location.href")).startswith(town.room)
         told = await tab.evaluate("document.getElementById('text').textContent")
         assert told == languages()["en"]["text_cookies"]
-    assert (await town.house.room.state()).waiting == 1
+    assert (await town.service.room.state()).waiting == 1
 
 
 async def test_a_hidden_tab_is_called_and_goes_to_the_shop_when_somebody_looks(
     town: Town, browser: Browser
 ) -> None:
-    await town.house.visitor().join()
+    await town.service.visitor().join()
     context = patient(await browser.new_context())
     page = await context.new_page()
     await page.add_init_script(HIDES)
     await page.goto(f"{town.shop}/checkout?seat=4")
     await shows(page, "waiting")
-    await town.house.admission.admit_now(2)
+    await town.service.admission.admit_now(2)
     await shows(page, "admitted")
     assert (await page.title()).startswith("●")
     assert page.url.startswith(town.room)
-    assert (await town.house.room.state()).inside == 0
+    assert (await town.service.room.state()).inside == 0
     await page.evaluate(LOOKS)
     await _inside(page, town)
     await context.close()
 
 
 async def test_somebody_with_a_japanese_telephone_comes_in(town: Town, browser: Browser) -> None:
-    await town.house.visitor().join()
+    await town.service.visitor().join()
     context = patient(
         await browser.new_context(
             locale="ja-JP", viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True
@@ -236,6 +236,6 @@ async def test_somebody_with_a_japanese_telephone_comes_in(town: Town, browser: 
     assert await page.get_attribute("html", "lang") == "ja"
     assert await complaints(page) == []
     await picture(page, "phone-japanese")
-    await town.house.admission.admit_now(2)
+    await town.service.admission.admit_now(2)
     await _inside(page, town)
     await context.close()

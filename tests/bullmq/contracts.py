@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from tests.bullmq.hands import Hands
+from tests.bullmq.harness import Harness
 from waystation.bullmq.job import Job
 from waystation.bullmq.redis import scripts
 from waystation.core.errors import Unrecoverable, WaystationError
@@ -13,7 +13,7 @@ LEASE_MS = 30_000
 
 
 class Held(NamedTuple):
-    """A job in a worker's hands."""
+    """A job that a worker holds."""
 
     id: str
     token: str
@@ -23,41 +23,41 @@ class Held(NamedTuple):
 class System:
     """The verbs of the contracts, on one queue."""
 
-    def __init__(self, hands: Hands) -> None:
-        self.hands = hands
+    def __init__(self, harness: Harness) -> None:
+        self.harness = harness
 
     async def add(self, **options: Any) -> str:
-        return await self.hands.add(**options)
+        return await self.harness.add(**options)
 
     async def claim(self) -> Held | None:
-        claims = await self.hands.claim()
+        claims = await self.harness.claim()
         if not claims:
             return None
         if reason := claims[0].work.deferred_failure:
-            await self.hands.end(claims[0], Failed(Unrecoverable(reason)))
+            await self.harness.end(claims[0], Failed(Unrecoverable(reason)))
             return None
         return Held(claims[0].id, claims[0].token, claims[0])
 
     async def extend(self, held: Held) -> bool:
-        return not await self.hands.extend(_claim(held))
+        return not await self.harness.extend(_claim(held))
 
     async def complete(self, held: Held) -> bool:
-        return await self.hands.complete(_claim(held)) is None
+        return await self.harness.complete(_claim(held)) is None
 
     async def fail(self, held: Held) -> bool:
-        return await self.hands.fail(_claim(held)) is None
+        return await self.harness.fail(_claim(held)) is None
 
     async def check_stalled(self) -> None:
         # The throttle is what a waiting time would have removed; it has tests of its own.
         for _ in range(2):
-            await self.hands.redis.delete(self.hands.keys.stalled_check)
-            await self.hands.check_stalled()
+            await self.harness.redis.delete(self.harness.keys.stalled_check)
+            await self.harness.check_stalled()
 
     async def progress(self, id: str, value: int) -> bool:
-        keys = self.hands.keys
+        keys = self.harness.keys
         try:
             code = await scripts.update_progress(
-                self.hands.store.hot, keys, base=keys.base, id=id, progress=b"%d" % value
+                self.harness.store.hot, keys, base=keys.base, id=id, progress=b"%d" % value
             )
         except WaystationError:
             return False

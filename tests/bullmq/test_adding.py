@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from tests.bullmq.hands import Hands
+from tests.bullmq.harness import Harness
 from tests.support.patience import LIMIT_S
 from waystation.bullmq import (
     Deduplication,
@@ -50,9 +50,11 @@ async def test_jobs_of_one_moment_travel_together(queue: Queue, redis: Redis) ->
         assert stored.data == job.data
 
 
-async def test_they_wait_in_the_order_in_which_they_were_added(hands: Hands, queue: Queue) -> None:
+async def test_they_wait_in_the_order_in_which_they_were_added(
+    harness: Harness, queue: Queue
+) -> None:
     jobs = await asyncio.gather(*(queue.add("work", {"n": n}) for n in range(600)))
-    assert await hands.ids("wait") == [job.id for job in reversed(jobs)]
+    assert await harness.ids("wait") == [job.id for job in reversed(jobs)]
     assert [int(job.id) for job in jobs] == sorted(int(job.id) for job in jobs)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.bullmq.hands import Hands
+from tests.bullmq.harness import Harness
 from waystation.bullmq.job import Job
 from waystation.bullmq.options import Deduplication, JobOptions, Parent
 from waystation.bullmq.queue import Queue
@@ -27,26 +27,26 @@ ONE_TRY = JobOptions(attempts=1)
 AT_ONCE = 500
 
 
-async def schedule(hands: Hands, *, slot: int = FAR, put: str = "wait") -> str:
+async def schedule(harness: Harness, *, slot: int = FAR, put: str = "wait") -> str:
     """A scheduler and the job that keeps it going."""
-    keys, id = hands.keys, f"repeat:s:{slot}"
-    await hands.call("ZADD", keys.repeat, slot, "s")
-    await hands.call("HSET", f"{keys.base}repeat:s", "name", "tick", "ic", 1, "data", "{}")
-    await hands.call("HSET", keys.of(id).job, "name", "tick", "timestamp", 1, "rjk", "s")
+    keys, id = harness.keys, f"repeat:s:{slot}"
+    await harness.call("ZADD", keys.repeat, slot, "s")
+    await harness.call("HSET", f"{keys.base}repeat:s", "name", "tick", "ic", 1, "data", "{}")
+    await harness.call("HSET", keys.of(id).job, "name", "tick", "timestamp", 1, "rjk", "s")
     if put == "wait":
-        await hands.call("LPUSH", keys.wait, id)
+        await harness.call("LPUSH", keys.wait, id)
     else:
-        await hands.call("ZADD", keys.delayed, slot * 4096, id)
+        await harness.call("ZADD", keys.delayed, slot * 4096, id)
     return id
 
 
-async def all_keys(hands: Hands) -> set[str]:
-    return {key.decode() for key in await hands.call("KEYS", "*")}
+async def all_keys(harness: Harness) -> set[str]:
+    return {key.decode() for key in await harness.call("KEYS", "*")}
 
 
-async def test_draining_removes_what_waits(queue: Queue, hands: Hands) -> None:
+async def test_draining_removes_what_waits(queue: Queue, harness: Harness) -> None:
     await queue.add("held")
-    await hands.claim_one()
+    await harness.claim_one()
     await queue.add_many([("work", n) for n in range(2 * AT_ONCE + 1)])
     await queue.add("urgent", priority=1)
     later = await queue.add("later", delay=AN_HOUR)
@@ -58,28 +58,28 @@ async def test_draining_removes_what_waits(queue: Queue, hands: Hands) -> None:
     assert (counts["active"], counts["delayed"]) == (1, 1)
     assert await queue.drain(delayed=True) == 1
     assert await queue.state(later.id) == "unknown"
-    assert len(await hands.call("KEYS", "bull:mail:[0-9]*")) == 2  # the held job and its lock
+    assert len(await harness.call("KEYS", "bull:mail:[0-9]*")) == 2  # the held job and its lock
 
 
 @pytest.mark.parametrize("put", ["wait", "delayed"])
-async def test_draining_leaves_schedulers_going(queue: Queue, hands: Hands, put: str) -> None:
+async def test_draining_leaves_schedulers_going(queue: Queue, harness: Harness, put: str) -> None:
     await queue.add("first")
-    iteration = await schedule(hands, put=put)
+    iteration = await schedule(harness, put=put)
     await queue.add_many([("work", n) for n in range(3)])
 
     assert await queue.drain(delayed=True) == 4
 
-    assert await hands.ids(put) == [iteration]
-    assert await hands.hash(iteration)
+    assert await harness.ids(put) == [iteration]
+    assert await harness.hash(iteration)
     assert await queue.counts() == {**await queue.counts(), "waiting": int(put == "wait")}
 
 
-async def test_an_old_iteration_keeps_no_scheduler_going(queue: Queue, hands: Hands) -> None:
-    iteration = await schedule(hands)
-    await hands.call("ZADD", hands.keys.repeat, FAR + HOUR, "s")
+async def test_an_old_iteration_keeps_no_scheduler_going(queue: Queue, harness: Harness) -> None:
+    iteration = await schedule(harness)
+    await harness.call("ZADD", harness.keys.repeat, FAR + HOUR, "s")
 
     assert await queue.drain() == 1
-    assert await hands.hash(iteration) == {}
+    assert await harness.hash(iteration) == {}
 
 
 async def test_draining_frees_those_like_what_was_removed(queue: Queue) -> None:
@@ -90,30 +90,32 @@ async def test_draining_frees_those_like_what_was_removed(queue: Queue) -> None:
     assert (await queue.add("work", deduplication=Deduplication("x"))).id != first.id
 
 
-async def waiting_parent(hands: Hands, queue: Queue) -> str:
+async def waiting_parent(harness: Harness, queue: Queue) -> str:
     """A job that waits for children that are still to come."""
     keys = QueueKeys(queue.name)
-    await hands.call("HSET", keys.of("parent").job, "name", "parent", "timestamp", 1)
-    await hands.call("ZADD", keys.waiting_children, 1, "parent")
+    await harness.call("HSET", keys.of("parent").job, "name", "parent", "timestamp", 1)
+    await harness.call("ZADD", keys.waiting_children, 1, "parent")
     return "parent"
 
 
 async def test_a_parent_goes_with_its_last_child_in_the_same_queue(
-    queue: Queue, hands: Hands
+    queue: Queue, harness: Harness
 ) -> None:
-    parent = Parent(await waiting_parent(hands, queue), "bull:mail")
+    parent = Parent(await waiting_parent(harness, queue), "bull:mail")
     await queue.add_many([("child", 1), ("child", 2)])
     await queue.add("child", parent=parent)
 
     await queue.drain()
 
     assert await queue.state("parent") == "unknown"
-    assert await hands.hash("parent") == {}
+    assert await harness.hash("parent") == {}
 
 
-async def test_a_parent_elsewhere_may_run_without_its_children(queue: Queue, hands: Hands) -> None:
-    async with Queue("parents", hands.store) as parents:
-        parent = Parent(await waiting_parent(hands, parents), "bull:parents")
+async def test_a_parent_elsewhere_may_run_without_its_children(
+    queue: Queue, harness: Harness
+) -> None:
+    async with Queue("parents", harness.store) as parents:
+        parent = Parent(await waiting_parent(harness, parents), "bull:parents")
         await queue.add("child", parent=parent)
         await queue.add("other", parent=parent, delay=AN_HOUR)
 
@@ -123,61 +125,61 @@ async def test_a_parent_elsewhere_may_run_without_its_children(queue: Queue, han
         assert await parents.state("parent") == "waiting"
 
 
-async def finish(queue: Queue, hands: Hands, many: int, *, failing: bool = False) -> None:
+async def finish(queue: Queue, harness: Harness, many: int, *, failing: bool = False) -> None:
     await queue.add_many([("work", n, ONE_TRY) for n in range(many)])
-    for claim in await hands.claim(many):
-        await (hands.fail(claim) if failing else hands.complete(claim))
+    for claim in await harness.claim(many):
+        await (harness.fail(claim) if failing else harness.complete(claim))
 
 
-async def test_cleaning_removes_what_ended_long_ago(queue: Queue, hands: Hands) -> None:
-    await finish(queue, hands, 3)
+async def test_cleaning_removes_what_ended_long_ago(queue: Queue, harness: Harness) -> None:
+    await finish(queue, harness, 3)
     # Turned by hand, the clock of the worker stands in the past; the server's does not.
-    ages = time.time_ns() // 1_000_000 - hands.clock.now_ms() + HOUR
+    ages = time.time_ns() // 1_000_000 - harness.clock.now_ms() + HOUR
 
     assert await queue.clean(ages / 1000, 0, "completed") == []
     assert await queue.clean(0, 2, "completed") == ["1", "2"]
     assert await queue.clean(0, 0, "completed") == ["3"]
-    assert [event["count"] for event in await hands.events("cleaned")] == ["0", "2", "1"]
-    assert await hands.call("KEYS", "bull:mail:[0-9]*") == []
+    assert [event["count"] for event in await harness.events("cleaned")] == ["0", "2", "1"]
+    assert await harness.call("KEYS", "bull:mail:[0-9]*") == []
 
 
-async def test_a_paused_queue_is_not_drained(queue: Queue, hands: Hands) -> None:
+async def test_a_paused_queue_is_not_drained(queue: Queue, harness: Harness) -> None:
     """Neither while jobs wait nor when the last one has ended; Node emits nothing, either."""
     await queue.add_many([("work", n) for n in range(3)])
-    first = await hands.claim_one()
+    first = await harness.claim_one()
     await queue.pause()
-    await hands.complete(first)
+    await harness.complete(first)
     await queue.resume()
-    second, third = await hands.claim_one(), await hands.claim_one()
+    second, third = await harness.claim_one(), await harness.claim_one()
     await queue.pause()
-    await hands.complete(second)
-    await hands.complete(third)
-    assert await hands.events("drained") == []
+    await harness.complete(second)
+    await harness.complete(third)
+    assert await harness.events("drained") == []
 
     await queue.resume()
     await queue.add("work")
-    await hands.complete(await hands.claim_one())
-    assert len(await hands.events("drained")) == 1
+    await harness.complete(await harness.claim_one())
+    assert len(await harness.events("drained")) == 1
 
 
 async def test_a_job_that_ends_while_it_is_retried_is_retried_once(
-    queue: Queue, hands: Hands, monkeypatch: pytest.MonkeyPatch
+    queue: Queue, harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await queue.add("work", attempts=1)
-    await hands.fail(await hands.claim_one())
+    await harness.fail(await harness.claim_one())
     retry_finished = ends.retry_finished
 
     async def with_a_fast_worker(*args: Any, **kwargs: Any) -> int:
         code = await retry_finished(*args, **kwargs)
-        await hands.complete(await hands.claim_one())
+        await harness.complete(await harness.claim_one())
         return code
 
     monkeypatch.setattr(ends, "retry_finished", with_a_fast_worker)
     assert await queue.retry("1") == 1
-    assert await hands.ids("completed") == ["1"]
+    assert await harness.ids("completed") == ["1"]
 
 
-async def test_cleaning_goes_on_until_its_limit(queue: Queue, hands: Hands) -> None:
+async def test_cleaning_goes_on_until_its_limit(queue: Queue, harness: Harness) -> None:
     await queue.add_many([("work", n) for n in range(2 * AT_ONCE + 5)])
 
     assert len(await queue.clean(0, AT_ONCE + 7, "waiting")) == AT_ONCE + 7
@@ -185,16 +187,16 @@ async def test_cleaning_goes_on_until_its_limit(queue: Queue, hands: Hands) -> N
     assert [job.data for job in await queue.get_jobs("waiting", limit=1)] == [AT_ONCE + 7]
 
 
-async def test_cleaning_begins_with_what_bullmq_5_set_aside(queue: Queue, hands: Hands) -> None:
+async def test_cleaning_begins_with_what_bullmq_5_set_aside(queue: Queue, harness: Harness) -> None:
     await queue.add_many([("old", n) for n in range(3)])
-    await hands.redis.rename(hands.keys.wait, hands.keys.paused)
+    await harness.redis.rename(harness.keys.wait, harness.keys.paused)
     await queue.add_many([("new", n) for n in range(3)])
 
     assert await queue.clean(0, 4, "wait") == ["3", "2", "1", "4"]
-    assert await hands.ids("wait") == ["6", "5"]
+    assert await harness.ids("wait") == ["6", "5"]
 
 
-async def test_cleaning_looks_past_what_is_young(queue: Queue, hands: Hands) -> None:
+async def test_cleaning_looks_past_what_is_young(queue: Queue, harness: Harness) -> None:
     for n in range(AT_ONCE + 9):
         young = n < AT_ONCE + 5
         await queue.add("work", n, created_at=instant(time.time() * 1000 if young else 1))
@@ -205,21 +207,21 @@ async def test_cleaning_looks_past_what_is_young(queue: Queue, hands: Hands) -> 
     assert (await queue.counts("waiting"))["waiting"] == AT_ONCE + 5
 
 
-async def test_cleaning_spares_what_a_worker_holds(queue: Queue, hands: Hands) -> None:
+async def test_cleaning_spares_what_a_worker_holds(queue: Queue, harness: Harness) -> None:
     await queue.add_many([("work", n) for n in range(2)])
-    held, lost = await hands.claim(2)
-    await hands.redis.delete(hands.keys.of(lost.id).lock)
+    held, lost = await harness.claim(2)
+    await harness.redis.delete(harness.keys.of(lost.id).lock)
 
     assert await queue.clean(0, 0, "active") == [lost.id]
-    assert await hands.complete(held) is None
+    assert await harness.complete(held) is None
 
 
-async def test_cleaning_spares_what_keeps_a_scheduler_going(queue: Queue, hands: Hands) -> None:
-    iteration = await schedule(hands, put="delayed")
+async def test_cleaning_spares_what_keeps_a_scheduler_going(queue: Queue, harness: Harness) -> None:
+    iteration = await schedule(harness, put="delayed")
     other = await queue.add("later", delay=AN_HOUR)
 
     assert await queue.clean(0, 0, "delayed") == [other.id]
-    assert await hands.ids("delayed") == [iteration]
+    assert await harness.ids("delayed") == [iteration]
 
 
 async def test_cleaning_refuses_what_it_cannot_do(queue: Queue) -> None:
@@ -231,85 +233,87 @@ async def test_cleaning_refuses_what_it_cannot_do(queue: Queue) -> None:
         await queue.clean(0, 0, "waiting-children")  # pyright: ignore[reportArgumentType]
 
 
-async def test_an_obliterated_queue_leaves_nothing(queue: Queue, hands: Hands) -> None:
-    await finish(queue, hands, 3)
-    await finish(queue, hands, 2, failing=True)
+async def test_an_obliterated_queue_leaves_nothing(queue: Queue, harness: Harness) -> None:
+    await finish(queue, harness, 3)
+    await finish(queue, harness, 2, failing=True)
     await queue.add_many([("work", n) for n in range(2 * AT_ONCE)])
     await queue.add("once", deduplication=Deduplication("x"), delay=AN_HOUR)
     await queue.add("urgent", priority=1)
-    await waiting_parent(hands, queue)
-    await schedule(hands)
+    await waiting_parent(harness, queue)
+    await schedule(harness)
     await queue.limits.rate_limit(AN_HOUR)
 
     await queue.obliterate()
 
-    assert await all_keys(hands) == set()
+    assert await all_keys(harness) == set()
 
 
 async def test_a_queue_with_active_jobs_is_only_obliterated_by_force(
-    queue: Queue, hands: Hands
+    queue: Queue, harness: Harness
 ) -> None:
     await queue.add("work")
-    await hands.claim_one()
-    before = await hands.everything()
+    await harness.claim_one()
+    before = await harness.everything()
 
     with pytest.raises(WrongState, match="has active jobs"):
         await queue.obliterate()
-    assert await hands.everything() == before
+    assert await harness.everything() == before
     await queue.obliterate(force=True)
 
-    assert await all_keys(hands) == set()
+    assert await all_keys(harness) == set()
 
 
-async def test_failed_jobs_are_retried_in_one_go(queue: Queue, hands: Hands) -> None:
-    await finish(queue, hands, AT_ONCE + 3, failing=True)
+async def test_failed_jobs_are_retried_in_one_go(queue: Queue, harness: Harness) -> None:
+    await finish(queue, harness, AT_ONCE + 3, failing=True)
 
-    assert await queue.retry_all(until=instant(hands.clock.now_ms() - 1)) == 0
+    assert await queue.retry_all(until=instant(harness.clock.now_ms() - 1)) == 0
     assert await queue.retry_all() == AT_ONCE + 3
 
     counts = await queue.counts("waiting", "failed")
     assert counts == {"waiting": AT_ONCE + 3, "failed": 0}
 
 
-async def test_completed_jobs_can_be_run_again(queue: Queue, hands: Hands) -> None:
-    await finish(queue, hands, 3)
+async def test_completed_jobs_can_be_run_again(queue: Queue, harness: Harness) -> None:
+    await finish(queue, harness, 3)
 
     assert await queue.retry_all("completed") == 3
 
-    stored = await hands.hash("1")
+    stored = await harness.hash("1")
     assert {"finishedOn", "processedOn", "returnvalue"}.isdisjoint(stored)
-    assert [event["prev"] for event in (await hands.events("waiting"))[-3:]] == ["completed"] * 3
+    assert [event["prev"] for event in (await harness.events("waiting"))[-3:]] == ["completed"] * 3
     with pytest.raises(InvalidOption, match="got 'active'"):
         await queue.retry_all(state="active")  # pyright: ignore[reportArgumentType]
 
 
-async def test_a_retried_child_is_waited_for_again(queue: Queue, hands: Hands) -> None:
-    parent = Parent(await waiting_parent(hands, queue), "bull:mail")
+async def test_a_retried_child_is_waited_for_again(queue: Queue, harness: Harness) -> None:
+    parent = Parent(await waiting_parent(harness, queue), "bull:mail")
     child = await queue.add("child", parent=parent, fail_parent_on_failure=True, attempts=1)
-    await hands.fail(await hands.claim_one())
-    unsuccessful = hands.keys.of("parent").unsuccessful
-    assert await hands.redis.zcard(unsuccessful) == 1
+    await harness.fail(await harness.claim_one())
+    unsuccessful = harness.keys.of("parent").unsuccessful
+    assert await harness.redis.zcard(unsuccessful) == 1
 
     await queue.retry_all()
 
     assert await queue.state(child.id) == "waiting"
-    assert await hands.redis.zcard(unsuccessful) == 0
-    assert await hands.call("SMEMBERS", hands.keys.of("parent").dependencies) == [b"bull:mail:1"]
+    assert await harness.redis.zcard(unsuccessful) == 0
+    assert await harness.call("SMEMBERS", harness.keys.of("parent").dependencies) == [
+        b"bull:mail:1"
+    ]
 
 
-async def test_delayed_jobs_are_promoted_in_one_go(queue: Queue, hands: Hands) -> None:
+async def test_delayed_jobs_are_promoted_in_one_go(queue: Queue, harness: Harness) -> None:
     for n in range(4):
         await queue.add("later", n, delay=(HOUR + n * 1000) / 1000)
 
     assert await queue.promote_all() == 4
 
-    assert await hands.ids("wait") == ["4", "3", "2", "1"]
-    assert await hands.redis.zscore(hands.keys.marker, "0") == 0
+    assert await harness.ids("wait") == ["4", "3", "2", "1"]
+    assert await harness.redis.zscore(harness.keys.marker, "0") == 0
 
 
-async def test_removing_a_job_removes_its_children(queue: Queue, hands: Hands) -> None:
-    parent = Parent(await waiting_parent(hands, queue), "bull:mail")
-    async with Queue("children", hands.store) as children:
+async def test_removing_a_job_removes_its_children(queue: Queue, harness: Harness) -> None:
+    parent = Parent(await waiting_parent(harness, queue), "bull:mail")
+    async with Queue("children", harness.store) as children:
         near = await queue.add("child", parent=parent)
         far = await children.add("child", parent=parent, job_id="a:b:c")
 
@@ -319,65 +323,65 @@ async def test_removing_a_job_removes_its_children(queue: Queue, hands: Hands) -
         assert await children.get_job(far.id) is None
 
 
-async def test_a_job_is_not_removed_while_a_child_is_held(queue: Queue, hands: Hands) -> None:
-    parent = Parent(await waiting_parent(hands, queue), "bull:mail")
+async def test_a_job_is_not_removed_while_a_child_is_held(queue: Queue, harness: Harness) -> None:
+    parent = Parent(await waiting_parent(harness, queue), "bull:mail")
     await queue.add("child", parent=parent)
-    await hands.claim_one()
+    await harness.claim_one()
 
     assert not await queue.remove("parent")
     assert await queue.state("parent") == "waiting-children"
     assert await queue.remove("parent", remove_children=False)
 
 
-async def test_removing_the_last_child_lets_the_parent_run(queue: Queue, hands: Hands) -> None:
-    parent = Parent(await waiting_parent(hands, queue), "bull:mail")
+async def test_removing_the_last_child_lets_the_parent_run(queue: Queue, harness: Harness) -> None:
+    parent = Parent(await waiting_parent(harness, queue), "bull:mail")
     child = await queue.add("child", parent=parent)
 
     await queue.remove(child.id)
 
-    assert await hands.ids("wait") == ["parent"]
+    assert await harness.ids("wait") == ["parent"]
 
 
-async def test_the_next_of_a_scheduler_is_not_removed(queue: Queue, hands: Hands) -> None:
-    iteration = await schedule(hands)
+async def test_the_next_of_a_scheduler_is_not_removed(queue: Queue, harness: Harness) -> None:
+    iteration = await schedule(harness)
 
     with pytest.raises(WrongState, match="remove the scheduler instead"):
         await queue.remove(iteration)
 
 
-async def test_jobs_that_no_state_knows_are_removed(queue: Queue, hands: Hands) -> None:
+async def test_jobs_that_no_state_knows_are_removed(queue: Queue, harness: Harness) -> None:
     await queue.add_many([("work", n) for n in range(AT_ONCE + 4)])
-    await hands.call("LTRIM", hands.keys.wait, 0, AT_ONCE)
+    await harness.call("LTRIM", harness.keys.wait, 0, AT_ONCE)
     await queue.add_many([("later", n, JobOptions(delay=AN_HOUR)) for n in range(70)])
-    iteration = await schedule(hands)
-    await hands.call("SET", hands.keys.of("1").lock, "x")
+    iteration = await schedule(harness)
+    await harness.call("SET", harness.keys.of("1").lock, "x")
 
-    before = await hands.everything()
+    before = await harness.everything()
     assert sorted(await queue.remove_orphans(dry_run=True)) == ["1", "2", "3"]
-    assert await hands.everything() == before
+    assert await harness.everything() == before
     assert len(await queue.remove_orphans(limit=1)) == 1
     assert len(await queue.remove_orphans()) == 2
 
-    assert await hands.hash(iteration)
-    assert await hands.call("EXISTS", "bull:mail:repeat:s") == 1
+    assert await harness.hash(iteration)
+    assert await harness.call("EXISTS", "bull:mail:repeat:s") == 1
     assert len(await queue.get_jobs("waiting", limit=None)) == AT_ONCE + 2
 
 
-async def test_events_can_be_trimmed(queue: Queue, hands: Hands) -> None:
+async def test_events_can_be_trimmed(queue: Queue, harness: Harness) -> None:
     await queue.add_many([("work", n) for n in range(600)])
 
     assert await queue.trim_events(0) > 0
 
-    assert len(await hands.events()) < 200
+    assert len(await harness.events()) < 200
 
 
 async def test_a_job_that_fails_again_meanwhile_is_retried_once_by_one_call(
-    queue: Queue, hands: Hands, monkeypatch: pytest.MonkeyPatch
+    queue: Queue, harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for n in range(2):
         await queue.add("work", n, ONE_TRY)
-        await hands.fail(await hands.claim_one())
-    worker = BullSource(hands.store, hands.keys, ClaimOptions(worker="w"))
+        await harness.fail(await harness.claim_one())
+    worker = BullSource(harness.store, harness.keys, ClaimOptions(worker="w"))
     one_page = scripts.retry_jobs
 
     async def fails_again(*args: Any, **given: Any) -> int:
@@ -395,18 +399,18 @@ async def test_a_job_that_fails_again_meanwhile_is_retried_once_by_one_call(
 
 @pytest.mark.parametrize("way", ["due", "promoted", "all promoted", "signalled"])
 async def test_every_way_out_of_delayed_leaves_the_same_job(
-    queue: Queue, hands: Hands, way: str
+    queue: Queue, harness: Harness, way: str
 ) -> None:
     async def wait_for(job: Job) -> None:
         if way == "signalled":
             with contextlib.suppress(JobDelayed):
                 await job.wait_for("go")
 
-    id = await hands.add(delay=0 if way == "signalled" else 60)
+    id = await harness.add(delay=0 if way == "signalled" else 60)
     match way:
         case "due":
-            await hands.clock.advance(61)
-            await hands.hand_back(await hands.claim_one())
+            await harness.clock.advance(61)
+            await harness.hand_back(await harness.claim_one())
         case "promoted":
             job = await queue.get_job(id)
             assert job
@@ -414,19 +418,19 @@ async def test_every_way_out_of_delayed_leaves_the_same_job(
         case "all promoted":
             assert await queue.promote_all() == 1
         case _:
-            await wait_for((await hands.claim_one()).work)
+            await wait_for((await harness.claim_one()).work)
             assert await queue.state(id) == "delayed"
             await queue.signal(id, "go")
 
     assert await queue.state(id) == "waiting"
-    assert (await hands.hash(id))["delay"] == "0"
+    assert (await harness.hash(id))["delay"] == "0"
 
 
-async def test_only_failed_jobs_are_retried_as_dead_letters(queue: Queue, hands: Hands) -> None:
-    id = await hands.add(attempts=1)
-    await hands.fail(await hands.claim_one())
+async def test_only_failed_jobs_are_retried_as_dead_letters(queue: Queue, harness: Harness) -> None:
+    id = await harness.add(attempts=1)
+    await harness.fail(await harness.claim_one())
     assert await queue.dead_letters.retry(id) == 1
-    await hands.complete(await hands.claim_one())
+    await harness.complete(await harness.claim_one())
 
     assert await queue.dead_letters.retry(id) == 0
     assert await queue.state(id) == "completed"

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias, cast
 
 import pytest
 
-from tests.bullmq.hands import Hands
+from tests.bullmq.harness import Harness
 from waystation.bullmq import Job, Parent, Queue
 from waystation.core import codec
 from waystation.errors import (
@@ -32,15 +32,15 @@ LARGE_CALLS: dict[str, Call] = {
 
 @pytest.mark.parametrize("call", LARGE_CALLS)
 async def test_nothing_too_large_is_stored_whichever_way_it_comes(
-    call: str, hands: Hands, queue: Queue
+    call: str, harness: Harness, queue: Queue
 ) -> None:
     await queue.add("order")
-    job = (await hands.claim_one()).work
-    before = await hands.everything()
+    job = (await harness.claim_one()).work
+    before = await harness.everything()
     with pytest.raises(WaystationError, match=r"10\.0 MB") as refused:
         await LARGE_CALLS[call](job, queue)
     assert isinstance(refused.value, PayloadTooLarge) or call == "step"
-    assert await hands.everything() == before
+    assert await harness.everything() == before
 
 
 BAD_WAITS: dict[str, Callable[[Job], Awaitable[Any]]] = {
@@ -56,34 +56,36 @@ BAD_WAITS: dict[str, Callable[[Job], Awaitable[Any]]] = {
 
 
 @pytest.mark.parametrize("wait", BAD_WAITS)
-async def test_a_time_that_never_comes_is_refused(wait: str, hands: Hands, queue: Queue) -> None:
+async def test_a_time_that_never_comes_is_refused(
+    wait: str, harness: Harness, queue: Queue
+) -> None:
     await queue.add("order")
-    job = (await hands.claim_one()).work
-    before = await hands.everything()
+    job = (await harness.claim_one()).work
+    before = await harness.everything()
     with pytest.raises(InvalidOption):
         await BAD_WAITS[wait](job)
-    assert await hands.everything() == before
+    assert await harness.everything() == before
 
 
 async def test_a_signal_wakes_a_job_whose_delay_somebody_has_changed(
-    hands: Hands, queue: Queue
+    harness: Harness, queue: Queue
 ) -> None:
     added = await queue.add("order")
     with pytest.raises(JobDelayed):
-        await (await hands.claim_one()).work.wait_for("go")
+        await (await harness.claim_one()).work.wait_for("go")
     await added.change_delay(3600)
     assert await queue.signal(added.id, "go", "now")
-    assert await hands.where(added.id) == ["wait"]
-    assert await (await hands.claim_one()).work.wait_for("go") == "now"
+    assert await harness.where(added.id) == ["wait"]
+    assert await (await harness.claim_one()).work.wait_for("go") == "now"
 
 
 async def test_jobs_that_wait_for_children_keep_the_stream_within_its_cap(
-    hands: Hands, queue: Queue
+    harness: Harness, queue: Queue
 ) -> None:
-    job = (await queue.add("order"), await hands.claim_one())[1].work
-    await queue.add("kid", parent=Parent(job.id, hands.keys.qualified))
-    await hands.call("HSET", hands.keys.meta, "opts.maxLenEvents", 5)
+    job = (await queue.add("order"), await harness.claim_one())[1].work
+    await queue.add("kid", parent=Parent(job.id, harness.keys.qualified))
+    await harness.call("HSET", harness.keys.meta, "opts.maxLenEvents", 5)
     for _ in range(500):
-        await hands.call("XADD", hands.keys.events, "*", "event", "other")
+        await harness.call("XADD", harness.keys.events, "*", "event", "other")
     assert await job.move_to_waiting_children()
-    assert await hands.call("XLEN", hands.keys.events) < 500
+    assert await harness.call("XLEN", harness.keys.events) < 500

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.bullmq.hands import Hands
+from tests.bullmq.harness import Harness
 from tests.bullmq.trees import child, parent
-from tests.support.deaf import made_deaf
+from tests.support.lossy import make_lossy
 from tests.support.patience import LIMIT_S
 from waystation.bullmq import Deduplication, FlowProducer, Job, Queue, Schedule, SyncJob, Worker
 from waystation.core.errors import JobFailed, LeaseLost, StoreUnreachable, WrongState
@@ -20,24 +20,24 @@ QUICK: Any = {"lease": 60, "renew": 0.02}
 
 
 @pytest.mark.parametrize("wish", [{}, {"delay": 1000}, {"priority": 3}], ids=str)
-async def test_a_job_that_waits_fails(hands: Hands, queue: Queue, wish: dict[str, Any]) -> None:
-    id = await hands.add(**wish)
+async def test_a_job_that_waits_fails(harness: Harness, queue: Queue, wish: dict[str, Any]) -> None:
+    id = await harness.add(**wish)
     assert await queue.cancel(id, reason="not needed any more") == 1
 
     job = await queue.get_job(id)
     assert job is not None
-    assert await hands.where(id) == ["failed"]
+    assert await harness.where(id) == ["failed"]
     assert job.failed_reason == "not needed any more"
     assert job.attempts_made == 0
     assert job.finished_at is not None
-    assert await hands.claim() == []
+    assert await harness.claim() == []
     with pytest.raises(JobFailed, match="not needed any more"):
         await queue.wait(id, timeout=LIMIT_S)
 
 
-async def test_only_what_has_not_ended_is_counted(hands: Hands, queue: Queue) -> None:
-    ids = [await hands.add() for _ in range(3)]
-    await hands.complete(await hands.claim_one())
+async def test_only_what_has_not_ended_is_counted(harness: Harness, queue: Queue) -> None:
+    ids = [await harness.add() for _ in range(3)]
+    await harness.complete(await harness.claim_one())
     assert await queue.cancel(*ids, "never there") == 2
     assert await queue.cancel(*ids) == 0
     assert await queue.counts("completed", "failed") == {"completed": 1, "failed": 2}
@@ -89,24 +89,28 @@ async def test_a_plain_function_sees_that_it_was_cancelled(redis_url: str) -> No
         await stopped.wait()
 
 
-async def test_what_its_worker_says_afterwards_does_not_count(hands: Hands, queue: Queue) -> None:
-    id = await hands.add()
-    held = await hands.claim_one()
+async def test_what_its_worker_says_afterwards_does_not_count(
+    harness: Harness, queue: Queue
+) -> None:
+    id = await harness.add()
+    held = await harness.claim_one()
     assert await queue.cancel(id) == 1
-    assert isinstance(await hands.complete(held, "too late"), LeaseLost)
-    assert [claim.id for claim in await hands.extend(held)] == [id]
-    assert (await hands.hash(id)).get("returnvalue") is None
-    assert [event["prev"] for event in await hands.events("failed")] == ["active"]
+    assert isinstance(await harness.complete(held, "too late"), LeaseLost)
+    assert [claim.id for claim in await harness.extend(held)] == [id]
+    assert (await harness.hash(id)).get("returnvalue") is None
+    assert [event["prev"] for event in await harness.events("failed")] == ["active"]
 
 
 @pytest.mark.parametrize("is_removed", [False, True])
-async def test_a_lost_answer_does_not_hide_it(hands: Hands, queue: Queue, is_removed: bool) -> None:
-    id = await hands.add(remove_on_fail=is_removed)
-    held = await hands.claim_one()
-    source = hands.worker
-    deaf = made_deaf(source)
+async def test_a_lost_answer_does_not_hide_it(
+    harness: Harness, queue: Queue, is_removed: bool
+) -> None:
+    id = await harness.add(remove_on_fail=is_removed)
+    held = await harness.claim_one()
+    source = harness.worker
+    lossy = make_lossy(source)
     assert await queue.cancel(id) == 1
-    deaf.lose_next()
+    lossy.lose_next()
     outcome = Settled(held, Done("too late"))
     with pytest.raises(StoreUnreachable):
         await source.settle([outcome], claim=0)
@@ -115,29 +119,29 @@ async def test_a_lost_answer_does_not_hide_it(hands: Hands, queue: Queue, is_rem
     assert [type(refused.reason) for refused in reply.refused] == [LeaseLost]
 
 
-async def test_it_can_be_tried_again(hands: Hands, queue: Queue) -> None:
-    id = await hands.add()
+async def test_it_can_be_tried_again(harness: Harness, queue: Queue) -> None:
+    id = await harness.add()
     await queue.cancel(id)
     assert await queue.retry(id) == 1
-    assert await hands.complete(await hands.claim_one()) is None
-    assert await hands.where(id) == ["completed"]
+    assert await harness.complete(await harness.claim_one()) is None
+    assert await harness.where(id) == ["completed"]
 
 
-async def test_its_deduplication_is_free_again(hands: Hands, queue: Queue) -> None:
+async def test_its_deduplication_is_free_again(harness: Harness, queue: Queue) -> None:
     one = Deduplication("one")
-    id = await hands.add(deduplication=one)
+    id = await harness.add(deduplication=one)
     await queue.cancel(id)
-    assert await hands.add(deduplication=one) != id
+    assert await harness.add(deduplication=one) != id
 
 
-async def test_one_that_is_not_kept_is_gone(hands: Hands, queue: Queue) -> None:
-    id = await hands.add(remove_on_fail=True)
+async def test_one_that_is_not_kept_is_gone(harness: Harness, queue: Queue) -> None:
+    id = await harness.add(remove_on_fail=True)
     assert await queue.cancel(id) == 1
     assert await queue.get_job(id) is None
     assert await queue.state(id) == "unknown"
 
 
-async def test_the_next_job_of_a_scheduler_keeps_it_going(hands: Hands, queue: Queue) -> None:
+async def test_the_next_job_of_a_scheduler_keeps_it_going(harness: Harness, queue: Queue) -> None:
     await queue.schedulers.upsert("often", Schedule(every=60))
     (job,) = await queue.get_jobs()
     with pytest.raises(WrongState, match="remove the scheduler instead"):
@@ -145,21 +149,21 @@ async def test_the_next_job_of_a_scheduler_keeps_it_going(hands: Hands, queue: Q
 
 
 async def test_a_child_that_is_cancelled_has_failed(
-    hands: Hands, queue: Queue, flows: FlowProducer
+    harness: Harness, queue: Queue, flows: FlowProducer
 ) -> None:
     await flows.add(parent(child(job_id="down", fail_parent_on_failure=True)))
     await queue.cancel("down", reason="not needed")
-    held = await hands.claim_one()
+    held = await harness.claim_one()
     assert held.id == "parent"
     assert held.work.deferred_failure == "child bull:mail:down failed"
 
 
-async def test_a_freed_place_lets_another_start(hands: Hands, queue: Queue) -> None:
+async def test_a_freed_place_lets_another_start(harness: Harness, queue: Queue) -> None:
     await queue.limits.set_concurrency(1)
-    first, second = [await hands.add() for _ in range(2)]
-    await hands.claim_one()
-    assert await hands.claim() == []
-    await hands.redis.delete(hands.keys.marker)
+    first, second = [await harness.add() for _ in range(2)]
+    await harness.claim_one()
+    assert await harness.claim() == []
+    await harness.redis.delete(harness.keys.marker)
     await queue.cancel(first)
-    assert await hands.redis.zscore(hands.keys.marker, "0") == 0
-    assert (await hands.claim_one()).id == second
+    assert await harness.redis.zscore(harness.keys.marker, "0") == 0
+    assert (await harness.claim_one()).id == second

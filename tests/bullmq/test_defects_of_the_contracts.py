@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.bullmq.contracts import LEASE_MS, Held, System
-from tests.bullmq.hands import hands_on
+from tests.bullmq.harness import harness_on
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.core.durations import seconds
 from waystation.core.errors import StoreUnreachable
@@ -17,8 +17,8 @@ from waystation.core.runtime.worker import WorkerOptions
 @pytest.fixture
 async def system(redis_url: str) -> AsyncIterator[System]:
     """A queue that is really called `{queue}`, as the contracts assume."""
-    async with hands_on(redis_url, "{queue}") as hands:
-        yield System(hands)
+    async with harness_on(redis_url, "{queue}") as harness:
+        yield System(harness)
 
 
 async def claimed(system: System) -> Held:
@@ -29,7 +29,7 @@ async def claimed(system: System) -> Held:
 
 async def crash(system: System, held: Held) -> None:
     """The worker is gone: its lock runs out, and somebody notices."""
-    await system.hands.redis.delete(system.hands.keys.of(held.id).lock)
+    await system.harness.redis.delete(system.harness.keys.of(held.id).lock)
     await system.check_stalled()
 
 
@@ -37,7 +37,7 @@ async def test_a_prioritized_job_is_not_lost_when_it_is_claimed(system: System) 
     """F-P1: the script stops between taking the id and holding it."""
     id = await system.add(priority=1)
     await system.claim()
-    assert await system.hands.where(id) == ["active"]
+    assert await system.harness.where(id) == ["active"]
 
 
 async def test_among_equals_the_first_in_is_the_first_out(system: System) -> None:
@@ -54,7 +54,7 @@ async def test_a_prioritized_job_is_tried_again_by_its_priority(system: System) 
     id = await system.add(priority=5, attempts=3, backoff=None)
     await system.add(priority=6)
     await system.fail(await claimed(system))
-    assert await system.hands.where(id) == ["prioritized"]
+    assert await system.harness.where(id) == ["prioritized"]
 
 
 async def test_a_job_that_kills_its_workers_fails_with_a_reason(system: System) -> None:
@@ -63,49 +63,49 @@ async def test_a_job_that_kills_its_workers_fails_with_a_reason(system: System) 
     for _ in range(10):
         if held := await system.claim():
             await crash(system, held)
-    assert await system.hands.where(id) == ["failed"]
-    assert "stalled" in (await system.hands.hash(id))["failedReason"]
+    assert await system.harness.where(id) == ["failed"]
+    assert "stalled" in (await system.harness.hash(id))["failedReason"]
 
 
 async def test_an_active_id_whose_job_is_gone_leaves_the_active_list(system: System) -> None:
     """F-P5: the script passes over it, now and every time."""
     await system.add()
     held = await claimed(system)
-    await system.hands.redis.delete(system.hands.keys.of(held.id).job)
+    await system.harness.redis.delete(system.harness.keys.of(held.id).job)
     await crash(system, held)
-    assert await system.hands.ids("active") == []
+    assert await system.harness.ids("active") == []
 
 
 @pytest.mark.parametrize("remove", [True, 0])
 async def test_a_job_that_is_not_to_be_kept_leaves_nothing(system: System, remove: Any) -> None:
     """F-P6: the id stays behind, or the hash does."""
     id = await system.add(remove_on_complete=remove)
-    await system.hands.call("RPUSH", system.hands.keys.of(id).logs, "a line")
+    await system.harness.call("RPUSH", system.harness.keys.of(id).logs, "a line")
     assert await system.complete(await claimed(system))
-    assert await system.hands.ids("completed") == []
-    assert await system.hands.redis.keys(f"{system.hands.keys.base}{id}*") == []
+    assert await system.harness.ids("completed") == []
+    assert await system.harness.redis.keys(f"{system.harness.keys.base}{id}*") == []
 
 
 async def test_ending_a_job_that_is_not_there_makes_no_ghost(system: System) -> None:
     """F-P7."""
     assert not await system.complete(Held("404", "token"))
-    assert await system.hands.hash("404") == {}
+    assert await system.harness.hash("404") == {}
 
 
 async def test_a_delayed_job_runs_when_it_is_due_and_not_before(system: System) -> None:
     """F-P8: submission takes no notice of the delay."""
     id = await system.add(delay=1)
     assert await system.claim() is None
-    await system.hands.clock.advance(1.0)
+    await system.harness.clock.advance(1.0)
     assert (await claimed(system)).id == id
 
 
 async def test_progress_of_a_removed_job_makes_no_ghost(system: System) -> None:
     """F-P9: the hash comes back with one field in it."""
     id = await system.add()
-    await system.hands.redis.delete(system.hands.keys.of(id).job)
+    await system.harness.redis.delete(system.harness.keys.of(id).job)
     assert not await system.progress(id, 50)
-    assert await system.hands.hash(id) == {}
+    assert await system.harness.hash(id) == {}
 
 
 @pytest.mark.parametrize("commands", range(6))
@@ -117,16 +117,16 @@ async def test_a_producer_that_dies_half_way_leaves_a_whole_job_or_none(
 
 
 async def _is_whole_after(redis_url: str, commands: int) -> bool:
-    async with hands_on(redis_url, "{queue}") as hands:
-        await hands.call("FLUSHDB")
-        client = hands.store.hot
-        hands.store.__dict__["hot"] = Cut(client, after=commands)
+    async with harness_on(redis_url, "{queue}") as harness:
+        await harness.call("FLUSHDB")
+        client = harness.store.hot
+        harness.store.__dict__["hot"] = Cut(client, after=commands)
         with contextlib.suppress(StoreUnreachable):
-            await System(hands).add()
-        hands.store.__dict__["hot"] = client
-        waits = await hands.ids("wait")
-        told = [event["jobId"] for event in await hands.events("waiting")]
-        stored = [id for id in ("1",) if await hands.hash(id)]
+            await System(harness).add()
+        harness.store.__dict__["hot"] = client
+        waits = await harness.ids("wait")
+        told = [event["jobId"] for event in await harness.events("waiting")]
+        stored = [id for id in ("1",) if await harness.hash(id)]
         return waits == told == stored
 
 
@@ -154,10 +154,10 @@ async def test_many_checkers_look_once_in_an_interval(system: System) -> None:
     """F-P13: every worker reads the whole list, every time."""
     await system.add()
     await claimed(system)
-    await system.hands.call("CONFIG", "RESETSTAT")
+    await system.harness.call("CONFIG", "RESETSTAT")
     for _ in range(10):
-        await system.hands.check_stalled()
-    reads: dict[str, Any] = await system.hands.redis.info("commandstats")
+        await system.harness.check_stalled()
+    reads: dict[str, Any] = await system.harness.redis.info("commandstats")
     assert reads["cmdstat_lrange"]["calls"] == 1
 
 
@@ -167,12 +167,12 @@ async def test_every_key_is_the_queues_own(redis_url: str, name: str) -> None:
 
     By decision braces are a hash tag that the user writes, and none is added.
     """
-    async with hands_on(redis_url, name) as hands:
-        system = System(hands)
+    async with harness_on(redis_url, name) as harness:
+        system = System(harness)
         await system.add()
         await claimed(system)
-        assert all(key.startswith(f"bull:{name}:") for key in await hands.everything())
-        assert await hands.redis.exists(f"bull:{name}:1:lock") == 1
+        assert all(key.startswith(f"bull:{name}:") for key in await harness.everything())
+        assert await harness.redis.exists(f"bull:{name}:1:lock") == 1
 
 
 def test_braces_are_not_added_to_what_node_calls_its_keys() -> None:
@@ -182,7 +182,7 @@ def test_braces_are_not_added_to_what_node_calls_its_keys() -> None:
 
 async def test_jobs_of_a_bullmq_producer_are_taken_in_their_order(system: System) -> None:
     """F-P15: BullMQ pushes left and takes right; taking left is last in, first out."""
-    ids = [await system.hands.add() for _ in range(3)]
+    ids = [await system.harness.add() for _ in range(3)]
     assert [(await claimed(system)).id for _ in ids] == ids
 
 
@@ -190,9 +190,9 @@ async def test_a_bullmq_worker_finds_our_delayed_jobs_when_they_are_due(system: 
     """F-P15: BullMQ reads scores as milliseconds times 4096; plain ones look long overdue."""
     id = await system.add(attempts=2, backoff=60)
     await system.fail(await claimed(system))
-    score = await system.hands.redis.zscore(system.hands.keys.delayed, id)
+    score = await system.harness.redis.zscore(system.harness.keys.delayed, id)
     assert score is not None
-    assert score // 4096 == system.hands.clock.now_ms() + 60_000
+    assert score // 4096 == system.harness.clock.now_ms() + 60_000
 
 
 async def test_an_id_that_comes_up_again_does_not_take_the_lock_from_its_holder(
@@ -201,18 +201,18 @@ async def test_an_id_that_comes_up_again_does_not_take_the_lock_from_its_holder(
     """F-P17: the lock is set whoever holds it."""
     id = await system.add()
     holder = await claimed(system)
-    await system.hands.call("RPUSH", system.hands.keys.wait, id)
+    await system.harness.call("RPUSH", system.harness.keys.wait, id)
 
     assert await system.claim() is None
     assert await system.extend(holder)
     assert await system.complete(holder)
-    assert await system.hands.where(id) == ["completed"]
+    assert await system.harness.where(id) == ["completed"]
 
 
 async def test_no_more_jobs_start_than_the_limit_allows(system: System) -> None:
     """F-P18: the limiter is three dots."""
-    await system.hands.call("HSET", system.hands.keys.meta, "max", 2, "duration", 60_000)
+    await system.harness.call("HSET", system.harness.keys.meta, "max", 2, "duration", 60_000)
     for _ in range(3):
         await system.add()
     assert [await system.claim() is not None for _ in range(3)] == [True, True, False]
-    assert 0 < await system.hands.call("PTTL", system.hands.keys.limiter) <= 60_000
+    assert 0 < await system.harness.call("PTTL", system.harness.keys.limiter) <= 60_000

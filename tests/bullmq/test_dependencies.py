@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.bullmq.hands import Hands
+from tests.bullmq.harness import Harness
 from tests.bullmq.trees import child, parent, state
-from tests.support.deaf import made_deaf
+from tests.support.lossy import make_lossy
 from tests.support.patience import LIMIT_S
 from waystation.bullmq import (
     ChildKind,
@@ -27,7 +27,7 @@ AN_HOUR = timedelta(hours=1)
 
 
 async def test_a_flow_is_read_back_with_children_of_every_kind(
-    hands: Hands, flows: FlowProducer
+    harness: Harness, flows: FlowProducer
 ) -> None:
     await flows.add(
         parent(
@@ -37,10 +37,10 @@ async def test_a_flow_is_read_back_with_children_of_every_kind(
             child("open", delay=AN_HOUR),
         )
     )
-    done, ignored, failed = await hands.claim(3)
-    await hands.complete(done)
-    await hands.fail(ignored)
-    await hands.fail(failed)
+    done, ignored, failed = await harness.claim(3)
+    await harness.complete(done)
+    await harness.fail(ignored)
+    await harness.fail(failed)
 
     flow = await flows.get_flow("mail", "parent")
 
@@ -58,7 +58,7 @@ async def test_a_flow_is_read_back_with_children_of_every_kind(
     assert shallow.children == []
 
 
-async def test_pages_hold_every_child_once(hands: Hands, flows: FlowProducer) -> None:
+async def test_pages_hold_every_child_once(harness: Harness, flows: FlowProducer) -> None:
     flow = await flows.add(parent(*(child() for _ in range(1000))))
 
     seen: list[str] = []
@@ -72,9 +72,9 @@ async def test_pages_hold_every_child_once(hands: Hands, flows: FlowProducer) ->
     assert set(seen) == {f"bull:mail:{each.job.id}" for each in flow.children}
 
 
-async def test_a_child_knows_its_parent(hands: Hands, flows: FlowProducer) -> None:
+async def test_a_child_knows_its_parent(harness: Harness, flows: FlowProducer) -> None:
     flow = await flows.add(parent(child()))
-    found = await (await hands.claim_one()).work.get_parent()
+    found = await (await harness.claim_one()).work.get_parent()
 
     assert found
     assert found.id == "parent"
@@ -82,7 +82,7 @@ async def test_a_child_knows_its_parent(hands: Hands, flows: FlowProducer) -> No
 
 
 async def test_a_parent_can_be_told_to_wait_for_a_child_no_longer(
-    hands: Hands, flows: FlowProducer
+    harness: Harness, flows: FlowProducer
 ) -> None:
     flow = await flows.add(parent(child()))
     leaf = flow.children[0].job
@@ -90,31 +90,31 @@ async def test_a_parent_can_be_told_to_wait_for_a_child_no_longer(
     assert await leaf.remove_child_dependency()
 
     assert await state(flow) == "waiting"
-    assert "parentKey" not in await hands.hash(leaf.id)
+    assert "parentKey" not in await harness.hash(leaf.id)
     assert not await leaf.remove_child_dependency()
-    await hands.call("DEL", hands.keys.of(leaf.id).job)
+    await harness.call("DEL", harness.keys.of(leaf.id).job)
     with pytest.raises(NotFound):
         await leaf.remove_child_dependency()
 
 
 async def test_children_that_nobody_has_begun_can_be_removed(
-    hands: Hands, flows: FlowProducer
+    harness: Harness, flows: FlowProducer
 ) -> None:
     deep = FlowNode(name="deep", queue="other", children=[child("leaf", delay=AN_HOUR)])
     flow = await flows.add(
         parent(child("held"), child("failed"), child("open"), child("late", delay=AN_HOUR), deep)
     )
-    await hands.claim_one()
-    await hands.fail(await hands.claim_one())
+    await harness.claim_one()
+    await harness.fail(await harness.claim_one())
 
     assert await flow.job.remove_unprocessed_children() == 4
 
-    assert await hands.ids("wait") == []
-    assert await hands.ids("delayed") == []
+    assert await harness.ids("wait") == []
+    assert await harness.ids("delayed") == []
     assert (await flow.job.dependency_counts()).unprocessed == 2
-    assert len(await hands.events("removed")) == 3
+    assert len(await harness.events("removed")) == 3
     left = [flow.children[at].job for at in (2, 3, 4)]
-    assert [await hands.call("EXISTS", f"bull:{job.queue_name}:{job.id}") for job in left] == [
+    assert [await harness.call("EXISTS", f"bull:{job.queue_name}:{job.id}") for job in left] == [
         0,
         0,
         0,
@@ -122,32 +122,32 @@ async def test_children_that_nobody_has_begun_can_be_removed(
 
 
 async def test_only_the_holder_can_leave_a_job_to_wait_for_its_children(
-    hands: Hands, queue: Queue
+    harness: Harness, queue: Queue
 ) -> None:
     await queue.add("parent")
-    claim = await hands.claim_one()
+    claim = await harness.claim_one()
     assert not await claim.work.move_to_waiting_children()
     await queue.add("child", parent=Parent(claim.id, "bull:mail"), delay=AN_HOUR)
-    await hands.call("SET", hands.keys.of(claim.id).lock, "somebody")
+    await harness.call("SET", harness.keys.of(claim.id).lock, "somebody")
 
     with pytest.raises(LeaseLost, match="somebody else"):
         await claim.work.move_to_waiting_children()
 
-    assert await hands.where(claim.id) == ["active"]
+    assert await harness.where(claim.id) == ["active"]
 
 
-async def test_a_job_can_wait_for_one_child_of_several(hands: Hands, queue: Queue) -> None:
+async def test_a_job_can_wait_for_one_child_of_several(harness: Harness, queue: Queue) -> None:
     await queue.add("parent")
-    claim = await hands.claim_one()
+    claim = await harness.claim_one()
     await queue.add("slow", parent=Parent(claim.id, "bull:mail"), delay=AN_HOUR)
     assert not await claim.work.move_to_waiting_children(child="bull:mail:other")
     assert await claim.work.move_to_waiting_children(child="bull:mail:2")
 
     assert await claim.work.state() == "waiting-children"
-    assert await hands.call("EXISTS", hands.keys.of(claim.id).lock) == 0
+    assert await harness.call("EXISTS", harness.keys.of(claim.id).lock) == 0
 
 
-async def test_a_handler_adds_children_and_waits_for_them(hands: Hands, queue: Queue) -> None:
+async def test_a_handler_adds_children_and_waits_for_them(harness: Harness, queue: Queue) -> None:
     finished = asyncio.Event()
 
     async def handle(job: Job) -> Any:
@@ -162,7 +162,7 @@ async def test_a_handler_adds_children_and_waits_for_them(hands: Hands, queue: Q
         return sorted((await job.children_values()).values())
 
     parent = await queue.add("parent", attempts=1)
-    async with Worker("mail", handle, hands.store), asyncio.timeout(LIMIT_S):
+    async with Worker("mail", handle, harness.store), asyncio.timeout(LIMIT_S):
         await finished.wait()
 
     await parent.refresh()
@@ -177,18 +177,18 @@ async def test_a_child_of_a_missing_parent_is_refused(queue: Queue) -> None:
 
 
 async def test_what_comes_with_a_job_that_is_held_up_is_not_lost_with_an_answer(
-    hands: Hands, queue: Queue
+    harness: Harness, queue: Queue
 ) -> None:
     """A parent that has got a child since it was claimed cannot complete, and fails instead."""
-    first = await hands.add(attempts=1)
-    claim = await hands.claim_one()
+    first = await harness.add(attempts=1)
+    claim = await harness.claim_one()
     await queue.add("late", parent=Parent(first, "bull:mail"))
-    made_deaf(hands.worker).lose_next(after=1)
+    make_lossy(harness.worker).lose_next(after=1)
     settled = [Settled(claim, Done())]
     with pytest.raises(StoreUnreachable):
-        await hands.worker.settle(settled, claim=1)
+        await harness.worker.settle(settled, claim=1)
 
-    reply = await hands.worker.settle(settled, claim=1)
+    reply = await harness.worker.settle(settled, claim=1)
 
     assert [each.work.name for each in reply.claims] == ["late"]
-    assert await hands.where(first) == ["failed"]
+    assert await harness.where(first) == ["failed"]

@@ -3,7 +3,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.bullmq.hands import Hands
+from tests.bullmq.harness import Harness
 from tests.bullmq.trees import child, parent, state
 from tests.scripts.weights import weighed
 from waystation.bullmq import Deduplication, FlowNode, FlowProducer, JobOptions, Parent, Queue
@@ -14,10 +14,10 @@ HOUR = 3_600_000
 AN_HOUR = timedelta(hours=1)
 
 
-async def traces(hands: Hands) -> list[Any]:
+async def traces(harness: Harness) -> list[Any]:
     """What any addition would change."""
-    keys = sorted(await hands.everything())
-    return [keys, await hands.events(), await hands.call("GET", hands.keys.id)]
+    keys = sorted(await harness.everything())
+    return [keys, await harness.events(), await harness.call("GET", harness.keys.id)]
 
 
 async def test_a_node_takes_the_keywords_of_add() -> None:
@@ -28,16 +28,18 @@ async def test_a_node_takes_the_keywords_of_add() -> None:
         FlowNode(name="x", queue="mail", childs=[])  # type: ignore[call-arg]
 
 
-async def test_a_parent_runs_when_its_children_are_done(hands: Hands, flows: FlowProducer) -> None:
+async def test_a_parent_runs_when_its_children_are_done(
+    harness: Harness, flows: FlowProducer
+) -> None:
     flow = await flows.add(parent(child("a"), child("b")))
     assert await state(flow) == "waiting-children"
 
-    first, second = await hands.claim(2)
-    await hands.complete(first, {"n": 1})
+    first, second = await harness.claim(2)
+    await harness.complete(first, {"n": 1})
     assert await state(flow) == "waiting-children"
-    await hands.complete(second, 2)
+    await harness.complete(second, 2)
 
-    claim = await hands.claim_one()
+    claim = await harness.claim_one()
     assert claim.id == "parent"
     assert await claim.work.children_values() == {
         f"bull:mail:{first.id}": {"n": 1},
@@ -46,14 +48,14 @@ async def test_a_parent_runs_when_its_children_are_done(hands: Hands, flows: Flo
 
 
 async def test_parents_of_parents_wait_too_whatever_queues_they_are_in(
-    hands: Hands, flows: FlowProducer
+    harness: Harness, flows: FlowProducer
 ) -> None:
     leaf = FlowNode(name="leaf", queue="mail")
     middle = FlowNode(name="middle", queue="other", children=[leaf], prefix="elsewhere")
     flow = await flows.add(FlowNode(name="top", queue="mail", children=[middle]))
 
-    assert await hands.call("EXISTS", f"elsewhere:other:{flow.children[0].job.id}") == 1
-    await hands.complete(await hands.claim_one())
+    assert await harness.call("EXISTS", f"elsewhere:other:{flow.children[0].job.id}") == 1
+    await harness.complete(await harness.claim_one())
 
     assert await state(flow.children[0]) == "waiting"
     assert await state(flow) == "waiting-children"
@@ -63,30 +65,30 @@ async def test_parents_of_parents_wait_too_whatever_queues_they_are_in(
     ("wish", "becomes"), [({"priority": 3}, "prioritized"), ({"delay": HOUR}, "delayed")]
 )
 async def test_a_released_parent_goes_where_it_asked_to(
-    hands: Hands, flows: FlowProducer, wish: dict[str, int], becomes: str
+    harness: Harness, flows: FlowProducer, wish: dict[str, int], becomes: str
 ) -> None:
     flow = await flows.add(parent(child(), **wish))
-    await hands.complete(await hands.claim_one())
+    await harness.complete(await harness.claim_one())
 
     assert await state(flow) == becomes
 
 
 async def test_a_child_that_fails_fails_its_parent_when_it_says_so(
-    hands: Hands, flows: FlowProducer
+    harness: Harness, flows: FlowProducer
 ) -> None:
     flow = await flows.add(parent(child(fail_parent_on_failure=True), child(delay=AN_HOUR)))
-    claim = await hands.claim_one()
-    await hands.fail(claim)
+    claim = await harness.claim_one()
+    await harness.fail(claim)
 
     assert await state(flow) == "waiting"
     key = f"bull:mail:{claim.id}"
-    assert (await hands.hash("parent"))["defa"] == f"child {key} failed"
+    assert (await harness.hash("parent"))["defa"] == f"child {key} failed"
     assert await flow.job.failed_children() == [key]
     with pytest.raises(WrongState, match="pending dependencies"):
-        raise await hands.complete(await hands.claim_one()) or AssertionError("was completed")
+        raise await harness.complete(await harness.claim_one()) or AssertionError("was completed")
 
 
-async def test_a_delayed_parent_is_failed_at_once(hands: Hands, flows: FlowProducer) -> None:
+async def test_a_delayed_parent_is_failed_at_once(harness: Harness, flows: FlowProducer) -> None:
     await flows.add(
         parent(
             child(continue_parent_on_failure=True),
@@ -94,22 +96,22 @@ async def test_a_delayed_parent_is_failed_at_once(hands: Hands, flows: FlowProdu
             delay=AN_HOUR,
         )
     )
-    first, second = await hands.claim(2)
-    await hands.fail(first)
-    assert await hands.where("parent") == ["delayed"]
+    first, second = await harness.claim(2)
+    await harness.fail(first)
+    assert await harness.where("parent") == ["delayed"]
 
-    await hands.fail(second)
+    await harness.fail(second)
 
-    assert await hands.where("parent") == ["wait"]
-    assert (await hands.hash("parent"))["delay"] == "0"
+    assert await harness.where("parent") == ["wait"]
+    assert (await harness.hash("parent"))["delay"] == "0"
 
 
 async def test_a_child_that_fails_lets_its_parent_run_at_once_when_it_says_so(
-    hands: Hands, flows: FlowProducer
+    harness: Harness, flows: FlowProducer
 ) -> None:
     flow = await flows.add(parent(child(continue_parent_on_failure=True), child(delay=AN_HOUR)))
-    claim = await hands.claim_one()
-    await hands.fail(claim, "no luck")
+    claim = await harness.claim_one()
+    await harness.fail(claim, "no luck")
 
     assert await state(flow) == "waiting"
     assert await flow.job.ignored_children_failures() == {f"bull:mail:{claim.id}": "no luck"}
@@ -120,91 +122,95 @@ async def test_a_child_that_fails_lets_its_parent_run_at_once_when_it_says_so(
     [("ignore_dependency_on_failure", 1), ("remove_dependency_on_failure", 0)],
 )
 async def test_a_failure_that_counts_as_done_waits_for_the_other_children(
-    hands: Hands, flows: FlowProducer, flag: str, remembered: int
+    harness: Harness, flows: FlowProducer, flag: str, remembered: int
 ) -> None:
     flow = await flows.add(parent(child(**{flag: True}), child()))
-    failing, other = await hands.claim(2)
-    await hands.fail(failing)
+    failing, other = await harness.claim(2)
+    await harness.fail(failing)
     assert await state(flow) == "waiting-children"
 
-    await hands.complete(other)
+    await harness.complete(other)
 
     assert await state(flow) == "waiting"
     assert len(await flow.job.ignored_children_failures()) == remembered
 
 
-async def test_a_job_that_ends_before_its_children_fails(hands: Hands, flows: FlowProducer) -> None:
+async def test_a_job_that_ends_before_its_children_fails(
+    harness: Harness, flows: FlowProducer
+) -> None:
     flow = await flows.add(parent(child(continue_parent_on_failure=True), child(delay=AN_HOUR)))
-    await hands.fail(await hands.claim_one())
+    await harness.fail(await harness.claim_one())
 
-    await hands.complete(await hands.claim_one())
+    await harness.complete(await harness.claim_one())
 
     assert await state(flow) == "failed"
-    assert (await hands.hash("parent"))["failedReason"].startswith("Job parent has pending")
+    assert (await harness.hash("parent"))["failedReason"].startswith("Job parent has pending")
 
 
 async def test_without_a_flag_a_failed_child_is_waited_for(
-    hands: Hands, flows: FlowProducer
+    harness: Harness, flows: FlowProducer
 ) -> None:
     flow = await flows.add(parent(child()))
-    await hands.fail(await hands.claim_one())
+    await harness.fail(await harness.claim_one())
     assert await state(flow) == "waiting-children"
 
-    (failed,) = await hands.ids("failed")
+    (failed,) = await harness.ids("failed")
     job = await flows.get_flow("mail", failed)
     assert job
     await job.job.retry()
-    await hands.complete(await hands.claim_one())
+    await harness.complete(await harness.claim_one())
     assert await state(flow) == "waiting"
 
 
 async def test_a_child_that_is_not_kept_is_not_waited_for(
-    hands: Hands, flows: FlowProducer
+    harness: Harness, flows: FlowProducer
 ) -> None:
     flow = await flows.add(parent(child(remove_on_fail=True)))
-    await hands.fail(await hands.claim_one())
+    await harness.fail(await harness.claim_one())
 
     assert await state(flow) == "waiting"
 
 
 async def test_a_failed_child_that_is_trimmed_away_is_not_waited_for(
-    hands: Hands, flows: FlowProducer
+    harness: Harness, flows: FlowProducer
 ) -> None:
     flow = await flows.add(parent(child()))
-    await hands.fail(await hands.claim_one())
-    await hands.clock.advance(1)
-    await hands.add(attempts=1, remove_on_fail=1)
-    await hands.fail(await hands.claim_one())
+    await harness.fail(await harness.claim_one())
+    await harness.clock.advance(1)
+    await harness.add(attempts=1, remove_on_fail=1)
+    await harness.fail(await harness.claim_one())
 
     assert await state(flow) == "waiting"
 
 
-async def test_children_that_were_completed_before_count(hands: Hands, flows: FlowProducer) -> None:
-    await hands.add(job_id="early")
-    await hands.complete(await hands.claim_one(), "result")
+async def test_children_that_were_completed_before_count(
+    harness: Harness, flows: FlowProducer
+) -> None:
+    await harness.add(job_id="early")
+    await harness.complete(await harness.claim_one(), "result")
 
     flow = await flows.add(parent(child(job_id="early"), child("late")))
     assert await state(flow) == "waiting-children"
-    await hands.complete(await hands.claim_one(), "more")
+    await harness.complete(await harness.claim_one(), "more")
 
     assert set((await flow.job.children_values()).values()) == {"result", "more"}
     assert await state(flow) == "waiting"
 
 
 async def test_a_parent_whose_children_are_all_done_runs_at_once(
-    hands: Hands, flows: FlowProducer
+    harness: Harness, flows: FlowProducer
 ) -> None:
-    await hands.add(job_id="early")
-    await hands.complete(await hands.claim_one())
+    await harness.add(job_id="early")
+    await harness.complete(await harness.claim_one())
 
     assert await state(await flows.add(parent(child(job_id="early")))) == "waiting"
 
 
 async def test_a_tree_may_hang_under_a_job_that_waits_already(
-    hands: Hands, flows: FlowProducer
+    harness: Harness, flows: FlowProducer
 ) -> None:
-    await hands.add(job_id="early")
-    await hands.complete(await hands.claim_one())
+    await harness.add(job_id="early")
+    await harness.complete(await harness.claim_one())
     flow = await flows.add(parent(child(job_id="open", delay=AN_HOUR)))
     below = Parent("parent", "bull:mail")
 
@@ -212,14 +218,18 @@ async def test_a_tree_may_hang_under_a_job_that_waits_already(
     assert (await flow.job.dependency_counts()).unprocessed == 2
 
     for open_child in ("open", "more"):
-        await hands.call("SREM", hands.keys.of(flow.job.id).dependencies, f"bull:mail:{open_child}")
+        await harness.call(
+            "SREM", harness.keys.of(flow.job.id).dependencies, f"bull:mail:{open_child}"
+        )
     await flows.add(child(job_id="early", parent=below))
     assert await state(flow) == "waiting"
 
 
-async def test_a_flow_is_added_as_a_whole_or_not_at_all(hands: Hands, flows: FlowProducer) -> None:
+async def test_a_flow_is_added_as_a_whole_or_not_at_all(
+    harness: Harness, flows: FlowProducer
+) -> None:
     await flows.add(parent(child(job_id="taken")))
-    before = await traces(hands)
+    before = await traces(harness)
 
     with pytest.raises(WrongState, match=r"taken .*another parent"):
         await flows.add_many(
@@ -232,7 +242,7 @@ async def test_a_flow_is_added_as_a_whole_or_not_at_all(hands: Hands, flows: Flo
             )
         )
 
-    assert await traces(hands) == before
+    assert await traces(harness) == before
 
 
 @pytest.mark.parametrize(
@@ -251,11 +261,11 @@ async def test_a_flow_is_added_as_a_whole_or_not_at_all(hands: Hands, flows: Flo
     ],
 )
 async def test_a_flow_that_cannot_be_is_refused_before_anything_is_written(
-    hands: Hands, flows: FlowProducer, tree: FlowNode, complaint: str
+    harness: Harness, flows: FlowProducer, tree: FlowNode, complaint: str
 ) -> None:
     with pytest.raises(InvalidInput, match=complaint):
         await flows.add(tree)
-    assert await hands.everything() == {}
+    assert await harness.everything() == {}
 
 
 async def test_a_flow_with_a_taken_id_returns_what_is_stored(flows: FlowProducer) -> None:
@@ -271,13 +281,13 @@ async def test_a_flow_with_a_taken_id_returns_what_is_stored(flows: FlowProducer
 
 
 async def test_a_broken_reference_to_a_parent_loses_nothing(
-    hands: Hands, flows: FlowProducer
+    harness: Harness, flows: FlowProducer
 ) -> None:
     flow = await flows.add(parent(child()))
-    claim = await hands.claim_one()
-    await hands.call("HSET", hands.keys.of(claim.id).job, "parent", "{broken")
+    claim = await harness.claim_one()
+    await harness.call("HSET", harness.keys.of(claim.id).job, "parent", "{broken")
 
-    assert await hands.complete(claim) is None
+    assert await harness.complete(claim) is None
 
     assert await state(flow) == "waiting"
 
@@ -291,11 +301,15 @@ async def test_a_flow_is_read_to_some_depth(flows: FlowProducer) -> None:
 
 @pytest.mark.parametrize("at_once", [1, 2, 3, 5, 100])
 async def test_a_tree_of_any_size_is_removed_in_bounded_steps(
-    hands: Hands, flows: FlowProducer, queue: Queue, monkeypatch: pytest.MonkeyPatch, at_once: int
+    harness: Harness,
+    flows: FlowProducer,
+    queue: Queue,
+    monkeypatch: pytest.MonkeyPatch,
+    at_once: int,
 ) -> None:
     """Children go first, and no parent runs because some of its children are gone."""
     monkeypatch.setattr(ends, "SWEPT_AT_ONCE", at_once)
-    before = set(await hands.everything())
+    before = set(await harness.everything())
     await flows.add(
         parent(
             *(child(f"leaf-{n}") for n in range(15)),
@@ -311,18 +325,18 @@ async def test_a_tree_of_any_size_is_removed_in_bounded_steps(
             ),
         )
     )
-    for claim, outcome in zip(await hands.claim(4), (True, True, False, False), strict=True):
-        await (hands.complete(claim) if outcome else hands.fail(claim))
-    held = await hands.claim_one()
+    for claim, outcome in zip(await harness.claim(4), (True, True, False, False), strict=True):
+        await (harness.complete(claim) if outcome else harness.fail(claim))
+    held = await harness.claim_one()
     assert not await queue.remove("parent")
-    assert len(await hands.events("removed")) == 0
+    assert len(await harness.events("removed")) == 0
 
-    await hands.hand_back(held)
+    await harness.hand_back(held)
     script, seen = scripts.remove_job, list[int]()
 
     async def watched(*given: Any, **kwargs: Any) -> int:
         seen.append(await script(*given, **kwargs))
-        waiting = await hands.ids("wait")
+        waiting = await harness.ids("wait")
         assert "parent" not in waiting
         if seen[-1] == 2:
             assert await queue.state("parent") == "waiting-children"
@@ -331,15 +345,15 @@ async def test_a_tree_of_any_size_is_removed_in_bounded_steps(
     monkeypatch.setattr(scripts, "remove_job", watched)
     assert await queue.remove("parent")
     assert seen == [3] * (at_once < 20) + [2] * (-(-20 // at_once) - 1) + [1]
-    removed = [event["jobId"] for event in await hands.events("removed")]
+    removed = [event["jobId"] for event in await harness.events("removed")]
     assert len(removed) == 20
     assert removed.index("middle") > max(removed.index(f"deep-{n}") for n in (1, 2, 3))
-    left = set(await hands.everything()) - before
+    left = set(await harness.everything()) - before
     assert {key.rpartition(":")[2] for key in left} <= {"id", "meta", "events", "marker", "pc"}
 
 
 async def test_no_call_that_removes_a_tree_grows_with_it(
-    hands: Hands, flows: FlowProducer, queue: Queue, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, flows: FlowProducer, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ends, "SWEPT_AT_ONCE", 10)
     heaviest: list[int] = []
@@ -353,24 +367,26 @@ async def test_no_call_that_removes_a_tree_grows_with_it(
 
 
 async def test_a_child_of_a_flow_costs_the_store_hardly_more_than_a_job(
-    hands: Hands, flows: FlowProducer, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, flows: FlowProducer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     many = 300
     parts = ["send", "{}", "{}", ""] * many
     leaves = [FlowNode(name="send", queue="mail") for _ in range(many)]
     with weighed(monkeypatch) as weights:
-        await scripts.add(hands.store.hot, hands.keys, base=hands.keys.base, now="", jobs=parts)
+        await scripts.add(
+            harness.store.hot, harness.keys, base=harness.keys.base, now="", jobs=parts
+        )
         await flows.add(FlowNode(name="all", queue="mail", children=leaves))
     assert weights["add_flow"] < 1.5 * weights["add"]
 
 
 async def test_children_run_in_the_order_in_which_they_are_given(
-    hands: Hands, flows: FlowProducer
+    harness: Harness, flows: FlowProducer
 ) -> None:
     given = {"a": {}, "b": {"job_id": "own"}, "c": {}, "d": {"lifo": True}, "e": {"delay": 60}}
     given |= {"f": {"priority": 1}, "g": {}}
     leaves = [FlowNode(name=name, queue="mail", **cast(Any, more)) for name, more in given.items()]
     added = await flows.add(FlowNode(name="all", queue="mail", children=leaves))
     assert [each.job.name for each in added.children] == list(given)
-    assert [claim.work.name for claim in await hands.claim(10)] == ["d", "a", "b", "c", "g", "f"]
+    assert [claim.work.name for claim in await harness.claim(10)] == ["d", "a", "b", "c", "g", "f"]
     assert (await added.job.dependency_counts()).unprocessed == len(given)

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.bullmq.hands import Hands
+from tests.bullmq.harness import Harness
 from waystation.bullmq.options import JobOptions
 from waystation.bullmq.queue import Queue
 from waystation.bullmq.states import State
@@ -15,14 +15,14 @@ HOUR = 3_600_000
 AN_HOUR = timedelta(hours=1)
 
 
-async def one_of_each(queue: Queue, hands: Hands) -> None:
+async def one_of_each(queue: Queue, harness: Harness) -> None:
     for state in ("completed", "failed", "active"):
         await queue.add(state, attempts=1)
-        claim = await hands.claim_one()
+        claim = await harness.claim_one()
         if state == "completed":
-            await hands.complete(claim)
+            await harness.complete(claim)
         elif state == "failed":
-            await hands.fail(claim)
+            await harness.fail(claim)
     await queue.add("delayed", delay=AN_HOUR)
     await queue.add("prioritized", priority=2)
     await queue.add("waiting")
@@ -39,8 +39,8 @@ async def test_a_job_is_found_by_its_id(queue: Queue) -> None:
     assert await queue.get_job("another") is None
 
 
-async def test_jobs_are_counted_and_listed_by_state(queue: Queue, hands: Hands) -> None:
-    await one_of_each(queue, hands)
+async def test_jobs_are_counted_and_listed_by_state(queue: Queue, harness: Harness) -> None:
+    await one_of_each(queue, harness)
 
     assert await queue.counts() == {
         "waiting": 1,
@@ -75,19 +75,19 @@ async def test_jobs_come_newest_first_or_oldest_first(queue: Queue, options: Job
     assert await numbers(limit=None) == [0, 1, 2, 3, 4]
 
 
-async def test_ids_whose_job_is_gone_are_left_out(queue: Queue, hands: Hands) -> None:
+async def test_ids_whose_job_is_gone_are_left_out(queue: Queue, harness: Harness) -> None:
     await queue.add("gone")
     await queue.add("here")
-    await hands.redis.delete(hands.keys.of("1").job)
+    await harness.redis.delete(harness.keys.of("1").job)
 
     assert [job.name for job in await queue.get_jobs("waiting")] == ["here"]
 
 
-async def test_what_bullmq_5_set_aside_counts_as_waiting(queue: Queue, hands: Hands) -> None:
+async def test_what_bullmq_5_set_aside_counts_as_waiting(queue: Queue, harness: Harness) -> None:
     await queue.add_many([("old", n) for n in range(2)])
     await queue.pause()
-    await hands.call("LPUSH", hands.keys.wait, "new")
-    await hands.call("HSET", hands.keys.of("new").job, "name", "new", "data", "2")
+    await harness.call("LPUSH", harness.keys.wait, "new")
+    await harness.call("HSET", harness.keys.of("new").job, "name", "new", "data", "2")
 
     assert (await queue.counts("waiting"))["waiting"] == 3
     assert [job.data for job in await queue.get_jobs("waiting")] == [0, 1, 2]
@@ -98,7 +98,7 @@ async def test_what_bullmq_5_set_aside_counts_as_waiting(queue: Queue, hands: Ha
 
 @pytest.mark.parametrize("is_newest_first", [True, False])
 async def test_pages_of_waiting_jobs_meet_while_some_are_set_aside(
-    queue: Queue, hands: Hands, is_newest_first: bool
+    queue: Queue, harness: Harness, is_newest_first: bool
 ) -> None:
     await queue.add_many([("send", n) for n in range(9)])
     every = [f"{n}" for n in range(1, 10)]
@@ -115,7 +115,7 @@ async def test_pages_of_waiting_jobs_meet_while_some_are_set_aside(
                 assert size is None or len(page) <= size
                 found += [job.id for job in page]
             assert found == every, (aside, size)
-        await hands.call("LMOVE", hands.keys.wait, hands.keys.paused, "RIGHT", "LEFT")
+        await harness.call("LMOVE", harness.keys.wait, harness.keys.paused, "RIGHT", "LEFT")
 
 
 async def test_many_jobs_are_read_in_several_lots(queue: Queue) -> None:
@@ -155,14 +155,14 @@ async def test_workers_of_the_queue_are_seen(queue: Queue, redis_url: str) -> No
     assert (worker["name"], worker["rawname"]) == ("mail", "bull:bWFpbA==:w:anna")
 
 
-async def test_what_workers_have_counted_can_be_read(queue: Queue, hands: Hands) -> None:
-    source = hands.source(metrics_points=60)
-    hands.worker = source
+async def test_what_workers_have_counted_can_be_read(queue: Queue, harness: Harness) -> None:
+    source = harness.source(metrics_points=60)
+    harness.worker = source
     for minute in range(3):
         await queue.add_many([("work", n) for n in range(minute + 1)])
-        for claim in await hands.claim(9):
-            await hands.complete(claim)
-        await hands.clock.advance(60)
+        for claim in await harness.claim(9):
+            await harness.complete(claim)
+        await harness.clock.advance(60)
 
     found = await queue.metrics("completed")
 
@@ -175,8 +175,8 @@ async def test_what_workers_have_counted_can_be_read(queue: Queue, hands: Hands)
         await queue.metrics("waiting")  # pyright: ignore[reportArgumentType]
 
 
-async def test_prometheus_can_read_the_queue(hands: Hands) -> None:
-    async with Queue('say"hi"', hands.store) as queue:
+async def test_prometheus_can_read_the_queue(harness: Harness) -> None:
+    async with Queue('say"hi"', harness.store) as queue:
         await queue.add("work")
         text = await queue.prometheus_text()
 
@@ -194,16 +194,16 @@ async def test_prometheus_can_read_the_queue(hands: Hands) -> None:
 @pytest.mark.parametrize("asc", [True, False])
 @pytest.mark.parametrize("state", ["waiting", "prioritized", "delayed", "completed"])
 async def test_a_page_is_filled_past_ids_without_a_job(
-    queue: Queue, hands: Hands, state: State, asc: bool
+    queue: Queue, harness: Harness, state: State, asc: bool
 ) -> None:
     by_state: dict[str, Any] = {"prioritized": {"priority": 1}, "delayed": {"delay": AN_HOUR}}
     options = by_state.get(state, {})
     for n in range(1, 9):
         await queue.add("work", n, **options)
         if state == "completed":
-            await hands.complete(await hands.claim_one())
+            await harness.complete(await harness.claim_one())
     for gone in ("2", "5", "6"):
-        await hands.call("DEL", hands.keys.of(gone).job)
+        await harness.call("DEL", harness.keys.of(gone).job)
     left = ["1", "3", "4", "7", "8"] if asc else ["8", "7", "4", "3", "1"]
 
     async def page(offset: int, limit: int | None) -> list[str]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.bullmq.hands import Hands
+from tests.bullmq.harness import Harness
 from waystation.bullmq.events.stream import QueueEvents
 from waystation.bullmq.job import Job
 from waystation.bullmq.options import Deduplication
@@ -25,9 +25,9 @@ HOUR = 3_600_000
 AN_HOUR = timedelta(hours=1)
 
 
-async def failed_job(queue: Queue, hands: Hands, **options: Any) -> Job:
+async def failed_job(queue: Queue, harness: Harness, **options: Any) -> Job:
     job = await queue.add("work", attempts=1, **options)
-    await hands.fail(await hands.claim_one(), "broken")
+    await harness.fail(await harness.claim_one(), "broken")
     return job
 
 
@@ -42,14 +42,14 @@ async def test_data_can_be_replaced(queue: Queue) -> None:
     assert found.data == {"n": [2]}
 
 
-async def test_progress_that_cannot_be_written_is_refused(queue: Queue, hands: Hands) -> None:
+async def test_progress_that_cannot_be_written_is_refused(queue: Queue, harness: Harness) -> None:
     """P-42: by decision any number, as in BullMQ; NaN is none."""
     job = await queue.add("work")
 
     with pytest.raises(InvalidInput, match="JSON has no way to write nan"):
         await job.update_progress(float("nan"))
 
-    assert "progress" not in await hands.hash(job.id)
+    assert "progress" not in await harness.hash(job.id)
 
 
 async def test_log_lines_are_kept_in_order(queue: Queue) -> None:
@@ -62,7 +62,7 @@ async def test_log_lines_are_kept_in_order(queue: Queue) -> None:
     assert await queue.logs(job.id, 1, 1) == (["two"], 3)
 
 
-async def test_the_newest_log_lines_are_kept(queue: Queue, hands: Hands) -> None:
+async def test_the_newest_log_lines_are_kept(queue: Queue, harness: Harness) -> None:
     """D-44: in `bull:<queue>:<id>:logs`, the oldest at the left."""
     short = await queue.add("work", keep_logs=2)
     long = await queue.add("work")
@@ -72,7 +72,7 @@ async def test_the_newest_log_lines_are_kept(queue: Queue, hands: Hands) -> None
         await long.log(str(n))
 
     assert (await short.logs()).lines == ["1", "2"]
-    kept = await hands.call("LRANGE", "bull:mail:2:logs", 0, -1)
+    kept = await harness.call("LRANGE", "bull:mail:2:logs", 0, -1)
     assert (len(kept), kept[0], kept[-1]) == (1000, b"1", b"1000")
     assert (await long.logs()).total == 1000
     await long.clear_logs(keep=1)
@@ -81,7 +81,7 @@ async def test_the_newest_log_lines_are_kept(queue: Queue, hands: Hands) -> None
     assert await long.logs() == ([], 0)
 
 
-async def test_a_delayed_job_can_be_promoted(queue: Queue, hands: Hands) -> None:
+async def test_a_delayed_job_can_be_promoted(queue: Queue, harness: Harness) -> None:
     plain = await queue.add("work", delay=AN_HOUR)
     urgent = await queue.add("work", delay=AN_HOUR, priority=3)
 
@@ -90,19 +90,19 @@ async def test_a_delayed_job_can_be_promoted(queue: Queue, hands: Hands) -> None
 
     assert await plain.is_waiting()
     assert await urgent.state() == "prioritized"
-    assert (await hands.hash(plain.id))["delay"] == "0"
-    assert [event["prev"] for event in (await hands.events("waiting"))] == ["delayed", "delayed"]
+    assert (await harness.hash(plain.id))["delay"] == "0"
+    assert [event["prev"] for event in (await harness.events("waiting"))] == ["delayed", "delayed"]
     with pytest.raises(WrongState, match=f"job {plain.id} is not delayed"):
         await plain.promote()
 
 
-async def test_a_delay_can_be_changed(queue: Queue, hands: Hands) -> None:
+async def test_a_delay_can_be_changed(queue: Queue, harness: Harness) -> None:
     job = await queue.add("work", delay=AN_HOUR)
     other = await queue.add("work")
 
     await job.change_delay(2 * AN_HOUR)
 
-    due = await hands.redis.zscore(hands.keys.delayed, job.id)
+    due = await harness.redis.zscore(harness.keys.delayed, job.id)
     assert due is not None
     assert due / 4096 == pytest.approx(time.time() * 1000 + 2 * HOUR, abs=60_000)
     with pytest.raises(WrongState, match="is not delayed"):
@@ -111,19 +111,19 @@ async def test_a_delay_can_be_changed(queue: Queue, hands: Hands) -> None:
         await job.change_delay(-0.001)
 
 
-async def test_a_priority_can_be_changed(queue: Queue, hands: Hands) -> None:
+async def test_a_priority_can_be_changed(queue: Queue, harness: Harness) -> None:
     first = await queue.add("work", priority=2)
     second = await queue.add("work", priority=2)
     third = await queue.add("work")
 
     await third.change_priority(2)
-    assert await hands.ids("prioritized") == [first.id, second.id, third.id]
+    assert await harness.ids("prioritized") == [first.id, second.id, third.id]
     await third.change_priority(2, lifo=True)
-    assert await hands.ids("prioritized") == [third.id, first.id, second.id]
+    assert await harness.ids("prioritized") == [third.id, first.id, second.id]
     await second.change_priority()
 
-    assert await hands.ids("wait") == [second.id]
-    assert (await hands.hash(third.id))["priority"] == "2"
+    assert await harness.ids("wait") == [second.id]
+    assert (await harness.hash(third.id))["priority"] == "2"
     with pytest.raises(InvalidOption, match="priority must be at least 0, got -1"):
         await first.change_priority(-1)
     with pytest.raises(InvalidOption, match="priority must be at most 2097151, got 2097152"):
@@ -132,77 +132,77 @@ async def test_a_priority_can_be_changed(queue: Queue, hands: Hands) -> None:
         await first.change_priority("1")  # pyright: ignore[reportArgumentType]
 
 
-async def test_a_failed_job_can_be_retried(queue: Queue, hands: Hands) -> None:
-    job = await failed_job(queue, hands)
+async def test_a_failed_job_can_be_retried(queue: Queue, harness: Harness) -> None:
+    job = await failed_job(queue, harness)
 
     await job.retry()
 
     assert await job.is_waiting()
-    stored = await hands.hash(job.id)
+    stored = await harness.hash(job.id)
     assert {"finishedOn", "processedOn", "failedReason"}.isdisjoint(stored)
     assert stored["atm"] == "1"
-    assert (await hands.events())[-1] == {"event": "waiting", "jobId": job.id, "prev": "failed"}
+    assert (await harness.events())[-1] == {"event": "waiting", "jobId": job.id, "prev": "failed"}
     with pytest.raises(WrongState, match="is not failed"):
         await job.retry()
 
 
-async def test_a_retried_job_may_start_counting_anew(queue: Queue, hands: Hands) -> None:
-    job = await failed_job(queue, hands, priority=4)
+async def test_a_retried_job_may_start_counting_anew(queue: Queue, harness: Harness) -> None:
+    job = await failed_job(queue, harness, priority=4)
 
     await job.retry(reset_attempts_made=True, reset_attempts_started=True)
 
-    assert {"atm", "ats"}.isdisjoint(await hands.hash(job.id))
-    assert await hands.ids("prioritized") == [job.id]
+    assert {"atm", "ats"}.isdisjoint(await harness.hash(job.id))
+    assert await harness.ids("prioritized") == [job.id]
 
 
-async def test_a_completed_job_can_be_run_again(queue: Queue, hands: Hands) -> None:
+async def test_a_completed_job_can_be_run_again(queue: Queue, harness: Harness) -> None:
     job = await queue.add("work")
-    await hands.complete(await hands.claim_one(), 7)
+    await harness.complete(await harness.claim_one(), 7)
 
     await job.retry("completed")
 
     assert await job.is_waiting()
-    assert "returnvalue" not in await hands.hash(job.id)
+    assert "returnvalue" not in await harness.hash(job.id)
 
 
-async def test_a_job_is_removed_from_wherever_it_is(queue: Queue, hands: Hands) -> None:
+async def test_a_job_is_removed_from_wherever_it_is(queue: Queue, harness: Harness) -> None:
     jobs = [
         await queue.add("work", deduplication=Deduplication("x")),
         await queue.add("work", priority=1),
         await queue.add("work", delay=AN_HOUR),
-        await failed_job(queue, hands, lifo=True),
+        await failed_job(queue, harness, lifo=True),
     ]
     await jobs[0].log("hi")
 
     for job in jobs:
         await job.remove()
 
-    assert [event["prev"] for event in await hands.events("removed")] == [
+    assert [event["prev"] for event in await harness.events("removed")] == [
         "wait",
         "prioritized",
         "delayed",
         "failed",
     ]
     assert await queue.counts() == dict.fromkeys(await queue.counts(), 0)
-    left = {key.decode() for key in await hands.call("KEYS", "*")}
+    left = {key.decode() for key in await harness.call("KEYS", "*")}
     assert left <= {f"bull:mail:{name}" for name in ("meta", "id", "events", "marker", "pc")}
 
 
-async def test_a_job_that_a_worker_holds_is_not_removed(queue: Queue, hands: Hands) -> None:
+async def test_a_job_that_a_worker_holds_is_not_removed(queue: Queue, harness: Harness) -> None:
     job = await queue.add("work")
-    claim = await hands.claim_one()
+    claim = await harness.claim_one()
 
     assert not await queue.remove(job.id)
     with pytest.raises(WrongState, match="held by a worker"):
         await job.remove()
 
-    assert await hands.complete(claim) is None
+    assert await harness.complete(claim) is None
     assert await queue.remove(job.id)
     assert await queue.remove("never there")
 
 
 async def test_a_job_is_removed_only_while_it_is_in_the_state_that_was_asked_for(
-    queue: Queue, hands: Hands
+    queue: Queue, harness: Harness
 ) -> None:
     job = await queue.add("work")
     for state in STATES:
@@ -213,9 +213,9 @@ async def test_a_job_is_removed_only_while_it_is_in_the_state_that_was_asked_for
     assert not await queue.remove(job.id, state="waiting")
     await job.promote()
     assert not await queue.remove(job.id, state="delayed")
-    claim = await hands.claim_one()
+    claim = await harness.claim_one()
     assert not await queue.remove(job.id, state="active")
-    assert await hands.complete(claim) is None
+    assert await harness.complete(claim) is None
     assert not await queue.remove(job.id, state="failed")
     assert await queue.remove(job.id, state="completed")
     assert not await queue.remove("never there", state="completed")
@@ -223,68 +223,68 @@ async def test_a_job_is_removed_only_while_it_is_in_the_state_that_was_asked_for
         await queue.remove(job.id, state="odd")  # pyright: ignore[reportArgumentType]
 
 
-async def test_the_holder_can_move_a_job_to_a_later_time(queue: Queue, hands: Hands) -> None:
+async def test_the_holder_can_move_a_job_to_a_later_time(queue: Queue, harness: Harness) -> None:
     await queue.add("work")
-    job = (await hands.claim_one()).work
+    job = (await harness.claim_one()).work
     due = time.time_ns() // 1_000_000 + HOUR
 
     await job.move_to_delayed(instant(due))
 
     assert await job.is_delayed()
-    assert (await hands.events("delayed")) == [
+    assert (await harness.events("delayed")) == [
         {"event": "delayed", "jobId": job.id, "delay": str(due)}
     ]
-    assert "atm" not in await hands.hash(job.id)
-    assert await hands.redis.exists(hands.keys.of(job.id).lock) == 0
+    assert "atm" not in await harness.hash(job.id)
+    assert await harness.redis.exists(harness.keys.of(job.id).lock) == 0
 
 
-async def test_the_holder_can_put_a_job_back_to_the_head(queue: Queue, hands: Hands) -> None:
+async def test_the_holder_can_put_a_job_back_to_the_head(queue: Queue, harness: Harness) -> None:
     await queue.add("work")
     await queue.add("behind")
-    job = (await hands.claim_one()).work
+    job = (await harness.claim_one()).work
 
     assert await job.move_to_wait() == timedelta(0)
 
-    assert await hands.ids("wait") == ["2", job.id]
-    assert (await hands.claim_one()).id == job.id
+    assert await harness.ids("wait") == ["2", job.id]
+    assert (await harness.claim_one()).id == job.id
 
 
-async def test_only_the_holder_can_move_a_job(queue: Queue, hands: Hands) -> None:
+async def test_only_the_holder_can_move_a_job(queue: Queue, harness: Harness) -> None:
     job = await queue.add("work")
-    held = (await hands.claim_one()).work
+    held = (await harness.claim_one()).work
 
     with pytest.raises(WrongState, match="not held by this worker"):
         await job.move_to_wait()
     with pytest.raises(LeaseLost, match="held by somebody else"):
         await job.move_to_delayed(instant(0), token="another")
-    await hands.redis.delete(hands.keys.of(job.id).lock)
+    await harness.redis.delete(harness.keys.of(job.id).lock)
     with pytest.raises(LeaseLost, match="has run out"):
         await held.move_to_wait()
 
     assert await job.is_active()
 
 
-async def test_the_holder_can_extend_its_lock(queue: Queue, hands: Hands) -> None:
+async def test_the_holder_can_extend_its_lock(queue: Queue, harness: Harness) -> None:
     await queue.add("work")
-    job = (await hands.claim_one()).work
+    job = (await harness.claim_one()).work
 
     await job.extend_lock(AN_HOUR)
 
-    assert await hands.redis.pttl(hands.keys.of(job.id).lock) > HOUR / 2
+    assert await harness.redis.pttl(harness.keys.of(job.id).lock) > HOUR / 2
     with pytest.raises(LeaseLost):
         await job.extend_lock(AN_HOUR, token="another")
 
 
-async def test_a_job_says_where_it_is(queue: Queue, hands: Hands) -> None:
+async def test_a_job_says_where_it_is(queue: Queue, harness: Harness) -> None:
     job = await queue.add("work", attempts=1)
     await queue.pause()
     assert await job.is_paused()
     await queue.resume()
     assert not await job.is_paused()
     assert await job.state() == "waiting"
-    claim = await hands.claim_one()
+    claim = await harness.claim_one()
     assert await job.is_active()
-    await hands.complete(claim)
+    await harness.complete(claim)
     assert await job.is_completed()
     assert not await job.is_failed()
     assert not await job.is_waiting_children()
@@ -319,16 +319,18 @@ async def test_the_owner_frees_its_deduplication_key(queue: Queue) -> None:
     assert (await queue.add("work", deduplication=Deduplication("x"))).id != job.id
 
 
-async def test_waiting_for_a_job_gives_its_result(queue: Queue, hands: Hands) -> None:
+async def test_waiting_for_a_job_gives_its_result(queue: Queue, harness: Harness) -> None:
     job = await queue.add("work")
     waiting = asyncio.create_task(job.wait())
-    await hands.complete(await hands.claim_one(), {"sum": 3})
+    await harness.complete(await harness.claim_one(), {"sum": 3})
 
     assert await waiting == {"sum": 3}
 
 
-async def test_waiting_for_a_job_that_fails_raises_its_reason(queue: Queue, hands: Hands) -> None:
-    job = await failed_job(queue, hands)
+async def test_waiting_for_a_job_that_fails_raises_its_reason(
+    queue: Queue, harness: Harness
+) -> None:
+    job = await failed_job(queue, harness)
 
     with pytest.raises(JobFailed, match=r"^broken$"):
         await job.wait()
@@ -342,23 +344,23 @@ async def test_waiting_for_a_job_ends_in_time(queue: Queue) -> None:
 
 
 async def test_a_listener_hears_the_end_of_a_job_that_is_not_kept(
-    queue: Queue, hands: Hands, redis_url: str
+    queue: Queue, harness: Harness, redis_url: str
 ) -> None:
     async with QueueEvents("mail", redis_url) as events:
         job = await queue.add("work", remove_on_complete=True)
         waiting = asyncio.create_task(job.wait(10, events))
-        await hands.complete(await hands.claim_one(), "done")
+        await harness.complete(await harness.claim_one(), "done")
 
         assert await waiting == "done"
     with pytest.raises(NotFound, match="its end was not kept"):
         await job.wait()
 
 
-async def test_a_discarded_job_is_not_tried_again(queue: Queue, hands: Hands) -> None:
+async def test_a_discarded_job_is_not_tried_again(queue: Queue, harness: Harness) -> None:
     job = await queue.add("work", attempts=5)
-    claim = await hands.claim_one()
+    claim = await harness.claim_one()
 
     claim.work.discard()
-    await hands.fail(claim)
+    await harness.fail(claim)
 
     assert await job.is_failed()

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from tests.bullmq.hands import Hands
+from tests.bullmq.harness import Harness
 from tests.support.patience import LIMIT_S
 from waystation.bullmq import FlowNode, FlowProducer, Job, JobOptions, Parent, Queue, upkeep
 from waystation.bullmq.redis import scripts
@@ -434,28 +434,30 @@ async def test_a_deadline_wakes_no_later_job_of_the_same_id(redis_url: str) -> N
     assert started == ["order", "kid", "order"]
 
 
-async def test_what_is_no_job_keeps_no_other_from_its_deadline(hands: Hands, queue: Queue) -> None:
+async def test_what_is_no_job_keeps_no_other_from_its_deadline(
+    harness: Harness, queue: Queue
+) -> None:
     """And a look that finds nothing costs the store next to nothing."""
     await queue.add("order", job_id="good", deadline=60)
-    claim = await hands.claim_one()
+    claim = await harness.claim_one()
     with pytest.raises(JobWaitingForChildren):
         await claim.work.run_child("kid")
-    await hands.redis.set(hands.keys.of("bad").job, "something else")
+    await harness.redis.set(harness.keys.of("bad").job, "something else")
     due = dict.fromkeys(("bad", "gone", "good", "x" * 1000, "�"), 1)
     for id in due:
-        await hands.redis.execute_command(
-            "ZADD", hands.keys.deadlines, 1, id.encode("utf-8", "surrogateescape")
+        await harness.redis.execute_command(
+            "ZADD", harness.keys.deadlines, 1, id.encode("utf-8", "surrogateescape")
         )
-    await upkeep.wake_overdue(hands.store.hot, hands.keys)
-    assert await hands.redis.exists(hands.keys.deadlines) == 0
+    await upkeep.wake_overdue(harness.store.hot, harness.keys)
+    assert await harness.redis.exists(harness.keys.deadlines) == 0
     assert await queue.state("good") == "waiting"
-    await hands.redis.delete(hands.keys.of("bad").job)
+    await harness.redis.delete(harness.keys.of("bad").job)
 
     async def calls() -> int:
-        return sum(each["calls"] for each in (await hands.redis.info("commandstats")).values())
+        return sum(each["calls"] for each in (await harness.redis.info("commandstats")).values())
 
     before = await calls()
-    await upkeep.wake_overdue(hands.store.hot, hands.keys)
+    await upkeep.wake_overdue(harness.store.hot, harness.keys)
     # The script, the clock, the set, and the question itself.
     assert await calls() - before <= 4
 
@@ -466,17 +468,17 @@ CALLS = ("0123456789abcdef", "fedcba9876543210")
 @pytest.mark.parametrize("is_over", [False, True], ids=["waits", "timed out"])
 @pytest.mark.parametrize("sent", [0, 1, 2])
 async def test_signals_that_an_earlier_version_kept_are_taken(
-    hands: Hands, queue: Queue, sent: int, is_over: bool
+    harness: Harness, queue: Queue, sent: int, is_over: bool
 ) -> None:
     """A job rested in its first wait, with these signals sent; the others come now."""
     job = await queue.add("order", job_id="o7", delay=3600)
-    due = int(float(await hands.call("ZSCORE", hands.keys.delayed, "o7"))) // 4096
+    due = int(float(await harness.call("ZSCORE", harness.keys.delayed, "o7"))) // 4096
     fields: dict[Any, Any] = {"waits": "signal:go", "ats": 1, "steps": 0}
     fields["wait:go"] = "over" if is_over else f"{due} token"
     for number, call in enumerate(CALLS[:sent], 1):
         fields[f"signal:go#{number}" if number > 1 else "signal:go"] = f"{call}{number}"
         fields["signals:go"] = number
-    await hands.redis.hset(hands.keys.of("o7").job, mapping=fields)
+    await harness.redis.hset(harness.keys.of("o7").job, mapping=fields)
     for number in range(sent + 1, 3):
         assert await queue.signal("o7", "go", number)
     if await queue.state("o7") == "delayed":
@@ -487,10 +489,10 @@ async def test_signals_that_an_earlier_version_kept_are_taken(
     for turn in range(2):
         # A signal that was sent twice counts once, whoever has kept it.
         for call in CALLS[: sent * turn]:
-            again: dict[str, Any] = {"base": hands.keys.base, "id": "o7", "signal": "go"}
+            again: dict[str, Any] = {"base": harness.keys.base, "id": "o7", "signal": "go"}
             again |= {"call": call, "data": b"9"}
-            assert await scripts.signal_job(hands.redis, hands.keys, **again) == 1
-        claim = await hands.claim_one()
+            assert await scripts.signal_job(harness.redis, harness.keys, **again) == 1
+        claim = await harness.claim_one()
         taken = list[int]()
         for _ in range(3):
             try:
@@ -503,21 +505,21 @@ async def test_signals_that_an_earlier_version_kept_are_taken(
         if await queue.state("o7") == "delayed":
             await job.promote()
         else:
-            await hands.hand_back(claim)
+            await harness.hand_back(claim)
 
 
 async def test_a_child_that_an_earlier_version_has_added_is_not_added_again(
-    hands: Hands, queue: Queue
+    harness: Harness, queue: Queue
 ) -> None:
     await queue.add("order", job_id="o7")
-    claim = await hands.claim_one()
+    claim = await harness.claim_one()
     parent = Parent("o7", "bull:mail")
     await queue.add("label", job_id="o7-label", parent=parent, ignore_dependency_on_failure=True)
     with pytest.raises(JobWaitingForChildren):
         await claim.work.run_child("label")
-    assert await hands.redis.exists(hands.keys.of("o7~label").job) == 0
-    await hands.complete(await hands.claim_one(), "printed")
-    assert await (await hands.claim_one()).work.run_child("label") == "printed"
+    assert await harness.redis.exists(harness.keys.of("o7~label").job) == 0
+    await harness.complete(await harness.claim_one(), "printed")
+    assert await (await harness.claim_one()).work.run_child("label") == "printed"
 
 
 def test_ids_of_children_never_meet() -> None:

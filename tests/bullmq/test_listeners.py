@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.bullmq.hands import Hands
+from tests.bullmq.harness import Harness
 from tests.support.patience import LIMIT_S
 from waystation.bullmq import Job, ManualWorker, Queue, Worker
 from waystation.bullmq.callbacks import WorkerEvent
@@ -213,12 +213,12 @@ async def test_a_worker_tells_the_progress_of_its_jobs(redis_url: str) -> None:
     assert heard == [("1", 50), ("1", {"at": "end"})]
 
 
-async def test_a_worker_tells_the_jobs_it_has_found_stalled(hands: Hands) -> None:
+async def test_a_worker_tells_the_jobs_it_has_found_stalled(harness: Harness) -> None:
     heard: list[tuple[str, str]] = []
-    id = await hands.add()
-    await hands.claim_one()
-    await hands.redis.delete(hands.keys.of(id).lock)
-    worker = Worker("mail", nothing, hands.store, stalled_interval=0.02)
+    id = await harness.add()
+    await harness.claim_one()
+    await harness.redis.delete(harness.keys.of(id).lock)
+    worker = Worker("mail", nothing, harness.store, stalled_interval=0.02)
 
     def on_stalled(id: str, state: str) -> None:
         heard.append((id, state))

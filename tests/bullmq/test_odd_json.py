@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.bullmq.hands import Hands
+from tests.bullmq.harness import Harness
 from tests.laws.any_json import TEXTS
 from tests.support.listening import first
 from tests.support.patience import LIMIT_S
@@ -28,37 +28,41 @@ from waystation.core.errors import InvalidInput
 
 @pytest.mark.parametrize("where", ["loop", "thread", "process"])
 async def test_data_that_cannot_be_read_fails_the_job_at_once(
-    hands: Hands, redis_url: str, where: str
+    harness: Harness, redis_url: str, where: str
 ) -> None:
-    id = await hands.add(attempts=5)
-    await hands.call("HSET", hands.keys.of(id).job, "data", '{"to": "ada"')
+    id = await harness.add(attempts=5)
+    await harness.call("HSET", harness.keys.of(id).job, "data", '{"to": "ada"')
 
     async def on_the_loop(job: Job) -> Any:
         return job.data
 
     handler = on_the_loop if where == "loop" else data_of
-    queue = Queue(hands.keys.name, hands.store)
-    worker = Worker(hands.keys.name, handler, redis_url, process=where == "process")
+    queue = Queue(harness.keys.name, harness.store)
+    worker = Worker(harness.keys.name, handler, redis_url, process=where == "process")
     async with queue, worker, asyncio.timeout(LIMIT_S):
         job = await queue.get_job(id)
         assert job
         with pytest.raises(JobFailed, match=f"the data of job {id}: the JSON cannot be read"):
             await job.wait()
-    stored = await hands.hash(id)
+    stored = await harness.hash(id)
     assert (stored["atm"], stored["ats"]) == ("1", "1")
 
 
 async def test_a_result_that_is_no_json_is_the_same_text_wherever_it_is_read(
-    hands: Hands, queue: Queue, redis_url: str
+    harness: Harness, queue: Queue, redis_url: str
 ) -> None:
     job = await queue.add("send")
-    await hands.complete(await hands.claim_one())
-    before = (await hands.call("XREVRANGE", hands.keys.events, "+", "-", "COUNT", 1))[0][0].decode()
-    await hands.call("HSET", hands.keys.of(job.id).job, "returnvalue", "{oops", "progress", "{oops")
-    await hands.call(
-        "XADD", hands.keys.events, "*", *told("completed", job.id, returnvalue="{oops")
+    await harness.complete(await harness.claim_one())
+    before = (await harness.call("XREVRANGE", harness.keys.events, "+", "-", "COUNT", 1))[0][
+        0
+    ].decode()
+    await harness.call(
+        "HSET", harness.keys.of(job.id).job, "returnvalue", "{oops", "progress", "{oops"
     )
-    await hands.call("XADD", hands.keys.events, "*", *told("progress", job.id, data="{oops"))
+    await harness.call(
+        "XADD", harness.keys.events, "*", *told("completed", job.id, returnvalue="{oops")
+    )
+    await harness.call("XADD", harness.keys.events, "*", *told("progress", job.id, data="{oops"))
     await job.refresh()
 
     async with QueueEvents("mail", redis_url) as events:
@@ -86,12 +90,12 @@ async def test_text_with_half_a_character_may_be_logged(queue: Queue) -> None:
     ids=["job_id", "deduplication", "parent"],
 )
 async def test_an_id_with_half_a_character_is_refused(
-    queue: Queue, hands: Hands, options: dict[str, Any]
+    queue: Queue, harness: Harness, options: dict[str, Any]
 ) -> None:
-    before = await hands.everything()
+    before = await harness.everything()
     with pytest.raises(InvalidInput, match="lone surrogate"):
         await queue.add("send", {}, **options)
-    assert await hands.everything() == before
+    assert await harness.everything() == before
 
 
 def data_of(job: Job) -> Any:
@@ -157,14 +161,14 @@ def odd_jobs() -> Iterator[dict[str, Any]]:
 
 
 async def test_the_next_job_runs_whatever_json_another_client_has_written(
-    hands: Hands, redis_url: str
+    harness: Harness, redis_url: str
 ) -> None:
     jobs = list(odd_jobs())
-    async with hands.redis.pipeline(transaction=False) as pipe:
+    async with harness.redis.pipeline(transaction=False) as pipe:
         for number, fields in enumerate(jobs):
             flat = [part for pair in fields.items() for part in pair]
-            pipe.execute_command("HSET", hands.keys.of(f"odd{number}").job, *flat)
-            pipe.lpush(hands.keys.wait, f"odd{number}")
+            pipe.execute_command("HSET", harness.keys.of(f"odd{number}").job, *flat)
+            pipe.lpush(harness.keys.wait, f"odd{number}")
         await pipe.execute()
     ran: list[str] = []
 
@@ -194,7 +198,7 @@ SHOWN = [
 
 @pytest.mark.parametrize("where", ["meta", "scheduler"])
 async def test_the_next_job_runs_whatever_stands_in_meta_or_in_a_scheduler(
-    hands: Hands, queue: Queue, where: str
+    harness: Harness, queue: Queue, where: str
 ) -> None:
     async def handler(job: Job) -> Any:
         return job.data
@@ -203,11 +207,11 @@ async def test_the_next_job_runs_whatever_stands_in_meta_or_in_a_scheduler(
         await queue.obliterate(force=True)
         for field in RECORD if where == "scheduler" else ():
             id = await queue.schedulers.upsert(field, Schedule(every=60), name="tick")
-            await hands.call("HSET", f"{hands.keys.repeat}:{field}", field, odd)
+            await harness.call("HSET", f"{harness.keys.repeat}:{field}", field, odd)
             assert id
         for field in META if where == "meta" else ():
-            await hands.call("HSET", hands.keys.meta, field, odd)
-        async with Worker("mail", handler, hands.store), asyncio.timeout(LIMIT_S):
+            await harness.call("HSET", harness.keys.meta, field, odd)
+        async with Worker("mail", handler, harness.store), asyncio.timeout(LIMIT_S):
             good = await queue.add("good", 7)
             assert await good.wait() == 7, odd
         await queue.schedulers.list()

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from tests.bullmq.hands import Hands
+from tests.bullmq.harness import Harness
 from waystation.bullmq import Backoff
 from waystation.bullmq.options import JobOptions, growing
 from waystation.core.errors import InvalidOption
@@ -15,20 +15,20 @@ from waystation.core.errors import InvalidOption
 # --- options -------------------------------------------------------------------------------------
 
 
-async def test_the_lower_number_runs_first(hands: Hands) -> None:
+async def test_the_lower_number_runs_first(harness: Harness) -> None:
     """P-14, D-20, D-21, F-P2: by decision as in BullMQ, after what has no priority."""
-    ten, one, none = [await hands.add(priority=number) for number in (10, 1, 0)]
-    assert await hands.where(none) == ["wait"]
-    assert await hands.where(one) == ["prioritized"]
-    assert [claim.id for claim in await hands.claim(3)] == [none, one, ten]
+    ten, one, none = [await harness.add(priority=number) for number in (10, 1, 0)]
+    assert await harness.where(none) == ["wait"]
+    assert await harness.where(one) == ["prioritized"]
+    assert [claim.id for claim in await harness.claim(3)] == [none, one, ten]
 
 
-async def test_a_delayed_job_waits_among_the_delayed(hands: Hands) -> None:
+async def test_a_delayed_job_waits_among_the_delayed(harness: Harness) -> None:
     """D-22, D-39: by decision its score is the due millisecond times 4096."""
-    id = await hands.add(delay=5)
-    assert await hands.where(id) == ["delayed"]
-    score = await hands.redis.zscore(hands.keys.delayed, id)
-    assert score == (hands.clock.now_ms() + 5000) * 4096
+    id = await harness.add(delay=5)
+    assert await harness.where(id) == ["delayed"]
+    score = await harness.redis.zscore(harness.keys.delayed, id)
+    assert score == (harness.clock.now_ms() + 5000) * 4096
 
 
 def test_a_job_is_tried_three_times_unless_told_otherwise() -> None:
@@ -60,12 +60,12 @@ def test_an_exponential_pause_doubles_up_to_an_hour() -> None:
     assert pauses(Backoff.exponential(1), range(1, 16)) == expected
 
 
-async def test_the_pauses_of_a_job_are_those_of_its_rule(hands: Hands) -> None:
+async def test_the_pauses_of_a_job_are_those_of_its_rule(harness: Harness) -> None:
     """D-31."""
-    id = await hands.add(attempts=4, backoff=Backoff.exponential(1))
+    id = await harness.add(attempts=4, backoff=Backoff.exponential(1))
     delays: list[str] = []
     for pause in (1, 2, 4):
-        await hands.fail(await hands.claim_one())
-        delays.append((await hands.hash(id))["delay"])
-        await hands.clock.advance(pause)
+        await harness.fail(await harness.claim_one())
+        delays.append((await harness.hash(id))["delay"])
+        await harness.clock.advance(pause)
     assert delays == ["1000", "2000", "4000"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.bullmq.hands import Hands
+from tests.bullmq.harness import Harness
 from tests.support.patience import LIMIT_S
 from waystation.bullmq import Backoff, Job, JobOptions, Queue, Worker
 from waystation.core import identity
@@ -28,28 +28,28 @@ PAYMENT = {
 # --- jobs ----------------------------------------------------------------------------------------
 
 
-async def test_a_job_tells_everything_the_model_has(hands: Hands, redis_url: str) -> None:
+async def test_a_job_tells_everything_the_model_has(harness: Harness, redis_url: str) -> None:
     """D-1, D-9, D-11: what has not happened is None; by decision the wire has no "0" for it."""
-    id = await hands.add({"a": 1}, name="send", priority=2)
+    id = await harness.add({"a": 1}, name="send", priority=2)
     async with Queue("mail", redis_url) as queue:
         job = await queue.get_job(id)
     assert job is not None
     assert (job.id, job.name, job.data, job.priority, job.delay_ms) == ("1", "send", {"a": 1}, 2, 0)
-    assert (job.created_ms, job.token) == (hands.clock.now_ms(), None)
+    assert (job.created_ms, job.token) == (harness.clock.now_ms(), None)
     assert (job.attempts_made, job.attempts_started, job.progress) == (0, 0, 0)
     assert (job.started_ms, job.finished_ms, job.processed_by) == (None, None, None)
     assert (job.result, job.failed_reason, job.stacktrace) == (None, None, [])
     assert job.options.attempts == 3
-    assert (await hands.claim_one()).work.token
+    assert (await harness.claim_one()).work.token
 
 
-async def test_the_hash_has_bullmqs_names_and_never_the_token(hands: Hands) -> None:
+async def test_the_hash_has_bullmqs_names_and_never_the_token(harness: Harness) -> None:
     """D-2, D-19: by decision `pb`, `ats` and `atm` for what the model calls otherwise."""
-    id = await hands.add(attempts=2, backoff=None)
-    await hands.fail(await hands.claim_one())
-    claim = await hands.claim_one()
-    await hands.complete(claim, {"ok": True})
-    stored = await hands.hash(id)
+    id = await harness.add(attempts=2, backoff=None)
+    await harness.fail(await harness.claim_one())
+    claim = await harness.claim_one()
+    await harness.complete(claim, {"ok": True})
+    stored = await harness.hash(id)
     assert set(stored) == {
         *("name", "data", "opts", "timestamp", "delay", "priority", "processedOn", "pb", "ats"),
         *("atm", "failedReason", "stacktrace", "returnvalue", "finishedOn"),
@@ -60,27 +60,27 @@ async def test_the_hash_has_bullmqs_names_and_never_the_token(hands: Hands) -> N
 
 
 async def test_a_name_of_ones_own_is_one_job_however_often_it_is_added(
-    hands: Hands, redis_url: str
+    harness: Harness, redis_url: str
 ) -> None:
     """D-3, F-D1: numbers come from the counter; by decision a second add gives the first job."""
     async with Queue("mail", redis_url) as queue:
         first = await queue.add("pay", {"amount": 1}, job_id="payment-789")
         second = await queue.add("pay", {"amount": 2}, job_id="payment-789")
     assert first.id == second.id == "payment-789"
-    assert json.loads((await hands.hash("payment-789"))["data"]) == {"amount": 1}
-    assert await hands.ids("wait") == ["payment-789"]
-    assert len(await hands.events("duplicated")) == 1
+    assert json.loads((await harness.hash("payment-789"))["data"]) == {"amount": 1}
+    assert await harness.ids("wait") == ["payment-789"]
+    assert len(await harness.events("duplicated")) == 1
 
 
 @pytest.mark.parametrize("data", [{}, [], 0, "", "text", {"deep": [{"er": None}]}])
 async def test_a_job_has_a_name_and_any_json_as_data(
-    hands: Hands, redis_url: str, data: Any
+    harness: Harness, redis_url: str, data: Any
 ) -> None:
     """D-4, D-5, D-6, D-14, F-D4: no data is `{}`, and no options are the defaults."""
     async with Queue("mail", redis_url) as queue:
         await queue.add("send", data)
         await queue.add("send")
-    job, bare = [claim.work for claim in await hands.claim(2)]
+    job, bare = [claim.work for claim in await harness.claim(2)]
     assert (job.name, job.data) == ("send", data)
     assert bare.data == {}
     assert job.options.attempts == JobOptions().attempts
@@ -107,34 +107,34 @@ async def test_a_payload_beyond_the_limit_is_refused_in_words(redis_url: str) ->
     assert "elsewhere" in f"{refused.value} {Queue.__doc__}"
 
 
-async def test_a_job_goes_from_state_to_state(hands: Hands) -> None:
+async def test_a_job_goes_from_state_to_state(harness: Harness) -> None:
     """D-18, F-P8: nothing else moves a job that waits for its next attempt back into the line."""
-    id = await hands.add(attempts=2, backoff=Backoff.fixed(1))
-    seen = [await hands.where(id)]
-    await hands.claim_one()
-    seen.append(await hands.where(id))
-    await hands.lapse()
-    seen.append(await hands.where(id))
-    await hands.fail(await hands.claim_one())
-    seen.append(await hands.where(id))
-    await hands.clock.advance(1)
-    await hands.complete(await hands.claim_one())
-    seen.append(await hands.where(id))
+    id = await harness.add(attempts=2, backoff=Backoff.fixed(1))
+    seen = [await harness.where(id)]
+    await harness.claim_one()
+    seen.append(await harness.where(id))
+    await harness.lapse()
+    seen.append(await harness.where(id))
+    await harness.fail(await harness.claim_one())
+    seen.append(await harness.where(id))
+    await harness.clock.advance(1)
+    await harness.complete(await harness.claim_one())
+    seen.append(await harness.where(id))
     assert seen == [["wait"], ["active"], ["wait"], ["delayed"], ["completed"]]
 
 
 # --- events --------------------------------------------------------------------------------------
 
 
-async def test_what_happens_is_told_in_one_stream(hands: Hands) -> None:
+async def test_what_happens_is_told_in_one_stream(harness: Harness) -> None:
     """D-33, D-34, D-35, D-37: by decision the instant is the stream's id."""
-    await hands.add(attempts=2, backoff=None)
-    await hands.fail(await hands.claim_one())
-    claim = await hands.claim_one()
+    await harness.add(attempts=2, backoff=None)
+    await harness.fail(await harness.claim_one())
+    claim = await harness.claim_one()
     await claim.work.update_progress(50)
-    await hands.complete(claim)
-    assert hands.keys.events == "bull:mail:events"
-    told = await hands.events()
+    await harness.complete(claim)
+    assert harness.keys.events == "bull:mail:events"
+    told = await harness.events()
     assert [event["event"] for event in told] == [
         *("added", "waiting", "active", "waiting", "retry", "active", "progress", "completed"),
         "drained",
@@ -142,40 +142,40 @@ async def test_what_happens_is_told_in_one_stream(hands: Hands) -> None:
     assert all(event["jobId"] == "1" for event in told[:-1])
 
 
-async def test_the_stream_keeps_about_as_many_as_the_queue_says(hands: Hands) -> None:
+async def test_the_stream_keeps_about_as_many_as_the_queue_says(harness: Harness) -> None:
     """D-36, D-45, F-P10: by decision the cap is `opts.maxLenEvents`, 10000 by default."""
-    await hands.add()
-    assert await hands.call("HGET", hands.keys.meta, "opts.maxLenEvents") == b"10000"
-    await hands.call("HSET", hands.keys.meta, "opts.maxLenEvents", 100)
+    await harness.add()
+    assert await harness.call("HGET", harness.keys.meta, "opts.maxLenEvents") == b"10000"
+    await harness.call("HSET", harness.keys.meta, "opts.maxLenEvents", 100)
     for _ in range(300):
-        await hands.add()
-    assert await hands.call("XLEN", hands.keys.events) < 350
+        await harness.add()
+    assert await harness.call("XLEN", harness.keys.events) < 350
 
 
 # --- structure -----------------------------------------------------------------------------------
 
 
-async def test_only_an_active_job_has_a_lock(hands: Hands) -> None:
+async def test_only_an_active_job_has_a_lock(harness: Harness) -> None:
     """D-38."""
     wishes: list[dict[str, Any]] = [{}, {"delay": 1000}, {"priority": 1}, {}]
     for options in wishes:
-        await hands.add(**options)
-    first, second = await hands.claim(2)
-    await hands.complete(first)
-    locks = [key for key in await hands.everything() if key.endswith(":lock")]
-    assert locks == [hands.keys.of(second.id).lock]
+        await harness.add(**options)
+    first, second = await harness.claim(2)
+    await harness.complete(first)
+    locks = [key for key in await harness.everything() if key.endswith(":lock")]
+    assert locks == [harness.keys.of(second.id).lock]
 
 
-async def test_every_state_is_kept_in_its_type(hands: Hands) -> None:
+async def test_every_state_is_kept_in_its_type(harness: Harness) -> None:
     """D-39: by decision with BullMQ's scores."""
     wishes: list[dict[str, Any]] = [{}, {}, {}, {"priority": 1}, {"delay": 1000}, {}]
     for options in wishes:
-        await hands.add(attempts=1, **options)
-    done, failed, _ = await hands.claim(3)
-    await hands.complete(done)
-    await hands.fail(failed)
+        await harness.add(attempts=1, **options)
+    done, failed, _ = await harness.claim(3)
+    await harness.complete(done)
+    await harness.fail(failed)
     types = {
-        state: await hands.call("TYPE", f"{hands.keys.base}{state}")
+        state: await harness.call("TYPE", f"{harness.keys.base}{state}")
         for state in ("wait", "active", "prioritized", "delayed", "completed", "failed")
     }
     assert types == {
@@ -188,49 +188,49 @@ async def test_every_state_is_kept_in_its_type(hands: Hands) -> None:
     }
 
 
-async def test_one_step_stays_short_whatever_the_queue_holds(hands: Hands) -> None:
+async def test_one_step_stays_short_whatever_the_queue_holds(harness: Harness) -> None:
     """D-43: as the server itself measures it, at its best of a few; 10k active jobs."""
-    async with hands.redis.pipeline(transaction=False) as pipe:
+    async with harness.redis.pipeline(transaction=False) as pipe:
         for number in range(10_000):
-            pipe.hset(f"{hands.keys.base}old-{number}", "name", "work")
-            pipe.lpush(hands.keys.active, f"old-{number}")
-            pipe.set(f"{hands.keys.base}old-{number}:lock", "token")
+            pipe.hset(f"{harness.keys.base}old-{number}", "name", "work")
+            pipe.lpush(harness.keys.active, f"old-{number}")
+            pipe.set(f"{harness.keys.base}old-{number}:lock", "token")
         await pipe.execute()
     checks: list[float] = []
     for _ in range(5):
-        await hands.redis.delete(hands.keys.stalled_check)
-        checks.append(await _server_ms(hands, hands.check_stalled()))
+        await harness.redis.delete(harness.keys.stalled_check)
+        checks.append(await _server_ms(harness, harness.check_stalled()))
     assert min(checks) < 100
 
     claims: list[float] = []
     for _ in range(5):
-        await hands.add()
-        claims.append(await _server_ms(hands, hands.claim()))
+        await harness.add()
+        claims.append(await _server_ms(harness, harness.claim()))
     assert min(claims) < 5
 
 
-async def _server_ms(hands: Hands, step: Any) -> float:
-    await hands.call("CONFIG", "RESETSTAT")
+async def _server_ms(harness: Harness, step: Any) -> float:
+    await harness.call("CONFIG", "RESETSTAT")
     await step
-    stats: dict[str, Any] = await hands.redis.info("commandstats")
+    stats: dict[str, Any] = await harness.redis.info("commandstats")
     used = [stats[name]["usec"] for name in ("cmdstat_evalsha", "cmdstat_eval") if name in stats]
     return sum(used) / 1000
 
 
-async def test_nothing_of_a_job_runs_out_by_itself(hands: Hands) -> None:
+async def test_nothing_of_a_job_runs_out_by_itself(harness: Harness) -> None:
     """D-46."""
     for _ in range(2):
-        await hands.add(attempts=1)
-    done, failed = await hands.claim(2)
-    await hands.complete(done)
-    await hands.fail(failed)
-    ttls = [await hands.redis.ttl(key) for key in await hands.everything()]
+        await harness.add(attempts=1)
+    done, failed = await harness.claim(2)
+    await harness.complete(done)
+    await harness.fail(failed)
+    ttls = [await harness.redis.ttl(key) for key in await harness.everything()]
     assert set(ttls) == {-1}
 
 
-async def test_two_workers_never_do_the_same_job(hands: Hands, redis_url: str) -> None:
+async def test_two_workers_never_do_the_same_job(harness: Harness, redis_url: str) -> None:
     """D-47."""
-    ids = [await hands.add() for _ in range(100)]
+    ids = [await harness.add() for _ in range(100)]
     done: list[str] = []
 
     async def handle(job: Job) -> None:
@@ -242,7 +242,7 @@ async def test_two_workers_never_do_the_same_job(hands: Hands, redis_url: str) -
         Worker("mail", handle, redis_url, concurrency=5),
         asyncio.timeout(LIMIT_S),
     ):
-        while len(await hands.ids("completed")) < 100:
+        while len(await harness.ids("completed")) < 100:
             await asyncio.sleep(0.01)
     assert sorted(done) == sorted(ids)
 
@@ -264,7 +264,7 @@ async def test_two_workers_never_do_the_same_job(hands: Hands, redis_url: str) -
     ],
 )
 async def test_the_examples_arrive_as_they_were_sent(
-    hands: Hands, redis_url: str, name: str, data: Any, options: dict[str, Any]
+    harness: Harness, redis_url: str, name: str, data: Any, options: dict[str, Any]
 ) -> None:
     """D-48."""
     async with Queue("mail", redis_url) as queue:

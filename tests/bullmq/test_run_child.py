@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.bullmq.hands import Hands
+from tests.bullmq.harness import Harness
 from tests.support.patience import LIMIT_S
 from waystation.bullmq import Deduplication, Job, Parent, Queue
 from waystation.errors import InvalidOption, JobDelayed, JobWaitingForChildren, WrongState
@@ -13,53 +13,53 @@ from waystation.errors import InvalidOption, JobDelayed, JobWaitingForChildren, 
 KID = "order-7~kid"
 
 
-async def begun(hands: Hands, queue: Queue) -> Job:
+async def begun(harness: Harness, queue: Queue) -> Job:
     if await queue.state("order-7") == "unknown":
         await queue.add("order", job_id="order-7", lifo=True)
-    return (await hands.claim_one()).work
+    return (await harness.claim_one()).work
 
 
 async def test_a_job_that_only_has_the_id_of_a_child_is_taken_for_none(
-    hands: Hands, queue: Queue
+    harness: Harness, queue: Queue
 ) -> None:
     await queue.add("other", "data of its own", job_id=KID)
-    other = await hands.claim_one()
+    other = await harness.claim_one()
     for ends in (True, False):
-        job = await begun(hands, queue)
+        job = await begun(harness, queue)
         with pytest.raises(WrongState, match=f"{KID} .* is no child of job order-7"):
             await job.run_child("kid", 1)
         await job.move_to_wait()
         if ends:
-            await hands.complete(other, "not yours")
-    assert "parentKey" not in await hands.hash(KID)
+            await harness.complete(other, "not yours")
+    assert "parentKey" not in await harness.hash(KID)
 
 
 @pytest.mark.parametrize("state", ["wait", "delayed", "active"])
 async def test_an_open_child_of_an_earlier_job_of_the_same_id_is_taken_for_none(
-    state: str, hands: Hands, queue: Queue
+    state: str, harness: Harness, queue: Queue
 ) -> None:
-    job = await begun(hands, queue)
+    job = await begun(harness, queue)
     with pytest.raises(JobWaitingForChildren):
         await job.run_child("kid", "old", delay=3600 if state == "delayed" else 0)
-    old = await hands.claim_one() if state == "active" else None
+    old = await harness.claim_one() if state == "active" else None
     assert await queue.remove("order-7", remove_children=False)
 
-    job = await begun(hands, queue)
+    job = await begun(harness, queue)
     if old is not None:
         # Its effects are under way, so the new one waits until they are over.
         with pytest.raises(JobDelayed):
             await job.run_child("kid", "new")
-        await hands.complete(old, "old")
+        await harness.complete(old, "old")
         again = await queue.get_job("order-7")
         assert again is not None
         await again.promote()
-        job = (await hands.claim_one()).work
+        job = (await harness.claim_one()).work
     with pytest.raises(JobWaitingForChildren):
         await job.run_child("kid", "new")
-    kid = await hands.claim_one()
+    kid = await harness.claim_one()
     assert (kid.id, kid.work.data) == (KID, "new")
-    await hands.complete(kid, "result of the new")
-    assert await (await hands.claim_one()).work.run_child("kid") == "result of the new"
+    await harness.complete(kid, "result of the new")
+    assert await (await harness.claim_one()).work.run_child("kid") == "result of the new"
 
 
 @pytest.mark.parametrize(
@@ -76,10 +76,10 @@ async def test_an_open_child_of_an_earlier_job_of_the_same_id_is_taken_for_none(
     ids=lambda given: next(iter(given)),
 )
 async def test_what_a_child_cannot_have_is_refused(
-    given: dict[str, Any], hands: Hands, queue: Queue
+    given: dict[str, Any], harness: Harness, queue: Queue
 ) -> None:
-    job = await begun(hands, queue)
-    before = await hands.everything()
+    job = await begun(harness, queue)
+    before = await harness.everything()
     with pytest.raises(InvalidOption, match=next(iter(given))):
         await asyncio.wait_for(job.run_child("kid", **given), LIMIT_S)
-    assert await hands.everything() == before
+    assert await harness.everything() == before

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.bullmq.hands import Hands
-from tests.support.deaf import Deaf
+from tests.bullmq.harness import Harness
+from tests.support.lossy import LossyClient
 from tests.support.patience import LIMIT_S
 from waystation.bullmq import Job, JobDelayed, Queue, SyncJob, TimedOut, Unrecoverable, Worker
 from waystation.bullmq.job import QueueRef
@@ -118,12 +118,12 @@ async def test_steps_of_one_name_are_counted(queue: Queue) -> None:
     assert set(ran.values()) == {1}
 
 
-async def test_what_was_done_under_a_lost_lock_is_not_remembered(hands: Hands) -> None:
-    id = await hands.add()
-    first = (await hands.claim_one()).work
+async def test_what_was_done_under_a_lost_lock_is_not_remembered(harness: Harness) -> None:
+    id = await harness.add()
+    first = (await harness.claim_one()).work
     await first.step("a", do, "a", "of the first")
-    await hands.lapse()
-    second = (await hands.claim_one()).work
+    await harness.lapse()
+    second = (await harness.claim_one()).work
     with pytest.raises(LeaseLost):
         await first.step("b", do, "b")
     for waits in (first.sleep(60), first.wait_for("approved"), first.emit("part")):
@@ -131,35 +131,35 @@ async def test_what_was_done_under_a_lost_lock_is_not_remembered(hands: Hands) -
             await waits
     assert await second.step("a", do, "a", "of the second") == "of the first"
     assert await second.step("b", do, "b", "of the second") == "of the second"
-    assert (await hands.hash(id))["step:b"] == '"of the second"'
+    assert (await harness.hash(id))["step:b"] == '"of the second"'
 
 
-def deaf(hands: Hands, job: Job) -> Deaf:
-    """Let the job's own calls miss answers when told to."""
-    client = Deaf(hands.store.hot)
-    job._queue = QueueRef(client, hands.keys)  # pyright: ignore[reportPrivateUsage]
+def lossy(harness: Harness, job: Job) -> LossyClient:
+    """Put a lossy client under the job's own calls, and return it."""
+    client = LossyClient(harness.store.hot)
+    job._queue = QueueRef(client, harness.keys)  # pyright: ignore[reportPrivateUsage]
     return client
 
 
-async def test_a_lost_answer_is_resolved_and_nothing_done_twice(hands: Hands) -> None:
-    id = await hands.add()
-    job = (await hands.claim_one()).work
-    client = deaf(hands, job)
+async def test_a_lost_answer_is_resolved_and_nothing_done_twice(harness: Harness) -> None:
+    id = await harness.add()
+    job = (await harness.claim_one()).work
+    client = lossy(harness, job)
     client.lose_next()
     assert await job.step("a", do, "a", 1) == 1
     client.lose_next()
     await job.emit("part")
     assert ran == {"a": 1}
-    assert (await hands.hash(id))["steps"] == "1"
-    assert [event["step"] for event in await hands.events("step")] == ["a"]
-    assert await hands.call("XLEN", hands.keys.of(id).output) == 1
+    assert (await harness.hash(id))["steps"] == "1"
+    assert [event["step"] for event in await harness.events("step")] == ["a"]
+    assert await harness.call("XLEN", harness.keys.of(id).output) == 1
     client.lose_next()
     with pytest.raises(JobDelayed, match="sleeps"):
         await job.sleep(60)
-    assert await hands.where(id) == ["delayed"]
+    assert await harness.where(id) == ["delayed"]
 
 
-async def test_a_sleeping_job_holds_no_worker_and_goes_on(hands: Hands, queue: Queue) -> None:
+async def test_a_sleeping_job_holds_no_worker_and_goes_on(harness: Harness, queue: Queue) -> None:
     async def handle(job: Job) -> str:
         await job.step("first", do, "first")
         await job.sleep(days=30)
@@ -180,14 +180,14 @@ async def test_a_sleeping_job_holds_no_worker_and_goes_on(hands: Hands, queue: Q
     assert found.attempts_made == 0
 
 
-async def test_a_sleeping_job_costs_less_than_a_kilobyte(hands: Hands) -> None:
-    id = await hands.add({"order": 7}, job_id="order-7-of-ada")
-    job = (await hands.claim_one()).work
+async def test_a_sleeping_job_costs_less_than_a_kilobyte(harness: Harness) -> None:
+    id = await harness.add({"order": 7}, job_id="order-7-of-ada")
+    job = (await harness.claim_one()).work
     await job.step("charge", do, "charge", {"receipt": 1234})
     with contextlib.suppress(Exception):
         await job.sleep(days=30)
-    assert await hands.where(id) == ["delayed"]
-    assert await hands.call("MEMORY", "USAGE", hands.keys.of(id).job, "SAMPLES", 0) < 1000
+    assert await harness.where(id) == ["delayed"]
+    assert await harness.call("MEMORY", "USAGE", harness.keys.of(id).job, "SAMPLES", 0) < 1000
 
 
 LEAVING: dict[str, tuple[Callable[[Job], Any], str]] = {
@@ -270,7 +270,7 @@ async def test_a_signal_that_does_not_come_in_time(queue: Queue) -> None:
         assert await queue.wait(job.id) == "nobody answered"
 
 
-async def test_signals_of_one_name_are_taken_in_turn(hands: Hands, queue: Queue) -> None:
+async def test_signals_of_one_name_are_taken_in_turn(harness: Harness, queue: Queue) -> None:
     async def handle(job: Job) -> Any:
         return [await job.wait_for("word") for _ in range(3)]
 
@@ -344,11 +344,13 @@ async def test_nothing_is_undone_while_attempts_are_left(queue: Queue) -> None:
     assert ran == {"charge": 1}
 
 
-async def test_what_undoing_did_is_not_done_again_after_a_crash(hands: Hands, queue: Queue) -> None:
+async def test_what_undoing_did_is_not_done_again_after_a_crash(
+    harness: Harness, queue: Queue
+) -> None:
     async def crash() -> None:
         ran["release"] += 1
         if ran["release"] == 1:
-            await hands.redis.delete(hands.keys.of("trip").lock)
+            await harness.redis.delete(harness.keys.of("trip").lock)
 
     async def handle(job: Job) -> None:
         await job.step("hold", do, "hold")
@@ -365,7 +367,7 @@ async def test_what_undoing_did_is_not_done_again_after_a_crash(hands: Hands, qu
 
 
 async def test_a_handler_that_is_stopped_from_outside_is_undone_as_well(
-    hands: Hands, queue: Queue
+    harness: Harness, queue: Queue
 ) -> None:
     waits = asyncio.Event()
 
@@ -375,7 +377,7 @@ async def test_a_handler_that_is_stopped_from_outside_is_undone_as_well(
         waits.set()
         await asyncio.Event().wait()
 
-    async with asyncio.timeout(LIMIT_S), Worker("mail", handle, hands.store) as worker:
+    async with asyncio.timeout(LIMIT_S), Worker("mail", handle, harness.store) as worker:
         job = await queue.add("trip", attempts=1)
         await waits.wait()
         assert worker.cancel_job(job.id)
@@ -402,15 +404,15 @@ async def test_a_job_that_is_cancelled_asleep_is_undone(queue: Queue) -> None:
 
 
 async def test_a_job_that_is_cancelled_while_it_runs_is_undone_later(
-    hands: Hands, queue: Queue
+    harness: Harness, queue: Queue
 ) -> None:
-    id = await hands.add()
-    held = await hands.claim_one()
+    id = await harness.add()
+    held = await harness.claim_one()
     await held.work.step("charge", do, "charge")
     assert await queue.cancel(id, reason="by hand") == 1
     # Its worker has to notice first.
-    assert await hands.where(id) == ["delayed"]
-    assert [claim.id for claim in await hands.extend(held)] == [id]
+    assert await harness.where(id) == ["delayed"]
+    assert [claim.id for claim in await harness.extend(held)] == [id]
     assert await queue.cancel(id) == 0
     with pytest.raises(LeaseLost):
         await held.work.step("send", do, "send")
@@ -496,7 +498,7 @@ async def test_a_reader_learns_that_the_job_failed(queue: Queue) -> None:
     assert seen == ["one"]
 
 
-async def test_a_failed_job_goes_on_where_it_was(hands: Hands, queue: Queue) -> None:
+async def test_a_failed_job_goes_on_where_it_was(harness: Harness, queue: Queue) -> None:
     async def handle(job: Job) -> None:
         await job.step("charge", do, "charge")
         if ran["fail"] == 0:
@@ -517,15 +519,15 @@ async def test_a_failed_job_goes_on_where_it_was(hands: Hands, queue: Queue) -> 
             await asyncio.sleep(0.01)
 
 
-async def test_nothing_of_a_job_is_left_when_it_is_removed(hands: Hands, queue: Queue) -> None:
-    id = await hands.add()
-    job = (await hands.claim_one()).work
+async def test_nothing_of_a_job_is_left_when_it_is_removed(harness: Harness, queue: Queue) -> None:
+    id = await harness.add()
+    job = (await harness.claim_one()).work
     await job.step("a", do, "a")
     await job.emit("part")
     assert job.token is not None
-    await hands.complete(Claim(job.id, job, job.token))
+    await harness.complete(Claim(job.id, job, job.token))
     await queue.remove(id)
-    assert await hands.call("KEYS", f"{hands.keys.base}{id}*") == []
+    assert await harness.call("KEYS", f"{harness.keys.base}{id}*") == []
 
 
 WRONG: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
@@ -542,15 +544,15 @@ WRONG: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
 
 @pytest.mark.parametrize(("wrong", "kind", "sentence"), WRONG)
 async def test_what_cannot_be_meant_is_refused(
-    hands: Hands, wrong: Any, kind: type[Exception], sentence: str
+    harness: Harness, wrong: Any, kind: type[Exception], sentence: str
 ) -> None:
-    await hands.add()
-    job = (await hands.claim_one()).work
+    await harness.add()
+    job = (await harness.claim_one()).work
     with pytest.raises(kind, match=sentence):
         await wrong(job)
 
 
-async def test_only_a_worker_that_holds_the_job_does_steps(hands: Hands, queue: Queue) -> None:
+async def test_only_a_worker_that_holds_the_job_does_steps(harness: Harness, queue: Queue) -> None:
     job = await queue.add("order")
     with pytest.raises(WrongState, match="not held by a worker"):
         await job.step("a", do, "a")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
-from tests.bullmq.hands import Hands
-from tests.support.deaf import made_deaf
+from tests.bullmq.harness import Harness
+from tests.support.lossy import make_lossy
 from tests.support.patience import LIMIT_S
 from waystation.bullmq import Backoff, Job, JobRateLimited, Parent, Queue, Worker
 from waystation.core.errors import StoreUnreachable
@@ -143,7 +143,7 @@ async def test_a_job_put_back_by_a_rate_limit_is_heard_neither_as_failed_nor_com
     assert heard.events == ["completed"]
 
 
-async def test_an_outcome_that_was_refused_is_heard_as_refused_only(hands: Hands) -> None:
+async def test_an_outcome_that_was_refused_is_heard_as_refused_only(harness: Harness) -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()
 
     async def handle(job: Job) -> str:
@@ -151,13 +151,13 @@ async def test_an_outcome_that_was_refused_is_heard_as_refused_only(hands: Hands
         await go_on.wait()
         return "late"
 
-    worker = Worker("mail", handle, hands.store)
+    worker = Worker("mail", handle, harness.store)
     heard = Heard(worker, "completed", "failed", "refused")
     async with worker:
-        id = await hands.add()
+        id = await harness.add()
         await begun.wait()
         worker.pause()
-        await hands.redis.set(hands.keys.of(id).lock, "another worker")
+        await harness.redis.set(harness.keys.of(id).lock, "another worker")
         go_on.set()
         await heard.until(1)
         await asyncio.sleep(0.05)
@@ -166,7 +166,7 @@ async def test_an_outcome_that_was_refused_is_heard_as_refused_only(hands: Hands
 
 
 async def test_a_parent_that_its_children_hold_up_is_heard_as_failed(
-    hands: Hands, redis_url: str
+    harness: Harness, redis_url: str
 ) -> None:
     async with Queue("mail", redis_url) as queue:
 
@@ -178,7 +178,7 @@ async def test_a_parent_that_its_children_hold_up_is_heard_as_failed(
         worker = Worker("mail", handle, redis_url)
         heard = Heard(worker, "completed", "failed", "refused")
         async with worker:
-            await hands.add(attempts=1)
+            await harness.add(attempts=1)
             await heard.until(1)
             assert await queue.counts("failed") == {"failed": 1}
 
@@ -190,15 +190,15 @@ async def test_a_parent_that_its_children_hold_up_is_heard_as_failed(
     "outcome", [Done("ok"), Failed(RuntimeError("no"))], ids=["done", "failed"]
 )
 async def test_an_outcome_of_a_job_that_is_not_kept_is_found_in_the_events(
-    hands: Hands, outcome: Outcome
+    harness: Harness, outcome: Outcome
 ) -> None:
-    worker = hands.source(worker="ours", remove_on_complete=True, remove_on_fail=True)
-    id = await hands.add(attempts=1)
+    worker = harness.source(worker="ours", remove_on_complete=True, remove_on_fail=True)
+    id = await harness.add(attempts=1)
     (claim,) = (await worker.settle([], claim=1)).claims
-    made_deaf(worker).lose_next()
+    make_lossy(worker).lose_next()
     with pytest.raises(StoreUnreachable):
         await worker.settle([Settled(claim, outcome)], claim=0)
-    assert not await hands.hash(id)
+    assert not await harness.hash(id)
 
     reply = await worker.settle([Settled(claim, outcome)], claim=0)
 
@@ -209,16 +209,16 @@ async def test_an_outcome_of_a_job_that_is_not_kept_is_found_in_the_events(
 
 
 async def test_a_job_that_another_worker_has_ended_is_refused_although_it_is_not_kept(
-    hands: Hands,
+    harness: Harness,
 ) -> None:
-    slow = hands.source(worker="slow")
-    quick = hands.source(worker="quick", remove_on_complete=True)
-    await hands.add()
+    slow = harness.source(worker="slow")
+    quick = harness.source(worker="quick", remove_on_complete=True)
+    await harness.add()
     (stale,) = (await slow.settle([], claim=1)).claims
-    made_deaf(slow).miss_next()
+    make_lossy(slow).miss_next()
     with pytest.raises(StoreUnreachable):
         await slow.settle([Settled(stale, Done("late"))], claim=0)
-    await hands.lapse()
+    await harness.lapse()
     (fresh,) = (await quick.settle([], claim=1)).claims
     assert not (await quick.settle([Settled(fresh, Done("ok"))], claim=0)).refused
 
@@ -229,43 +229,43 @@ async def test_a_job_that_another_worker_has_ended_is_refused_although_it_is_not
 
 
 async def test_a_parent_that_failed_for_its_children_is_no_refusal_when_the_answer_was_lost(
-    hands: Hands, redis_url: str
+    harness: Harness, redis_url: str
 ) -> None:
     async with Queue("mail", redis_url) as queue:
-        first = await hands.add(attempts=1)
-        claim = await hands.claim_one()
+        first = await harness.add(attempts=1)
+        claim = await harness.claim_one()
         await queue.add("late", parent=Parent(first, "bull:mail"))
-        deaf = made_deaf(hands.worker)
+        lossy = make_lossy(harness.worker)
         for after in (0, 1):
-            deaf.lose_next(after=after)
+            lossy.lose_next(after=after)
             with pytest.raises(StoreUnreachable):
-                await hands.worker.settle([Settled(claim, Done())], claim=0)
+                await harness.worker.settle([Settled(claim, Done())], claim=0)
 
-        reply = await hands.worker.settle([Settled(claim, Done())], claim=0)
+        reply = await harness.worker.settle([Settled(claim, Done())], claim=0)
 
     assert not reply.refused
     (stored,) = reply.settled
     assert isinstance(stored.outcome, Failed)
-    assert await hands.where(first) == ["failed"]
+    assert await harness.where(first) == ["failed"]
 
 
-async def test_a_result_above_the_limit_fails_its_job_for_good(hands: Hands) -> None:
-    worker = hands.source(result_limit=100)
-    id = await hands.add(attempts=3)
+async def test_a_result_above_the_limit_fails_its_job_for_good(harness: Harness) -> None:
+    worker = harness.source(result_limit=100)
+    id = await harness.add(attempts=3)
     (claim,) = (await worker.settle([], claim=1)).claims
 
     reply = await worker.settle([Settled(claim, Done("x" * 99))], claim=0)
 
     assert "exceed the limit" in str(claim.work.failed_reason)
     assert isinstance(reply.settled[0].outcome, Failed)
-    assert await hands.where(id) == ["failed"]
+    assert await harness.where(id) == ["failed"]
 
 
-async def test_of_a_long_reason_and_traceback_the_beginning_is_kept(hands: Hands) -> None:
-    id = await hands.add(attempts=1)
-    await hands.fail(await hands.claim_one(), "x" * 20 * 2**20)
+async def test_of_a_long_reason_and_traceback_the_beginning_is_kept(harness: Harness) -> None:
+    id = await harness.add(attempts=1)
+    await harness.fail(await harness.claim_one(), "x" * 20 * 2**20)
 
-    stored = await hands.hash(id)
+    stored = await harness.hash(id)
 
     assert stored["failedReason"].startswith("xxx")
     assert stored["failedReason"].endswith("(20,961,520 more characters)")

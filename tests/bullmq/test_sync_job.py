@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.bullmq.hands import Hands
+from tests.bullmq.harness import Harness
 from tests.support.patience import LIMIT_S
 from waystation.bullmq import (
     FlowNode,
@@ -98,19 +98,19 @@ WAYS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 
 
 async def test_what_plain_handlers_do_is_what_a_coroutine_does(
-    hands: Hands, redis_url: str
+    harness: Harness, redis_url: str
 ) -> None:
     results: dict[str, Any] = {}
     stored: dict[str, Any] = {}
-    async with FlowProducer(hands.store) as flows, asyncio.timeout(LIMIT_S):
+    async with FlowProducer(harness.store) as flows, asyncio.timeout(LIMIT_S):
         for way, (handler, options) in WAYS.items():
             leaf = FlowNode(name="leaf", queue="leaves", data=7)
             work = FlowNode(name="work", queue="mail", data={"to": "ada"}, children=[leaf])
             added = await flows.add(FlowNode(name="above", queue="above", children=[work]))
             job = added.children[0].job
             async with (
-                Worker("leaves", lambda job: job.data, hands.store),
-                Worker("mail", handler, hands.store, **options),
+                Worker("leaves", lambda job: job.data, harness.store),
+                Worker("mail", handler, harness.store, **options),
             ):
                 results[way] = await job.wait()
             await job.refresh()
@@ -157,10 +157,10 @@ def wait_for_children(job: SyncJob) -> str:
 @pytest.mark.parametrize("process", [False, True], ids=["thread", "process"])
 @pytest.mark.parametrize("handler", [delay, wait, limit, wait_for_children])
 async def test_a_plain_handler_moves_its_job(
-    hands: Hands, queue: Queue, handler: Callable[[SyncJob], str], process: bool
+    harness: Harness, queue: Queue, handler: Callable[[SyncJob], str], process: bool
 ) -> None:
     job = await queue.add("work", attempts=1)
-    async with Worker("mail", handler, hands.store, process=process), asyncio.timeout(LIMIT_S):
+    async with Worker("mail", handler, harness.store, process=process), asyncio.timeout(LIMIT_S):
         assert await job.wait() == "moved"
     await job.refresh()
     assert job.attempts_made == 1
@@ -174,10 +174,10 @@ def discard(job: SyncJob) -> None:
 
 @pytest.mark.parametrize("process", [False, True], ids=["thread", "process"])
 async def test_a_plain_handler_makes_a_failure_the_last(
-    hands: Hands, queue: Queue, process: bool
+    harness: Harness, queue: Queue, process: bool
 ) -> None:
     job = await queue.add("work", attempts=5)
-    async with Worker("mail", discard, hands.store, process=process), asyncio.timeout(LIMIT_S):
+    async with Worker("mail", discard, harness.store, process=process), asyncio.timeout(LIMIT_S):
         with pytest.raises(JobFailed, match="no use"):
             await job.wait()
     await job.refresh()
@@ -194,15 +194,20 @@ def ask_too_much(job: SyncJob) -> str:
 
 @pytest.mark.parametrize("process", [False, True], ids=["thread", "process"])
 async def test_what_is_refused_is_refused_in_the_handler(
-    hands: Hands, queue: Queue, process: bool
+    harness: Harness, queue: Queue, process: bool
 ) -> None:
     job = await queue.add("work")
-    async with Worker("mail", ask_too_much, hands.store, process=process), asyncio.timeout(LIMIT_S):
+    async with (
+        Worker("mail", ask_too_much, harness.store, process=process),
+        asyncio.timeout(LIMIT_S),
+    ):
         assert "delayed" in await job.wait()
 
 
 @pytest.mark.parametrize("reason", ["cancelled", "lost", "timed out", "closed"])
-async def test_a_thread_sees_that_it_should_stop(hands: Hands, queue: Queue, reason: str) -> None:
+async def test_a_thread_sees_that_it_should_stop(
+    harness: Harness, queue: Queue, reason: str
+) -> None:
     begun, ended = threading.Event(), threading.Event()
     refused: list[Exception] = []
 
@@ -217,14 +222,14 @@ async def test_a_thread_sees_that_it_should_stop(hands: Hands, queue: Queue, rea
         ended.set()
 
     options: dict[str, Any] = {"lost": {"renew": 0.01}, "timed out": {"timeout": 0.05}}
-    worker = Worker("mail", work, hands.store, grace=0, **options.get(reason, {}))
+    worker = Worker("mail", work, harness.store, grace=0, **options.get(reason, {}))
     async with worker:
         job = await queue.add("work", attempts=1)
         await asyncio.to_thread(begun.wait, LIMIT_S)
         if reason == "cancelled":
             assert worker.cancel_job(job.id)
         if reason == "lost":
-            await hands.call("SET", hands.keys.of(job.id).lock, "somebody else")
+            await harness.call("SET", harness.keys.of(job.id).lock, "somebody else")
         if reason == "closed":
             await worker.close()
         await asyncio.to_thread(ended.wait, LIMIT_S)
@@ -238,10 +243,10 @@ def forget_that_it_blocks(job: SyncJob) -> None:
 
 
 async def test_a_call_that_is_taken_for_a_coroutine_fails_the_job(
-    hands: Hands, queue: Queue
+    harness: Harness, queue: Queue
 ) -> None:
     job = await queue.add("work", attempts=1)
-    async with Worker("mail", forget_that_it_blocks, hands.store), asyncio.timeout(LIMIT_S):
+    async with Worker("mail", forget_that_it_blocks, harness.store), asyncio.timeout(LIMIT_S):
         with pytest.raises(JobFailed, match="a coroutine was expected"):
             await job.wait()
 

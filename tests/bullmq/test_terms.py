@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.bullmq.hands import Hands
+from tests.bullmq.harness import Harness
 from tests.bullmq.trees import child, parent
 from tests.support.patience import LIMIT_S
 from waystation.bullmq import (
@@ -107,7 +107,7 @@ async def test_a_job_that_was_not_begun_in_time_fails_without_being_run(redis_ur
     assert job.attempts_made == 1
 
 
-async def test_a_job_that_has_begun_does_not_expire(hands: Hands, queue: Queue) -> None:
+async def test_a_job_that_has_begun_does_not_expire(harness: Harness, queue: Queue) -> None:
     ran: list[int] = []
 
     def handle(job: SyncJob) -> None:
@@ -115,8 +115,8 @@ async def test_a_job_that_has_begun_does_not_expire(hands: Hands, queue: Queue) 
 
     job = await queue.add("send", expires=LONG_AGO, attempts=3, backoff=None)
     # Another worker started it in time, and handed it back.
-    await hands.hand_back(await hands.claim_one())
-    async with Worker("mail", handle, hands.store):
+    await harness.hand_back(await harness.claim_one())
+    async with Worker("mail", handle, harness.store):
         await queue.wait(job.id, timeout=LIMIT_S)
     assert ran == [1]
 
@@ -182,16 +182,18 @@ async def test_a_job_is_unique_for_a_while_by_its_name_and_data(queue: Queue) ->
 
 
 async def test_results_of_children_come_in_order_and_by_name(
-    hands: Hands, flows: FlowProducer
+    harness: Harness, flows: FlowProducer
 ) -> None:
     names = ["charge", "pack", "mail", "bill", "thank"]
     await flows.add(parent(*(child(name, ignore_dependency_on_failure=True) for name in names)))
-    held = await hands.claim(5)
+    held = await harness.claim(5)
     # The last ends first, and one fails.
     for claim in reversed(held):
         name = claim.work.name
-        await hands.end(claim, Failed(LookupError("no")) if name == "mail" else Done(name.upper()))
-    top = (await hands.claim_one()).work
+        await harness.end(
+            claim, Failed(LookupError("no")) if name == "mail" else Done(name.upper())
+        )
+    top = (await harness.claim_one()).work
     results = await top.children_results()
     assert [each.name for each in results] == names
     assert {each.name: each.result for each in results}["charge"] == "CHARGE"
@@ -213,10 +215,10 @@ def test_what_cannot_be_meant_is_refused(wrong: dict[str, Any], sentence: str) -
         JobOptions(**wrong)
 
 
-async def test_terms_that_cannot_be_read_count_as_none(hands: Hands, queue: Queue) -> None:
+async def test_terms_that_cannot_be_read_count_as_none(harness: Harness, queue: Queue) -> None:
     job = await queue.add("send")
-    await hands.redis.hset(hands.keys.of(job.id).job, "opts", '{"terms":{"timeout":"soon"}}')
-    async with Worker("mail", lambda _: "done", hands.store):
+    await harness.redis.hset(harness.keys.of(job.id).job, "opts", '{"terms":{"timeout":"soon"}}')
+    async with Worker("mail", lambda _: "done", harness.store):
         assert await queue.wait(job.id, timeout=LIMIT_S) == "done"
 
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from redis import Redis
 
-from tests.bullmq.hands import Hands
+from tests.bullmq.harness import Harness
 from tests.support.patience import LIMIT_S
 from waystation.bullmq import Job, ManualWorker, Parent, Queue, SyncJob, Worker
 from waystation.core.runtime.handlers.time_limit import _limits  # pyright: ignore[reportPrivateUsage]
@@ -78,24 +78,24 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 @contextlib.asynccontextmanager
-async def working(hands: Hands, **how: Any) -> AsyncGenerator[None]:
+async def working(harness: Harness, **how: Any) -> AsyncGenerator[None]:
     async with asyncio.timeout(LIMIT_S):
-        async with Worker("mail", how.pop("handlers"), hands.store, poll=0.05, **how):
+        async with Worker("mail", how.pop("handlers"), harness.store, poll=0.05, **how):
             yield
 
 
-async def effects(hands: Hands) -> list[str]:
-    return [each.decode() for each in await hands.call("LRANGE", EFFECTS, 0, -1)]
+async def effects(harness: Harness) -> list[str]:
+    return [each.decode() for each in await harness.call("LRANGE", EFFECTS, 0, -1)]
 
 
-async def noted(hands: Hands, id: str) -> None:
+async def noted(harness: Harness, id: str) -> None:
     """Wait until the store knows that there is something to undo, which nobody waits for."""
     async with asyncio.timeout(LIMIT_S):
-        while "given" not in await hands.hash(id):
+        while "given" not in await harness.hash(id):
             await asyncio.sleep(0)
 
 
-async def end(ends: str, hands: Hands, queue: Queue, id: str) -> None:
+async def end(ends: str, harness: Harness, queue: Queue, id: str) -> None:
     """Let a job end that sleeps."""
     if ends == "fails":
         return
@@ -105,9 +105,9 @@ async def end(ends: str, hands: Hands, queue: Queue, id: str) -> None:
         case "cancelled":
             assert await queue.cancel(id)
         case "deadline":
-            await _turn(hands.store, hands.keys, 120_000)
+            await _turn(harness.store, harness.keys, 120_000)
         case _:
-            await hands.call("HSET", hands.keys.of(id).job, "defa", "job stalled too often")
+            await harness.call("HSET", harness.keys.of(id).job, "defa", "job stalled too often")
             await cast(Job, await queue.get_job(id)).promote()
 
 
@@ -123,41 +123,41 @@ TABLE = [
 
 @pytest.mark.parametrize(("way", "ends", "undoes"), TABLE)
 async def test_a_job_is_undone_once_and_only_what_was_undone_starts_anew(
-    way: str, ends: str, undoes: bool, hands: Hands, queue: Queue, redis_url: str
+    way: str, ends: str, undoes: bool, harness: Harness, queue: Queue, redis_url: str
 ) -> None:
     data = {"url": redis_url, "ends": ends, "undoes": undoes}
-    async with working(hands, **WAYS[way]):
+    async with working(harness, **WAYS[way]):
         job = await queue.add("order", data, attempts=1, deadline=60)
-        await end(ends, hands, queue, job.id)
+        await end(ends, harness, queue, job.id)
         with pytest.raises(JobFailed):
             await queue.wait(job.id, timeout=LIMIT_S)
-        assert await effects(hands) == ["charge", "refund"][: 1 + undoes]
+        assert await effects(harness) == ["charge", "refund"][: 1 + undoes]
         if ends == "deadline":
             return
-        await hands.call("SET", "second", 1)
+        await harness.call("SET", "second", 1)
         assert await queue.retry(job.id)
         while await queue.state(job.id) != "completed":
             await asyncio.sleep(0.01)
         again = ["charge", "refund", "charge"] if undoes else ["charge"]
-        assert await effects(hands) == again
+        assert await effects(harness) == again
 
 
 @pytest.mark.parametrize("kind", [asyncio.CancelledError, SystemExit, KeyboardInterrupt, OSError])
 async def test_whatever_ends_the_run_that_undoes_what_was_registered_is_undone(
-    kind: type[BaseException], hands: Hands, queue: Queue
+    kind: type[BaseException], harness: Harness, queue: Queue
 ) -> None:
     ran: list[str] = []
 
     async def handle(job: Job) -> None:
         await job.step("charge", ran.append, "charge")
         job.on_failure("refund", ran.append, "refund")
-        if "failing" in await hands.hash(job.id):
+        if "failing" in await harness.hash(job.id):
             raise kind
         await job.sleep(hours=1)
 
-    async with working(hands, handlers=handle):
+    async with working(harness, handlers=handle):
         job = await queue.add("order", attempts=1)
-        await end("cancelled", hands, queue, job.id)
+        await end("cancelled", harness, queue, job.id)
         with pytest.raises(JobFailed):
             await queue.wait(job.id, timeout=LIMIT_S)
     assert ran == ["charge", "refund"]
@@ -165,7 +165,7 @@ async def test_whatever_ends_the_run_that_undoes_what_was_registered_is_undone(
 
 @pytest.mark.parametrize("limit", ["job", "worker"])
 async def test_a_handler_that_hangs_is_undone_all_the_same(
-    limit: str, hands: Hands, queue: Queue
+    limit: str, harness: Harness, queue: Queue
 ) -> None:
     ran: list[str] = []
     hangs = asyncio.Event()
@@ -177,7 +177,7 @@ async def test_a_handler_that_hangs_is_undone_all_the_same(
         await asyncio.Event().wait()
 
     how: Any = {"timeout": 0.4} if limit == "worker" else {}
-    async with working(hands, handlers=handle, lease=60, renew=0.02, **how):
+    async with working(harness, handlers=handle, lease=60, renew=0.02, **how):
         job = await queue.add(
             "order", attempts=1, **cast(Any, {"timeout": 0.2} if limit == "job" else {})
         )
@@ -190,7 +190,7 @@ async def test_a_handler_that_hangs_is_undone_all_the_same(
     assert ran == ["charge", "refund"]
 
 
-async def test_what_is_undone_in_part_is_not_undone_at_all(hands: Hands, queue: Queue) -> None:
+async def test_what_is_undone_in_part_is_not_undone_at_all(harness: Harness, queue: Queue) -> None:
     ran: list[str] = []
     runs: list[str] = []
 
@@ -204,7 +204,7 @@ async def test_what_is_undone_in_part_is_not_undone_at_all(hands: Hands, queue: 
         job.on_failure("refund", ran.append, "refund")
         raise Unrecoverable("no")
 
-    async with working(hands, handlers=handle):
+    async with working(harness, handlers=handle):
         job = await queue.add("order", attempts=1)
         with pytest.raises(JobFailed, match="1 of 2 functions"):
             await queue.wait(job.id, timeout=LIMIT_S)
@@ -218,7 +218,7 @@ async def test_what_is_undone_in_part_is_not_undone_at_all(hands: Hands, queue: 
 @pytest.mark.parametrize("leaves", ["fails", "sleeps", "is lost"])
 @pytest.mark.parametrize("back", [True, False])
 async def test_what_an_earlier_attempt_has_done_is_undone_though_the_last_came_to_none_of_it(
-    leaves: str, back: bool, hands: Hands, queue: Queue
+    leaves: str, back: bool, harness: Harness, queue: Queue
 ) -> None:
     ran: list[str] = []
     runs: list[str] = []
@@ -233,14 +233,14 @@ async def test_what_an_earlier_attempt_has_done_is_undone_though_the_last_came_t
         if leaves == "is lost":
             await job.step("send", ran.append, "send")
         if leaves == "is lost" and len(runs) == 1:
-            await hands.call("DEL", hands.keys.of(job.id).lock)
-            await hands.call("LREM", hands.keys.active, 0, job.id)
-            await hands.call("LPUSH", hands.keys.wait, job.id)
+            await harness.call("DEL", harness.keys.of(job.id).lock)
+            await harness.call("LREM", harness.keys.active, 0, job.id)
+            await harness.call("LPUSH", harness.keys.wait, job.id)
         if leaves == "sleeps":
             await job.sleep(0.01)
         raise OSError("no")
 
-    async with working(hands, handlers=handle):
+    async with working(harness, handlers=handle):
         job = await queue.add("order", attempts=2, backoff=None)
         reason = "the settings did not" if back else "0 of 1 functions"
         with pytest.raises(JobFailed, match=reason):
@@ -257,7 +257,7 @@ async def test_what_an_earlier_attempt_has_done_is_undone_though_the_last_came_t
 @pytest.mark.parametrize("said", [True, False])
 @pytest.mark.parametrize("back", [True, False])
 async def test_what_a_lost_worker_has_done_is_undone_whatever_it_had_said_of_it(
-    said: bool, back: bool, hands: Hands, queue: Queue
+    said: bool, back: bool, harness: Harness, queue: Queue
 ) -> None:
     ran: list[str] = []
     runs: list[str] = []
@@ -272,13 +272,13 @@ async def test_what_a_lost_worker_has_done_is_undone_whatever_it_had_said_of_it(
         return "ok"
 
     job = await queue.add("order", attempts=1)
-    claim = await hands.claim_one()
+    claim = await harness.claim_one()
     await claim.work.step("charge", ran.append, "charge")
     if said:
         claim.work.on_failure("refund", ran.append, "refund")
-        await noted(hands, job.id)
-    await hands.lapse()
-    async with working(hands, handlers=handle):
+        await noted(harness, job.id)
+    await harness.lapse()
+    async with working(harness, handlers=handle):
         reason = "0 of 1 functions" if said and not back else "the settings did not answer"
         with pytest.raises(JobFailed, match=reason):
             await queue.wait(job.id, timeout=LIMIT_S)
@@ -286,7 +286,7 @@ async def test_what_a_lost_worker_has_done_is_undone_whatever_it_had_said_of_it(
         if back:
             return
         if not said:
-            told = (await hands.hash(job.id))["stacktrace"]
+            told = (await harness.hash(job.id))["stacktrace"]
             assert "a worker was lost after the steps charge" in told
         away = False
         assert await queue.retry(job.id)
@@ -298,7 +298,7 @@ async def test_what_a_lost_worker_has_done_is_undone_whatever_it_had_said_of_it(
 
 @pytest.mark.parametrize("ends", ["cancelled", "stalled"])
 async def test_what_was_registered_without_any_step_is_called_and_nothing_else_is_done(
-    ends: str, hands: Hands, queue: Queue
+    ends: str, harness: Harness, queue: Queue
 ) -> None:
     ran: list[str] = []
 
@@ -308,14 +308,14 @@ async def test_what_was_registered_without_any_step_is_called_and_nothing_else_i
         ran.append("work")
 
     job = await queue.add("order", attempts=1)
-    (await hands.claim_one()).work.on_failure("tell", ran.append, "tell")
-    await noted(hands, job.id)
+    (await harness.claim_one()).work.on_failure("tell", ran.append, "tell")
+    await noted(harness, job.id)
     if ends == "stalled":
-        await hands.lapse(max_stalled=0)
+        await harness.lapse(max_stalled=0)
     else:
         assert await queue.cancel(job.id)
         await cast(Job, await queue.get_job(job.id)).promote()
-    async with working(hands, handlers=handle):
+    async with working(harness, handlers=handle):
         with pytest.raises(JobFailed, match="stalled" if ends == "stalled" else "cancelled"):
             await queue.wait(job.id, timeout=LIMIT_S)
     assert ran == ["tell"]
@@ -336,7 +336,7 @@ async def leave(job: Job, place: str) -> None:
 
 @pytest.mark.parametrize("place", ["delayed", "wait", "waiting-children"])
 async def test_a_job_that_is_undone_does_not_leave_its_worker(
-    place: str, hands: Hands, queue: Queue
+    place: str, harness: Harness, queue: Queue
 ) -> None:
     ran: list[str] = []
 
@@ -346,13 +346,13 @@ async def test_a_job_that_is_undone_does_not_leave_its_worker(
         await leave(job, place)
 
     job = await queue.add("order", attempts=1)
-    claim = await hands.claim_one()
+    claim = await harness.claim_one()
     await claim.work.step("charge", ran.append, "charge")
-    parent = Parent(job.id, hands.keys.qualified)
+    parent = Parent(job.id, harness.keys.qualified)
     await queue.add("part", delay=3600, parent=parent)
     assert await queue.cancel(job.id)
     await cast(Job, await queue.get_job(job.id)).promote()
-    async with working(hands, handlers=handle):
+    async with working(harness, handlers=handle):
         with pytest.raises(JobFailed, match="cancelled"):
             await queue.wait(job.id, timeout=LIMIT_S)
     assert ran == ["charge", "refund"]
@@ -360,7 +360,7 @@ async def test_a_job_that_is_undone_does_not_leave_its_worker(
 
 @pytest.mark.parametrize("own", [None, 30.0])
 async def test_the_run_that_undoes_has_as_long_as_any_other(
-    own: float | None, hands: Hands, queue: Queue
+    own: float | None, harness: Harness, queue: Queue
 ) -> None:
     limits: list[list[float | None]] = []
 
@@ -369,7 +369,7 @@ async def test_the_run_that_undoes_has_as_long_as_any_other(
         job.on_failure("refund", int)
         raise Unrecoverable("no")
 
-    async with working(hands, handlers=handle, timeout=40.0):
+    async with working(harness, handlers=handle, timeout=40.0):
         job = await queue.add("order", attempts=1, timeout=own)
         with pytest.raises(JobFailed):
             await queue.wait(job.id, timeout=LIMIT_S)
@@ -378,7 +378,7 @@ async def test_the_run_that_undoes_has_as_long_as_any_other(
 
 @pytest.mark.parametrize("ends", ["fails", "cancelled"])
 async def test_a_renamed_function_undoes_nothing_and_its_job_goes_on_where_it_was(
-    ends: str, hands: Hands, queue: Queue
+    ends: str, harness: Harness, queue: Queue
 ) -> None:
     ran: list[str] = []
 
@@ -399,26 +399,26 @@ async def test_a_renamed_function_undoes_nothing_and_its_job_goes_on_where_it_wa
         return handle
 
     job = await queue.add("order", attempts=1)
-    async with working(hands, handlers=version("charge")):
+    async with working(harness, handlers=version("charge")):
         while await queue.state(job.id) != "delayed":
             await asyncio.sleep(0.01)
     if ends == "cancelled":
         assert await queue.cancel(job.id)
     else:
         await cast(Job, await queue.get_job(job.id)).promote()
-    async with working(hands, handlers=version("take_money")):
+    async with working(harness, handlers=version("take_money")):
         with pytest.raises(JobFailed, match="has the __name__ 'charge' there, and retry the job"):
             await queue.wait(job.id, timeout=LIMIT_S)
     assert ran == ["reserve", "charge"]
     assert await queue.retry(job.id)
-    async with working(hands, handlers=version("charge")):
+    async with working(harness, handlers=version("charge")):
         ended = "completed" if ends == "fails" else "failed"
         while await queue.state(job.id) != ended:
             await asyncio.sleep(0.01)
     assert ran == ["reserve", "charge", *(["refund", "release"] if ends == "cancelled" else [])]
 
 
-async def test_one_that_is_undone_in_a_batch_stops_no_other(hands: Hands, queue: Queue) -> None:
+async def test_one_that_is_undone_in_a_batch_stops_no_other(harness: Harness, queue: Queue) -> None:
     ran: list[str] = []
 
     async def handle(jobs: list[Job]) -> list[str]:
@@ -428,13 +428,13 @@ async def test_one_that_is_undone_in_a_batch_stops_no_other(hands: Hands, queue:
             await job.step("send", ran.append, f"send {job.name}")
         return ["ok"] * len(jobs)
 
-    bad = await hands.add(name="bad")
-    claim = await hands.claim_one()
+    bad = await harness.add(name="bad")
+    claim = await harness.claim_one()
     await claim.work.step("charge", ran.append, "charge bad")
     assert await queue.cancel(bad)
     await cast(Job, await queue.get_job(bad)).promote()
-    good = await hands.add(name="good")
-    async with working(hands, handlers=handle, batch=2):
+    good = await harness.add(name="good")
+    async with working(harness, handlers=handle, batch=2):
         assert await queue.wait(good, timeout=LIMIT_S) == "ok"
         with pytest.raises(JobFailed):
             await queue.wait(bad, timeout=LIMIT_S)
@@ -442,7 +442,7 @@ async def test_one_that_is_undone_in_a_batch_stops_no_other(hands: Hands, queue:
 
 
 async def test_whoever_claims_by_hand_undoes_by_hand(
-    hands: Hands, queue: Queue, redis_url: str
+    harness: Harness, queue: Queue, redis_url: str
 ) -> None:
     job = await queue.add("order", attempts=1)
     async with ManualWorker("mail", redis_url) as worker:
@@ -458,14 +458,14 @@ async def test_whoever_claims_by_hand_undoes_by_hand(
             await queue.wait(job.id, timeout=LIMIT_S)
         # What a handler has registered is left to a worker that has the handler.
         other = await queue.add("order", attempts=1)
-        claim = await hands.claim_one()
+        claim = await harness.claim_one()
         claim.work.on_failure("refund", int)
-        await hands.fail(claim)
+        await harness.fail(claim)
         assert await worker.get_next_job() is None
         assert await queue.state(other.id) == "delayed"
         await queue.remove(other.id)
         third = await queue.add("order", attempts=1)
-        claim = await hands.claim_one()
+        claim = await harness.claim_one()
         claim.work.on_failure("refund", int)
         with pytest.raises(JobDelayed):
             await claim.work.sleep(hours=1)
@@ -474,8 +474,8 @@ async def test_whoever_claims_by_hand_undoes_by_hand(
         assert await queue.state(third.id) == "delayed"
 
 
-async def test_a_step_of_the_name_of_a_compensation_is_refused(hands: Hands) -> None:
-    await hands.add()
-    claim = await hands.claim_one()
+async def test_a_step_of_the_name_of_a_compensation_is_refused(harness: Harness) -> None:
+    await harness.add()
+    claim = await harness.claim_one()
     with pytest.raises(InvalidInput, match="are taken"):
         await claim.work.step("undo refund", int)

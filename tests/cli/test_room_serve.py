@@ -1,4 +1,4 @@
-"""The doors as a process."""
+"""`room serve` as a process."""
 
 import asyncio
 import os

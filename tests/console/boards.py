@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tests.console import hands
+from tests.console import harness
 from tests.pipeline.ask import lakes
 from tests.support.ports import free_port
 from waystation.core.http.server import serving
@@ -38,13 +38,13 @@ async def served(redis_url: str, directory: Path) -> AsyncGenerator[Served]:
         _hour("pay", YESTERDAY + timedelta(hours=4), 100, 0),
     ]
     lakes.store(root, HOURLY, rows, 0)
-    options = msgspec.structs.replace(hands.ADMIN, history=root)
+    options = msgspec.structs.replace(harness.ADMIN, history=root)
     port = free_port()
     async with (
-        hands.desk(redis_url, options) as desk,
-        serving(desk.app, host="127.0.0.1", port=port),
+        harness.api(redis_url, options) as api,
+        serving(api.app, host="127.0.0.1", port=port),
     ):
-        fetched = await desk.here.get("/assets/bull-board.js")
+        fetched = await api.here.get("/assets/bull-board.js")
         assert fetched.status_code == 200
         file = directory / "waystation-history.mjs"
         file.write_bytes(fetched.content)

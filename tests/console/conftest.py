@@ -4,19 +4,19 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.console import hands
-from tests.console.hands import Desk
+from tests.console import harness
+from tests.console.harness import ConsoleApi
 
 
 @pytest.fixture
-async def desk(redis_url: str, no_strays: None) -> AsyncIterator[Desk]:
+async def api(redis_url: str, no_strays: None) -> AsyncIterator[ConsoleApi]:
     """A console whose user may do everything."""
-    async with hands.desk(redis_url) as opened:
+    async with harness.api(redis_url) as opened:
         yield opened
 
 
 @pytest.fixture
-async def guarded(redis_url: str, no_strays: None) -> AsyncIterator[Desk]:
+async def guarded(redis_url: str, no_strays: None) -> AsyncIterator[ConsoleApi]:
     """A console that asks everybody for a key."""
-    async with hands.desk(redis_url, hands.SIGN_IN) as opened:
+    async with harness.api(redis_url, harness.SIGN_IN) as opened:
         yield opened

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.bullmq.hands import Hands
-from tests.console.hands import Desk
+from tests.bullmq.harness import Harness
+from tests.console.harness import ConsoleApi
 from waystation.bullmq import PayloadOptions, Queue
 from waystation.bullmq.redis.keys import QueueKeys
 
@@ -16,75 +16,77 @@ PLACE = "queues/bullmq/mail/actions/edit"
 
 
 @pytest.fixture
-async def hands(desk: Desk) -> AsyncIterator[Hands]:
-    hands = Hands(desk.store, QueueKeys("mail"))
-    yield hands
-    await hands.close()
+async def harness(api: ConsoleApi) -> AsyncIterator[Harness]:
+    harness = Harness(api.store, QueueKeys("mail"))
+    yield harness
+    await harness.close()
 
 
-async def _data(desk: Desk, id: str) -> Any:
-    return (await desk.get(f"queues/bullmq/mail/jobs/{id}"))["data"]
+async def _data(api: ConsoleApi, id: str) -> Any:
+    return (await api.get(f"queues/bullmq/mail/jobs/{id}"))["data"]
 
 
 @pytest.mark.parametrize("state", ["waiting", "prioritized", "delayed", "failed"])
 async def test_the_data_of_a_job_that_does_not_run_is_edited_and_noted(
-    desk: Desk, hands: Hands, state: str
+    api: ConsoleApi, harness: Harness, state: str
 ) -> None:
     options: dict[str, Any] = {"prioritized": {"priority": 3}, "delayed": {"delay": 3600}}
-    async with Queue("mail", desk.store) as mail:
+    async with Queue("mail", api.store) as mail:
         job = await mail.add("send", {"to": "adda"}, attempts=1, **options.get(state, {}))
         if state == "failed":
-            await hands.fail(await hands.claim_one())
-        assert "edit" in (await desk.get(f"queues/bullmq/mail/jobs/{job.id}"))["actions"]
+            await harness.fail(await harness.claim_one())
+        assert "edit" in (await api.get(f"queues/bullmq/mail/jobs/{job.id}"))["actions"]
         asked = {"ids": [job.id], "data": {"to": "ada"}, "reason": "a slip"}
-        assert (await desk.post(PLACE, {**asked, "dry_run": True}))["affected"] == 1
-        assert await _data(desk, job.id) == {"to": "adda"}
-        await desk.post(PLACE, asked)
-        assert await _data(desk, job.id) == {"to": "ada"}
+        assert (await api.post(PLACE, {**asked, "dry_run": True}))["affected"] == 1
+        assert await _data(api, job.id) == {"to": "adda"}
+        await api.post(PLACE, asked)
+        assert await _data(api, job.id) == {"to": "ada"}
         assert await mail.state(job.id) == state
-    [entry] = (await desk.get("audit"))["entries"]
+    [entry] = (await api.get("audit"))["entries"]
     after = json.loads(entry["after"])
     assert (entry["action"], after["ids"], after["reason"]) == ("edit", [job.id], "a slip")
     assert (after["was"], after["data"]) == ('{"to":"adda"}', '{"to":"ada"}')
 
 
-async def test_what_runs_has_ended_or_is_sealed_is_not_edited(desk: Desk, hands: Hands) -> None:
+async def test_what_runs_has_ended_or_is_sealed_is_not_edited(
+    api: ConsoleApi, harness: Harness
+) -> None:
     payloads = PayloadOptions(keys="k1=" + base64.b64encode(b"1" * 32).decode())
-    async with Queue("mail", desk.store, payloads=payloads) as secret:
-        ended = await hands.add({"n": 1})
-        await hands.complete(await hands.claim_one())
-        running = await hands.add({"n": 1})
-        await hands.claim_one()
+    async with Queue("mail", api.store, payloads=payloads) as secret:
+        ended = await harness.add({"n": 1})
+        await harness.complete(await harness.claim_one())
+        running = await harness.add({"n": 1})
+        await harness.claim_one()
         sealed = (await secret.add("send", {"n": 1})).id
-    before = await hands.everything()
+    before = await harness.everything()
     for id in (ended, running, sealed, "nobody"):
-        refused = await desk.post(PLACE, {"ids": [id], "data": {"n": 2}}, status=409)
+        refused = await api.post(PLACE, {"ids": [id], "data": {"n": 2}}, status=409)
         assert refused["code"] == "WRONG_STATE", id
     wrongs: list[dict[str, Any]] = [{"data": {}}, {"ids": ["1", "2"], "data": {}}, {"ids": ["1"]}]
     for wrong in wrongs:
-        await desk.post(PLACE, wrong, status=422)
-    assert await hands.everything() == before
+        await api.post(PLACE, wrong, status=422)
+    assert await harness.everything() == before
 
 
 async def test_a_job_that_starts_while_it_is_edited_is_reported(
-    desk: Desk, hands: Hands, monkeypatch: pytest.MonkeyPatch
+    api: ConsoleApi, harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    id = await hands.add({"n": 1})
+    id = await harness.add({"n": 1})
     seen = Queue.state
 
     async def late(self: Queue, id: str) -> Any:
         found = await seen(self, id)
         if found == "waiting":
-            await hands.claim_one()
+            await harness.claim_one()
         return found
 
     monkeypatch.setattr(Queue, "state", late)
-    assert (await desk.post(PLACE, {"ids": [id], "data": {}}))["affected"] == 0
-    [entry] = (await desk.get("audit"))["entries"]
+    assert (await api.post(PLACE, {"ids": [id], "data": {}}))["affected"] == 0
+    [entry] = (await api.get("audit"))["entries"]
     assert json.loads(entry["after"])["was"] == '{"n":1}'
 
 
-async def test_a_viewer_may_not_edit(guarded: Desk) -> None:
+async def test_a_viewer_may_not_edit(guarded: ConsoleApi) -> None:
     viewer = await guarded.operator("viewer")
     answer = await viewer.post(f"/api/v1/{PLACE}", json={"ids": ["1"], "data": {}})
     assert answer.status_code == 403

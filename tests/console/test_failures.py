@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.console import hands
-from tests.console.hands import Desk
+from tests.console import harness
+from tests.console.harness import ConsoleApi
 from tests.pipeline.rounds import history_at
 from tests.support.patience import limit
 from waystation.bullmq import Job, JobOptions, Queue, Worker
@@ -64,31 +64,31 @@ class Shop:
         return sum((await self.queue.counts("completed", "failed")).values())
 
 
-async def _group(desk: Desk) -> dict[str, Any]:
-    desk.app.console.failures.forget()
-    await desk.app.console.sampler.take()
-    [group] = (await desk.get("failures"))["groups"]
+async def _group(api: ConsoleApi) -> dict[str, Any]:
+    api.app.console.failures.forget()
+    await api.app.console.sampler.take()
+    [group] = (await api.get("failures"))["groups"]
     return group
 
 
-async def _redrive(desk: Desk, group: dict[str, Any], mode: str) -> dict[str, Any]:
+async def _redrive(api: ConsoleApi, group: dict[str, Any], mode: str) -> dict[str, Any]:
     body = {"group": group["id"], "mode": mode}
-    started = await desk.post("queues/bullmq/shop/redrives", body, status=202)
+    started = await api.post("queues/bullmq/shop/redrives", body, status=202)
 
     async def ended() -> Any:
-        told = await desk.get(f"redrives/{started['id']}")
+        told = await api.get(f"redrives/{started['id']}")
         return told if told["state"] != "running" else None
 
     return await _until(ended)
 
 
-async def test_a_redrive_counts_what_it_released_and_what_is_gone(desk: Desk) -> None:
+async def test_a_redrive_counts_what_it_released_and_what_is_gone(api: ConsoleApi) -> None:
     """One whose jobs somebody removes meanwhile has not completed them."""
-    async with Queue("shop", desk.store) as queue:
+    async with Queue("shop", api.store) as queue:
         ids = [(await queue.add("bill")).id for _ in range(3)]
         await queue.cancel(*ids)
         await queue.remove(ids[0])
-        console = desk.app.console
+        console = api.app.console
         drive = console.redrives.start(
             await console.directory.find("bullmq", "shop"), "any", Mode.ALL, ids, by="ada"
         )
@@ -105,15 +105,15 @@ async def test_a_redrive_counts_what_it_released_and_what_is_gone(desk: Desk) ->
 
         await _until(ended)
     assert (drive.total, drive.released, drive.completed, drive.gone) == (3, 2, 0, 3)
-    kept = (await desk.get("redrives"))["redrives"]
+    kept = (await api.get("redrives"))["redrives"]
     assert [each["gone"] for each in kept] == [3]
 
 
 async def test_only_so_many_runs_are_remembered_and_the_rest_are_counted(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    api: ConsoleApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runs, "KEPT", 2)
-    kept = desk.app.console.bulks
+    kept = api.app.console.bulks
 
     async def nothing(run: Bulk) -> None: ...
 
@@ -124,7 +124,7 @@ async def test_only_so_many_runs_are_remembered_and_the_rest_are_counted(
             return run.state != "running"
 
         await _until(ended)
-    told = await desk.get("search/runs")
+    told = await api.get("search/runs")
     assert (len(told["runs"]), told["forgotten"]) == (2, 2)
 
 
@@ -132,23 +132,23 @@ async def test_an_incident_from_the_first_failure_to_a_clean_ledger(
     redis_url: str, tmp_path: Path
 ) -> None:
     """A deploy breaks one handler among five; it is seen, tried, mended, and all is run again."""
-    options = msgspec.structs.replace(hands.ADMIN, history=str(tmp_path))
+    options = msgspec.structs.replace(harness.ADMIN, history=str(tmp_path))
     async with (
-        hands.desk(redis_url, options) as desk,
-        _measured(desk),
-        Queue("shop", desk.store) as queue,
+        harness.api(redis_url, options) as api,
+        _measured(api),
+        Queue("shop", api.store) as queue,
     ):
         shop = Shop(queue)
-        async with Worker("shop", shop.handle, desk.store, concurrency=5):
+        async with Worker("shop", shop.handle, api.store, concurrency=5):
             await shop.work(2)
-            assert (await desk.get("failures"))["groups"] == []
+            assert (await api.get("failures"))["groups"] == []
 
             shop.broken = "bill"
             await shop.work(30)
 
             async def seen() -> Any:
                 # As a page does: it only asks again and again.
-                groups = (await desk.get("failures"))["groups"]
+                groups = (await api.get("failures"))["groups"]
                 return groups if groups and groups[0]["count"] == 30 else None
 
             [group] = await _until(seen)
@@ -158,20 +158,20 @@ async def test_an_incident_from_the_first_failure_to_a_clean_ledger(
             assert len(group["examples"]) == 5
 
             runs = shop.runs
-            canary = await _redrive(desk, group, "canary")
+            canary = await _redrive(api, group, "canary")
             assert (canary["state"], canary["released"]) == ("relapsed", 5)
-            relapsed = await _redrive(desk, group, "all")
+            relapsed = await _redrive(api, group, "all")
             assert (relapsed["state"], relapsed["released"]) == ("relapsed", 5)
             assert shop.runs == runs + 10
 
             shop.broken = None
-            mended = await _redrive(desk, await _group(desk), "all")
+            mended = await _redrive(api, await _group(api), "all")
             assert (mended["state"], mended["completed"], mended["failed"]) == ("done", 30, 0)
             counts = await queue.counts()
 
         history = history_at(str(tmp_path))
         await asyncio.to_thread(runner.run, history, RunOptions(events=EventOptions(url=redis_url)))
-        [account] = (await desk.get("history/ledger"))["rows"]
+        [account] = (await api.get("history/ledger"))["rows"]
     # The history groups as the console does.
     past = delta.read_arrow(history.root, FAILURES, ("fingerprint", "signature")).to_pylist()
     assert past == [{name: group[name] for name in ("fingerprint", "signature")}]
@@ -182,9 +182,9 @@ async def test_an_incident_from_the_first_failure_to_a_clean_ledger(
 
 
 @asynccontextmanager
-async def _measured(desk: Desk) -> AsyncGenerator[None]:
+async def _measured(api: ConsoleApi) -> AsyncGenerator[None]:
     """Queues are found and measured as often as `waystation console` does it."""
-    console = desk.app.console
+    console = api.app.console
     loop = Loop(console.sampler.take_if_due, every_s=console.options.every_s)
     measuring = asyncio.create_task(loop.run())
     try:
@@ -194,34 +194,34 @@ async def _measured(desk: Desk) -> AsyncGenerator[None]:
         await asyncio.gather(measuring, return_exceptions=True)
 
 
-async def test_a_redrive_counts_before_it_begins_and_can_be_stopped(desk: Desk) -> None:
-    async with Queue("shop", desk.store) as queue:
+async def test_a_redrive_counts_before_it_begins_and_can_be_stopped(api: ConsoleApi) -> None:
+    async with Queue("shop", api.store) as queue:
         shop = Shop(queue)
         shop.broken = "bill"
-        async with Worker("shop", shop.handle, desk.store):
+        async with Worker("shop", shop.handle, api.store):
             await shop.work(7)
-        group = await _group(desk)
+        group = await _group(api)
         for mode, count in (("one", 1), ("canary", 5), ("all", 7)):
             body = {"group": group["id"], "mode": mode, "dry_run": True}
-            assert await desk.post("queues/bullmq/shop/redrives", body) == {"affected": count}
+            assert await api.post("queues/bullmq/shop/redrives", body) == {"affected": count}
         # No worker is there to end what is released.
         body = {"group": group["id"], "mode": "all", "expected": 7}
-        started = await desk.post("queues/bullmq/shop/redrives", body, status=202)
-        stopped = await desk.here.delete(f"/api/v1/redrives/{started['id']}")
+        started = await api.post("queues/bullmq/shop/redrives", body, status=202)
+        stopped = await api.here.delete(f"/api/v1/redrives/{started['id']}")
         assert stopped.json()["state"] == "stopped"
         body["expected"] = 1
-        refused = await desk.post("queues/bullmq/shop/redrives", body, status=412)
+        refused = await api.post("queues/bullmq/shop/redrives", body, status=412)
         assert refused["code"] == "CHANGED_MEANWHILE"
 
 
-async def test_errors_that_differ_in_their_words_are_groups_of_their_own(desk: Desk) -> None:
+async def test_errors_that_differ_in_their_words_are_groups_of_their_own(api: ConsoleApi) -> None:
     async def handle(job: Job) -> None:
         if job.data["n"] % 3:
             raise ConnectionError(f"connect to 10.0.0.{job.data['n']} refused")
         raise TimeoutError(f"no answer after {job.data['n']} s")
 
-    async with Queue("shop", desk.store) as queue:
-        async with Worker("shop", handle, desk.store):
+    async with Queue("shop", api.store) as queue:
+        async with Worker("shop", handle, api.store):
             for n in range(12):
                 await queue.add("call", {"n": n}, attempts=1)
 
@@ -229,8 +229,8 @@ async def test_errors_that_differ_in_their_words_are_groups_of_their_own(desk: D
                 return (await queue.counts("failed"))["failed"] == 12
 
             await _until(all_failed)
-        await desk.app.console.sampler.take()
-        groups = (await desk.get("failures?product=bullmq&queue=shop"))["groups"]
+        await api.app.console.sampler.take()
+        groups = (await api.get("failures?product=bullmq&queue=shop"))["groups"]
     found = {(each["error"], each["signature"]): each["count"] for each in groups}
     assert found == {
         ("ConnectionError", "connect to <address> refused"): 8,
@@ -239,41 +239,41 @@ async def test_errors_that_differ_in_their_words_are_groups_of_their_own(desk: D
 
 
 async def test_a_group_that_may_be_larger_than_what_was_looked_at_says_so(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    api: ConsoleApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(failures, "PER_QUEUE", 4)
 
     async def refuses(job: Job) -> None:
         raise ValueError("no such card")
 
-    async with Queue("many", desk.store) as many, Queue("some", desk.store) as some:
+    async with Queue("many", api.store) as many, Queue("some", api.store) as some:
         for queue, count in ((many, 5), (some, 4)):
             await queue.add_many([("pay", {}, JobOptions(attempts=1)) for _ in range(count)])
-        async with Worker("many", refuses, desk.store), Worker("some", refuses, desk.store):
+        async with Worker("many", refuses, api.store), Worker("some", refuses, api.store):
             for queue, count in ((many, 5), (some, 4)):
 
                 async def ended(queue: Queue = queue, count: int = count) -> bool:
                     return (await queue.counts("failed"))["failed"] == count
 
                 await _until(ended)
-    await desk.app.console.sampler.take()
-    found = await desk.get("failures")
+    await api.app.console.sampler.take()
+    found = await api.get("failures")
     told = {each["queue"]: (each["count"], each["is_complete"]) for each in found["groups"]}
     assert told == {"many": (4, False), "some": (4, True)}
     assert found["complete"] is False
 
 
 async def test_every_failure_is_counted_once_also_around_ids_without_a_job(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    api: ConsoleApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(failures, "PAGE", 5)
     keys = QueueKeys("mail")
-    await desk.store.ask("HSET", keys.meta, "version", "bullmq:5")
+    await api.store.ask("HSET", keys.meta, "version", "bullmq:5")
     fields = ("name", "send", "data", "{}", "opts", "{}", "timestamp", 1, "failedReason", "no")
     for number in range(20):
-        await desk.store.ask("ZADD", keys.failed, number + 1, f"job{number}")
+        await api.store.ask("ZADD", keys.failed, number + 1, f"job{number}")
         if number != 18:  # an id without a job
             ended = () if number == 12 else ("finishedOn", number + 1)
-            await desk.store.ask("HSET", keys.of(f"job{number}").job, *fields, *ended)
-    (group,) = (await desk.get("failures?product=bullmq&queue=mail"))["groups"]
+            await api.store.ask("HSET", keys.of(f"job{number}").job, *fields, *ended)
+    (group,) = (await api.get("failures?product=bullmq&queue=mail"))["groups"]
     assert group["count"] == 18

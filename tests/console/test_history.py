@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.console import hands
-from tests.console.hands import Desk
+from tests.console import harness
+from tests.console.harness import ConsoleApi
 from tests.pipeline.ask import lakes
 from waystation import routing
 from waystation.bullmq import Queue
@@ -31,9 +31,9 @@ def root(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-async def desk(redis_url: str, root: str) -> AsyncIterator[Desk]:
-    options = msgspec.structs.replace(hands.ADMIN, history=root)
-    async with hands.desk(redis_url, options) as opened:
+async def api(redis_url: str, root: str) -> AsyncIterator[ConsoleApi]:
+    options = msgspec.structs.replace(harness.ADMIN, history=root)
+    async with harness.api(redis_url, options) as opened:
         yield opened
 
 
@@ -47,7 +47,9 @@ def _recent_jobs() -> list[dict[str, Any]]:
     return jobs
 
 
-async def test_hours_of_the_past_count_what_came_and_what_was_open(desk: Desk, root: str) -> None:
+async def test_hours_of_the_past_count_what_came_and_what_was_open(
+    api: ConsoleApi, root: str
+) -> None:
     jobs = _recent_jobs()
     lakes.keep(root, jobs)
     hour = NOW - timedelta(hours=2)
@@ -60,7 +62,7 @@ async def test_hours_of_the_past_count_what_came_and_what_was_open(desk: Desk, r
 
     for queue in ("", "mail"):
         asked = {"days": "1", "queue": queue, "product": "bullmq" if queue else ""}
-        hours = (await desk.get("history/hours", params=asked))["hours"]
+        hours = (await api.get("history/hours", params=asked))["hours"]
         assert len(hours) == 24
         for each in hours:
             end = datetime.fromisoformat(each["at"]) + timedelta(hours=1)
@@ -74,7 +76,7 @@ async def test_hours_of_the_past_count_what_came_and_what_was_open(desk: Desk, r
         assert busy["wait_p95_ms"] == (40.0 if queue else 90.0)
 
 
-async def test_the_ledger_adds_up_the_hours_of_each_queue(desk: Desk, root: str) -> None:
+async def test_the_ledger_adds_up_the_hours_of_each_queue(api: ConsoleApi, root: str) -> None:
     ours = {"product": "bullmq", "removed": 1, "visible": 2, "duplicated": 0, "clean": True}
     rows = [
         _row(LEDGER, **ours, queue="mail", hour=NOW, acknowledged=9, terminal=6, lost=0, gaps=0),
@@ -85,7 +87,7 @@ async def test_the_ledger_adds_up_the_hours_of_each_queue(desk: Desk, root: str)
     ]  # fmt: skip
     lakes.store(root, LEDGER, rows, 0)
 
-    told = await desk.get("history/ledger")
+    told = await api.get("history/ledger")
 
     mail, encode = told["rows"]
     assert mail == {
@@ -96,17 +98,19 @@ async def test_the_ledger_adds_up_the_hours_of_each_queue(desk: Desk, root: str)
     assert (encode["open"], encode["lost"], encode["clean"]) == (None, None, None)
 
 
-async def test_the_pipeline_tells_its_lag_its_gaps_and_its_checks(desk: Desk, root: str) -> None:
+async def test_the_pipeline_tells_its_lag_its_gaps_and_its_checks(
+    api: ConsoleApi, root: str
+) -> None:
     gap = _row(GAPS, product="bullmq", queue="mail", stream="bull:mail:events", after="0-0",
                before="9-0", lost=12, reason="trimmed", before_at=NOW)  # fmt: skip
     lakes.store(root, GAPS, [gap], 0)
     check = _row(QUALITY, table="items", what="one for each job added", wanted=7, found=6,
                  well=False, checked_at=NOW)  # fmt: skip
     lakes.store(root, QUALITY, [check], 0)
-    async with Queue("mail", desk.store) as mail:
+    async with Queue("mail", api.store) as mail:
         await mail.add("send", {})
-        await desk.app.console.directory.look()
-        told = await desk.get("history/pipeline")
+        await api.app.console.directory.look()
+        told = await api.get("history/pipeline")
 
     [lag] = told["lags"]
     assert (lag["queue"], lag["events"]) == ("mail", 2)  # added, and waiting
@@ -116,27 +120,29 @@ async def test_the_pipeline_tells_its_lag_its_gaps_and_its_checks(desk: Desk, ro
 
 
 async def test_without_a_history_nothing_of_the_past_is_available(redis_url: str) -> None:
-    async with hands.desk(redis_url) as desk:
+    async with harness.api(redis_url) as api:
         for place in ("hours", "ledger", "pipeline"):
-            assert (await desk.get(f"history/{place}"))["available"] is False
+            assert (await api.get(f"history/{place}"))["available"] is False
 
 
 @pytest.mark.parametrize("days", ["0", "401", "x", "-1"])
-async def test_days_that_cannot_be_are_refused(desk: Desk, days: str) -> None:
-    answer = await desk.here.get("/api/v1/history/hours", params={"days": days})
+async def test_days_that_cannot_be_are_refused(api: ConsoleApi, days: str) -> None:
+    answer = await api.here.get("/api/v1/history/hours", params={"days": days})
     assert answer.status_code == 400
 
 
-async def test_why_remembers_jobs_that_are_no_longer_in_the_store(desk: Desk, root: str) -> None:
+async def test_why_remembers_jobs_that_are_no_longer_in_the_store(
+    api: ConsoleApi, root: str
+) -> None:
     jobs = _recent_jobs()
     lakes.keep(root, jobs)
-    async with Queue("mail", desk.store) as mail:
+    async with Queue("mail", api.store) as mail:
         await mail.add("send", {}, job_id="here")
     job = next(each for each in jobs if each["state"] == "failed" and each["queue"] == "mail")
 
-    [answer] = await why(desk.store, f"mail/{job['job_id']}", history=History(root))
-    told = await desk.get(f"queues/bullmq/mail/jobs/{job['job_id']}/why")
-    [unknown] = await why(desk.store, "mail/nobody", history=History(root))
+    [answer] = await why(api.store, f"mail/{job['job_id']}", history=History(root))
+    told = await api.get(f"queues/bullmq/mail/jobs/{job['job_id']}/why")
+    [unknown] = await why(api.store, "mail/nobody", history=History(root))
 
     assert (answer.cause, answer.queue, answer.id) == (Cause.FAILED, "mail", job["job_id"])
     assert "failed for good at" in answer.sentence
@@ -145,19 +151,19 @@ async def test_why_remembers_jobs_that_are_no_longer_in_the_store(desk: Desk, ro
     assert unknown.cause is Cause.UNKNOWN
 
 
-async def test_a_job_that_is_gone_is_remembered_by_its_product(desk: Desk, root: str) -> None:
+async def test_a_job_that_is_gone_is_remembered_by_its_product(api: ConsoleApi, root: str) -> None:
     """Two products may have a queue of one name, and a namespace is no queue of the history."""
     jobs = _recent_jobs()[:2]
     for job, product in zip(jobs, ("bullmq", "routing"), strict=True):
         job |= {"product": product, "queue": "mail", "job_id": f"of-{product}"}
     lakes.keep(root, jobs)
-    await Queue("mail", desk.store).add("a")
-    await routing.Queue(desk.store).add("mail", {})
+    await Queue("mail", api.store).add("a")
+    await routing.Queue(api.store).add("mail", {})
     for place, id, status in (
         ("bullmq/mail", "of-bullmq", 200),
         ("bullmq/mail", "of-routing", 404),
         ("routing/bridge", "of-routing", 200),
         ("routing/bridge", "of-bullmq", 404),
     ):
-        answer = await desk.here.get(f"/api/v1/queues/{place}/jobs/{id}/why")
+        answer = await api.here.get(f"/api/v1/queues/{place}/jobs/{id}/why")
         assert answer.status_code == status, (place, id, answer.text)

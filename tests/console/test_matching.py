@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.bullmq.hands import Hands
-from tests.console.hands import Desk
+from tests.bullmq.harness import Harness
+from tests.console.harness import ConsoleApi
 from tests.support.patience import LIMIT_S
 from waystation import routing
 from waystation.bullmq import Queue
@@ -20,57 +20,57 @@ from waystation.console.products.bullmq import BullmqQueue
 from waystation.console.products.views import JobView
 
 
-async def _failed(desk: Desk, error: str, *datas: Any, queue: str = "mail") -> list[str]:
+async def _failed(api: ConsoleApi, error: str, *datas: Any, queue: str = "mail") -> list[str]:
     """Ids of jobs that failed for good with this error."""
-    async with Queue(queue, desk.store) as mail, _hands(desk, queue) as hands:
+    async with Queue(queue, api.store) as mail, _harness(api, queue) as harness:
         ids = [(await mail.add("send", data, attempts=1)).id for data in datas]
         for _ in ids:
-            await hands.fail(await hands.claim_one(), error)
-        await desk.app.console.directory.look()
+            await harness.fail(await harness.claim_one(), error)
+        await api.app.console.directory.look()
         return ids
 
 
 @asynccontextmanager
-async def _hands(desk: Desk, queue: str = "mail") -> AsyncGenerator[Hands]:
-    hands = Hands(desk.store, QueueKeys(queue))
+async def _harness(api: ConsoleApi, queue: str = "mail") -> AsyncGenerator[Harness]:
+    harness = Harness(api.store, QueueKeys(queue))
     try:
-        yield hands
+        yield harness
     finally:
-        await hands.close()
+        await harness.close()
 
 
-async def _act(desk: Desk, action: str, q: str, *, status: int = 200, **asked: Any) -> Any:
-    return await desk.post(f"search/actions/{action}", {"q": q, **asked}, status=status)
+async def _act(api: ConsoleApi, action: str, q: str, *, status: int = 200, **asked: Any) -> Any:
+    return await api.post(f"search/actions/{action}", {"q": q, **asked}, status=status)
 
 
-async def _counted_and_done(desk: Desk, action: str, q: str) -> Any:
-    counted = await _act(desk, action, q, dry_run=True)
-    return await _act(desk, action, q, expected=counted["matched"], until=counted["until"])
+async def _counted_and_done(api: ConsoleApi, action: str, q: str) -> Any:
+    counted = await _act(api, action, q, dry_run=True)
+    return await _act(api, action, q, expected=counted["matched"], until=counted["until"])
 
 
-async def _ended(desk: Desk, id: str) -> Any:
+async def _ended(api: ConsoleApi, id: str) -> Any:
     async with asyncio.timeout(LIMIT_S):
         while True:
-            [run] = [each for each in (await desk.get("search/runs"))["runs"] if each["id"] == id]
+            [run] = [each for each in (await api.get("search/runs"))["runs"] if each["id"] == id]
             if run["state"] != "running":
                 return run
             await asyncio.sleep(0.01)
 
 
-async def test_all_that_match_are_counted_shown_and_run_again(desk: Desk) -> None:
-    wanted = await _failed(desk, "timeout of the gateway", *[{"tenant": "acme"}] * 7)
-    await _failed(desk, "timeout of the gateway", {"tenant": "globex"})
-    await _failed(desk, "no such address", {"tenant": "acme"})
-    other = await _failed(desk, "timeout", {"tenant": "acme"}, queue="pay")
-    counted = await _act(desk, "retry", "error:timeout data.tenant:acme", dry_run=True)
+async def test_all_that_match_are_counted_shown_and_run_again(api: ConsoleApi) -> None:
+    wanted = await _failed(api, "timeout of the gateway", *[{"tenant": "acme"}] * 7)
+    await _failed(api, "timeout of the gateway", {"tenant": "globex"})
+    await _failed(api, "no such address", {"tenant": "acme"})
+    other = await _failed(api, "timeout", {"tenant": "acme"}, queue="pay")
+    counted = await _act(api, "retry", "error:timeout data.tenant:acme", dry_run=True)
     assert (counted["matched"], counted["done"], counted["more"]) == (8, 0, False)
     assert len(counted["examples"]) == matching.EXAMPLES
     assert [(each["queue"], each["matched"]) for each in counted["queues"]] == [
         ("mail", 7), ("pay", 1),
     ]  # fmt: skip
-    done = await _counted_and_done(desk, "retry", "error:timeout data.tenant:acme")
+    done = await _counted_and_done(api, "retry", "error:timeout data.tenant:acme")
     assert (done["matched"], done["done"], done["left_alone"]) == (8, 8, 0)
-    async with Queue("mail", desk.store) as mail, Queue("pay", desk.store) as pay:
+    async with Queue("mail", api.store) as mail, Queue("pay", api.store) as pay:
         assert {job.id for job in await mail.get_jobs("waiting")} == set(wanted)
         assert [job.id for job in await pay.get_jobs("waiting")] == other
         assert (await mail.counts())["failed"] == 2
@@ -81,80 +81,80 @@ async def test_all_that_match_are_counted_shown_and_run_again(desk: Desk) -> Non
     [("promote", "waiting"), ("cancel", "failed"), ("remove", "unknown")],
 )
 async def test_delayed_jobs_that_match_are_promoted_cancelled_and_removed(
-    desk: Desk, action: str, after: str
+    api: ConsoleApi, action: str, after: str
 ) -> None:
-    async with Queue("mail", desk.store) as mail:
+    async with Queue("mail", api.store) as mail:
         jobs = [await mail.add("send", {"n": n % 2}, delay=3600) for n in range(4)]
-        await desk.app.console.directory.look()
-        done = await _counted_and_done(desk, action, "queue:mail data.n:1")
+        await api.app.console.directory.look()
+        done = await _counted_and_done(api, action, "queue:mail data.n:1")
         assert done["done"] == 2
         assert [await mail.state(job.id) for job in jobs] == ["delayed", after] * 2
 
 
 async def test_what_changed_after_it_was_found_is_left_alone_and_reported(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    api: ConsoleApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ids = await _failed(desk, "timeout", *[{}] * 3)
+    ids = await _failed(api, "timeout", *[{}] * 3)
     usual = BullmqQueue.change
 
     async def late(self: BullmqQueue, action: str, jobs: Sequence[JobView], **more: Any) -> int:
-        async with Queue("mail", desk.store) as mail:
+        async with Queue("mail", api.store) as mail:
             await mail.retry(ids[1])  # somebody else is quicker
         return await usual(self, action, jobs, **more)
 
-    counted = await _act(desk, "remove", "error:timeout", dry_run=True)
+    counted = await _act(api, "remove", "error:timeout", dry_run=True)
     monkeypatch.setattr(BullmqQueue, "change", late)
-    done = await _act(desk, "remove", "error:timeout", expected=3, until=counted["until"])
+    done = await _act(api, "remove", "error:timeout", expected=3, until=counted["until"])
     assert (done["matched"], done["done"], done["left_alone"]) == (3, 2, 1)
-    async with Queue("mail", desk.store) as mail:
+    async with Queue("mail", api.store) as mail:
         states = [await mail.state(id) for id in ids]
     assert states == ["unknown", "waiting", "unknown"]
 
 
-async def test_what_comes_after_the_count_is_left_alone(desk: Desk) -> None:
-    async with Queue("mail", desk.store) as mail:
+async def test_what_comes_after_the_count_is_left_alone(api: ConsoleApi) -> None:
+    async with Queue("mail", api.store) as mail:
         first = await mail.add("send", {}, delay=3600)
-        counted = await _act(desk, "remove", "name:send", dry_run=True)
+        counted = await _act(api, "remove", "name:send", dry_run=True)
         later = datetime.fromisoformat(counted["until"]) + timedelta(minutes=1)
         second = await mail.add("send", {}, delay=3600, created_at=later)
-        done = await _act(desk, "remove", "name:send", expected=1, until=counted["until"])
+        done = await _act(api, "remove", "name:send", expected=1, until=counted["until"])
         assert done["done"] == 1
         assert await mail.state(first.id) == "unknown"
         assert await mail.state(second.id) == "delayed"
 
 
-async def test_a_job_that_keeps_a_scheduler_going_is_left_alone(desk: Desk) -> None:
-    async with Queue("mail", desk.store) as mail:
+async def test_a_job_that_keeps_a_scheduler_going_is_left_alone(api: ConsoleApi) -> None:
+    async with Queue("mail", api.store) as mail:
         body = {"scheduler": "nightly", "pattern": "0 3 * * *", "name": "report"}
         await mail.add("first", {})
-        await desk.act("mail", "set-scheduler", **body)
-        await desk.app.console.directory.look()
-        done = await _counted_and_done(desk, "remove", "name:report")
+        await api.act("mail", "set-scheduler", **body)
+        await api.app.console.directory.look()
+        done = await _counted_and_done(api, "remove", "name:report")
         assert (done["done"], done["left_alone"]) == (0, 1)
         assert (await mail.counts())["delayed"] == 1
 
 
-async def test_more_than_were_counted_are_refused_and_nothing_is_done(desk: Desk) -> None:
-    await _failed(desk, "timeout", {}, {})
-    refused = await _act(desk, "retry", "error:timeout", expected=1, status=412)
+async def test_more_than_were_counted_are_refused_and_nothing_is_done(api: ConsoleApi) -> None:
+    await _failed(api, "timeout", {}, {})
+    refused = await _act(api, "retry", "error:timeout", expected=1, status=412)
     assert refused["code"] == "CHANGED_MEANWHILE"
-    uncounted = await _act(desk, "retry", "error:timeout", status=422)
+    uncounted = await _act(api, "retry", "error:timeout", status=422)
     assert "count first" in uncounted["detail"]
-    async with Queue("mail", desk.store) as mail:
+    async with Queue("mail", api.store) as mail:
         assert (await mail.counts())["failed"] == 2
 
 
 async def test_many_are_changed_a_batch_at_a_time(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    api: ConsoleApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(matching, "MOST_AT_ONCE", 2)
-    async with Queue("mail", desk.store) as mail:
+    async with Queue("mail", api.store) as mail:
         await mail.add_many([("send", {"n": n}) for n in range(5)])
-        await desk.app.console.directory.look()
-        counted = await _act(desk, "remove", "queue:mail", dry_run=True)
+        await api.app.console.directory.look()
+        counted = await _act(api, "remove", "queue:mail", dry_run=True)
         left, steps = counted["matched"], list[tuple[int, bool]]()
         while True:
-            step = await _act(desk, "remove", "queue:mail", expected=left, until=counted["until"])
+            step = await _act(api, "remove", "queue:mail", expected=left, until=counted["until"])
             left -= step["done"]
             steps.append((step["done"], step["more"]))
             if not step["more"]:
@@ -164,26 +164,26 @@ async def test_many_are_changed_a_batch_at_a_time(
 
 
 async def test_all_are_changed_in_the_server_though_nobody_asks_again(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    api: ConsoleApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(matching, "MOST_AT_ONCE", 2)
-    await _failed(desk, "timeout", *[{}] * 7)
-    counted = await _act(desk, "retry", "error:timeout", dry_run=True)
+    await _failed(api, "timeout", *[{}] * 7)
+    counted = await _act(api, "retry", "error:timeout", dry_run=True)
     asked = {"expected": counted["matched"], "until": counted["until"], "whole": True}
-    started = await _act(desk, "retry", "error:timeout", status=202, **asked)
-    run = await _ended(desk, started["id"])
+    started = await _act(api, "retry", "error:timeout", status=202, **asked)
+    run = await _ended(api, started["id"])
     assert (run["state"], run["done"], run["matched"]) == ("done", 7, 7)
-    async with Queue("mail", desk.store) as mail:
+    async with Queue("mail", api.store) as mail:
         assert (await mail.counts())["waiting"] == 7
-    entries = (await desk.get("audit"))["entries"]
+    entries = (await api.get("audit"))["entries"]
     assert sum(msgspec.json.decode(each["after"])["done"] for each in entries) == 7
 
 
 async def test_a_run_is_stopped_between_two_batches(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    api: ConsoleApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(matching, "MOST_AT_ONCE", 1)
-    await _failed(desk, "timeout", *[{}] * 5)
+    await _failed(api, "timeout", *[{}] * 5)
     going, changes = asyncio.Event(), BullmqQueue.change
 
     async def change(self: BullmqQueue, action: str, jobs: Sequence[JobView], **more: Any) -> int:
@@ -194,53 +194,55 @@ async def test_a_run_is_stopped_between_two_batches(
     stopped = asyncio.Event()
     monkeypatch.setattr(BullmqQueue, "change", change)
     asked = {"expected": 5, "whole": True}
-    started = await _act(desk, "retry", "error:timeout", status=202, **asked)
+    started = await _act(api, "retry", "error:timeout", status=202, **asked)
     await going.wait()
-    assert (await desk.here.delete(f"/api/v1/search/runs/{started['id']}")).status_code == 200
+    assert (await api.here.delete(f"/api/v1/search/runs/{started['id']}")).status_code == 200
     stopped.set()
-    while not (run := await _ended(desk, started["id"]))["done"]:
+    while not (run := await _ended(api, started["id"]))["done"]:
         await asyncio.sleep(0.01)
-    async with Queue("mail", desk.store) as mail:
+    async with Queue("mail", api.store) as mail:
         assert (await mail.counts())["waiting"] == 1
     assert (run["state"], run["done"]) == ("stopped", 1)
 
 
-async def test_a_run_that_finds_more_than_were_counted_does_nothing(desk: Desk) -> None:
-    await _failed(desk, "timeout", *[{}] * 3)
-    started = await _act(desk, "retry", "timeout", status=202, expected=2, whole=True)
-    run = await _ended(desk, started["id"])
+async def test_a_run_that_finds_more_than_were_counted_does_nothing(api: ConsoleApi) -> None:
+    await _failed(api, "timeout", *[{}] * 3)
+    started = await _act(api, "retry", "timeout", status=202, expected=2, whole=True)
+    run = await _ended(api, started["id"])
     assert (run["state"], run["done"]) == ("broken", 0)
     assert "3 match by now" in run["error"]
-    await _act(desk, "retry", "timeout", status=422, whole=True)
+    await _act(api, "retry", "timeout", status=422, whole=True)
 
 
-async def test_jobs_of_every_product_that_has_the_action_are_concerned(desk: Desk) -> None:
-    async with Queue("mail", desk.store) as mail, routing.Queue(desk.store) as routed:
+async def test_jobs_of_every_product_that_has_the_action_are_concerned(api: ConsoleApi) -> None:
+    async with Queue("mail", api.store) as mail, routing.Queue(api.store) as routed:
         job = await mail.add("send", {"tenant": "acme"})
         other = await routed.add("encode", {"tenant": "acme"})
-        await desk.app.console.directory.look()
-        done = await _counted_and_done(desk, "cancel", "data.tenant:acme")
+        await api.app.console.directory.look()
+        done = await _counted_and_done(api, "cancel", "data.tenant:acme")
         assert done["done"] == 2
         assert await mail.state(job.id) == "failed"
         assert await routed.state(other.id) not in ("waiting", "active")
-        counted = await _act(desk, "promote", "data.tenant:acme", dry_run=True)
+        counted = await _act(api, "promote", "data.tenant:acme", dry_run=True)
         assert counted["matched"] == 0
 
 
-async def test_who_did_it_is_written_down_with_the_search(desk: Desk) -> None:
-    await _failed(desk, "timeout", {}, {})
-    counted = await _act(desk, "retry", "error:timeout", dry_run=True)
-    assert (await desk.get("audit"))["entries"] == []
+async def test_who_did_it_is_written_down_with_the_search(api: ConsoleApi) -> None:
+    await _failed(api, "timeout", {}, {})
+    counted = await _act(api, "retry", "error:timeout", dry_run=True)
+    assert (await api.get("audit"))["entries"] == []
     reason = "the gateway is back"
     asked: dict[str, Any] = {"expected": 2, "until": counted["until"], "reason": reason}
-    await _act(desk, "retry", "error:timeout", **asked)
-    [entry] = (await desk.get("audit"))["entries"]
+    await _act(api, "retry", "error:timeout", **asked)
+    [entry] = (await api.get("audit"))["entries"]
     after = msgspec.json.decode(entry["after"])
     assert (entry["action"], after["q"], after["done"]) == ("retry", "error:timeout", 2)
     assert after["reason"] == reason
 
 
-async def test_a_viewer_and_a_key_for_one_queue_may_not_act_on_a_search(guarded: Desk) -> None:
+async def test_a_viewer_and_a_key_for_one_queue_may_not_act_on_a_search(
+    guarded: ConsoleApi,
+) -> None:
     [id] = await _failed(guarded, "timeout", {})
     for who in (
         await guarded.operator("viewer"),
@@ -253,9 +255,9 @@ async def test_a_viewer_and_a_key_for_one_queue_may_not_act_on_a_search(guarded:
         assert await mail.state(id) == "failed"
 
 
-async def test_an_instant_without_a_time_zone_is_refused(desk: Desk) -> None:
+async def test_an_instant_without_a_time_zone_is_refused(api: ConsoleApi) -> None:
     asked = {"dry_run": True, "until": "2026-11-16T12:00:00"}
-    refused = await _act(desk, "retry", "x", status=422, **asked)
+    refused = await _act(api, "retry", "x", status=422, **asked)
     assert "time zone" in refused["detail"]
 
 
@@ -263,16 +265,16 @@ async def test_an_instant_without_a_time_zone_is_refused(desk: Desk) -> None:
     ("action", "q", "status"),
     [("drain", "x", 404), ("retry", "", 400), ("retry", "x" * 401, 400)],
 )
-async def test_what_cannot_be_is_refused(desk: Desk, action: str, q: str, status: int) -> None:
-    await _act(desk, action, q, dry_run=True, status=status)
+async def test_what_cannot_be_is_refused(api: ConsoleApi, action: str, q: str, status: int) -> None:
+    await _act(api, action, q, dry_run=True, status=status)
 
 
-async def test_actions_on_named_jobs_say_how_many_were_changed(desk: Desk) -> None:
-    async with Queue("mail", desk.store) as mail, _hands(desk) as hands:
+async def test_actions_on_named_jobs_say_how_many_were_changed(api: ConsoleApi) -> None:
+    async with Queue("mail", api.store) as mail, _harness(api) as harness:
         held = await mail.add("send", {})
-        await hands.claim_one()
+        await harness.claim_one()
         waiting = await mail.add("send", {})
         ids = [held.id, waiting.id, "nobody"]
-        assert (await desk.act("mail", "remove", ids=ids, dry_run=True))["affected"] == 1
-        assert (await desk.act("mail", "remove", ids=ids))["affected"] == 1
+        assert (await api.act("mail", "remove", ids=ids, dry_run=True))["affected"] == 1
+        assert (await api.act("mail", "remove", ids=ids))["affected"] == 1
         assert await mail.state(held.id) == "active"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.console.hands import Desk
+from tests.console.harness import ConsoleApi
 from waystation.bullmq import JobOptions, Queue
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.console.why import why
@@ -24,35 +24,35 @@ PAGES = {
 """What is about all queues, and whether it names one that has jobs and nobody who works."""
 
 
-async def two_queues(desk: Desk) -> None:
+async def two_queues(api: ConsoleApi) -> None:
     for name in ("bad", "mail"):
-        queue = Queue(name, desk.store)
+        queue = Queue(name, api.store)
         await queue.add_many([("a", {}, JobOptions(job_id=id)) for id in ("one", "two")])
         await queue.cancel("two")
 
 
-async def shows_the_other(desk: Desk) -> None:
-    await desk.app.console.sampler.take()
+async def shows_the_other(api: ConsoleApi) -> None:
+    await api.app.console.sampler.take()
     for page, names in PAGES.items():
-        found = await desk.here.get(f"/api/v1/{page}")
+        found = await api.here.get(f"/api/v1/{page}")
         assert found.status_code == 200, (page, found.text)
         assert '"mail"' in found.text or not names, page
-    assert "mail" in [each.queue for each in await why(desk.store, "one")]
+    assert "mail" in [each.queue for each in await why(api.store, "one")]
 
 
-async def test_keys_of_another_type_hide_no_other_queue(desk: Desk) -> None:
+async def test_keys_of_another_type_hide_no_other_queue(api: ConsoleApi) -> None:
     for key in KEYS:
-        await two_queues(desk)
-        await desk.store.ask("DEL", key)
-        await desk.store.ask("SET", key, "of another type")
-        await shows_the_other(desk)
+        await two_queues(api)
+        await api.store.ask("DEL", key)
+        await api.store.ask("SET", key, "of another type")
+        await shows_the_other(api)
         # Nobody says that there is no such thing where it could not be looked for.
         if key == BAD.failed:
             with pytest.raises(WrongType):
-                await why(desk.store, "three")
-            found = await desk.get("search", params={"q": "state:failed"})
+                await why(api.store, "three")
+            found = await api.get("search", params={"q": "state:failed"})
             assert not found["complete"]
-        await desk.store.ask("FLUSHDB")
+        await api.store.ask("FLUSHDB")
 
 
 @pytest.mark.parametrize(
@@ -65,31 +65,31 @@ async def test_keys_of_another_type_hide_no_other_queue(desk: Desk) -> None:
     ],
 )
 async def test_a_job_of_another_program_hides_no_other_queue(
-    desk: Desk, field: str, value: str | bytes
+    api: ConsoleApi, field: str, value: str | bytes
 ) -> None:
-    await two_queues(desk)
+    await two_queues(api)
     for id in ("one", "two"):
-        await desk.store.ask("HSET", BAD.of(id).job, field, value, "pb", "w1")
-    await shows_the_other(desk)
-    await desk.store.ask("LMOVE", BAD.wait, BAD.active, "LEFT", "LEFT")
-    await shows_the_other(desk)
-    overview = await desk.get("overview")
+        await api.store.ask("HSET", BAD.of(id).job, field, value, "pb", "w1")
+    await shows_the_other(api)
+    await api.store.ask("LMOVE", BAD.wait, BAD.active, "LEFT", "LEFT")
+    await shows_the_other(api)
+    overview = await api.get("overview")
     assert [each["name"] for each in overview["queues"]] == ["bad", "mail"]
 
 
 @pytest.mark.parametrize("fields", [(b"event", b"\xff"), (b"name", b"event"), (b"a", b"b")])
 async def test_an_event_of_another_program_hides_no_other_queue(
-    desk: Desk, fields: tuple[bytes, bytes]
+    api: ConsoleApi, fields: tuple[bytes, bytes]
 ) -> None:
-    await two_queues(desk)
-    await shows_the_other(desk)
-    await desk.store.ask("XADD", BAD.events, f"{9**18}-1", *fields)
-    await shows_the_other(desk)
-    assert "one" in (await desk.get("queues/bullmq/bad/jobs/one"))["job"]["id"]
+    await two_queues(api)
+    await shows_the_other(api)
+    await api.store.ask("XADD", BAD.events, f"{9**18}-1", *fields)
+    await shows_the_other(api)
+    assert "one" in (await api.get("queues/bullmq/bad/jobs/one"))["job"]["id"]
 
 
-async def test_rates_are_counted_whatever_a_type_is_called(desk: Desk) -> None:
-    sampler, queue = desk.app.console.sampler, Routing(desk.store)
+async def test_rates_are_counted_whatever_a_type_is_called(api: ConsoleApi) -> None:
+    sampler, queue = api.app.console.sampler, Routing(api.store)
     await queue.add("event")
     await sampler.take()
     for _ in range(3):

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.console import hands
-from tests.console.hands import Desk
+from tests.console import harness
+from tests.console.harness import ConsoleApi
 from tests.support.patience import LIMIT_S
 from waystation.bullmq import Job, Queue, Worker
 from waystation.console.options import ConsoleOptions
@@ -43,13 +43,13 @@ def path(job_id: str) -> str:
     return f"/api/v1/queues/bullmq/words/jobs/{job_id}/output"
 
 
-async def read(desk: Desk, job_id: str, **headers: str) -> list[Event]:
-    answer = await desk.here.get(path(job_id), headers=headers)
+async def read(api: ConsoleApi, job_id: str, **headers: str) -> list[Event]:
+    answer = await api.here.get(path(job_id), headers=headers)
     assert answer.headers["content-type"] == "text/event-stream"
     return events_in(answer.text)
 
 
-async def read_some(desk: Desk, job_id: str, after: str, many: int) -> list[Event]:
+async def read_some(api: ConsoleApi, job_id: str, after: str, many: int) -> list[Event]:
     """Read so many events, and leave without a word."""
     heard, left = [b""], asyncio.Event()
 
@@ -71,7 +71,7 @@ async def read_some(desk: Desk, job_id: str, after: str, many: int) -> list[Even
         "headers": [(b"host", b"localhost:8090")],
         "client": ("127.0.0.1", 1234),
     }
-    await desk.app(scope, receive, send)
+    await api.app(scope, receive, send)
     return events_in(heard[0].decode())
 
 
@@ -82,23 +82,23 @@ async def count(job: Job) -> str:
 
 
 async def test_late_readers_get_everything_and_how_it_ended(
-    desk: Desk, queue: Queue, redis_url: str
+    api: ConsoleApi, queue: Queue, redis_url: str
 ) -> None:
     async with Worker("words", count, redis_url):
         job = await queue.add("count", 3)
         await queue.wait(job.id, timeout=LIMIT_S)
 
-    *parts, end = await read(desk, job.id)
+    *parts, end = await read(api, job.id)
     assert [each.data for each in parts] == [0, 1, 2]
     assert end == Event("end", {"state": "completed"}, "end")
-    again = await read(desk, job.id, **{LAST: parts[0].id})
+    again = await read(api, job.id, **{LAST: parts[0].id})
     assert again == [*parts[1:], end]
     # The browser comes again once more, and hears that there is no more.
-    assert (await desk.here.get(path(job.id), headers={LAST: end.id})).status_code == 204
+    assert (await api.here.get(path(job.id), headers={LAST: end.id})).status_code == 204
 
 
 async def test_readers_who_leave_and_come_back_lose_nothing_and_get_nothing_twice(
-    desk: Desk, queue: Queue, redis_url: str
+    api: ConsoleApi, queue: Queue, redis_url: str
 ) -> None:
     seen = asyncio.Event()
 
@@ -116,7 +116,7 @@ async def test_readers_who_leave_and_come_back_lose_nothing_and_get_nothing_twic
         after = "0-0"
         try:
             while not heard or heard[-1].name != "end":
-                some = await read_some(desk, job.id, after, many=3)
+                some = await read_some(api, job.id, after, many=3)
                 # What was on its way when the reader left was not seen.
                 heard += some[:3]
                 after = heard[-1].id
@@ -128,29 +128,33 @@ async def test_readers_who_leave_and_come_back_lose_nothing_and_get_nothing_twic
     assert len({each.id for each in heard}) == 21
 
 
-async def test_a_reader_hears_how_a_job_failed(desk: Desk, queue: Queue, redis_url: str) -> None:
+async def test_a_reader_hears_how_a_job_failed(
+    api: ConsoleApi, queue: Queue, redis_url: str
+) -> None:
     async def fails(job: Job) -> None:
         await job.emit("first")
         raise LookupError("no such word")
 
     async with Worker("words", fails, redis_url):
         job = await queue.add("count", attempts=1)
-        first, end = await asyncio.wait_for(read(desk, job.id), LIMIT_S)
+        first, end = await asyncio.wait_for(read(api, job.id), LIMIT_S)
     assert (first.data, end.data) == ("first", {"state": "failed", "reason": "no such word"})
 
 
-async def test_what_cannot_be_read_is_refused(desk: Desk, queue: Queue, redis_url: str) -> None:
+async def test_what_cannot_be_read_is_refused(
+    api: ConsoleApi, queue: Queue, redis_url: str
+) -> None:
     job = await queue.add("count", 1)
-    assert (await desk.here.get(path("nobody"))).status_code == 404
-    wrong = await desk.here.get(path(job.id), headers={LAST: "yesterday"})
+    assert (await api.here.get(path("nobody"))).status_code == 404
+    wrong = await api.here.get(path(job.id), headers={LAST: "yesterday"})
     assert (wrong.status_code, wrong.json()["detail"]) == (
         400,
         "a place is the id of a part such as 17-0, got 'yesterday'",
     )
-    async with hands.desk(redis_url, ConsoleOptions(streams=0)) as full:
+    async with harness.api(redis_url, ConsoleOptions(streams=0)) as full:
         assert (await full.here.get(path(job.id))).status_code == 204
 
 
-async def test_somebody_without_a_key_reads_nothing(guarded: Desk, queue: Queue) -> None:
+async def test_somebody_without_a_key_reads_nothing(guarded: ConsoleApi, queue: Queue) -> None:
     job = await queue.add("count", 1)
     assert (await guarded.here.get(path(job.id))).status_code == 401

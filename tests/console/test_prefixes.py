@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.console import hands
-from tests.console.hands import Desk
+from tests.console import harness
+from tests.console.harness import ConsoleApi
 from tests.support.patience import limit
 from waystation import bullmq
 from waystation.bullmq import FlowNode, FlowProducer, NewJob, Queue, Schedule
@@ -23,15 +23,15 @@ from waystation.console.why import why
 from waystation.core.settings.load import Settings, load
 
 SEND = NewJob("send", {})
-OPTIONS = msgspec.structs.replace(hands.ADMIN, prefixes=("bull", "trial"))
+OPTIONS = msgspec.structs.replace(harness.ADMIN, prefixes=("bull", "trial"))
 PREFIXES = Prefixes(("bull", "trial"))
 
 
 @pytest.fixture
-async def desk(redis_url: str, no_strays: None) -> AsyncIterator[Desk]:
+async def api(redis_url: str, no_strays: None) -> AsyncIterator[ConsoleApi]:
     """A console over two queues called mail: three jobs here, one in the trial."""
     async with (
-        hands.desk(redis_url, OPTIONS) as opened,
+        harness.api(redis_url, OPTIONS) as opened,
         Queue("mail", opened.store) as here,
         Queue("mail", opened.store, prefix="trial") as there,
     ):
@@ -75,89 +75,91 @@ def test_a_prefix_may_have_colons() -> None:
     assert prefixes.keys_of("shop:mail") is None
 
 
-async def test_both_queues_are_listed_with_their_own_numbers(desk: Desk) -> None:
-    found = {each["name"]: each["ready"] for each in (await desk.get("overview"))["queues"]}
+async def test_both_queues_are_listed_with_their_own_numbers(api: ConsoleApi) -> None:
+    found = {each["name"]: each["ready"] for each in (await api.get("overview"))["queues"]}
     assert found == {"mail": 3, "trial:mail": 1}
-    one = await desk.get("queues/bullmq/trial:mail")
+    one = await api.get("queues/bullmq/trial:mail")
     assert (one["name"], one["counts"]["waiting"]) == ("trial:mail", 1)
-    answer = await desk.here.get("/api/v1/queues/bullmq/other:mail")
+    answer = await api.here.get("/api/v1/queues/bullmq/other:mail")
     assert answer.status_code == 404
     assert "named as trial:NAME" in answer.json()["detail"]
 
 
-async def test_an_action_concerns_the_queue_it_names(desk: Desk) -> None:
-    await desk.act("trial:mail", "pause")
-    await desk.act("mail", "drain", confirm="mail")
+async def test_an_action_concerns_the_queue_it_names(api: ConsoleApi) -> None:
+    await api.act("trial:mail", "pause")
+    await api.act("mail", "drain", confirm="mail")
     async with (
-        Queue("mail", desk.store) as here,
-        Queue("mail", desk.store, prefix="trial") as there,
+        Queue("mail", api.store) as here,
+        Queue("mail", api.store, prefix="trial") as there,
     ):
         assert (await here.is_paused(), (await here.counts())["waiting"]) == (False, 0)
         assert (await there.is_paused(), (await there.counts())["waiting"]) == (True, 1)
-    entries = (await desk.get("audit"))["entries"]
+    entries = (await api.get("audit"))["entries"]
     assert [each["queue"] for each in entries] == ["bullmq/mail", "bullmq/trial:mail"]
 
 
-async def test_a_key_for_one_of_them_does_not_open_the_other(desk: Desk, redis_url: str) -> None:
-    options = msgspec.structs.replace(hands.SIGN_IN, prefixes=("bull", "trial"))
-    async with hands.desk(redis_url, options) as guarded:
+async def test_a_key_for_one_of_them_does_not_open_the_other(
+    api: ConsoleApi, redis_url: str
+) -> None:
+    options = msgspec.structs.replace(harness.SIGN_IN, prefixes=("bull", "trial"))
+    async with harness.api(redis_url, options) as guarded:
         limited = await guarded.operator("operator", ["bullmq/mail"])
         assert (await limited.get("/api/v1/queues/bullmq/mail")).status_code == 200
         assert (await limited.get("/api/v1/queues/bullmq/trial:mail")).status_code == 403
 
 
-async def test_search_schedulers_workers_and_failures_name_the_queue(desk: Desk) -> None:
+async def test_search_schedulers_workers_and_failures_name_the_queue(api: ConsoleApi) -> None:
     async def handler(job: bullmq.Job) -> None:
         raise ConnectionError("no answer")
 
-    async with Queue("mail", desk.store, prefix="trial") as there:
+    async with Queue("mail", api.store, prefix="trial") as there:
         await there.schedulers.upsert("nightly", Schedule(pattern="0 3 * * *"), name="report")
-        found = await desk.get("search?q=queue:trial:mail%20name:try")
+        found = await api.get("search?q=queue:trial:mail%20name:try")
         assert [(hit["queue"], hit["job"]["name"]) for hit in found["hits"]] == [
             ("trial:mail", "try")
         ]
         job = await there.add("fail", {}, attempts=1)
-        async with bullmq.Worker("mail", handler, desk.store, prefix="trial", name="anna"):
+        async with bullmq.Worker("mail", handler, api.store, prefix="trial", name="anna"):
             with pytest.raises(bullmq.JobFailed):
                 await there.wait(job.id, limit(60))
-            [worker] = (await desk.get("queues/bullmq/trial:mail/workers"))["workers"]
+            [worker] = (await api.get("queues/bullmq/trial:mail/workers"))["workers"]
             assert (worker["name"], worker["queues"]) == ("anna", ["trial:mail"])
-            assert (await desk.get("queues/bullmq/mail/workers"))["workers"] == []
-        await desk.app.console.sampler.take()
-        [group] = (await desk.get("failures?product=bullmq&queue=trial:mail"))["groups"]
+            assert (await api.get("queues/bullmq/mail/workers"))["workers"] == []
+        await api.app.console.sampler.take()
+        [group] = (await api.get("failures?product=bullmq&queue=trial:mail"))["groups"]
         assert group["queue"] == "trial:mail"
-    [scheduler] = (await desk.get("schedulers"))["schedulers"]
+    [scheduler] = (await api.get("schedulers"))["schedulers"]
     assert (scheduler["queue"], scheduler["id"]) == ("trial:mail", "nightly")
 
 
-async def test_a_flow_leads_to_jobs_under_its_own_prefix(desk: Desk) -> None:
-    async with FlowProducer(desk.store, prefix="trial") as flows:
+async def test_a_flow_leads_to_jobs_under_its_own_prefix(api: ConsoleApi) -> None:
+    async with FlowProducer(api.store, prefix="trial") as flows:
         child = FlowNode(name="resize", queue="images")
         made = await flows.add(FlowNode(name="album", queue="mail", children=[child]))
-        flow = await desk.get(f"queues/bullmq/trial:mail/jobs/{made.job.id}/flow")
+        flow = await api.get(f"queues/bullmq/trial:mail/jobs/{made.job.id}/flow")
         [inner] = flow["children"]
-        shown = await desk.get(f"queues/bullmq/{inner['queue']}/jobs/{inner['id']}")
+        shown = await api.get(f"queues/bullmq/{inner['queue']}/jobs/{inner['id']}")
     assert (flow["queue"], inner["queue"]) == ("trial:mail", "trial:images")
     assert shown["parent"] == {"product": "bullmq", "queue": "trial:mail", "id": made.job.id}
 
 
-async def test_a_flow_leads_to_a_child_under_another_prefix(desk: Desk) -> None:
-    async with FlowProducer(desk.store) as flows:
+async def test_a_flow_leads_to_a_child_under_another_prefix(api: ConsoleApi) -> None:
+    async with FlowProducer(api.store) as flows:
         child = FlowNode(name="resize", queue="images", prefix="trial")
         made = await flows.add(FlowNode(name="album", queue="mail", children=[child]))
-    flow = await desk.get(f"queues/bullmq/mail/jobs/{made.job.id}/flow")
+    flow = await api.get(f"queues/bullmq/mail/jobs/{made.job.id}/flow")
     assert [each["queue"] for each in flow["children"]] == ["trial:images"]
 
 
-async def test_why_answers_for_each(desk: Desk) -> None:
-    told = await desk.get("queues/bullmq/trial:mail/why")
+async def test_why_answers_for_each(api: ConsoleApi) -> None:
+    told = await api.get("queues/bullmq/trial:mail/why")
     assert told["sentence"].startswith("Queue trial:mail has nobody who works on it")
     places = places_of(_settings())
-    [answer] = await why(desk.store, "trial:mail", places=places)
+    [answer] = await why(api.store, "trial:mail", places=places)
     assert (answer.queue, answer.cause) == ("trial:mail", "nobody")
-    [answer] = await why(desk.store, "trial:mail/1", places=places)
+    [answer] = await why(api.store, "trial:mail/1", places=places)
     assert (answer.queue, answer.id) == ("trial:mail", "1")
-    answers = await why(desk.store, "1", product="bullmq", places=places)
+    answers = await why(api.store, "1", product="bullmq", places=places)
     assert [each.queue for each in answers] == ["mail", "trial:mail"]
 
 

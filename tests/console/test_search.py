@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.console import hands
-from tests.console.hands import Desk
+from tests.console import harness
+from tests.console.harness import ConsoleApi
 from tests.pipeline.ask import lakes
 from waystation import routing
 from waystation.bullmq import NewJob, Queue
@@ -19,8 +19,8 @@ from waystation.core.errors import InvalidInput
 
 
 @pytest.fixture
-async def crowded(desk: Desk) -> Desk:
-    async with Queue("mail", desk.store) as mail, routing.Queue(desk.store) as routed:
+async def crowded(api: ConsoleApi) -> ConsoleApi:
+    async with Queue("mail", api.store) as mail, routing.Queue(api.store) as routed:
         await mail.add_many(
             NewJob("send", {"tenant": name, "items": [{"sku": f"s-{n}"}], "n": n})
             for n, name in enumerate(("acme", "globex", "initech"))
@@ -28,8 +28,8 @@ async def crowded(desk: Desk) -> Desk:
         await mail.add("report", {"tenant": "acme"}, delay=3600, job_id="nightly-1")
         await mail.add("refund", {"n": 7}, job_id="Order-A17")
         await routed.add("encode", {"tenant": "acme"})
-        await desk.app.console.sampler.take()
-    return desk
+        await api.app.console.sampler.take()
+    return api
 
 
 @pytest.mark.parametrize(
@@ -50,21 +50,23 @@ async def crowded(desk: Desk) -> Desk:
     ],
 )
 async def test_a_search_finds_exactly_what_fits(
-    crowded: Desk, asked: str, names: list[str]
+    crowded: ConsoleApi, asked: str, names: list[str]
 ) -> None:
     found = await crowded.get("search", params={"q": asked})
     assert sorted(hit["job"]["name"] for hit in found["hits"]) == names
     assert found["complete"]
 
 
-async def test_a_search_that_sees_only_the_beginning_of_some_data_says_so(crowded: Desk) -> None:
+async def test_a_search_that_sees_only_the_beginning_of_some_data_says_so(
+    crowded: ConsoleApi,
+) -> None:
     async with Queue("mail", crowded.store) as mail:
         await mail.add("send", {"text": "x" * LONGEST_DATA, "end": "unseen"})
     found = await crowded.get("search", params={"q": "data.end:unseen"})
     assert (found["hits"], found["complete"]) == ([], False)
 
 
-async def test_a_search_counts_what_it_does_not_show(crowded: Desk) -> None:
+async def test_a_search_counts_what_it_does_not_show(crowded: ConsoleApi) -> None:
     every = await crowded.get("search", params={"q": "tenant"})
     found = await crowded.get("search", params={"q": "tenant", "limit": "1"})
     assert found["hits"] == every["hits"][:1]
@@ -73,7 +75,9 @@ async def test_a_search_counts_what_it_does_not_show(crowded: Desk) -> None:
 
 
 @pytest.mark.parametrize("asked", ["no-such-word", "id:none"])
-async def test_a_search_ends_in_time_also_where_nothing_is_found(crowded: Desk, asked: str) -> None:
+async def test_a_search_ends_in_time_also_where_nothing_is_found(
+    crowded: ConsoleApi, asked: str
+) -> None:
     queues = crowded.app.console.directory.every()
     found = await Search().run(queues, parse(asked), Reach(limit=10, budget_s=0.0))
     assert (found.looked_at, found.complete) == (0, False)
@@ -132,21 +136,21 @@ async def test_the_past_is_searched_by_the_same_words(redis_url: str, tmp_path: 
     dice = random.Random(5)
     jobs = [lakes.job(dice, number) for number in range(60)]
     lakes.keep(str(tmp_path / "history"), jobs)
-    options = msgspec.structs.replace(hands.ADMIN, history=str(tmp_path / "history"))
-    async with hands.desk(redis_url, options) as desk:
+    options = msgspec.structs.replace(harness.ADMIN, history=str(tmp_path / "history"))
+    async with harness.api(redis_url, options) as api:
         for asked, fits in _questions(jobs[7]["job_id"]):
-            told = await desk.get("history/search", params={"q": asked, "limit": "500"})
+            told = await api.get("history/search", params={"q": asked, "limit": "500"})
             kept = [job for job in jobs if not (job["gone"] and "data" in asked)]
             wanted = {job["job_id"] for job in kept if fits(job)}
             assert {each["id"] for each in told["jobs"]} == wanted, asked
-        hostile = await desk.get("history/search", params={"q": "x'); drop table items; --"})
+        hostile = await api.get("history/search", params={"q": "x'); drop table items; --"})
         assert hostile["jobs"] == []
-        late = (await desk.get("history/search", params={"q": "timeout"}))["jobs"]
+        late = (await api.get("history/search", params={"q": "timeout"}))["jobs"]
         assert late != []
         # Of what is cut it is told that there is more.
         for limit, complete in ((len(late), True), (len(late) - 1, False)):
             asked = {"q": "timeout", "limit": str(limit)}
-            told = await desk.get("history/search", params=asked)
+            told = await api.get("history/search", params=asked)
             assert (told["jobs"], told["complete"]) == (late[:limit], complete)
 
 
@@ -155,16 +159,16 @@ async def test_every_i_is_one_letter_now_and_in_the_past(redis_url: str, tmp_pat
     dice = random.Random(5)
     jobs = [lakes.job(dice, number) | {"name": town} for number, town in enumerate((*towns, "x"))]
     lakes.keep(str(tmp_path / "history"), jobs)
-    options = msgspec.structs.replace(hands.ADMIN, history=str(tmp_path / "history"))
-    async with hands.desk(redis_url, options) as desk, Queue("mail", desk.store) as mail:
+    options = msgspec.structs.replace(harness.ADMIN, history=str(tmp_path / "history"))
+    async with harness.api(redis_url, options) as api, Queue("mail", api.store) as mail:
         await mail.add_many(NewJob("send", {"town": town}) for town in (*towns, "Ankara"))
-        await desk.app.console.sampler.take()
+        await api.app.console.sampler.take()
         for asked in towns:
-            past = await desk.get("history/search", params={"q": asked})
-            now = await desk.get("search", params={"q": asked})
+            past = await api.get("history/search", params={"q": asked})
+            now = await api.get("search", params={"q": asked})
             assert ({each["name"] for each in past["jobs"]}, len(now["hits"])) == ({*towns}, 4)
 
 
-async def test_without_a_history_the_past_is_not_available(desk: Desk) -> None:
-    told = await desk.get("history/search", params={"q": "id:1"})
+async def test_without_a_history_the_past_is_not_available(api: ConsoleApi) -> None:
+    told = await api.get("history/search", params={"q": "id:1"})
     assert told == {"available": False, "jobs": [], "complete": True, "took_ms": 0.0}

@@ -9,8 +9,8 @@ import httpx2
 import msgspec
 import pytest
 
-from tests.console import hands
-from tests.console.hands import Desk
+from tests.console import harness
+from tests.console.harness import ConsoleApi
 from waystation.bullmq import FlowNode, FlowProducer, Queue
 from waystation.console.actions.kinds import ACTIONS
 from waystation.console.actions.matching import CHANGES
@@ -58,7 +58,7 @@ async def mail(redis_url: str, no_strays: None) -> Any:
         yield queue
 
 
-async def test_without_a_key_nothing_is_shown(mail: Queue, guarded: Desk) -> None:
+async def test_without_a_key_nothing_is_shown(mail: Queue, guarded: ConsoleApi) -> None:
     stranger = guarded.person("10.9.9.9", "console.test")
     asked = [each for each in guarded.app.table if f"{each.method} {each.path}" not in OPEN]
     for endpoint in asked:
@@ -79,7 +79,7 @@ def _cases(table: Iterable[Endpoint]) -> Iterator[tuple[Endpoint, str, str]]:
 
 
 async def test_whatever_is_described_asks_for_a_role_and_changes_need_more_than_a_viewer(
-    guarded: Desk,
+    guarded: ConsoleApi,
 ) -> None:
     described = (await guarded.here.get("/openapi.json")).json()["paths"]
     names = {f"{m.upper()} {path}" for path, each in described.items() for m in each}
@@ -95,11 +95,11 @@ async def test_whatever_is_described_asks_for_a_role_and_changes_need_more_than_
 async def test_every_role_is_refused_exactly_what_is_above_it(redis_url: str, role: str) -> None:
     # Of a queue and a room that are not there, so that what is allowed changes nothing.
     away = {"queue": "nowhere", "room": "nowhere", "id": "x", "name": "nobody"}
-    options = msgspec.structs.replace(hands.SIGN_IN, streams=0)
-    async with hands.desk(redis_url, options) as desk:
-        person = await desk.operator(role)
+    options = msgspec.structs.replace(harness.SIGN_IN, streams=0)
+    async with harness.api(redis_url, options) as api:
+        person = await api.operator(role)
         wrong: list[str] = []
-        for endpoint, action, scope in _cases(desk.app.table):
+        for endpoint, action, scope in _cases(api.app.table):
             answer = await _ask(person, endpoint, action=action, **away)
             refused = answer.status_code in (401, 403)
             if refused != (ROLES.index(role) < ROLES.index(scope)):
@@ -107,7 +107,7 @@ async def test_every_role_is_refused_exactly_what_is_above_it(redis_url: str, ro
         assert wrong == []
 
 
-async def test_a_viewer_changes_nothing_whatever_they_ask(mail: Queue, guarded: Desk) -> None:
+async def test_a_viewer_changes_nothing_whatever_they_ask(mail: Queue, guarded: ConsoleApi) -> None:
     viewer = await guarded.operator("viewer")
     for endpoint, action, _ in _cases(guarded.app.table):
         if endpoint.method != "GET":
@@ -119,7 +119,7 @@ async def test_a_viewer_changes_nothing_whatever_they_ask(mail: Queue, guarded: 
     assert (await viewer.get("/api/v1/queues/bullmq/mail/jobs/1")).json()["actions"] == []
 
 
-async def test_an_operator_is_refused_what_needs_an_admin(mail: Queue, guarded: Desk) -> None:
+async def test_an_operator_is_refused_what_needs_an_admin(mail: Queue, guarded: ConsoleApi) -> None:
     operator = await guarded.operator("operator")
     place = "/api/v1/queues/bullmq/mail/actions"
     for name, action in ACTIONS.items():
@@ -127,7 +127,7 @@ async def test_an_operator_is_refused_what_needs_an_admin(mail: Queue, guarded: 
         assert (answer.status_code == 403) is (action.scope == "admin"), (name, answer.text)
 
 
-async def test_a_key_for_one_queue_opens_no_other(mail: Queue, guarded: Desk) -> None:
+async def test_a_key_for_one_queue_opens_no_other(mail: Queue, guarded: ConsoleApi) -> None:
     async with Queue("bills", guarded.store) as bills:
         await bills.add("bill", {})
         limited = await guarded.operator("operator", ["bullmq/mail"])
@@ -145,7 +145,7 @@ async def test_a_key_for_one_queue_opens_no_other(mail: Queue, guarded: Desk) ->
 
 
 async def test_a_flow_shows_a_limited_key_no_jobs_of_other_queues(
-    mail: Queue, guarded: Desk
+    mail: Queue, guarded: ConsoleApi
 ) -> None:
     children = [FlowNode(name=name, queue=name) for name in ("mail", "bills")]
     flow = await FlowProducer(guarded.store).add(
@@ -170,9 +170,9 @@ async def test_a_flow_shows_a_limited_key_no_jobs_of_other_queues(
     ],
 )
 async def test_without_a_sign_in_only_this_machine_is_answered(
-    mail: Queue, desk: Desk, address: str, host: str, headers: dict[str, str]
+    mail: Queue, api: ConsoleApi, address: str, host: str, headers: dict[str, str]
 ) -> None:
-    other = desk.person(address, host, **headers)
+    other = api.person(address, host, **headers)
     for path in ("overview", "queues/bullmq/mail", "search?q=x"):
         assert (await other.get(f"/api/v1/{path}")).status_code == 403
     refused = await other.post("/api/v1/queues/bullmq/mail/actions/pause", json={})
@@ -181,9 +181,9 @@ async def test_without_a_sign_in_only_this_machine_is_answered(
 
 
 async def test_without_more_being_said_this_machine_only_looks(mail: Queue, redis_url: str) -> None:
-    async with hands.desk(redis_url, ConsoleOptions()) as desk:
-        assert (await desk.get("session"))["role"] == "viewer"
-        refused = await desk.post("queues/bullmq/mail/actions/pause", status=403)
+    async with harness.api(redis_url, ConsoleOptions()) as api:
+        assert (await api.get("session"))["role"] == "viewer"
+        refused = await api.post("queues/bullmq/mail/actions/pause", status=403)
         assert "--role operator allows it" in refused["detail"]
     assert not await mail.is_paused()
 
@@ -197,20 +197,20 @@ async def test_without_more_being_said_this_machine_only_looks(mail: Queue, redi
     ],
 )
 async def test_the_page_of_another_site_changes_nothing(
-    mail: Queue, desk: Desk, headers: dict[str, str]
+    mail: Queue, api: ConsoleApi, headers: dict[str, str]
 ) -> None:
-    for endpoint in desk.app.table:
+    for endpoint in api.app.table:
         if endpoint.method in ("POST", "DELETE"):
             path = _path(endpoint)
-            answer = await desk.here.request(endpoint.method, path, json={}, headers=headers)
+            answer = await api.here.request(endpoint.method, path, json={}, headers=headers)
             assert answer.status_code in (401, 403), path
     assert not await mail.is_paused()
 
 
-async def test_looking_never_changes_anything(mail: Queue, desk: Desk) -> None:
-    for endpoint in desk.app.table:
+async def test_looking_never_changes_anything(mail: Queue, api: ConsoleApi) -> None:
+    for endpoint in api.app.table:
         if endpoint.method in ("POST", "DELETE"):
-            answer = await desk.here.get(_path(endpoint, action="pause"))
+            answer = await api.here.get(_path(endpoint, action="pause"))
             assert answer.status_code in (200, 401, 404, 405), endpoint.path
     assert not await mail.is_paused()
 
@@ -220,17 +220,19 @@ async def test_looking_never_changes_anything(mail: Queue, desk: Desk) -> None:
     ["limit=1000000000", "limit=0", "limit=-1", "limit=1e3", "limit=²", "offset=99999999999999",
      "state=everything", "order=random", "limit="],
 )  # fmt: skip
-async def test_parameters_have_bounds(mail: Queue, desk: Desk, query: str) -> None:
-    answer = await desk.here.get(f"/api/v1/queues/bullmq/mail/jobs?{query}")
+async def test_parameters_have_bounds(mail: Queue, api: ConsoleApi, query: str) -> None:
+    answer = await api.here.get(f"/api/v1/queues/bullmq/mail/jobs?{query}")
     assert answer.status_code == 400
 
 
 @pytest.mark.parametrize(
     "name", ["a:b", "mail:meta", "...", "\0", "x" * 600, "*", "mail\r\nX: y", "{mail}", "é\ud800"]
 )
-async def test_a_name_that_is_no_queue_is_not_found(mail: Queue, desk: Desk, name: str) -> None:
+async def test_a_name_that_is_no_queue_is_not_found(
+    mail: Queue, api: ConsoleApi, name: str
+) -> None:
     quoted = quote(name.encode("utf-8", "surrogatepass"), safe="")
-    answer = await desk.here.get(f"/api/v1/queues/bullmq/{quoted}")
+    answer = await api.here.get(f"/api/v1/queues/bullmq/{quoted}")
     assert answer.status_code == 404
 
 
@@ -246,27 +248,29 @@ async def test_a_name_that_is_no_queue_is_not_found(mail: Queue, desk: Desk, nam
     ],
 )
 async def test_a_body_that_makes_no_sense_is_refused(
-    mail: Queue, desk: Desk, body: bytes, status: int
+    mail: Queue, api: ConsoleApi, body: bytes, status: int
 ) -> None:
     headers = {"content-type": "application/json"}
     place = "/api/v1/queues/bullmq/mail/actions/retry"
-    answer = await desk.here.post(place, content=body, headers=headers)
+    answer = await api.here.post(place, content=body, headers=headers)
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"
-    other = await desk.here.post(place, content=b"{}", headers={"content-type": "text/plain"})
+    other = await api.here.post(place, content=b"{}", headers={"content-type": "text/plain"})
     assert other.status_code == 415
 
 
 async def test_wrong_keys_are_slowed_down(redis_url: str, no_strays: None) -> None:
-    async with hands.desk(redis_url, ConsoleOptions(sign_in=True)) as desk:
-        guesser = desk.person("10.6.6.6", "console.test", authorization="Bearer wrk_guess")
+    async with harness.api(redis_url, ConsoleOptions(sign_in=True)) as api:
+        guesser = api.person("10.6.6.6", "console.test", authorization="Bearer wrk_guess")
         found = [(await guesser.get("/api/v1/overview")).status_code for _ in range(15)]
     assert found[0] == 401
     assert found[-1] == 429
 
 
-async def test_a_sign_in_is_a_cookie_that_no_other_site_can_use(mail: Queue, guarded: Desk) -> None:
-    key = await guarded.app.console.operators.issue("anna", hands.Role.OPERATOR)
+async def test_a_sign_in_is_a_cookie_that_no_other_site_can_use(
+    mail: Queue, guarded: ConsoleApi
+) -> None:
+    key = await guarded.app.console.operators.issue("anna", harness.Role.OPERATOR)
     browser = guarded.person("10.1.1.1", "console.test")
     signed = await browser.post("/api/v1/admin/sign-in", json={"key": key})
     cookie = signed.headers["set-cookie"]
@@ -283,7 +287,7 @@ async def test_a_sign_in_is_a_cookie_that_no_other_site_can_use(mail: Queue, gua
     await mail.resume()
 
 
-async def test_whatever_is_done_is_written_down(mail: Queue, guarded: Desk) -> None:
+async def test_whatever_is_done_is_written_down(mail: Queue, guarded: ConsoleApi) -> None:
     operator = await guarded.operator("operator")
     place = "/api/v1/queues/bullmq/mail/actions"
     await operator.post(f"{place}/promote-all", json={"dry_run": True})
@@ -306,20 +310,20 @@ def test_this_machine_is_served_without_one(host: str) -> None:
     require_safe(ConsoleSettings(host=host))
 
 
-async def test_the_page_may_run_only_what_is_its_own(desk: Desk) -> None:
-    page = await desk.here.get("/")
+async def test_the_page_may_run_only_what_is_its_own(api: ConsoleApi) -> None:
+    page = await api.here.get("/")
     policy = page.headers["content-security-policy"]
     assert "unsafe" not in policy
     assert "default-src 'none'" in policy
     assert page.headers["x-frame-options"] == "DENY"
     for name in ("../app.py", "..%2fapp.py", "index.html", "nothing.js", ""):
-        assert (await desk.here.get(f"/assets/{name}")).status_code == 404
+        assert (await api.here.get(f"/assets/{name}")).status_code == 404
 
 
 async def test_a_stream_ends_when_its_reader_leaves_and_there_are_only_so_many(
     mail: Queue, redis_url: str
 ) -> None:
-    async with hands.desk(redis_url, ConsoleOptions(streams=0)) as desk:
+    async with harness.api(redis_url, ConsoleOptions(streams=0)) as api:
         for path in ("live", "queues/bullmq/mail/live"):
-            assert (await desk.here.get(f"/api/v1/{path}")).status_code == 204
+            assert (await api.here.get(f"/api/v1/{path}")).status_code == 204
     await asyncio.sleep(0)

@@ -2,32 +2,32 @@
 
 import pytest
 
-from tests.console.hands import Desk
+from tests.console.harness import ConsoleApi
 from waystation.bullmq import Queue
 from waystation.bullmq.redis import scripts
 from waystation.console.measures import store_facts
 from waystation.console.measures import store_facts as script_names
 
 
-async def test_the_store_says_what_it_keeps_on_disk(desk: Desk) -> None:
-    redis = desk.store.redis
+async def test_the_store_says_what_it_keeps_on_disk(api: ConsoleApi) -> None:
+    redis = api.store.redis
     before = (await redis.config_get("save"))["save"]
     try:
         await redis.config_set("save", "")
-        assert (await desk.get("store"))["persistence"] == "nothing on disk"
+        assert (await api.get("store"))["persistence"] == "nothing on disk"
         await redis.config_set("save", "3600 1")
-        assert (await desk.get("store"))["persistence"] == "snapshots"
+        assert (await api.get("store"))["persistence"] == "snapshots"
     finally:
         await redis.config_set("save", before or "")
 
 
 async def test_queues_whose_memory_is_not_measured_are_counted(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    api: ConsoleApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store_facts, "MOST_QUEUES", 2)
     for name in ("a", "b", "c"):
-        await Queue(name, desk.store).add("send")
-    reply = await desk.get("store")
+        await Queue(name, api.store).add("send")
+    reply = await api.get("store")
     assert (len(reply["queues"]), reply["left_out"]) == (2, 1)
 
 

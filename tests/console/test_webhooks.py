@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.console import hands
-from tests.console.hands import Desk
+from tests.console import harness
+from tests.console.harness import ConsoleApi
 from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
 from tests.support.processes import running
@@ -88,16 +88,16 @@ async def receiver() -> AsyncGenerator[Receiver]:
 
 
 @pytest.fixture
-async def desk(redis_url: str, no_strays: None) -> AsyncGenerator[Desk]:
-    options = msgspec.structs.replace(hands.ADMIN, webhook_networks=INSIDE)
-    async with hands.desk(redis_url, options) as opened:
+async def api(redis_url: str, no_strays: None) -> AsyncGenerator[ConsoleApi]:
+    options = msgspec.structs.replace(harness.ADMIN, webhook_networks=INSIDE)
+    async with harness.api(redis_url, options) as opened:
         yield opened
 
 
-def _dispatcher(desk: Desk, clock: HandClock, owner: str = "console") -> JobDispatcher:
+def _dispatcher(api: ConsoleApi, clock: HandClock, owner: str = "console") -> JobDispatcher:
     """What a console has after a restart: everything it knows is in the store."""
     sender = Sender(networks(INSIDE, "webhook_networks"), clock=clock)
-    return JobDispatcher(desk.store, desk.app.console.directory, sender, owner=owner)
+    return JobDispatcher(api.store, api.app.console.directory, sender, owner=owner)
 
 
 def _check_of_the_page() -> Any:
@@ -108,18 +108,18 @@ def _check_of_the_page() -> Any:
     return names["is_genuine"]
 
 
-async def _hooked(desk: Desk, receiver: Receiver, **asked: Any) -> dict[str, Any]:
-    await desk.app.console.directory.look()
-    return await desk.post("webhooks", {"url": receiver.url, **asked}, status=201)
+async def _hooked(api: ConsoleApi, receiver: Receiver, **asked: Any) -> dict[str, Any]:
+    await api.app.console.directory.look()
+    return await api.post("webhooks", {"url": receiver.url, **asked}, status=201)
 
 
-async def _only(desk: Desk) -> dict[str, Any]:
-    [found] = (await desk.get("webhooks"))["webhooks"]
+async def _only(api: ConsoleApi) -> dict[str, Any]:
+    [found] = (await api.get("webhooks"))["webhooks"]
     return found
 
 
 async def test_what_happens_to_jobs_is_sent_in_order_and_signed(
-    desk: Desk, receiver: Receiver
+    api: ConsoleApi, receiver: Receiver
 ) -> None:
     clock = HandClock()
 
@@ -127,16 +127,16 @@ async def test_what_happens_to_jobs_is_sent_in_order_and_signed(
         if job.name == "broken":
             raise ValueError("no printer")
 
-    async with Queue("mail", desk.store) as queue:
+    async with Queue("mail", api.store) as queue:
         await queue.add("send", delay=3600)
-        hook = await _hooked(desk, receiver, events=["added", "completed", "failed"])
+        hook = await _hooked(api, receiver, events=["added", "completed", "failed"])
         good = await queue.add("send")
         bad = await queue.add("broken", attempts=1)
-        async with Worker("mail", handle, desk.store, concurrency=1):
+        async with Worker("mail", handle, api.store, concurrency=1):
             await good.wait()
             with pytest.raises(JobFailed):
                 await bad.wait()
-        console = _dispatcher(desk, clock)
+        console = _dispatcher(api, clock)
         await console.carry()
         await console.carry()
     assert receiver.heard() == [
@@ -152,26 +152,26 @@ async def test_what_happens_to_jobs_is_sent_in_order_and_signed(
     assert not is_genuine("whs_other", shown, body, now)
     assert not is_genuine(hook["secret"], shown, body, now + 3600)
     assert headers["waystation-delivery"] == receiver.events[-1]["id"]
-    assert (await _only(desk))["delivered"] == 4
+    assert (await _only(api))["delivered"] == 4
 
 
 async def test_nothing_is_lost_while_the_receiver_and_the_console_are_killed(
-    desk: Desk, receiver: Receiver
+    api: ConsoleApi, receiver: Receiver
 ) -> None:
     clock = HandClock()
-    async with Queue("mail", desk.store) as queue:
+    async with Queue("mail", api.store) as queue:
         await queue.add("first")
-        await _hooked(desk, receiver, events=["added"])
+        await _hooked(api, receiver, events=["added"])
         jobs = [(await queue.add("send")).id]
-        await _dispatcher(desk, clock).carry()
+        await _dispatcher(api, clock).carry()
         assert receiver.heard() == [("added", jobs[0])]
 
         await receiver.kill()
         jobs += [job.id for job in await queue.add_many([("send", {}) for _ in range(230)])]
-        console = _dispatcher(desk, clock)
+        console = _dispatcher(api, clock)
         await console.carry()
         await console.carry()  # too soon, so nothing is tried
-        told = await _only(desk)
+        told = await _only(api)
         assert (told["failures"], told["dead"]) == (1, False)
         assert "does not answer" in told["last_error"]
         assert told["next_try_at"]
@@ -179,45 +179,45 @@ async def test_nothing_is_lost_while_the_receiver_and_the_console_are_killed(
         await receiver.start()
         jobs.append((await queue.add("send")).id)
         await clock.advance(5)
-        await _dispatcher(desk, clock).carry()
+        await _dispatcher(api, clock).carry()
         assert receiver.heard() == [("added", id) for id in jobs]
-        told = await _only(desk)
+        told = await _only(api)
         assert (told["failures"], told["last_error"], told["delivered"]) == (0, "", len(jobs))
         assert max(len(msgspec.json.decode(body)["events"]) for _, body in receiver.requests) <= 100
 
 
 async def test_an_answer_that_is_lost_repeats_a_delivery_and_loses_none(
-    desk: Desk, receiver: Receiver
+    api: ConsoleApi, receiver: Receiver
 ) -> None:
     clock = HandClock()
-    async with Queue("mail", desk.store) as queue:
-        await _hooked(desk, receiver, events=["added"])
+    async with Queue("mail", api.store) as queue:
+        await _hooked(api, receiver, events=["added"])
         job = await queue.add("send")
         receiver.answer = 500  # it has read the body, and fails then
-        await _dispatcher(desk, clock).carry()
+        await _dispatcher(api, clock).carry()
         receiver.answer = 200
         await clock.advance(5)
-        await _dispatcher(desk, clock).carry()
+        await _dispatcher(api, clock).carry()
     assert receiver.heard() == [("added", job.id)] * 2
     assert len({each["id"] for each in receiver.events}) == 1
 
 
 async def test_a_receiver_that_stays_away_is_given_up_until_it_is_resumed(
-    desk: Desk, receiver: Receiver
+    api: ConsoleApi, receiver: Receiver
 ) -> None:
     clock = HandClock()
-    async with Queue("mail", desk.store) as queue:
-        hook = await _hooked(desk, receiver, events=["added"])
+    async with Queue("mail", api.store) as queue:
+        hook = await _hooked(api, receiver, events=["added"])
         job = await queue.add("send")
         receiver.answer = 503
-        console = _dispatcher(desk, clock)
-        async with Queue("pay", desk.store) as pay:
+        console = _dispatcher(api, clock)
+        async with Queue("pay", api.store) as pay:
             for _ in range(DEAD_AFTER + 2):
                 await pay.pause()  # news of another queue that the webhook does not want
                 await console.carry()
                 await clock.advance(1000)
         assert len(receiver.requests) == DEAD_AFTER
-        told = await _only(desk)
+        told = await _only(api)
         assert (told["dead"], told["next_try_at"]) == (True, None)
         assert told["last_error"] == "the answer was 503"
         assert [each["error"] for each in told["recent_failures"]] == (
@@ -225,28 +225,28 @@ async def test_a_receiver_that_stays_away_is_given_up_until_it_is_resumed(
         )
 
         receiver.answer = 200
-        assert (await desk.post(f"webhooks/{hook['id']}/resume"))["dead"] is False
+        assert (await api.post(f"webhooks/{hook['id']}/resume"))["dead"] is False
         receiver.requests.clear()
         await console.carry()
         assert receiver.heard() == [("added", job.id)]
-        told = await _only(desk)
+        told = await _only(api)
         assert (told["failures"], len(told["recent_failures"])) == (0, KEPT_FAILURES)
         assert told["delivered_at"]
 
 
 async def test_events_that_were_trimmed_are_reported_as_a_gap(
-    desk: Desk, receiver: Receiver
+    api: ConsoleApi, receiver: Receiver
 ) -> None:
-    async with Queue("mail", desk.store) as queue:
-        await _hooked(desk, receiver, events=["added"])
+    async with Queue("mail", api.store) as queue:
+        await _hooked(api, receiver, events=["added"])
         await queue.add("send")
-        console = _dispatcher(desk, HandClock())
+        console = _dispatcher(api, HandClock())
         await console.carry()
         receiver.requests.clear()
         for _ in range(2):
             await queue.add("send")
         last = await queue.add("send")
-        await desk.store.ask("XTRIM", "bull:mail:events", "MAXLEN", 2)
+        await api.store.ask("XTRIM", "bull:mail:events", "MAXLEN", 2)
         await console.carry()
         await console.carry()
     assert [each["event"] for each in receiver.events] == ["gap", "added"]
@@ -254,17 +254,17 @@ async def test_events_that_were_trimmed_are_reported_as_a_gap(
 
 
 async def test_events_that_were_trimmed_before_the_first_delivery_are_a_gap_too(
-    desk: Desk, receiver: Receiver
+    api: ConsoleApi, receiver: Receiver
 ) -> None:
-    async with Queue("mail", desk.store) as queue, Queue("pay", desk.store) as pay:
+    async with Queue("mail", api.store) as queue, Queue("pay", api.store) as pay:
         await queue.add("before")
         await pay.add("before")
-        await _hooked(desk, receiver, events=["added"])
+        await _hooked(api, receiver, events=["added"])
         await queue.add_many([NewJob("send")] * 2)
         job = await queue.add("send")
         other = await pay.add("send")
-        await desk.store.ask("XTRIM", "bull:mail:events", "MAXLEN", 2)
-        await _dispatcher(desk, HandClock()).carry()
+        await api.store.ask("XTRIM", "bull:mail:events", "MAXLEN", 2)
+        await _dispatcher(api, HandClock()).carry()
     assert [(e["event"], e.get("job")) for e in receiver.events if e["queue"] == "mail"] == [
         ("gap", None), ("added", job.id),
     ]  # fmt: skip
@@ -272,12 +272,12 @@ async def test_events_that_were_trimmed_before_the_first_delivery_are_a_gap_too(
 
 
 async def test_a_console_that_stops_lets_another_send_at_once(
-    desk: Desk, receiver: Receiver
+    api: ConsoleApi, receiver: Receiver
 ) -> None:
-    async with Queue("mail", desk.store) as queue:
-        await _hooked(desk, receiver, events=["added"])
+    async with Queue("mail", api.store) as queue:
+        await _hooked(api, receiver, events=["added"])
         await queue.add("send")
-        first, second = (_dispatcher(desk, HandClock(), owner) for owner in ("one", "two"))
+        first, second = (_dispatcher(api, HandClock(), owner) for owner in ("one", "two"))
         await first.carry()
         await queue.add("send")
         await second.carry()
@@ -288,14 +288,14 @@ async def test_a_console_that_stops_lets_another_send_at_once(
 
 
 async def test_no_event_is_lost_when_the_console_is_killed_while_it_sends(
-    desk: Desk, receiver: Receiver, redis_url: str, tmp_path: Path
+    api: ConsoleApi, receiver: Receiver, redis_url: str, tmp_path: Path
 ) -> None:
     kills = [2, 5]  # the requests that it is killed at, before they are answered
     (tmp_path / "waystation.yaml").write_text(
         f"store: {{url: '{redis_url}'}}\nconsole: {{webhook_networks: [127.0.0.0/8]}}\n"
     )
-    async with Queue("mail", desk.store) as queue:
-        await _hooked(desk, receiver, events=["added"])
+    async with Queue("mail", api.store) as queue:
+        await _hooked(api, receiver, events=["added"])
         jobs = [job.id for job in await queue.add_many([NewJob("send")] * 450)]
         while True:
             listen = f"127.0.0.1:{free_port()}"
@@ -306,7 +306,7 @@ async def test_no_event_is_lost_when_the_console_is_killed_while_it_sends(
                     break
                 await process.ended()
             # Its term runs out, as it would by itself after half a minute.
-            await desk.store.ask("DEL", DispatcherKeys().leader)
+            await api.store.ask("DEL", DispatcherKeys().leader)
     assert kills == []
     heard = [id for _, id in receiver.heard()]
     # Whatever came twice came again from where it was; nothing is missing and nothing overtook.
@@ -315,73 +315,73 @@ async def test_no_event_is_lost_when_the_console_is_killed_while_it_sends(
 
 
 async def test_queues_are_chosen_and_those_that_come_later_are_found(
-    desk: Desk, receiver: Receiver
+    api: ConsoleApi, receiver: Receiver
 ) -> None:
-    hook = await _hooked(desk, receiver, events=["added"], queues=["bullmq/pay"])
+    hook = await _hooked(api, receiver, events=["added"], queues=["bullmq/pay"])
     assert hook["queues"] == ["bullmq/pay"]
-    async with Queue("mail", desk.store) as mail, Queue("pay", desk.store) as pay:
+    async with Queue("mail", api.store) as mail, Queue("pay", api.store) as pay:
         await mail.add("send")
         job = await pay.add("charge")
-        await desk.app.console.directory.look()
-        await _dispatcher(desk, HandClock()).carry()
+        await api.app.console.directory.look()
+        await _dispatcher(api, HandClock()).carry()
     assert [(each["queue"], each["job"]) for each in receiver.events] == [("pay", job.id)]
 
 
 async def test_what_happens_in_the_millisecond_of_its_beginning_is_sent(
-    desk: Desk, receiver: Receiver
+    api: ConsoleApi, receiver: Receiver
 ) -> None:
     keys = QueueKeys("mail")
-    await desk.store.ask("HSET", keys.meta, "version", "bullmq:6")
-    await _hooked(desk, receiver, events=["added"])
-    [(hook, _)] = await Hooks(desk.store).every()
+    await api.store.ask("HSET", keys.meta, "version", "bullmq:6")
+    await _hooked(api, receiver, events=["added"])
+    [(hook, _)] = await Hooks(api.store).every()
     told = ("event", "added", "jobId", "7", "name", "send")
-    await desk.store.ask("XADD", keys.events, f"{hook.added_ms}-0", *told)
-    await _dispatcher(desk, HandClock()).carry()
+    await api.store.ask("XADD", keys.events, f"{hook.added_ms}-0", *told)
+    await _dispatcher(api, HandClock()).carry()
     assert receiver.heard() == [("added", "7")]
 
 
 async def test_what_is_wrong_with_one_webhook_or_queue_stops_no_other(
-    desk: Desk, receiver: Receiver
+    api: ConsoleApi, receiver: Receiver
 ) -> None:
     keys = WebhookKeys()
     for name in ("bad", "mail"):
-        await Queue(name, desk.store).add("send")
-    await _hooked(desk, receiver, events=["added"])
-    await desk.store.ask("HSET", keys.hooks, "later", '{"id":"later"}')
+        await Queue(name, api.store).add("send")
+    await _hooked(api, receiver, events=["added"])
+    await api.store.ask("HSET", keys.hooks, "later", '{"id":"later"}')
     bad = QueueKeys("bad").events
-    await desk.store.ask("DEL", bad)
-    await desk.store.ask("SET", bad, "of another type")
+    await api.store.ask("DEL", bad)
+    await api.store.ask("SET", bad, "of another type")
     # An event at an instant that no calendar has.
-    await desk.store.ask("XADD", QueueKeys("mail").events, f"{9**18}-1", "event", "added")
+    await api.store.ask("XADD", QueueKeys("mail").events, f"{9**18}-1", "event", "added")
     for round in range(5):
-        await _dispatcher(desk, HandClock(), f"console {round}").carry()
-        await desk.store.ask("DEL", *DISPATCHING)
+        await _dispatcher(api, HandClock(), f"console {round}").carry()
+        await api.store.ask("DEL", *DISPATCHING)
     assert len(receiver.events) == 1
-    assert (await _only(desk))["delivered"] == 1
-    await desk.store.ask("DEL", bad)
+    assert (await _only(api))["delivered"] == 1
+    await api.store.ask("DEL", bad)
 
 
-async def test_of_several_consoles_one_sends(desk: Desk, receiver: Receiver) -> None:
-    async with Queue("mail", desk.store) as queue:
-        await _hooked(desk, receiver, events=["added"])
+async def test_of_several_consoles_one_sends(api: ConsoleApi, receiver: Receiver) -> None:
+    async with Queue("mail", api.store) as queue:
+        await _hooked(api, receiver, events=["added"])
         await queue.add("send")
         for owner in ("one", "two"):
-            await _dispatcher(desk, HandClock(), owner).carry()
+            await _dispatcher(api, HandClock(), owner).carry()
     assert len(receiver.requests) == 1
 
 
-async def test_a_webhook_is_made_tried_and_removed(desk: Desk, receiver: Receiver) -> None:
-    hook = await _hooked(desk, receiver)
+async def test_a_webhook_is_made_tried_and_removed(api: ConsoleApi, receiver: Receiver) -> None:
+    hook = await _hooked(api, receiver)
     assert hook["events"] == ["cancelled", "completed", "dead", "failed"]
-    assert await desk.post(f"webhooks/{hook['id']}/test") == {"taken": True, "error": ""}
+    assert await api.post(f"webhooks/{hook['id']}/test") == {"taken": True, "error": ""}
     assert receiver.events[0]["event"] == "ping"
     receiver.answer = 302
-    tried = await desk.post(f"webhooks/{hook['id']}/test")
+    tried = await api.post(f"webhooks/{hook['id']}/test")
     assert tried == {"taken": False, "error": "the answer was 302"}
-    assert hook["secret"] not in (await desk.here.get("/api/v1/webhooks")).text
-    assert (await desk.here.delete(f"/api/v1/webhooks/{hook['id']}")).status_code == 204
-    assert (await desk.here.delete(f"/api/v1/webhooks/{hook['id']}")).status_code == 404
-    assert (await desk.get("webhooks"))["webhooks"] == []
+    assert hook["secret"] not in (await api.here.get("/api/v1/webhooks")).text
+    assert (await api.here.delete(f"/api/v1/webhooks/{hook['id']}")).status_code == 204
+    assert (await api.here.delete(f"/api/v1/webhooks/{hook['id']}")).status_code == 404
+    assert (await api.get("webhooks"))["webhooks"] == []
 
 
 @pytest.mark.parametrize(
@@ -395,14 +395,14 @@ async def test_a_webhook_is_made_tried_and_removed(desk: Desk, receiver: Receive
     ids=["event", "queue", "inside", "scheme"],
 )
 async def test_a_webhook_that_cannot_work_is_refused(
-    desk: Desk, asked: dict[str, Any], why: str
+    api: ConsoleApi, asked: dict[str, Any], why: str
 ) -> None:
     body = {"url": "https://example.org/", **asked}
-    refused = await desk.post("webhooks", body, status=422)
+    refused = await api.post("webhooks", body, status=422)
     assert why in refused["detail"]
 
 
-async def test_only_an_admin_makes_webhooks(guarded: Desk) -> None:
+async def test_only_an_admin_makes_webhooks(guarded: ConsoleApi) -> None:
     body = {"url": "https://example.org/"}
     viewer, operator = await guarded.operator("viewer"), await guarded.operator("operator")
     assert (await viewer.get("/api/v1/webhooks")).status_code == 403

@@ -8,13 +8,13 @@ import pytest
 from redis import Redis
 
 from tests.files import fleets
-from tests.files.hands import Hands, hands_on
+from tests.files.harness import Harness, harness_on
 from tests.files.shell import Files, files_in, furnish
 
 
 @pytest.fixture
-async def hands(redis_url: str, no_strays: None) -> AsyncIterator[Hands]:
-    async with hands_on(redis_url) as opened:
+async def harness(redis_url: str, no_strays: None) -> AsyncIterator[Harness]:
+    async with harness_on(redis_url) as opened:
         # Whatever a test does with one fleet, another in the same database must not notice.
         before = await fleets.furnish(opened.redis)
         yield opened

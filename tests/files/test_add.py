@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.files.hands import Hands, hands_on
+from tests.files.harness import Harness, harness_on
 from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.files import job as jobs
 from waystation.files.directory.intake import entry
@@ -19,28 +19,30 @@ from waystation.files.queue import Queue
 from waystation.files.redis.keys import FileKeys
 
 
-async def test_a_path_and_its_priority_are_put_in_line(hands: Hands, tmp_path: Path) -> None:
+async def test_a_path_and_its_priority_are_put_in_line(harness: Harness, tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_text("hello")
-    job = await Queue(hands.store).add(str(tmp_path / "a.pdf"), priority="high")
+    job = await Queue(harness.store).add(str(tmp_path / "a.pdf"), priority="high")
     assert job is not None
     assert (job.path, job.size, job.priority) == (tmp_path / "a.pdf", 5, "high")
-    (claim,) = (await hands.source().settle([], claim=1)).claims
+    (claim,) = (await harness.source().settle([], claim=1)).claims
     assert claim.work == job
 
 
 async def test_a_relative_path_is_put_in_line_as_an_absolute_one(
-    hands: Hands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a").touch()
     monkeypatch.chdir(tmp_path)
-    job = await Queue(hands.store).add("./a")
+    job = await Queue(harness.store).add("./a")
     assert job is not None
     assert (job.path, job.priority) == (tmp_path / "a", "low")
 
 
-async def test_a_file_is_put_in_line_once_whoever_names_it(hands: Hands, tmp_path: Path) -> None:
+async def test_a_file_is_put_in_line_once_whoever_names_it(
+    harness: Harness, tmp_path: Path
+) -> None:
     (tmp_path / "a").touch()
-    queue = Queue(hands.store)
+    queue = Queue(harness.store)
     scan = ScanOptions(scan_dir=str(tmp_path), settle=0)
     await Producer(queue, ProducerOptions(scan=scan)).scan()
     assert await queue.add(tmp_path / "a") is None
@@ -52,14 +54,14 @@ async def test_a_file_is_put_in_line_once_whoever_names_it(hands: Hands, tmp_pat
     assert await queue.add(tmp_path / "b", force=True)
     tally = await Producer(queue, ProducerOptions(scan=scan)).scan()
     assert (tally.enqueued, tally.known) == (0, 2)
-    assert await hands.redis.llen(hands.keys.queues[1]) == 3
+    assert await harness.redis.llen(harness.keys.queues[1]) == 3
 
 
-async def test_many_paths_give_a_job_for_each(hands: Hands, tmp_path: Path) -> None:
+async def test_many_paths_give_a_job_for_each(harness: Harness, tmp_path: Path) -> None:
     paths = [tmp_path / f"{number}" for number in range(1_200)]
     for path in paths:
         path.touch()
-    queue = Queue(hands.store)
+    queue = Queue(harness.store)
     await queue.add(paths[7])
     added = await queue.add_many(iter(paths))
     assert added[7] is None
@@ -70,8 +72,8 @@ async def test_many_paths_give_a_job_for_each(hands: Hands, tmp_path: Path) -> N
 async def test_without_a_priority_it_is_the_least_urgent(redis_url: str, tmp_path: Path) -> None:
     layout = Layout(priorities=("now", "later", "never"))
     (tmp_path / "a").touch()
-    async with hands_on(redis_url, layout) as hands:
-        job = await Queue(hands.store, layout=layout).add(tmp_path / "a")
+    async with harness_on(redis_url, layout) as harness:
+        job = await Queue(harness.store, layout=layout).add(tmp_path / "a")
     assert job is not None
     assert job.priority == "never"
 
@@ -92,33 +94,33 @@ async def test_without_a_priority_it_is_the_least_urgent(redis_url: str, tmp_pat
     ],
 )  # fmt: skip
 async def test_what_is_no_file_is_refused_in_a_sentence(
-    hands: Hands, given: Any, sentence: str
+    harness: Harness, given: Any, sentence: str
 ) -> None:
-    queue = Queue(hands.store)
+    queue = Queue(harness.store)
     with pytest.raises(InvalidInput) as refused:
         await queue.add(given)
     assert str(refused.value).startswith(sentence)
     with pytest.raises(InvalidInput):
         await queue.add_many([__file__, given])
-    assert await hands.redis.keys("jobqueue*") == []
+    assert await harness.redis.keys("jobqueue*") == []
 
 
-async def test_a_single_path_is_no_list_of_paths(hands: Hands) -> None:
+async def test_a_single_path_is_no_list_of_paths(harness: Harness) -> None:
     for path in (__file__, __file__.encode(), Path(__file__), 7):
         with pytest.raises(InvalidInput, match="add_many takes a list of paths, and add takes one"):
-            await Queue(hands.store).add_many(path)  # type: ignore[arg-type]
+            await Queue(harness.store).add_many(path)  # type: ignore[arg-type]
 
 
-async def test_a_priority_without_a_queue_is_refused(hands: Hands) -> None:
+async def test_a_priority_without_a_queue_is_refused(harness: Harness) -> None:
     with pytest.raises(InvalidOption, match="priority must be one of high, low, got 'urgent'"):
-        await Queue(hands.store).add(__file__, priority="urgent")
+        await Queue(harness.store).add(__file__, priority="urgent")
 
 
-async def test_nothing_can_be_put_in_line_that_was_not_made_from_a_file(hands: Hands) -> None:
+async def test_nothing_can_be_put_in_line_that_was_not_made_from_a_file(harness: Harness) -> None:
     raw: Any = (b"", 2, "7", b"{}", "/a", 1)
     with pytest.raises(InvalidInput, match=r"files are added as what entry\(\) makes"):
-        await Queue(hands.store).intake.put([raw])
-    assert await hands.redis.keys("jobqueue*") == []
+        await Queue(harness.store).intake.put([raw])
+    assert await harness.redis.keys("jobqueue*") == []
 
 
 @given(

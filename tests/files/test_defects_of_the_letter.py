@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from redis.crc import key_slot
 
-from tests.files.hands import Hands, hands_on
+from tests.files.harness import Harness, harness_on
 from waystation.core.outcome import Failed
 from waystation.core.runtime.claim import Claim, Settled
 from waystation.core.settings.section import rows
@@ -41,17 +41,17 @@ SETTINGS = frozenset(
 class System:
     """One queue of files with one worker, which does one thing at a time."""
 
-    def __init__(self, hands: Hands) -> None:
-        self.hands = hands
+    def __init__(self, harness: Harness) -> None:
+        self.harness = harness
         self._held: dict[str, Claim[Job]] = {}
 
     @property
     def _source(self) -> Any:
-        made = self.hands.sources
-        return made[0] if made else self.hands.source(worker=WORKER)
+        made = self.harness.sources
+        return made[0] if made else self.harness.source(worker=WORKER)
 
     async def put(self, id: str, *, priority: str = "low") -> None:
-        await self.hands.add(f"/{id}", priority=priority, id=id)
+        await self.harness.add(f"/{id}", priority=priority, id=id)
 
     async def fetch(self) -> str | None:
         claims = (await self._source.settle([], claim=1)).claims
@@ -63,7 +63,7 @@ class System:
         await self._source.settle([failed], claim=0)
 
     def slots(self) -> set[int]:
-        keys = self.hands.keys.of(WORKER)
+        keys = self.harness.keys.of(WORKER)
         named = [getattr(keys, name) for name in scripts.settle.header.keys]
         return {key_slot(key.encode()) for key in (*named, *keys.lanes)}
 
@@ -75,20 +75,20 @@ def layout() -> Layout | None:
 
 @pytest.fixture
 async def system(redis_url: str, layout: Layout | None) -> AsyncIterator[System]:
-    async with hands_on(redis_url, layout) as hands:
-        yield System(hands)
+    async with harness_on(redis_url, layout) as harness:
+        yield System(harness)
 
 
 async def test_a_pause_is_not_spent_in_the_hands_of_a_worker(system: System) -> None:
     """F-T7: it sleeps, holds what has failed, and lets everything else wait."""
-    system.hands.set(backoff=10)
+    system.harness.set(backoff=10)
     await system.put("a")
     await system.put("b")
     await system.fetch()
-    began = system.hands.clock.now_ms()
+    began = system.harness.clock.now_ms()
     await system.fail("a")
     assert await system.fetch() == "b"
-    assert system.hands.clock.now_ms() == began
+    assert system.harness.clock.now_ms() == began
 
 
 async def test_no_job_waits_for_a_queue_that_is_empty(system: System) -> None:
@@ -131,7 +131,7 @@ async def test_one_step_stays_in_one_slot_of_a_cluster(system: System) -> None:
 
 async def blocked_while(system: System) -> tuple[str | None, bool]:
     """Fetch, and tell whether the worker's connection was seen to wait in the meantime."""
-    redis, was_blocked = system.hands.redis, False
+    redis, was_blocked = system.harness.redis, False
     fetching = asyncio.create_task(system.fetch())
     while not fetching.done():
         clients = await redis.info("clients")

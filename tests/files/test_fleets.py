@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.files import fleets
-from tests.files.hands import Hands
+from tests.files.harness import Harness
 from tests.support.patience import LIMIT_S
 from waystation.core.errors import InvalidOption
 from waystation.files import job as jobs
@@ -70,7 +70,7 @@ def test_every_key_follows_the_namespace(tmp_path: Path, namespace: str) -> None
 
 
 async def test_a_fleet_is_left_alone_by_the_upkeep_and_the_workers_of_another(
-    hands: Hands,
+    harness: Harness,
 ) -> None:
     handlers, ran = Handlers(), set[str]()
 
@@ -79,25 +79,27 @@ async def test_a_fleet_is_left_alone_by_the_upkeep_and_the_workers_of_another(
         ran.add(job.id)
 
     orphan = FileKeys(Layout()).of("unknown").processing
-    await hands.redis.lpush(orphan, b'{"id":"ours","filepath":"/a"}')
+    await harness.redis.lpush(orphan, b'{"id":"ours","filepath":"/a"}')
     other = b'{"id":"theirs","filepath":"/a","origin_queue":"fleet2:low"}'
-    await hands.redis.lpush(FileKeys(Layout()).of("shared").processing, other)
+    await harness.redis.lpush(FileKeys(Layout()).of("shared").processing, other)
     options = WorkerOptions(backoff=0, poll=0.05, no_handler_after=0)
-    async with asyncio.timeout(LIMIT_S), Worker(handlers, hands.store, options=options):
-        await Queue(hands.store).wait((await _added(hands)).id)
+    async with asyncio.timeout(LIMIT_S), Worker(handlers, harness.store, options=options):
+        await Queue(harness.store).wait((await _added(harness)).id)
         while "ours" not in ran:
-            await hands.reaper().reap()
+            await harness.reaper().reap()
             await asyncio.sleep(0.01)
 
     assert not ran & {"waits", "later", "odd", "held", "left", "theirs"}
-    await hands.redis.delete(FileKeys(Layout()).of("shared").processing)
+    await harness.redis.delete(FileKeys(Layout()).of("shared").processing)
 
 
-async def _added(hands: Hands) -> Any:
-    return await Queue(hands.store).add(__file__)
+async def _added(harness: Harness) -> Any:
+    return await Queue(harness.store).add(__file__)
 
 
-async def test_a_second_fleet_takes_its_own_back_while_the_first_one_works(hands: Hands) -> None:
+async def test_a_second_fleet_takes_its_own_back_while_the_first_one_works(
+    harness: Harness,
+) -> None:
     ran = set[str]()
     two = Layout(
         queues={"high": "own:high", "low": "own:low"},
@@ -106,14 +108,14 @@ async def test_a_second_fleet_takes_its_own_back_while_the_first_one_works(hands
         completed_list="own:completed",
         dead_letter_list="own:dead",
     )
-    await fleets.furnish(hands.redis, two)
+    await fleets.furnish(harness.redis, two)
     options = WorkerOptions(backoff=0, poll=0.05)
     async with (
         asyncio.timeout(LIMIT_S),
-        Worker(lambda job: None, hands.store, options=options),
-        Worker(lambda job: ran.add(job.id), hands.store, layout=two, options=options),
+        Worker(lambda job: None, harness.store, options=options),
+        Worker(lambda job: ran.add(job.id), harness.store, layout=two, options=options),
     ):
         while not {"waits", "later", "odd", "held"} <= ran:
             await asyncio.sleep(0.02)
-    for key in await fleets.census(hands.redis, two):
-        await hands.redis.delete(key)
+    for key in await fleets.census(harness.redis, two):
+        await harness.redis.delete(key)

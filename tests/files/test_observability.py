@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind
 
-from tests.files.hands import Hands
+from tests.files.harness import Harness
 from tests.support.patience import LIMIT_S
 from tests.support.programs import require_program
 from tests.support.project import ROOT
@@ -35,7 +35,7 @@ LOW = "jobqueue:low_priority"
 
 
 async def work_off(
-    hands: Hands, metrics: Metrics, *, ends: int, traces: Traces | None = None
+    harness: Harness, metrics: Metrics, *, ends: int, traces: Traces | None = None
 ) -> None:
     """Let a worker run until that many jobs have ended."""
     handlers = Handlers()
@@ -52,25 +52,26 @@ async def work_off(
         no_handler_after=0,
         reaper=ReaperOptions(interval=0.05),
     )
-    keys = hands.keys
+    keys = harness.keys
     async with (
         asyncio.timeout(LIMIT_S),
-        Worker(handlers, hands.store, options=options, metrics=metrics, traces=traces),
+        Worker(handlers, harness.store, options=options, metrics=metrics, traces=traces),
     ):
         while (
-            await hands.redis.llen(keys.completed) + await hands.redis.llen(keys.dead_letter) < ends
+            await harness.redis.llen(keys.completed) + await harness.redis.llen(keys.dead_letter)
+            < ends
         ):
             await asyncio.sleep(0.01)
 
 
 async def test_everything_that_happens_is_counted_under_the_names_of_the_spec(
-    hands: Hands,
+    harness: Harness,
 ) -> None:
     """T-36: the counters and their labels. T-38: the histogram, in seconds. T-37: the reasons."""
     metrics = Metrics()
     for name in ("/a.pdf", "/b.txt", "/bad.txt", "/c.unknown"):
-        await hands.add(name)
-    await work_off(hands, metrics, ends=4)
+        await harness.add(name)
+    await work_off(harness, metrics, ends=4)
 
     def shown(name: str, **labels: str) -> Any:
         return metrics.registry.get_sample_value(name, {"queue": LOW, **labels})
@@ -88,23 +89,23 @@ async def test_everything_that_happens_is_counted_under_the_names_of_the_spec(
     assert returned == 1
 
 
-async def test_queue_lengths_are_named_from_a_list_and_others_are_other(hands: Hands) -> None:
+async def test_queue_lengths_are_named_from_a_list_and_others_are_other(harness: Harness) -> None:
     """T-39: queue_length{queue}, for the queues that are allowed."""
-    await hands.add()
+    await harness.add()
     metrics = Metrics(allow={"queue": [LOW]})
-    await sample_lengths(hands.redis, hands.keys, metrics)
+    await sample_lengths(harness.redis, harness.keys, metrics)
     page = metrics.expose().decode()
     assert f'queue_length{{queue="{LOW}"}} 1.0' in page
     assert 'queue_length{queue="other"} 0.0' in page
     assert "high_priority" not in page
 
 
-async def test_the_numbers_pass_the_checks_of_prometheus(hands: Hands) -> None:
+async def test_the_numbers_pass_the_checks_of_prometheus(harness: Harness) -> None:
     """T-41: `promtool check metrics`."""
     promtool = require_program("promtool", package="prometheus")
     metrics = Metrics()
-    await hands.add("/a.pdf")
-    await work_off(hands, metrics, ends=1)
+    await harness.add("/a.pdf")
+    await work_off(harness, metrics, ends=1)
     command = [promtool, "check", "metrics"]
     done = await asyncio.to_thread(
         subprocess.run, command, input=metrics.expose(), capture_output=True
@@ -122,7 +123,7 @@ def test_labels_stay_few_whatever_comes() -> None:
     assert len(Reason) < 50
 
 
-async def test_logs_are_json_with_the_canonical_keys_and_no_payload(hands: Hands) -> None:
+async def test_logs_are_json_with_the_canonical_keys_and_no_payload(harness: Harness) -> None:
     """T-42: level, ts, msg and the allowed keys. T-43, F-T18: others are dropped and counted in
     production, an error in tests; what a file holds or is called is not told where that is set.
     """
@@ -130,8 +131,8 @@ async def test_logs_are_json_with_the_canonical_keys_and_no_payload(hands: Hands
     logs.configure(
         level="DEBUG", stream=stream, redact="ours", on_rejected=lambda: rejected.append(1)
     )
-    await hands.add("/secret-name-bad.txt")
-    await work_off(hands, Metrics(), ends=1)
+    await harness.add("/secret-name-bad.txt")
+    await work_off(harness, Metrics(), ends=1)
     log = logs.get_logger("test")
     log.info(
         "a file is done", job_id="7", queue=LOW, worker_id="w", request_id="r",
@@ -152,15 +153,15 @@ async def test_logs_are_json_with_the_canonical_keys_and_no_payload(hands: Hands
 
 @pytest.mark.parametrize(("redact", "is_told"), [("off", True), ("ours", False)])
 async def test_the_log_says_of_an_error_what_the_page_promises(
-    hands: Hands, redact: Any, is_told: bool
+    harness: Harness, redact: Any, is_told: bool
 ) -> None:
     page = (ROOT / "docs/how-to/work-on-a-directory.md").read_text()
     assert "with the class, text and traceback\nof the error. A text may name the file" in page
     assert "With `telemetry.redact: ours`" in page
     stream = io.StringIO()
     logs.configure(stream=stream, strict=True, redact=redact)
-    await hands.add("/inbox/bad-name.txt")
-    await work_off(hands, Metrics(), ends=1)
+    await harness.add("/inbox/bad-name.txt")
+    await work_off(harness, Metrics(), ends=1)
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
     failed = [line for line in lines if line["msg"] == "job_failed"]
     assert {line["error_class"] for line in failed} == {"ValueError"}
@@ -168,7 +169,7 @@ async def test_the_log_says_of_an_error_what_the_page_promises(
     assert ("bad-name" in stream.getvalue()) == is_told
 
 
-async def test_a_failure_is_logged_with_all_that_leads_to_it(hands: Hands) -> None:
+async def test_a_failure_is_logged_with_all_that_leads_to_it(harness: Harness) -> None:
     """T-42: the job, its queue, its worker, its trace and the error; T-33: and whose work the
     reaper takes back.
     """
@@ -176,12 +177,12 @@ async def test_a_failure_is_logged_with_all_that_leads_to_it(hands: Hands) -> No
     logs.configure(stream=stream, strict=True)
     trace, span = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
     id, raw = jobs.write("/bad.txt", 0, priority="low", queue=LOW, now_ns=0, trace=(trace, span))
-    await hands.redis.lpush(LOW, raw, b"poison")
-    await work_off(hands, Metrics(), ends=2)
-    hands.set(max_retries=0)
-    await hands.add()
-    (held,) = (await hands.source(worker="w1").settle([], claim=1)).claims
-    await hands.lapse()
+    await harness.redis.lpush(LOW, raw, b"poison")
+    await work_off(harness, Metrics(), ends=2)
+    harness.set(max_retries=0)
+    await harness.add()
+    (held,) = (await harness.source(worker="w1").settle([], claim=1)).claims
+    await harness.lapse()
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
     seen = {line["msg"]: line for line in lines}
     assert seen["job_unreadable"]["level"] == "error"
@@ -204,15 +205,15 @@ async def test_a_failure_is_logged_with_all_that_leads_to_it(hands: Hands) -> No
     assert given_up["error_code"] == "ABANDONED"
 
 
-async def test_one_span_for_each_file_continues_the_producers_trace(hands: Hands) -> None:
+async def test_one_span_for_each_file_continues_the_producers_trace(harness: Harness) -> None:
     """T-44: queue, job_id and outcome; the ids in the job are the parent."""
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     trace, span = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
     for name, ids in (("/a.pdf", (trace, span)), ("/bad.txt", ("", ""))):
         _, raw = jobs.write(name, 0, priority="low", queue=LOW, now_ns=0, trace=ids)
-        await hands.redis.lpush(LOW, raw)
-    await work_off(hands, Metrics(), ends=2, traces=Traces(provider))
+        await harness.redis.lpush(LOW, raw)
+    await work_off(harness, Metrics(), ends=2, traces=Traces(provider))
     spans = exporter.get_finished_spans()
     outcomes = [(s.attributes or {}).get("outcome") for s in spans]
     assert sorted(map(str, outcomes)) == ["completed", "failed", "failed"]
@@ -225,15 +226,15 @@ async def test_one_span_for_each_file_continues_the_producers_trace(hands: Hands
 
 
 async def test_a_file_that_is_put_in_line_begins_the_trace_that_its_work_goes_on_with(
-    hands: Hands, tmp_path: Path
+    harness: Harness, tmp_path: Path
 ) -> None:
     (tmp_path / "a.pdf").touch()
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     scan = ScanOptions(scan_dir=str(tmp_path), settle=0)
-    queue, options = Queue(hands.store), ProducerOptions(scan=scan)
+    queue, options = Queue(harness.store), ProducerOptions(scan=scan)
     await Producer(queue, options, traces=Traces(provider)).scan()
-    await work_off(hands, Metrics(), ends=1, traces=Traces(provider))
+    await work_off(harness, Metrics(), ends=1, traces=Traces(provider))
     put, done = exporter.get_finished_spans()
     assert (put.name, put.kind) == (f"enqueue {queue.keys.queues[0]}", SpanKind.PRODUCER)
     assert done.parent
@@ -242,11 +243,11 @@ async def test_a_file_that_is_put_in_line_begins_the_trace_that_its_work_goes_on
     assert done.parent.trace_id == put.context.trace_id
 
 
-async def test_readiness_is_store_heartbeat_and_breakers(hands: Hands) -> None:
+async def test_readiness_is_store_heartbeat_and_breakers(harness: Harness) -> None:
     handlers = Handlers()
 
     @handlers.handler("**/*")
     async def nothing(job: jobs.Job) -> None: ...
 
-    async with Worker(handlers, hands.store) as worker:
+    async with Worker(handlers, harness.store) as worker:
         assert await worker.readiness() == {"store": True, "heartbeat": True, "breakers": True}

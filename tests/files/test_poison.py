@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.files.hands import Hands
+from tests.files.harness import Harness
 from tests.laws.any_json import json_of
 from tests.support.patience import LIMIT_S
 from waystation.core.outcome import Done
@@ -30,65 +30,69 @@ from waystation.files.worker import Worker
 POISON = b'{"id": 7, "filepath": '
 
 
-async def test_a_poison_payload_ends_as_a_dead_letter_and_others_go_on(hands: Hands) -> None:
-    await hands.redis.lpush(hands.keys.queues[1], POISON)
-    id = await hands.add()
+async def test_a_poison_payload_ends_as_a_dead_letter_and_others_go_on(harness: Harness) -> None:
+    await harness.redis.lpush(harness.keys.queues[1], POISON)
+    id = await harness.add()
     metrics = Metrics()
-    source = hands.source(meter=Meter(metrics, hands.keys.queues))
+    source = harness.source(meter=Meter(metrics, harness.keys.queues))
     (claim,) = (await source.settle([], claim=5)).claims
     assert claim.id == id
     await source.settle([Settled(claim, Done())], claim=5)
 
-    assert await hands.redis.lrange(hands.keys.dead_letter, 0, -1) == [POISON]
-    meta = json.loads(await hands.redis.hget(hands.keys.dead_letter_meta, jobs.poison_id(POISON)))
+    assert await harness.redis.lrange(harness.keys.dead_letter, 0, -1) == [POISON]
+    meta = json.loads(
+        await harness.redis.hget(harness.keys.dead_letter_meta, jobs.poison_id(POISON))
+    )
     assert meta["reason"] == "MALFORMED"
-    assert await hands.redis.llen(hands.keys.of(source.worker).processing) == 0
+    assert await harness.redis.llen(harness.keys.of(source.worker).processing) == 0
     assert 'reason="MALFORMED"} 1.0' in metrics.expose().decode()
 
 
-async def test_a_queue_of_nothing_but_poison_does_not_make_the_worker_wait(hands: Hands) -> None:
-    hands.set(poll=30.0)
-    await hands.redis.lpush(hands.keys.queues[1], *[POISON + b"%d" % n for n in range(5)])
-    source = hands.source()
+async def test_a_queue_of_nothing_but_poison_does_not_make_the_worker_wait(
+    harness: Harness,
+) -> None:
+    harness.set(poll=30.0)
+    await harness.redis.lpush(harness.keys.queues[1], *[POISON + b"%d" % n for n in range(5)])
+    source = harness.source()
     for _ in range(6):
         assert not (await source.settle([], claim=1)).claims
         await source.wait(30)
-        if await hands.redis.llen(hands.keys.dead_letter) == 5:
+        if await harness.redis.llen(harness.keys.dead_letter) == 5:
             break
-    assert await hands.redis.llen(hands.keys.dead_letter) == 5
+    assert await harness.redis.llen(harness.keys.dead_letter) == 5
 
 
-async def test_poison_left_by_a_dead_worker_ends_as_a_dead_letter(hands: Hands) -> None:
-    await hands.redis.sadd(hands.keys.workers, "w1")
-    await hands.redis.lpush(hands.keys.of("w1").processing, POISON)
-    assert await hands.reaper().reap() == 1
-    assert await hands.redis.lrange(hands.keys.dead_letter, 0, -1) == [POISON]
+async def test_poison_left_by_a_dead_worker_ends_as_a_dead_letter(harness: Harness) -> None:
+    await harness.redis.sadd(harness.keys.workers, "w1")
+    await harness.redis.lpush(harness.keys.of("w1").processing, POISON)
+    assert await harness.reaper().reap() == 1
+    assert await harness.redis.lrange(harness.keys.dead_letter, 0, -1) == [POISON]
 
 
-async def test_poison_is_filed_when_the_worker_leaves_right_after(hands: Hands) -> None:
-    await hands.redis.lpush(hands.keys.queues[1], POISON)
-    source = hands.source()
+async def test_poison_is_filed_when_the_worker_leaves_right_after(harness: Harness) -> None:
+    await harness.redis.lpush(harness.keys.queues[1], POISON)
+    source = harness.source()
     await source.settle([], claim=5)
     await source.close()
-    assert await hands.redis.llen(hands.keys.dead_letter) == 1
+    assert await harness.redis.llen(harness.keys.dead_letter) == 1
 
 
 @pytest.mark.parametrize(
     "path", ["/inbox/two\nlines.pdf", "/inbox/\udce9.pdf", '/inbox/"id":"x".pdf', "/inbox/ü😀"]
 )
-async def test_odd_names_go_all_the_way(hands: Hands, path: str) -> None:
-    lane = hands.keys.queues[1]
+async def test_odd_names_go_all_the_way(harness: Harness, path: str) -> None:
+    lane = harness.keys.queues[1]
     id, raw = jobs.write(path, 0, priority="low", queue=lane, now_ns=0)
-    await hands.redis.lpush(lane, raw)
-    source = hands.source()
+    await harness.redis.lpush(lane, raw)
+    source = harness.source()
     (claim,) = (await source.settle([], claim=1)).claims
     assert str(claim.work.path) == path
     assert not (await source.settle([Settled(claim, Done())], claim=0)).refused
-    assert {event["subject"] for event in await hands.events()} == {id}
+    assert {event["subject"] for event in await harness.events()} == {id}
 
 
 async def test_a_directory_full_of_trouble_is_worked_off_to_the_last_file(
-    hands: Hands, tmp_path: Path
+    harness: Harness, tmp_path: Path
 ) -> None:
     """Odd names and sizes end well, what cannot be read ends with a reason, no list is stuck."""
     odd = [b"two\nlines", b"caf\xe9", b"nothing inside", b"huge"]
@@ -97,10 +101,10 @@ async def test_a_directory_full_of_trouble_is_worked_off_to_the_last_file(
     os.truncate(tmp_path / "huge", 10 * 2**30)
     (tmp_path / "nowhere").symlink_to(tmp_path / "missing")
     scan = ScanOptions(scan_dir=str(tmp_path), settle=0)
-    metrics, queue = Metrics(), Queue(hands.store)
+    metrics, queue = Metrics(), Queue(harness.store)
     tally = await Producer(queue, ProducerOptions(scan=scan), metrics=metrics).scan()
     assert (tally.enqueued, tally.skipped) == (6, {Skip.VANISHED: 1})
-    await hands.redis.lpush(hands.keys.queues[1], POISON)
+    await harness.redis.lpush(harness.keys.queues[1], POISON)
     for name in ("soon gone", "soon a folder"):
         (tmp_path / name).unlink()
     (tmp_path / "soon a folder").mkdir()
@@ -115,13 +119,13 @@ async def test_a_directory_full_of_trouble_is_worked_off_to_the_last_file(
     options = WorkerOptions(max_retries=1, backoff=0, poll=0.05)
     async with (
         asyncio.timeout(LIMIT_S),
-        Worker(handlers, hands.store, options=options, metrics=metrics),
+        Worker(handlers, harness.store, options=options, metrics=metrics),
     ):
         while (
             sum(
                 [
-                    await hands.redis.llen(key)
-                    for key in (hands.keys.completed, hands.keys.dead_letter)
+                    await harness.redis.llen(key)
+                    for key in (harness.keys.completed, harness.keys.dead_letter)
                 ]
             )
             < 7
@@ -132,8 +136,8 @@ async def test_a_directory_full_of_trouble_is_worked_off_to_the_last_file(
     reasons = sorted(letter.reason for letter in await queue.dead_letters.list())
     assert reasons == ["MALFORMED", "UNREADABLE", "VANISHED"]
     counts = await queue.lengths()
-    assert counts.pop(hands.keys.completed) == 4
-    assert counts.pop(hands.keys.dead_letter) == 3
+    assert counts.pop(harness.keys.completed) == 4
+    assert counts.pop(harness.keys.dead_letter) == 3
     assert set(counts.values()) == {0}
     page = metrics.expose().decode()
     for reason in reasons:
@@ -164,10 +168,10 @@ def foreign_jobs() -> Iterator[bytes]:
         yield text.replace("{", f'{{"id":"f{at}",', 1).encode()
 
 
-async def test_a_worker_survives_every_odd_job_and_runs_the_next(hands: Hands) -> None:
+async def test_a_worker_survives_every_odd_job_and_runs_the_next(harness: Harness) -> None:
     odd = [*ODD_JOBS, *foreign_jobs()]
-    await hands.redis.lpush(hands.keys.queues[1], *odd)
-    await hands.add(id="good")
+    await harness.redis.lpush(harness.keys.queues[1], *odd)
+    await harness.add(id="good")
     ran: list[str] = []
 
     def fail(job: jobs.Job) -> None:
@@ -175,9 +179,9 @@ async def test_a_worker_survives_every_odd_job_and_runs_the_next(hands: Hands) -
         if job.id != "good":
             raise ValueError("no")
 
-    queue = Queue(hands.store)
+    queue = Queue(harness.store)
     options = WorkerOptions(max_retries=1, backoff=0, poll=0.05)
-    async with asyncio.timeout(LIMIT_S), Worker(fail, hands.store, options=options) as worker:
+    async with asyncio.timeout(LIMIT_S), Worker(fail, harness.store, options=options) as worker:
         while await queue.dead_letters.count() < len(odd) or "good" not in ran:
             assert worker.is_running
             await asyncio.sleep(0.01)
@@ -199,51 +203,53 @@ async def _kept_events(queue: Queue) -> AsyncGenerator[str]:
 
 
 async def test_the_jobs_of_every_dead_worker_are_taken_back_whatever_one_holds(
-    hands: Hands,
+    harness: Harness,
 ) -> None:
-    await hands.redis.sadd(hands.keys.workers, "w1", "w2", "w3")
-    await hands.redis.lpush(hands.keys.of("w1").processing, *ODD_JOBS)
-    await hands.redis.set(hands.keys.of("w2").processing, "no list")
-    id = await hands.add()
-    await hands.redis.rename(hands.keys.queues[1], hands.keys.of("w3").processing)
+    await harness.redis.sadd(harness.keys.workers, "w1", "w2", "w3")
+    await harness.redis.lpush(harness.keys.of("w1").processing, *ODD_JOBS)
+    await harness.redis.set(harness.keys.of("w2").processing, "no list")
+    id = await harness.add()
+    await harness.redis.rename(harness.keys.queues[1], harness.keys.of("w3").processing)
 
     for _ in range(3):
-        await hands.reaper().reap()
-    await hands.redis.delete(hands.keys.of("w2").processing)
+        await harness.reaper().reap()
+    await harness.redis.delete(harness.keys.of("w2").processing)
 
-    assert await hands.where(id) == ["waiting"]
-    assert await hands.redis.llen(hands.keys.of("w1").processing) == 0
+    assert await harness.where(id) == ["waiting"]
+    assert await harness.redis.llen(harness.keys.of("w1").processing) == 0
 
 
-async def test_unmatched_files_become_dead_letters_whatever_one_is(hands: Hands) -> None:
+async def test_unmatched_files_become_dead_letters_whatever_one_is(harness: Harness) -> None:
     for raw in ODD_JOBS:
-        await hands.redis.xadd(hands.keys.unmatched, {"job": raw, "lane": "first"})
-    await hands.redis.xadd(hands.keys.unmatched, {"other": b"member"})
-    source = hands.source(ending=".csv")
+        await harness.redis.xadd(harness.keys.unmatched, {"job": raw, "lane": "first"})
+    await harness.redis.xadd(harness.keys.unmatched, {"other": b"member"})
+    source = harness.source(ending=".csv")
     for _ in range(3):
         assert (await source.settle([], claim=1)).claims == []
-    hands.set(no_handler_after=0)
-    sweep = UnmatchedSweep(hands.redis, hands.keys, hands.options)
+    harness.set(no_handler_after=0)
+    sweep = UnmatchedSweep(harness.redis, harness.keys, harness.options)
     assert await sweep.sweep() == len(ODD_JOBS) + 1
 
 
-async def test_retrying_everything_moves_what_can_run_and_each_letter_once(hands: Hands) -> None:
-    queue = Queue(hands.store)
-    good = [await hands.add(id=f"g{number}") for number in range(120)]
-    raws = await hands.redis.lrange(hands.keys.queues[1], 0, -1)
-    await hands.redis.delete(hands.keys.queues[1])
-    await hands.redis.lpush(hands.keys.dead_letter, *raws, *ODD_JOBS)
+async def test_retrying_everything_moves_what_can_run_and_each_letter_once(
+    harness: Harness,
+) -> None:
+    queue = Queue(harness.store)
+    good = [await harness.add(id=f"g{number}") for number in range(120)]
+    raws = await harness.redis.lrange(harness.keys.queues[1], 0, -1)
+    await harness.redis.delete(harness.keys.queues[1])
+    await harness.redis.lpush(harness.keys.dead_letter, *raws, *ODD_JOBS)
     before = await queue.dead_letters.count()
     moved: list[bytes] = []
 
     async def fail_at_once(*given: Any, **rest: Any) -> int:
         # A quick fleet: whatever is put back fails again before the next page is read.
         count = await requeue(*given, **rest)
-        back = await hands.redis.lrange(hands.keys.queues[1], 0, -1)
-        await hands.redis.delete(hands.keys.queues[1])
+        back = await harness.redis.lrange(harness.keys.queues[1], 0, -1)
+        await harness.redis.delete(harness.keys.queues[1])
         moved.extend(back)
         if back:
-            await hands.redis.lpush(hands.keys.dead_letter, *back)
+            await harness.redis.lpush(harness.keys.dead_letter, *back)
         return count
 
     requeue = scripts.requeue
@@ -258,13 +264,13 @@ async def test_retrying_everything_moves_what_can_run_and_each_letter_once(hands
     assert await queue.dead_letters.retry("unwritable", "g1") == 1
 
 
-async def test_a_purge_leaves_what_fails_meanwhile(hands: Hands) -> None:
-    queue = Queue(hands.store)
-    await hands.redis.lpush(hands.keys.dead_letter, *[b"%d" % number for number in range(150)])
+async def test_a_purge_leaves_what_fails_meanwhile(harness: Harness) -> None:
+    queue = Queue(harness.store)
+    await harness.redis.lpush(harness.keys.dead_letter, *[b"%d" % number for number in range(150)])
 
     async def one_more(*given: Any, **rest: Any) -> int:
         count = await purge(*given, **rest)
-        await hands.redis.lpush(hands.keys.dead_letter, b"new")
+        await harness.redis.lpush(harness.keys.dead_letter, b"new")
         return count
 
     purge = scripts.purge

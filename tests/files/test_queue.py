@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.files.hands import Hands
+from tests.files.harness import Harness
 from tests.support.patience import LIMIT_S
 from waystation.core.errors import InvalidOption, JobFailed, NotFound
 from waystation.core.outcome import Done, Failed
@@ -26,36 +26,36 @@ from waystation.files.queue import Queue
 from waystation.files.redis import replies
 
 
-async def bury(hands: Hands, count: int) -> list[str]:
-    hands.set(max_retries=0)
-    ids = [await hands.add() for _ in range(count)]
-    source = hands.source()
+async def bury(harness: Harness, count: int) -> list[str]:
+    harness.set(max_retries=0)
+    ids = [await harness.add() for _ in range(count)]
+    source = harness.source()
     claims = (await source.settle([], claim=count)).claims
     await source.settle([Settled(claim, Failed(ValueError("no"))) for claim in claims], claim=0)
     return ids
 
 
-async def test_the_counts_say_how_much_is_where(hands: Hands) -> None:
-    await hands.add()
-    await hands.add(priority="high")
-    await hands.add(priority="high")
-    source = hands.source(worker="w1")
+async def test_the_counts_say_how_much_is_where(harness: Harness) -> None:
+    await harness.add()
+    await harness.add(priority="high")
+    await harness.add(priority="high")
+    source = harness.source(worker="w1")
     (claim,) = (await source.settle([], claim=1)).claims
-    counts = await Queue(hands.store).lengths()
+    counts = await Queue(harness.store).lengths()
     assert counts["jobqueue:low_priority"] == 1
     assert counts["jobqueue:high_priority"] == 1
     assert counts["jobqueue:worker:w1:processing"] == 1
     await source.settle([Settled(claim, Done())], claim=0)
-    assert (await Queue(hands.store).lengths())["jobqueue:completed"] == 1
+    assert (await Queue(harness.store).lengths())["jobqueue:completed"] == 1
 
 
-async def test_prometheus_reads_how_much_is_where_whoever_holds_it(hands: Hands) -> None:
+async def test_prometheus_reads_how_much_is_where_whoever_holds_it(harness: Harness) -> None:
     for _ in range(3):
-        await hands.add()
+        await harness.add()
     for worker in ("w1", "w2"):
-        await hands.source(worker=worker).settle([], claim=1)
+        await harness.source(worker=worker).settle([], claim=1)
 
-    families = text_string_to_metric_families(await Queue(hands.store).prometheus_text())
+    families = text_string_to_metric_families(await Queue(harness.store).prometheus_text())
 
     assert {each.labels["place"]: each.value for family in families for each in family.samples} == {
         "jobqueue:high_priority": 0,
@@ -69,13 +69,13 @@ async def test_prometheus_reads_how_much_is_where_whoever_holds_it(hands: Hands)
     }
 
 
-async def test_a_look_at_a_list_shows_the_next_first_and_moves_nothing(hands: Hands) -> None:
-    ids = [await hands.add() for _ in range(3)]
-    await hands.redis.lpush(hands.keys.queues[1], b"poison")
-    queue = Queue(hands.store)
+async def test_a_look_at_a_list_shows_the_next_first_and_moves_nothing(harness: Harness) -> None:
+    ids = [await harness.add() for _ in range(3)]
+    await harness.redis.lpush(harness.keys.queues[1], b"poison")
+    queue = Queue(harness.store)
     assert [job.id for job in await queue.get_jobs("waiting")] == ids
     assert (await queue.payloads("low", 10))[-1] == b"poison"
-    assert await hands.redis.llen(hands.keys.queues[1]) == 4
+    assert await harness.redis.llen(harness.keys.queues[1]) == 4
     with pytest.raises(
         InvalidOption,
         match="a list must be one of high, low, completed, dead_letter, unmatched",
@@ -83,42 +83,42 @@ async def test_a_look_at_a_list_shows_the_next_first_and_moves_nothing(hands: Ha
         await queue.payloads("elsewhere")
 
 
-async def test_dead_letters_go_back_in_line_with_their_tries_forgotten(hands: Hands) -> None:
-    ids = await bury(hands, 3)
-    queue = Queue(hands.store)
+async def test_dead_letters_go_back_in_line_with_their_tries_forgotten(harness: Harness) -> None:
+    ids = await bury(harness, 3)
+    queue = Queue(harness.store)
     letters = await queue.dead_letters.list()
     assert [(letter.id, letter.reason) for letter in letters] == [
         (id, "HANDLER_ERROR") for id in ids
     ]
     assert await queue.dead_letters.retry_all(2) == 2
-    raws = await hands.redis.lrange(hands.keys.queues[1], 0, -1)
+    raws = await harness.redis.lrange(harness.keys.queues[1], 0, -1)
     assert [(json.loads(raw)["id"], json.loads(raw)["retries"]) for raw in raws] == [
         (ids[1], 0),
         (ids[0], 0),
     ]
-    assert await hands.redis.hkeys(hands.keys.dead_letter_meta) == [ids[2].encode()]
+    assert await harness.redis.hkeys(harness.keys.dead_letter_meta) == [ids[2].encode()]
     assert await queue.dead_letters.retry_all() == 1
     assert await queue.dead_letters.retry_all() == 0
 
 
-async def test_poison_stays_among_the_dead_letters(hands: Hands) -> None:
-    ids = await bury(hands, 2)
-    await hands.redis.rpush(hands.keys.dead_letter, b"poison")
-    assert await Queue(hands.store).dead_letters.retry_all() == 2
-    assert await hands.redis.lrange(hands.keys.dead_letter, 0, -1) == [b"poison"]
-    assert await hands.redis.llen(hands.keys.queues[1]) == len(ids)
+async def test_poison_stays_among_the_dead_letters(harness: Harness) -> None:
+    ids = await bury(harness, 2)
+    await harness.redis.rpush(harness.keys.dead_letter, b"poison")
+    assert await Queue(harness.store).dead_letters.retry_all() == 2
+    assert await harness.redis.lrange(harness.keys.dead_letter, 0, -1) == [b"poison"]
+    assert await harness.redis.llen(harness.keys.queues[1]) == len(ids)
 
 
-async def test_a_purge_leaves_no_letter_and_no_reason(hands: Hands) -> None:
-    await bury(hands, 250)
-    assert await Queue(hands.store).dead_letters.purge() == 250
-    assert await hands.redis.exists(hands.keys.dead_letter, hands.keys.dead_letter_meta) == 0
-    assert sum(event["event"] == "removed" for event in await hands.events()) == 250
+async def test_a_purge_leaves_no_letter_and_no_reason(harness: Harness) -> None:
+    await bury(harness, 250)
+    assert await Queue(harness.store).dead_letters.purge() == 250
+    assert await harness.redis.exists(harness.keys.dead_letter, harness.keys.dead_letter_meta) == 0
+    assert sum(event["event"] == "removed" for event in await harness.events()) == 250
 
 
-async def test_a_bulk_load_of_the_same_rows_counts_once(hands: Hands) -> None:
+async def test_a_bulk_load_of_the_same_rows_counts_once(harness: Harness) -> None:
     """A batch of a bulk load that is sent again adds nothing."""
-    queue = Queue(hands.store)
+    queue = Queue(harness.store)
     rows = [
         entry(queue.keys, ScannedFile(f"/lake/{n}", n, 1), priority="low", now_ns=0)
         for n in range(2_500)
@@ -126,19 +126,19 @@ async def test_a_bulk_load_of_the_same_rows_counts_once(hands: Hands) -> None:
     first = await queue.intake.put(rows)
     again = await queue.intake.put(rows)
     assert (sum(first.codes), sum(again.codes)) == (2_500, 0)
-    assert await hands.redis.llen(hands.keys.queues[1]) == 2_500
+    assert await harness.redis.llen(harness.keys.queues[1]) == 2_500
 
 
-async def test_what_has_no_digest_is_always_new(hands: Hands) -> None:
-    await hands.add()
-    await hands.add()
-    assert await hands.redis.llen(hands.keys.queues[1]) == 2
-    assert not await hands.redis.exists(hands.keys.seen)
+async def test_what_has_no_digest_is_always_new(harness: Harness) -> None:
+    await harness.add()
+    await harness.add()
+    assert await harness.redis.llen(harness.keys.queues[1]) == 2
+    assert not await harness.redis.exists(harness.keys.seen)
 
 
-async def test_a_used_up_rate_refuses_and_says_when_to_come_back(hands: Hands) -> None:
+async def test_a_used_up_rate_refuses_and_says_when_to_come_back(harness: Harness) -> None:
     """F-T15: one script, and a key that forgets itself."""
-    queue = Queue(hands.store)
+    queue = Queue(harness.store)
     rows = [
         entry(queue.keys, ScannedFile(f"/{n}", n, 1), priority="low", now_ns=0) for n in range(30)
     ]
@@ -146,12 +146,12 @@ async def test_a_used_up_rate_refuses_and_says_when_to_come_back(hands: Hands) -
     assert added.codes.count(replies.NEW) == 5
     assert added.codes.count(replies.WAITS) == 25
     assert 0 < added.wait_ms <= 50
-    assert await hands.redis.pttl(hands.keys.rate_limit) not in {-1, *range(51, 60_000)}
+    assert await harness.redis.pttl(harness.keys.rate_limit) not in {-1, *range(51, 60_000)}
 
 
-async def test_dead_letters_are_retried_by_id(hands: Hands) -> None:
-    ids = await bury(hands, 3)
-    queue = Queue(hands.store)
+async def test_dead_letters_are_retried_by_id(harness: Harness) -> None:
+    ids = await bury(harness, 3)
+    queue = Queue(harness.store)
     (letter,) = await queue.dead_letters.list(offset=1, limit=1)
     assert letter.job is not None
     assert letter.failed_at is not None
@@ -161,17 +161,17 @@ async def test_dead_letters_are_retried_by_id(hands: Hands) -> None:
     assert await queue.retry() == 0
 
 
-async def test_jobs_are_counted_and_listed_by_state(hands: Hands) -> None:
-    hands.set(max_retries=1, backoff=60)
-    source = hands.source(worker="w1")
-    failing = await hands.add()
+async def test_jobs_are_counted_and_listed_by_state(harness: Harness) -> None:
+    harness.set(max_retries=1, backoff=60)
+    source = harness.source(worker="w1")
+    failing = await harness.add()
     (claim,) = (await source.settle([], claim=1)).claims
     await source.settle([Settled(claim, Failed(ValueError("no")))], claim=0)
-    held = await hands.add()
+    held = await harness.add()
     await source.settle([], claim=1)
-    low = [await hands.add() for _ in range(3)]
-    high = await hands.add(priority="high")
-    queue = Queue(hands.store)
+    low = [await harness.add() for _ in range(3)]
+    high = await harness.add(priority="high")
+    queue = Queue(harness.store)
 
     assert await queue.counts() == {
         "delayed": 1, "waiting": 4, "unmatched": 0, "active": 1, "completed": 0, "failed": 0
@@ -192,17 +192,19 @@ async def test_jobs_are_counted_and_listed_by_state(hands: Hands) -> None:
         await queue.counts("dead")  # pyright: ignore[reportArgumentType]
 
 
-async def test_wait_returns_when_a_job_is_completed_and_raises_when_it_fails(hands: Hands) -> None:
-    queue, source = Queue(hands.store), hands.source()
-    hands.set(max_retries=0)
-    id = await hands.add()
+async def test_wait_returns_when_a_job_is_completed_and_raises_when_it_fails(
+    harness: Harness,
+) -> None:
+    queue, source = Queue(harness.store), harness.source()
+    harness.set(max_retries=0)
+    id = await harness.add()
     with pytest.raises(TimeoutError):
         await queue.wait(id, timeout=0.01)
     waiting = asyncio.create_task(queue.wait(id, timeout=timedelta(seconds=LIMIT_S)))
     (claim,) = (await source.settle([], claim=1)).claims
     await source.settle([Settled(claim, Done())], claim=0)
     await waiting
-    (failed,) = await bury(hands, 1)
+    (failed,) = await bury(harness, 1)
     for _ in range(2):
         await queue.wait(id)
         with pytest.raises(JobFailed, match=f"job {failed} failed for good"):
@@ -210,15 +212,15 @@ async def test_wait_returns_when_a_job_is_completed_and_raises_when_it_fails(han
         with pytest.raises(NotFound, match="there is no job unknown"):
             await queue.wait("unknown")
         # What happened long ago is no longer among the events, but the lists still have it.
-        await hands.redis.delete(hands.keys.events)
+        await harness.redis.delete(harness.keys.events)
 
 
 async def test_a_wait_ends_although_the_event_was_trimmed_before_it_was_read(
-    hands: Hands, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("waystation.files.queue._LOOK_S", 0.05)
-    queue, source = Queue(hands.store), hands.source()
-    id = await hands.add()
+    queue, source = Queue(harness.store), harness.source()
+    id = await harness.add()
     (claim,) = (await source.settle([], claim=1)).claims
     real = events.follow
 
@@ -234,16 +236,16 @@ async def test_a_wait_ends_although_the_event_was_trimmed_before_it_was_read(
     await asyncio.sleep(0)
     await source.settle([Settled(claim, Done())], claim=0)
     for _ in range(3):
-        await hands.add()
-    await hands.redis.xtrim(hands.keys.events, maxlen=1, approximate=False)
+        await harness.add()
+    await harness.redis.xtrim(harness.keys.events, maxlen=1, approximate=False)
     await waiting
 
 
 async def test_following_events_goes_on_after_the_store_was_away(
-    hands: Hands, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("waystation.files.events._AGAIN_S", 0.01)
-    queue, seen = Queue(hands.store), list[str | None]()
+    queue, seen = Queue(harness.store), list[str | None]()
 
     async def follow() -> None:
         async with aclosing(queue.events(after="0-0")) as found:
@@ -253,27 +255,27 @@ async def test_following_events_goes_on_after_the_store_was_away(
                     return
 
     following = asyncio.create_task(follow())
-    first = await hands.add()
+    first = await harness.add()
     async with asyncio.timeout(LIMIT_S):
         while not seen:
             await asyncio.sleep(0.01)
-        await hands.redis.client_kill_filter(_type="normal", skipme=True)
-        second = await hands.add()
+        await harness.redis.client_kill_filter(_type="normal", skipme=True)
+        second = await harness.add()
         await following
     assert seen == [first, second]
 
 
-async def test_unmatched_files_are_read_in_bounded_pages_each_once(hands: Hands) -> None:
-    async with hands.redis.pipeline(transaction=False) as pipe:
+async def test_unmatched_files_are_read_in_bounded_pages_each_once(harness: Harness) -> None:
+    async with harness.redis.pipeline(transaction=False) as pipe:
         for number in range(1200):
             raw = b'{"id":"u%d","filepath":"/inbox/a"}' % number
-            pipe.xadd(hands.keys.unmatched, {"job": raw, "lane": 1})
+            pipe.xadd(harness.keys.unmatched, {"job": raw, "lane": 1})
         await pipe.execute()
-    await hands.redis.config_resetstat()
-    queue = Queue(hands.store)
+    await harness.redis.config_resetstat()
+    queue = Queue(harness.store)
 
     assert await queue.state("u1199") == "unmatched"
-    stats = await hands.redis.info("commandstats")
+    stats = await harness.redis.info("commandstats")
     assert stats["cmdstat_xrange"]["calls"] == 3
     page = await queue.get_jobs("unmatched", offset=1100, limit=2)
     assert [job.id for job in page] == ["u1100", "u1101"]
@@ -281,19 +283,19 @@ async def test_unmatched_files_are_read_in_bounded_pages_each_once(hands: Hands)
     assert newest.id == "u1199"
 
 
-async def test_a_paused_priority_is_left_alone_until_it_is_resumed(hands: Hands) -> None:
-    queue, source = Queue(hands.store), hands.source()
-    low, high = await hands.add(), await hands.add(priority="high")
+async def test_a_paused_priority_is_left_alone_until_it_is_resumed(harness: Harness) -> None:
+    queue, source = Queue(harness.store), harness.source()
+    low, high = await harness.add(), await harness.add(priority="high")
     assert await queue.pause("low")
     assert not await queue.pause("low")
     assert await queue.paused_priorities() == ["low"]
     assert [claim.id for claim in (await source.settle([], claim=5)).claims] == [high]
     # Nobody is woken for what nobody may take.
     assert (await source.settle([], claim=1)).claims == []
-    await hands.redis.delete(hands.keys.wake)
+    await harness.redis.delete(harness.keys.wake)
     assert await queue.resume("low")
     # An idle worker has to be told that there is something to take.
-    assert await hands.redis.llen(hands.keys.wake) == 1
+    assert await harness.redis.llen(harness.keys.wake) == 1
     assert not await queue.resume("low")
     assert await queue.paused_priorities() == []
     assert [claim.id for claim in (await source.settle([], claim=5)).claims] == [low]
@@ -301,17 +303,17 @@ async def test_a_paused_priority_is_left_alone_until_it_is_resumed(hands: Hands)
         await queue.pause("urgent")
 
 
-async def test_a_job_that_has_not_ended_can_be_cancelled_wherever_it_is(hands: Hands) -> None:
-    queue = Queue(hands.store)
-    hands.set(backoff=60)
-    delayed, active, done = [await hands.add() for _ in range(3)]
-    source = hands.source()
+async def test_a_job_that_has_not_ended_can_be_cancelled_wherever_it_is(harness: Harness) -> None:
+    queue = Queue(harness.store)
+    harness.set(backoff=60)
+    delayed, active, done = [await harness.add() for _ in range(3)]
+    source = harness.source()
     first, second, third = (await source.settle([], claim=3)).claims
     assert [first.id, second.id, third.id] == [delayed, active, done]
     ended = [Settled(first, Failed(ValueError("no"))), Settled(third, Done())]
     await source.settle(ended, claim=0)
-    unmatched, waiting = await hands.add("/inbox/a.csv"), await hands.add("/inbox/b.csv")
-    other = hands.source(ending=".txt")
+    unmatched, waiting = await harness.add("/inbox/a.csv"), await harness.add("/inbox/b.csv")
+    other = harness.source(ending=".txt")
     await other.settle([], claim=1)
     await other.settle([], claim=0)
     ids = [delayed, active, unmatched, waiting, done]
@@ -329,12 +331,12 @@ async def test_a_job_that_has_not_ended_can_be_cancelled_wherever_it_is(hands: H
 
 
 async def test_a_job_in_another_queue_than_that_of_its_priority_can_be_cancelled(
-    hands: Hands,
+    harness: Harness,
 ) -> None:
-    queue, keys = Queue(hands.store), hands.keys
+    queue, keys = Queue(harness.store), harness.keys
     urgent, plain = keys.queues[0], keys.queues[-1]
-    await hands.redis.lpush(plain, b'{"id":"urgent","filepath":"/a","priority":"high"}')
-    await hands.redis.lpush(urgent, b'{"id":"plain","filepath":"/b"}')
+    await harness.redis.lpush(plain, b'{"id":"urgent","filepath":"/a","priority":"high"}')
+    await harness.redis.lpush(urgent, b'{"id":"plain","filepath":"/b"}')
 
     assert await queue.cancel("urgent", "plain") == 2
 
@@ -342,11 +344,11 @@ async def test_a_job_in_another_queue_than_that_of_its_priority_can_be_cancelled
     assert await queue.state("plain") is None
 
 
-async def test_dead_letters_are_chosen_by_their_error_as_in_routing(hands: Hands) -> None:
-    queue = Queue(hands.store)
-    ids = await bury(hands, 2)
-    await hands.redis.lpush(hands.keys.dead_letter, b"poison")
-    await hands.redis.hset(hands.keys.dead_letter_meta, jobs.poison_id(b"poison"), b"no json")
+async def test_dead_letters_are_chosen_by_their_error_as_in_routing(harness: Harness) -> None:
+    queue = Queue(harness.store)
+    ids = await bury(harness, 2)
+    await harness.redis.lpush(harness.keys.dead_letter, b"poison")
+    await harness.redis.hset(harness.keys.dead_letter_meta, jobs.poison_id(b"poison"), b"no json")
     letters = await queue.dead_letters.list()
     assert [letter.attempts for letter in letters] == [1, 1, 0]
     assert letters[0].error == "ValueError: no"
@@ -361,42 +363,42 @@ async def test_dead_letters_are_chosen_by_their_error_as_in_routing(hands: Hands
     assert await queue.dead_letters.purge(error="ValueError") == 1
     assert await queue.dead_letters.remove(ids[1], jobs.poison_id(b"poison")) == 1
     assert await queue.dead_letters.count() == 0
-    assert await hands.redis.exists(hands.keys.dead_letter_meta) == 0
+    assert await harness.redis.exists(harness.keys.dead_letter_meta) == 0
 
 
-async def test_events_come_as_they_happen_and_can_be_continued(hands: Hands) -> None:
-    queue = Queue(hands.store)
-    id = await hands.add()
+async def test_events_come_as_they_happen_and_can_be_continued(harness: Harness) -> None:
+    queue = Queue(harness.store)
+    id = await harness.add()
     async with aclosing(queue.events("0-0")) as events, asyncio.timeout(LIMIT_S):
         first = await anext(events)
         assert (first.name, first.job_id, first.fields["path"]) == ("waiting", id, "/inbox/a.pdf")
         assert first.at == datetime.fromtimestamp(first.at_ms / 1000, UTC)
-        later = await hands.add()
+        later = await harness.add()
         assert (await anext(events)).job_id == later
     async with aclosing(queue.events(first.id)) as events, asyncio.timeout(LIMIT_S):
         assert (await anext(events)).job_id == later
 
 
-async def test_workers_are_listed_with_their_heartbeat_and_patterns(hands: Hands) -> None:
-    queue = Queue(hands.store)
-    await hands.add("/1.aa")
-    source = hands.source(worker="w1", ending=".aa")
+async def test_workers_are_listed_with_their_heartbeat_and_patterns(harness: Harness) -> None:
+    queue = Queue(harness.store)
+    await harness.add("/1.aa")
+    source = harness.source(worker="w1", ending=".aa")
     await source.open()
     await source.settle([], claim=1)
     (worker,) = await queue.workers()
     assert (worker.name, worker.alive, worker.active) == ("w1", True, 1)
     assert worker.patterns == ("**/*.aa",)
-    assert worker.seen_at == datetime.fromtimestamp(hands.clock.now_ms() / 1000, UTC)
-    await hands.silence()
+    assert worker.seen_at == datetime.fromtimestamp(harness.clock.now_ms() / 1000, UTC)
+    await harness.silence()
     (worker,) = await queue.workers()
     assert (worker.alive, worker.seen_at) == (False, None)
 
 
-async def test_a_prefix_keeps_queues_apart(hands: Hands, tmp_path: Path) -> None:
+async def test_a_prefix_keeps_queues_apart(harness: Harness, tmp_path: Path) -> None:
     (tmp_path / "a").touch()
-    async with Queue(hands.store, prefix="other") as queue:
+    async with Queue(harness.store, prefix="other") as queue:
         assert await queue.add(tmp_path / "a")
         assert await queue.counts("waiting") == {"waiting": 1}
-    assert await Queue(hands.store).counts("waiting") == {"waiting": 0}
+    assert await Queue(harness.store).counts("waiting") == {"waiting": 0}
     with pytest.raises(InvalidOption, match="prefix and layout exclude each other"):
-        Queue(hands.store, prefix="other", layout=Layout())
+        Queue(harness.store, prefix="other", layout=Layout())

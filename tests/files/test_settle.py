@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.files.hands import Hands
+from tests.files.harness import Harness
 from waystation.core.errors import LeaseLost, TimedOut, Unrecoverable
 from waystation.core.outcome import Done, Failed, Outcome, Returned
 from waystation.core.runtime.claim import Reply, Settled
@@ -19,44 +19,44 @@ async def settle(source: FileSource, outcome: Outcome) -> Reply[Any]:
     return await source.settle([Settled(claim, outcome)], claim=0)
 
 
-async def test_a_completion_moves_the_bytes_to_the_completed_list(hands: Hands) -> None:
+async def test_a_completion_moves_the_bytes_to_the_completed_list(harness: Harness) -> None:
     """T-26: it is in the completed list, and no longer in the worker's."""
-    id = await hands.add()
-    source = hands.source(worker="w1")
+    id = await harness.add()
+    source = harness.source(worker="w1")
     (claim,) = (await source.settle([], claim=1)).claims
-    (raw,) = await hands.redis.lrange("jobqueue:worker:w1:processing", 0, -1)
+    (raw,) = await harness.redis.lrange("jobqueue:worker:w1:processing", 0, -1)
     assert not (await source.settle([Settled(claim, Done())], claim=0)).refused
-    assert await hands.redis.lrange("jobqueue:completed", 0, -1) == [raw]
-    assert await hands.where(id) == ["completed"]
+    assert await harness.redis.lrange("jobqueue:completed", 0, -1) == [raw]
+    assert await harness.where(id) == ["completed"]
 
 
-async def test_the_completed_list_is_capped(hands: Hands) -> None:
+async def test_the_completed_list_is_capped(harness: Harness) -> None:
     """F-T13: the list keeps the newest, and never more than the setting."""
-    hands.set(completed_max_len=3)
-    ids = [await hands.add() for _ in range(5)]
-    source = hands.source()
+    harness.set(completed_max_len=3)
+    ids = [await harness.add() for _ in range(5)]
+    source = harness.source()
     claims = (await source.settle([], claim=5)).claims
     await source.settle([Settled(claim, Done()) for claim in claims], claim=0)
-    kept = await hands.redis.lrange(hands.keys.completed, 0, -1)
+    kept = await harness.redis.lrange(harness.keys.completed, 0, -1)
     assert [json.loads(raw)["id"] for raw in kept] == ids[:1:-1]
 
 
-async def test_a_failure_waits_longer_each_time_and_ends_as_a_dead_letter(hands: Hands) -> None:
+async def test_a_failure_waits_longer_each_time_and_ends_as_a_dead_letter(harness: Harness) -> None:
     """T-27: retries + 1, `min(base * 2^(n-1), max)`, a dead letter after max_retries.
     F-T7: the pause is spent in the store, not in the worker.
     """
-    hands.set(max_retries=3, backoff=0.5, backoff_max=1.5)
-    id = await hands.add()
-    source, scheduled = hands.source(), "jobqueue:sched:jobqueue:low_priority"
+    harness.set(max_retries=3, backoff=0.5, backoff_max=1.5)
+    id = await harness.add()
+    source, scheduled = harness.source(), "jobqueue:sched:jobqueue:low_priority"
     for retries, pause in enumerate((500, 1_000, 1_500), 1):
         await settle(source, Failed(RuntimeError("no")))
-        ((raw, due),) = await hands.redis.zrange(scheduled, 0, -1, withscores=True)
+        ((raw, due),) = await harness.redis.zrange(scheduled, 0, -1, withscores=True)
         assert json.loads(raw)["retries"] == retries
-        assert due - hands.clock.now_ms() == pause
-        await hands.clock.advance(pause / 1000)
+        assert due - harness.clock.now_ms() == pause
+        await harness.clock.advance(pause / 1000)
     await settle(source, Failed(RuntimeError("no more")))
-    assert await hands.where(id) == ["failed"]
-    (raw,) = await hands.redis.lrange("jobqueue:dead_letter", 0, -1)
+    assert await harness.where(id) == ["failed"]
+    (raw,) = await harness.redis.lrange("jobqueue:dead_letter", 0, -1)
     assert json.loads(raw)["retries"] == 4
 
 
@@ -68,19 +68,19 @@ def test_the_pause_doubles_up_to_its_limit(retries: int, pause: int) -> None:
     assert WorkerOptions().delay_ms(retries) == pause
 
 
-async def test_a_dead_letter_has_its_reason(hands: Hands) -> None:
+async def test_a_dead_letter_has_its_reason(harness: Harness) -> None:
     """F-T13: reason, error, worker and instant, under the job's id."""
-    hands.set(max_retries=0)
-    id = await hands.add()
-    await settle(hands.source(worker="w1"), Failed(ConnectionError("the share is gone")))
-    meta = json.loads(await hands.redis.hget("jobqueue:dead_letter:meta", id))
+    harness.set(max_retries=0)
+    id = await harness.add()
+    await settle(harness.source(worker="w1"), Failed(ConnectionError("the share is gone")))
+    meta = json.loads(await harness.redis.hget("jobqueue:dead_letter:meta", id))
     assert meta == {
         "reason": "INFRASTRUCTURE",
         "error": "ConnectionError: the share is gone",
         "worker": "w1",
         "queue": "jobqueue:low_priority",
         "attempt": 1,
-        "at": hands.clock.now_ms(),
+        "at": harness.clock.now_ms(),
     }
 
 
@@ -95,11 +95,11 @@ async def test_a_dead_letter_has_its_reason(hands: Hands) -> None:
     ],
 )
 async def test_what_another_try_would_not_change_ends_at_once(
-    hands: Hands, error: Exception, reason: str
+    harness: Harness, error: Exception, reason: str
 ) -> None:
-    id = await hands.add()
-    await settle(hands.source(), Failed(error))
-    meta = json.loads(await hands.redis.hget(hands.keys.dead_letter_meta, id))
+    id = await harness.add()
+    await settle(harness.source(), Failed(error))
+    meta = json.loads(await harness.redis.hget(harness.keys.dead_letter_meta, id))
     assert meta["reason"] == reason
 
 
@@ -121,71 +121,71 @@ async def test_what_another_try_would_not_change_ends_at_once(
     ],
 )
 async def test_what_may_pass_is_tried_again_and_its_reason_told(
-    hands: Hands, error: Exception, reason: str
+    harness: Harness, error: Exception, reason: str
 ) -> None:
     """T-37: the reason is one of a few."""
-    await hands.add()
-    await settle(hands.source(), Failed(error))
-    assert [e["reason"] for e in await hands.events() if e["event"] == "retry"] == [reason]
+    await harness.add()
+    await settle(harness.source(), Failed(error))
+    assert [e["reason"] for e in await harness.events() if e["event"] == "retry"] == [reason]
 
 
-async def test_work_handed_back_is_untouched(hands: Hands) -> None:
-    id = await hands.add()
-    (before,) = await hands.redis.lrange("jobqueue:low_priority", 0, -1)
-    await settle(hands.source(), Returned())
-    assert await hands.redis.lrange("jobqueue:low_priority", 0, -1) == [before]
-    assert await hands.where(id) == ["waiting"]
+async def test_work_handed_back_is_untouched(harness: Harness) -> None:
+    id = await harness.add()
+    (before,) = await harness.redis.lrange("jobqueue:low_priority", 0, -1)
+    await settle(harness.source(), Returned())
+    assert await harness.redis.lrange("jobqueue:low_priority", 0, -1) == [before]
+    assert await harness.where(id) == ["waiting"]
 
 
-async def test_a_late_completion_is_refused_and_changes_nothing(hands: Hands) -> None:
+async def test_a_late_completion_is_refused_and_changes_nothing(harness: Harness) -> None:
     """F-T3: only what is still in the worker's list is the worker's to end."""
-    id = await hands.add()
-    source = hands.source()
+    id = await harness.add()
+    source = harness.source()
     (claim,) = (await source.settle([], claim=1)).claims
-    await hands.lapse()
+    await harness.lapse()
     (refused,) = (await source.settle([Settled(claim, Done())], claim=0)).refused
     assert isinstance(refused.reason, LeaseLost)
-    assert await hands.where(id) == ["waiting"]
-    assert await hands.redis.llen(hands.keys.completed) == 0
+    assert await harness.where(id) == ["waiting"]
+    assert await harness.redis.llen(harness.keys.completed) == 0
 
 
-async def test_retries_come_due_without_a_worker_that_asks(hands: Hands) -> None:
+async def test_retries_come_due_without_a_worker_that_asks(harness: Harness) -> None:
     """F-T7."""
-    hands.set(backoff=60, backoff_max=60)
-    id = await hands.add()
-    await settle(hands.source(), Failed(RuntimeError()))
-    assert await promote_due(hands.redis, hands.keys, now_ms=hands.clock.now_ms()) == 0
-    await hands.clock.advance(60)
-    assert await promote_due(hands.redis, hands.keys, now_ms=hands.clock.now_ms()) == 1
-    assert await hands.where(id) == ["waiting"]
+    harness.set(backoff=60, backoff_max=60)
+    id = await harness.add()
+    await settle(harness.source(), Failed(RuntimeError()))
+    assert await promote_due(harness.redis, harness.keys, now_ms=harness.clock.now_ms()) == 0
+    await harness.clock.advance(60)
+    assert await promote_due(harness.redis, harness.keys, now_ms=harness.clock.now_ms()) == 1
+    assert await harness.where(id) == ["waiting"]
 
 
-async def test_every_transition_is_told_in_the_envelope(hands: Hands) -> None:
-    hands.set(max_retries=1)
-    id = await hands.add("/inbox/a.pdf", size=12)
-    source = hands.source(worker="w1")
+async def test_every_transition_is_told_in_the_envelope(harness: Harness) -> None:
+    harness.set(max_retries=1)
+    id = await harness.add("/inbox/a.pdf", size=12)
+    source = harness.source(worker="w1")
     await settle(source, Returned())
     await settle(source, Failed(RuntimeError()))
     await settle(source, Failed(RuntimeError()))
-    told = [event for event in await hands.events() if event["subject"] == id]
+    told = [event for event in await harness.events() if event["subject"] == id]
     assert [event["event"] for event in told] == [
         "waiting", "active", "returned", "active", "retry", "waiting", "active", "dead",
     ]  # fmt: skip
     assert told[0] == {
         "v": "1", "line": "files", "queue": "jobqueue:low_priority", "event": "waiting",
-        "at": str(hands.clock.now_ms()), "subject": id, "attempt": "1", "worker": "",
+        "at": str(harness.clock.now_ms()), "subject": id, "attempt": "1", "worker": "",
         "path": "/inbox/a.pdf", "size": "12",
     }  # fmt: skip
     assert [event["attempt"] for event in told] == ["1", "1", "1", "1", "1", "2", "2", "2"]
     assert told[-1]["worker"] == "w1"
 
 
-async def test_the_stream_of_events_is_capped(hands: Hands) -> None:
-    hands.set(events_max_len=100)
+async def test_the_stream_of_events_is_capped(harness: Harness) -> None:
+    harness.set(events_max_len=100)
     for _ in range(20):
         for _ in range(30):
-            await hands.add()
-        source = hands.source()
+            await harness.add()
+        source = harness.source()
         claims = (await source.settle([], claim=30)).claims
         await source.settle([Settled(claim, Done()) for claim in claims], claim=0)
-    assert await hands.redis.xlen(hands.keys.events) < 400
+    assert await harness.redis.xlen(harness.keys.events) < 400

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.files.hands import Hands
+from tests.files.harness import Harness
 from tests.support.patience import LIMIT_S
 from waystation.files.directory import intake, scan
 from waystation.files.directory.scan import Known, KnownFiles, ScannedFile, ScanOptions, Skip, Walk
@@ -33,9 +33,9 @@ def tree(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def watching(hands: Hands, root: Path, **options: Any) -> AsyncGenerator[Producer]:
+async def watching(harness: Harness, root: Path, **options: Any) -> AsyncGenerator[Producer]:
     wanted = ScanOptions(scan_dir=str(root), settle=0)
-    producer = Producer(Queue(hands.store), ProducerOptions(scan=wanted, **options))
+    producer = Producer(Queue(harness.store), ProducerOptions(scan=wanted, **options))
     task = asyncio.create_task(producer.watch())
     try:
         await until(lambda: producer.tally.enqueued >= THERE)
@@ -57,35 +57,35 @@ async def rescans(producer: Producer, count: int = 2) -> None:
     await until(lambda: producer.tally.found >= found + (count + 1) * THERE)
 
 
-async def asked(hands: Hands) -> int:
+async def asked(harness: Harness) -> int:
     """How many files the store was asked for."""
-    stats = await hands.redis.info("commandstats")
+    stats = await harness.redis.info("commandstats")
     return stats.get("cmdstat_sismember", {"calls": 0})["calls"]
 
 
 # --- what the kernel names -----------------------------------------------------------------------
 
 
-async def test_of_a_new_file_only_that_file_is_looked_at(hands: Hands, tree: Path) -> None:
-    async with watching(hands, tree, rescan=3600) as producer:
+async def test_of_a_new_file_only_that_file_is_looked_at(harness: Harness, tree: Path) -> None:
+    async with watching(harness, tree, rescan=3600) as producer:
         await until(lambda: producer.tally.found == THERE)
-        before = await asked(hands)
+        before = await asked(harness)
         (tree / "1" / "new.txt").touch()
         await until(lambda: producer.tally.enqueued == THERE + 1)
         # Made and closed are two events, which may or may not come together.
         assert THERE < producer.tally.found <= THERE + 2
-        assert await asked(hands) - before <= 8
+        assert await asked(harness) - before <= 8
 
 
-async def test_a_file_changed_in_place_is_put_in_line_again(hands: Hands, tree: Path) -> None:
-    async with watching(hands, tree, rescan=3600) as producer:
+async def test_a_file_changed_in_place_is_put_in_line_again(harness: Harness, tree: Path) -> None:
+    async with watching(harness, tree, rescan=3600) as producer:
         (tree / "1" / "1.txt").write_text("changed")
         await until(lambda: producer.tally.enqueued == THERE + 1)
         assert producer.tally.found < 2 * THERE
 
 
-async def test_directories_that_come_are_walked_and_followed(hands: Hands, tree: Path) -> None:
-    async with watching(hands, tree, rescan=3600) as producer:
+async def test_directories_that_come_are_walked_and_followed(harness: Harness, tree: Path) -> None:
+    async with watching(harness, tree, rescan=3600) as producer:
         (tree / "new" / "deep").mkdir(parents=True)
         (tree / "new" / "deep" / "a").touch()
         await until(lambda: producer.tally.enqueued == THERE + 1)
@@ -100,10 +100,10 @@ async def test_directories_that_come_are_walked_and_followed(hands: Hands, tree:
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who has closed a file")
 @pytest.mark.parametrize("name", ["new.txt", "1.txt"])
 async def test_a_writer_that_pauses_is_waited_for_until_it_closes(
-    hands: Hands, tree: Path, name: str
+    harness: Harness, tree: Path, name: str
 ) -> None:
     path = tree / "1" / name
-    async with watching(hands, tree, rescan=0.02) as producer:
+    async with watching(harness, tree, rescan=0.02) as producer:
         with path.open("a") as file:
             file.write("half")
             file.flush()
@@ -117,13 +117,13 @@ async def test_a_writer_that_pauses_is_waited_for_until_it_closes(
         await until(lambda: producer.tally.enqueued == THERE + 2)
         await rescans(producer)
     assert producer.tally.enqueued == THERE + 2
-    jobs = await Queue(hands.store).get_jobs("waiting", limit=2 * THERE)
+    jobs = await Queue(harness.store).get_jobs("waiting", limit=2 * THERE)
     assert {job.size for job in jobs if job.path == path} >= {len("half and the rest")}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who has closed a file")
-async def test_a_file_without_a_writer_is_not_waited_for(hands: Hands, tree: Path) -> None:
-    async with watching(hands, tree, rescan=0.02) as producer:
+async def test_a_file_without_a_writer_is_not_waited_for(harness: Harness, tree: Path) -> None:
+    async with watching(harness, tree, rescan=0.02) as producer:
         os.link(tree / "1" / "1.txt", tree / "1" / "link.txt")
         await until(lambda: producer.tally.enqueued == THERE + 1)
         with (tree / "2" / "2.txt").open():
@@ -155,22 +155,22 @@ def test_files_whose_writer_is_gone_are_forgotten() -> None:
 
 
 async def test_a_rescan_asks_the_store_for_nothing_that_it_has_known(
-    hands: Hands, tree: Path
+    harness: Harness, tree: Path
 ) -> None:
-    async with watching(hands, tree, rescan=0.02) as producer:
+    async with watching(harness, tree, rescan=0.02) as producer:
         await rescans(producer)
-        before = await asked(hands)
+        before = await asked(harness)
         await rescans(producer, 3)
-        assert await asked(hands) == before
+        assert await asked(harness) == before
         assert producer.tally.enqueued == THERE
         assert producer.tally.known >= 3 * THERE
 
 
 async def test_a_rescan_sees_what_nobody_told_of(
-    hands: Hands, tree: Path, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("waystation.files.directory.watch.sys.platform", "plan9")
-    async with watching(hands, tree, rescan=0.02) as producer:
+    async with watching(harness, tree, rescan=0.02) as producer:
         await rescans(producer)
         (tree / "1" / "1.txt").write_text("changed in place")
         await until(lambda: producer.tally.enqueued == THERE + 1)
@@ -178,35 +178,37 @@ async def test_a_rescan_sees_what_nobody_told_of(
         await until(lambda: producer.tally.enqueued == THERE + 2)
 
 
-async def test_a_store_that_has_forgotten_is_noticed(hands: Hands, tree: Path) -> None:
-    async with watching(hands, tree, rescan=0.02) as producer:
+async def test_a_store_that_has_forgotten_is_noticed(harness: Harness, tree: Path) -> None:
+    async with watching(harness, tree, rescan=0.02) as producer:
         await rescans(producer)
-        await hands.redis.flushdb()
+        await harness.redis.flushdb()
         await until(lambda: producer.tally.enqueued == 2 * THERE)
-        assert await hands.redis.llen(hands.keys.queues[1]) == THERE
+        assert await harness.redis.llen(harness.keys.queues[1]) == THERE
 
 
-async def test_files_that_are_still_there_move_to_the_new_page(hands: Hands, tree: Path) -> None:
+async def test_files_that_are_still_there_move_to_the_new_page(
+    harness: Harness, tree: Path
+) -> None:
     """Else a restart would add everything again that was not asked for meanwhile."""
-    async with watching(hands, tree, rescan=0.02) as producer:
+    async with watching(harness, tree, rescan=0.02) as producer:
         await rescans(producer)
         # The page is older than its span, so the next look turns it.
-        await hands.redis.expire(hands.keys.seen, 10)
+        await harness.redis.expire(harness.keys.seen, 10)
         async with asyncio.timeout(LIMIT_S):
-            while await hands.redis.scard(hands.keys.seen) <= THERE or not await hands.redis.exists(
-                hands.keys.seen_before
-            ):
+            while await harness.redis.scard(
+                harness.keys.seen
+            ) <= THERE or not await harness.redis.exists(harness.keys.seen_before):
                 await asyncio.sleep(0.01)
         assert producer.tally.enqueued == THERE
 
 
 async def test_what_is_known_holds_for_one_page_of_one_server(
-    hands: Hands, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken = Queue(hands.store).intake
+    taken = Queue(harness.store).intake
     assert [await taken.still_holds("a") for _ in range(3)] == [False, True, True]
     assert await taken.still_holds("b") is False
-    assert await hands.redis.ttl(hands.keys.seen) > 0
+    assert await harness.redis.ttl(harness.keys.seen) > 0
 
     async def started_anew(redis: Any) -> str:
         return "another run"

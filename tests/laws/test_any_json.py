@@ -13,7 +13,7 @@ from mcp import Client
 from redis import Redis
 
 from tests.bullmq.test_odd_json import odd_jobs
-from tests.console.hands import Desk, desk
+from tests.console.harness import ConsoleApi, api
 from tests.files.test_poison import ODD_JOBS
 from tests.files.test_poison import foreign_jobs as files_jobs
 from tests.laws.any_json import JSON, TEXTS, VALUES
@@ -127,7 +127,7 @@ def test_commands_show_whatever_is_stored(said: Said, store: Redis) -> None:
 async def test_the_console_shows_whatever_is_stored(
     store: Redis, redis_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with desk(redis_url) as looking:
+    async with api(redis_url) as looking:
         for path in ("overview", "workers", "schedulers", "failures", "store", "coverage"):
             await looking.get(path)
         for query in ("odd", "data.a:1", "name:odd", "state:failed"):
@@ -142,7 +142,7 @@ async def test_the_console_shows_whatever_is_stored(
     assert not [each.message for each in caplog.records if each.exc_info]
 
 
-async def see_all(looking: Desk, place: str, state: str) -> None:
+async def see_all(looking: ConsoleApi, place: str, state: str) -> None:
     for offset in itertools.count(0, 100):
         asked = {"state": state, "offset": offset, "limit": 100}
         page = await looking.here.get(f"/api/v1/{place}/jobs", params=asked)

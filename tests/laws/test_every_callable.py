@@ -31,13 +31,13 @@ async def bullmq_things(url: str) -> AsyncGenerator[dict[str, Any]]:
         bullmq.Queue("mail", url) as queue,
         bullmq.FlowProducer(url) as flows,
         bullmq.QueueEvents("mail", url) as events,
-        bullmq.QueueEventsProducer("mail", url) as teller,
+        bullmq.QueueEventsProducer("mail", url) as producer,
         bullmq.ManualWorker("mail", url) as manual,
     ):
         job = await queue.add("a")
         parts = (queue.schedulers, queue.limits, queue.dead_letters)
         worker = bullmq.Worker("mail", echo, url)
-        things = (queue, *parts, job, flows, events, teller, manual, worker)
+        things = (queue, *parts, job, flows, events, producer, manual, worker)
         yield {type(each).__name__: each for each in things}
 
 

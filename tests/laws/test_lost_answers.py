@@ -7,7 +7,7 @@ import pytest
 
 from tests.laws.line import Line
 from tests.laws.test_working import Notes
-from tests.support.deaf import made_deaf
+from tests.support.lossy import make_lossy
 from tests.support.patience import LIMIT_S
 from waystation.core.errors import StoreUnreachable
 from waystation.core.outcome import Done, Failed, Outcome, Returned
@@ -23,7 +23,7 @@ async def test_what_was_claimed_is_found_by_the_one_who_asked(line: Line) -> Non
     ids = [await line.add() for _ in range(3)]
     source = line.source()
     held = (await source.settle([], claim=1)).claims
-    made_deaf(source).lose_next()
+    make_lossy(source).lose_next()
     with pytest.raises(StoreUnreachable):
         await source.settle([], claim=1)
 
@@ -41,7 +41,7 @@ async def test_what_was_claimed_is_found_by_the_one_who_asked(line: Line) -> Non
 async def test_what_was_claimed_goes_back_when_nobody_wants_it_any_more(line: Line) -> None:
     id = await line.add()
     source = line.source()
-    made_deaf(source).lose_next()
+    make_lossy(source).lose_next()
     with pytest.raises(StoreUnreachable):
         await source.settle([], claim=1)
 
@@ -56,7 +56,7 @@ async def test_an_outcome_that_was_filed_counts_once(line: Line) -> None:
     first, second = [await line.add() for _ in range(2)]
     source = line.source()
     held = [Settled(claim, Done("ok")) for claim in (await source.settle([], claim=1)).claims]
-    made_deaf(source).lose_next()
+    make_lossy(source).lose_next()
     with pytest.raises(StoreUnreachable):
         await source.settle(held, claim=1)
 
@@ -81,7 +81,7 @@ async def test_an_outcome_that_was_filed_is_no_refusal(
     source = line.source()
     (claim,) = (await source.settle([], claim=1)).claims
     settled = [Settled(claim, outcome)]
-    made_deaf(source).lose_next()
+    make_lossy(source).lose_next()
     with pytest.raises(StoreUnreachable):
         await source.settle(settled, claim=0)
     state = await line.state(id)
@@ -101,7 +101,7 @@ async def test_a_retry_that_was_filed_is_no_refusal_when_another_has_begun_it(li
     source = line.source()
     (claim,) = (await source.settle([], claim=1)).claims
     settled = [Settled(claim, Failed(RuntimeError("no")))]
-    made_deaf(source).lose_next()
+    make_lossy(source).lose_next()
     with pytest.raises(StoreUnreachable):
         await source.settle(settled, claim=0)
     assert [each.id for each in (await line.source().settle([], claim=1)).claims] == [id]
@@ -123,7 +123,7 @@ async def test_an_outcome_that_was_never_filed_is_refused_even_when_in_doubt(
     slow, quick = line.source(), line.source()
     (stale,) = (await slow.settle([], claim=1)).claims
     settled = [Settled(stale, outcome, 99.0)]
-    made_deaf(slow).miss_next()
+    make_lossy(slow).miss_next()
     with pytest.raises(StoreUnreachable):
         await slow.settle(settled, claim=0)
     await line.lapse_leases()
@@ -145,7 +145,7 @@ async def test_an_outcome_that_did_not_reach_the_store_is_filed_when_it_is_sent_
     source = line.source()
     (claim,) = (await source.settle([], claim=1)).claims
     settled = [Settled(claim, Done("ok"))]
-    made_deaf(source).miss_next()
+    make_lossy(source).miss_next()
     with pytest.raises(StoreUnreachable):
         await source.settle(settled, claim=0)
     assert await line.state(id) == "active"
@@ -162,12 +162,12 @@ async def test_a_lost_answer_while_looking_is_no_refusal_either(line: Line) -> N
     source = line.source()
     claims = (await source.settle([], claim=2)).claims
     settled = [Settled(claim, Done("ok")) for claim in claims]
-    deaf = made_deaf(source)
+    lossy = make_lossy(source)
     for _ in range(3):
-        deaf.lose_next()
+        lossy.lose_next()
         with pytest.raises(StoreUnreachable):
             await source.settle(settled[:1], claim=0)
-    deaf.lose_next()
+    lossy.lose_next()
     with pytest.raises(StoreUnreachable):
         await source.settle(settled, claim=0)
 
@@ -182,8 +182,8 @@ async def test_a_worker_that_misses_answers_tells_every_outcome_once(line: Line)
     ids = [await line.add() for _ in range(12)]
     notes = Notes()
     source = line.source()
-    deaf = made_deaf(source)
-    deaf.loses = {2, 4, 7}
+    lossy = make_lossy(source)
+    lossy.loses = {2, 4, 7}
 
     async def handle(work: Any) -> None:
         await asyncio.sleep(0)
@@ -206,7 +206,7 @@ async def test_a_worker_that_misses_answers_tells_every_outcome_once(line: Line)
 async def test_nobody_looks_for_what_was_not_lost(line: Line) -> None:
     id = await line.add()
     source = line.source()
-    made_deaf(source).lose_next()
+    make_lossy(source).lose_next()
     with pytest.raises(StoreUnreachable):
         await source.settle([], claim=1)
     assert [claim.id for claim in (await source.settle([], claim=1)).claims] == [id]
@@ -218,7 +218,7 @@ async def test_nobody_looks_for_what_was_not_lost(line: Line) -> None:
 async def test_two_who_look_at_once_do_not_find_the_same(line: Line) -> None:
     id = await line.add()
     source = line.source()
-    made_deaf(source).lose_next()
+    make_lossy(source).lose_next()
     with pytest.raises(StoreUnreachable):
         await source.settle([], claim=1)
 
@@ -231,9 +231,9 @@ async def test_two_who_look_at_once_do_not_find_the_same(line: Line) -> None:
 async def test_what_was_looked_for_in_vain_is_looked_for_again(line: Line) -> None:
     id = await line.add()
     source = line.source()
-    deaf = made_deaf(source)
+    lossy = make_lossy(source)
     for _ in range(2):
-        deaf.lose_next()
+        lossy.lose_next()
         with pytest.raises(StoreUnreachable):
             await source.settle([], claim=1)
 

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 from redis import Redis
 
-from tests.files import hands as files_hands
-from tests.routing.hands import hands_on
+from tests.files import harness as files_harness
+from tests.routing.harness import harness_on
 from waystation.bullmq import Queue
 from waystation.files.queue import Queue as FileQueue
 from waystation.pipeline.products import facts, product_named
@@ -78,18 +78,21 @@ async def bullmq_jobs(url: str) -> AsyncGenerator[Crowd]:
 
 @asynccontextmanager
 async def routing_jobs(url: str) -> AsyncGenerator[Crowd]:
-    async with hands_on(url) as hands:
+    async with harness_on(url) as harness:
         # Those in the middle are taken out of turn, and the last of the list fill their gaps.
-        ids = [await hands.add("paint" if 110 <= n < 150 else "render") for n in range(260)]
-        plain, painter = hands.source("w1", types=["render"]), hands.source("w2", types=["paint"])
+        ids = [await harness.add("paint" if 110 <= n < 150 else "render") for n in range(260)]
+        plain, painter = (
+            harness.source("w1", types=["render"]),
+            harness.source("w2", types=["paint"]),
+        )
 
         async def move() -> None:
-            for claim in await hands.claim(plain, 3):
-                await hands.settle(plain, claim)
-            await hands.claim(painter, 2)
+            for claim in await harness.claim(plain, 3):
+                await harness.settle(plain, claim)
+            await harness.claim(painter, 2)
 
         def tear(store: Any, job_id: str) -> None:
-            store.lrem(hands.keys.waiting, 1, job_id)
+            store.lrem(harness.keys.waiting, 1, job_id)
 
         yield Crowd(
             product="routing",
@@ -98,22 +101,22 @@ async def routing_jobs(url: str) -> AsyncGenerator[Crowd]:
             ids=ids,
             quiet=ids[220],
             move=move,
-            end=hands.queue.cancel,
+            end=harness.queue.cancel,
             tear=tear,
         )
 
 
 @asynccontextmanager
 async def added_files(url: str) -> AsyncGenerator[Crowd]:
-    async with files_hands.hands_on(url) as hands:
-        queue = FileQueue(hands.store)
+    async with files_harness.harness_on(url) as harness:
+        queue = FileQueue(harness.store)
         # One has been handed over to workers that have a handler for it.
-        picky = hands.source(ending=".pdf")
-        ids = [await hands.add("/inbox/other.txt", priority="high")]
+        picky = harness.source(ending=".pdf")
+        ids = [await harness.add("/inbox/other.txt", priority="high")]
         for _ in range(2):
             await picky.settle([], claim=1)
         assert await queue.state(ids[0]) == "unmatched"
-        ids += [await hands.add(f"/inbox/{number}.pdf") for number in range(60)]
+        ids += [await harness.add(f"/inbox/{number}.pdf") for number in range(60)]
         newest = iter(ids[:9:-1])
 
         async def move() -> None:
@@ -123,7 +126,7 @@ async def added_files(url: str) -> AsyncGenerator[Crowd]:
                     await queue.cancel(job_id)
 
         def tear(store: Any, job_id: str) -> None:
-            for key in hands.keys.queues:
+            for key in harness.keys.queues:
                 for raw in store.lrange(key, 0, -1):
                     if job_id.encode() in raw:
                         store.lrem(key, 1, raw)

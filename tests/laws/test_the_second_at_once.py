@@ -266,7 +266,7 @@ async def test_the_outcome_of_two_is_that_of_one(
     raise AssertionError("it has more commands than were tried")
 
 
-class House:
+class OperatedRoom:
     """A room and those who operate it."""
 
     def __init__(self, store: Store) -> None:
@@ -348,20 +348,20 @@ async def slow(options: Any) -> Reading:
     return Reading(9.0, "the site took 9 s")
 
 
-async def batches(house: House) -> Any:
-    return [(each.batch, each.codes) for each in await house.codes.batches()]
+async def batches(operated: OperatedRoom) -> Any:
+    return [(each.batch, each.codes) for each in await operated.codes.batches()]
 
 
-async def rate(house: House) -> Any:
-    return (await house.room.state()).rate
+async def rate(operated: OperatedRoom) -> Any:
+    return (await operated.room.state()).rate
 
 
-async def epoch(house: House) -> Any:
-    return (await house.room.state()).epoch
+async def epoch(operated: OperatedRoom) -> Any:
+    return (await operated.room.state()).epoch
 
 
-async def rooms(house: House) -> Any:
-    return await house.room.store.ask("SMEMBERS", RoomsKeys().every)
+async def rooms(operated: OperatedRoom) -> Any:
+    return await operated.room.store.ask("SMEMBERS", RoomsKeys().every)
 
 
 PAIRS = {
@@ -373,12 +373,12 @@ PAIRS = {
     "codes revoked while others are made": Pair(
         on("codes.revoke", "a"), make("b", 3), batches, make("a")
     ),
-    "alarms": Pair(on("alarms.keep"), on("alarms.keep"), House.told, House.crowd),
+    "alarms": Pair(on("alarms.keep"), on("alarms.keep"), OperatedRoom.told, OperatedRoom.crowd),
     "alarms and their limits": Pair(
         on("alarms.keep"),
         on("alarms.set", AlarmOptions(waiting=2)),
         on("alarms.keep"),
-        House.crowd,
+        OperatedRoom.crowd,
     ),
     "following": Pair(
         on("following.keep"),
@@ -397,29 +397,29 @@ PAIRS = {
         on("control.revoke_everything"),
         epoch,
     ),
-    "two events planned": Pair(on("plan", "a"), on("plan", "b"), House.settled),
+    "two events planned": Pair(on("plan", "a"), on("plan", "b"), OperatedRoom.settled),
     "an event planned and begun": Pair(
         on("gather", "a"),
         on("schedule.keep"),
-        House.settled,
+        OperatedRoom.settled,
     ),
     "an event kept and called off": Pair(
-        on("schedule.keep"), on("schedule.cancel", "sale"), House.settled, House.sale
+        on("schedule.keep"), on("schedule.cancel", "sale"), OperatedRoom.settled, OperatedRoom.sale
     ),
     "an event called off and kept": Pair(
-        on("schedule.cancel", "sale"), on("schedule.keep"), House.settled, House.sale
+        on("schedule.cancel", "sale"), on("schedule.keep"), OperatedRoom.settled, OperatedRoom.sale
     ),
     "an event called off as it begins": Pair(
         on("schedule.keep"),
         on("schedule.cancel", "sale"),
-        House.settled,
+        OperatedRoom.settled,
         on("gather", "sale"),
     ),
     "an event called off and a rate set": Pair(
         on("schedule.cancel", "sale"),
         on("control.show_message", {"en": "soon"}),
-        House.settled,
-        House.sale,
+        OperatedRoom.settled,
+        OperatedRoom.sale,
     ),
     "a room deleted and made": Pair(
         on("room.delete"),
@@ -429,15 +429,17 @@ PAIRS = {
     "keys issued and withdrawn": Pair(
         on("operators.issue", "ann", Role.VIEWER),
         on("operators.withdraw", "ann"),
-        House.welcomed,
+        OperatedRoom.welcomed,
     ),
     "keys withdrawn twice": Pair(
         on("operators.withdraw", "ann"),
         on("operators.withdraw", "ann"),
-        House.welcomed,
+        OperatedRoom.welcomed,
         on("operators.issue", "ann", Role.VIEWER),
     ),
-    "two who sign in": Pair(welcome("bob"), welcome("ann"), House.welcomed, House.yesterday),
+    "two who sign in": Pair(
+        welcome("bob"), welcome("ann"), OperatedRoom.welcomed, OperatedRoom.yesterday
+    ),
 }
 
 
@@ -457,12 +459,12 @@ async def test_the_outcome_of_two_is_that_of_one_after_the_other(
     async def tried(run: Callable[[Awaitable[Any], Awaitable[Any]], Awaitable[Any]]) -> Any:
         await redis.flushdb()
         async with await connect(redis_url) as store:
-            house = House(store)
-            await house.room.open(RoomOptions(admission_rate=1.0))
+            operated = OperatedRoom(store)
+            await operated.room.open(RoomOptions(admission_rate=1.0))
             if pair.before:
-                await pair.before(house)
-            await run(taken(pair.first(house)), taken(pair.second(house)))
-            return await pair.outcome(house)
+                await pair.before(operated)
+            await run(taken(pair.first(operated)), taken(pair.second(operated)))
+            return await pair.outcome(operated)
 
     async def in_order(first: Awaitable[Any], second: Awaitable[Any]) -> None:
         await first

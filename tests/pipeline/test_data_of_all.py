@@ -8,10 +8,10 @@ from unittest.mock import Mock
 import pytest
 from redis import Redis
 
-from tests.files.hands import hands_on as hands_on_files
+from tests.files.harness import harness_on as harness_on_files
 from tests.pipeline.rounds import history_at
 from tests.pipeline.test_payloads import KEYS, Following, files_with, rows
-from tests.routing.hands import hands_on as hands_on_routing
+from tests.routing.harness import harness_on as harness_on_routing
 from waystation.cli import root as cli
 from waystation.core.outcome import Done, Failed, Outcome
 from waystation.core.runtime.claim import Settled
@@ -34,23 +34,23 @@ def follow(url: str) -> None:
 
 async def route(url: str, *given: tuple[Any, Outcome | None]) -> list[str]:
     """Add jobs of routing, and end those with an outcome; their ids."""
-    async with hands_on_routing(url) as hands:
-        source, ids = hands.source(), list[str]()
+    async with harness_on_routing(url) as harness:
+        source, ids = harness.source(), list[str]()
         for payload, outcome in given:
-            ids.append(await hands.add("render", payload, retry=Retry(attempts=1)))
+            ids.append(await harness.add("render", payload, retry=Retry(attempts=1)))
             if outcome is not None:
-                (claim,) = await hands.claim(source)
-                assert not await hands.settle(source, claim, outcome)
+                (claim,) = await harness.claim(source)
+                assert not await harness.settle(source, claim, outcome)
         return ids
 
 
 async def process(url: str, *given: tuple[dict[str, Any], Outcome | None]) -> None:
     """Add files as another producer may do, with members of its own, and end some."""
-    async with hands_on_files(url) as hands:
-        hands.set(max_retries=0)
-        source = hands.source()
+    async with harness_on_files(url) as harness:
+        harness.set(max_retries=0)
+        source = harness.source()
         for document, outcome in given:
-            await hands.redis.lpush(LOW, json.dumps({"filepath": "/in/a.csv", **document}))
+            await harness.redis.lpush(LOW, json.dumps({"filepath": "/in/a.csv", **document}))
             if outcome is not None:
                 (claim,) = (await source.settle([], claim=1)).claims
                 await source.settle([Settled(claim, outcome)], claim=0)
@@ -67,9 +67,9 @@ async def test_jobs_of_routing_are_known_however_they_have_ended(
     given = [({"tenant": str(n)}, outcome) for n, outcome in enumerate((None, Done(), NO))]
     # The first one waits, so the others are given to workers before it.
     ids = await route(redis_url, *reversed(given))
-    async with hands_on_routing(redis_url) as hands:
-        ids.append(await hands.add("render", {"tenant": "3"}))
-        assert await hands.queue.cancel(ids[-1])
+    async with harness_on_routing(redis_url) as harness:
+        ids.append(await harness.add("render", {"tenant": "3"}))
+        assert await harness.queue.cancel(ids[-1])
     intake.run()
     found = rows(root, "select product, queue, job_id, data, left_out from payloads")
     assert {(each["product"], each["queue"], each["left_out"]) for each in found} == {

@@ -32,8 +32,8 @@ pytestmark = [
 ]
 
 
-class Teller:
-    """Four queues that tell events, a hundred at a time; some are held back for each driver."""
+class Producer:
+    """Writes events of four queues, a hundred at a time; keeps some back for each driver."""
 
     def __init__(self, url: str, many: int, *, drivers: int) -> None:
         self.told: list[bytes] = []
@@ -52,7 +52,7 @@ class Teller:
         self._thread.join()
 
     def go_on(self) -> None:
-        """Tell another driver's share, bit by bit."""
+        """Write another driver's share, bit by bit."""
         self._upto += self._share
 
     def _tell(self) -> None:
@@ -96,30 +96,30 @@ def test_killed_drivers_and_workers_lose_nothing_and_repeat_nothing(
     many, kills = (250_000, 5) if IS_FULL else (10_000, 0)
     root, unbroken = (str(tmp_path_factory.mktemp(name)) for name in ("broken", "unbroken"))
     dice = random.Random(many)
-    with Teller(redis_url, many, drivers=kills + 2) as teller:
+    with Producer(redis_url, many, drivers=kills + 2) as producer:
         if IS_FULL:
-            teller.go_on()
+            producer.go_on()
             with Driver("follow", root, redis_url, dies="before 1") as driver:
                 driver.wait(killed=True)
-        teller.go_on()
+        producer.go_on()
         with Driver("follow", root, redis_url, dies=f"after {5 if IS_FULL else 1}") as driver:
             before = batches(root)
             driver.wait_for(lambda: batches(root) > before and driver.kill_a_worker(dice))
             driver.wait(killed=True)
         for _ in range(kills):
-            teller.go_on()
+            producer.go_on()
             with Driver("follow", root, redis_url) as driver:
                 before = batches(root)
                 driver.wait_for(lambda before=before: batches(root) > before)
                 time.sleep(dice.uniform(0, 3))
         # All of them died while there was more to come.
-        assert len(teller.told) < many
+        assert len(producer.told) < many
     for place in (root, unbroken):
         ingest.start(spark, place, url=redis_url).finish()
 
     table = kept(root)
     ids = list(zip(table["stream"].to_pylist(), table["entry_id"].to_pylist(), strict=True))
-    assert len(ids) == len(teller.told) == many
+    assert len(ids) == len(producer.told) == many
     assert len(set(ids)) == many
     assert fingerprint(table) == fingerprint(kept(unbroken))
     assert not DeltaTable.is_deltatable(GAPS.path(root))

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from redis import Redis
 
-from tests.bullmq.hands import hands_on
+from tests.bullmq.harness import harness_on
 from tests.pipeline.batches import Batches
 from waystation.bullmq import Keep
 from waystation.core.outcome import Done, Failed
@@ -69,15 +69,15 @@ async def test_jobs_are_read_when_they_are_added_and_when_they_have_ended(
     redis_url: str, redis: Any, place: str
 ) -> None:
     intake = Following(redis_url, place, fields={"tenant": "$.tenant", "order": "$.order.id"})
-    async with hands_on(redis_url) as hands:
+    async with harness_on(redis_url) as harness:
         data = {"tenant": "acme", "order": {"id": 7}}
-        first = await hands.add(data, name="charge", priority=3, attempts=1)
+        first = await harness.add(data, name="charge", priority=3, attempts=1)
         intake.run()
-        claim = await hands.claim_one()
-        await hands.redis.rpush(f"{hands.keys.base}{first}:logs", "began", "ended")
-        await hands.end(claim, Done({"ok": True}))
-        second = await hands.add({"tenant": "zeta"}, attempts=1)
-        await hands.end(await hands.claim_one(), Failed(ValueError("no such plan")))
+        claim = await harness.claim_one()
+        await harness.redis.rpush(f"{harness.keys.base}{first}:logs", "began", "ended")
+        await harness.end(claim, Done({"ok": True}))
+        second = await harness.add({"tenant": "zeta"}, attempts=1)
+        await harness.end(await harness.claim_one(), Failed(ValueError("no such plan")))
         intake.run()
         found = rows(place, "from payloads order by job_id, read_at")
         assert [(each["job_id"], each["ended"]) for each in found][:2] == [
@@ -104,16 +104,18 @@ async def test_nothing_is_lost_when_jobs_are_removed_before_they_are_read(
     redis_url: str, redis: Any, place: str, store: Redis, keep: Any
 ) -> None:
     intake = Following(redis_url, place)
-    async with hands_on(redis_url) as hands:
-        await hands.add()
+    async with harness_on(redis_url) as harness:
+        await harness.add()
         # Marked before the jobs are added, as `run` does.
-        mark_followed(store, hands.keys.prefix, hands.keys.name, reached_ms=0)
+        mark_followed(store, harness.keys.prefix, harness.keys.name, reached_ms=0)
         for number in range(3):
-            await hands.add({"n": number}, remove_on_complete=keep, remove_on_fail=keep, attempts=1)
+            await harness.add(
+                {"n": number}, remove_on_complete=keep, remove_on_fail=keep, attempts=1
+            )
         for outcome in (Done(0), Done(1), Failed(ValueError("no")), Done(3)):
-            claim = await hands.claim_one()
-            await hands.redis.rpush(f"{hands.keys.base}{claim.id}:logs", f"line of {claim.id}")
-            await hands.end(claim, outcome)
+            claim = await harness.claim_one()
+            await harness.redis.rpush(f"{harness.keys.base}{claim.id}:logs", f"line of {claim.id}")
+            await harness.end(claim, outcome)
         intake.run()
         found = rows(place, "select * from payloads where ended order by job_id::int")
         assert [each["left_out"] for each in found] == [None] * 4
@@ -130,18 +132,18 @@ async def test_nothing_is_lost_when_jobs_are_removed_before_they_are_read(
 async def test_what_the_history_has_read_is_not_written_to_the_stream_again(
     redis_url: str, redis: Any, place: str, store: Redis
 ) -> None:
-    async with hands_on(redis_url) as hands:
+    async with harness_on(redis_url) as harness:
         for _ in range(3):
-            await hands.add(remove_on_complete=Keep(count=1))
-        later = hands.clock.now_ms() + 1000
-        mark_followed(store, hands.keys.prefix, hands.keys.name, reached_ms=later)
+            await harness.add(remove_on_complete=Keep(count=1))
+        later = harness.clock.now_ms() + 1000
+        mark_followed(store, harness.keys.prefix, harness.keys.name, reached_ms=later)
         for _ in range(3):
-            await hands.end(await hands.claim_one(), Done(None))
+            await harness.end(await harness.claim_one(), Done(None))
         assert b"kept" not in _events(store)
         # Nor where nobody follows any more.
-        store.hset(hands.keys.meta, "history", "0:1")
-        await hands.add(remove_on_complete=True)
-        await hands.end(await hands.claim_one(), Done(None))
+        store.hset(harness.keys.meta, "history", "0:1")
+        await harness.add(remove_on_complete=True)
+        await harness.end(await harness.claim_one(), Done(None))
         assert b"kept" not in _events(store)
 
 

@@ -12,7 +12,7 @@ from redis import Redis
 from tests.pipeline import stories
 from tests.pipeline.raw_streams import told
 from tests.pipeline.summed import summed
-from tests.routing.hands import hands_on
+from tests.routing.harness import harness_on
 from waystation.core.durations import instant
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.products import product_named
@@ -34,18 +34,18 @@ from waystation.routing.schedules import next_slot
 async def test_routes_tell_what_is_asked_for_and_who_serves_it(
     spark: SparkSession, redis_url: str, root: str
 ) -> None:
-    async with hands_on(redis_url) as hands:
-        source = hands.source("w1")
+    async with harness_on(redis_url) as harness:
+        source = harness.source("w1")
         for _ in range(3):
-            await hands.add("render", target=Target(capabilities=("gpu",)))
+            await harness.add("render", target=Target(capabilities=("gpu",)))
         for _ in range(2):
-            await hands.add("render")
-        await hands.clock.advance(5)
-        for claim in await hands.claim(source, 9):
-            await hands.settle(source, claim)
-        await hands.clock.advance(10)
-        await hands.add("mail")
-        rows = await told(hands.redis, hands.keys.events)
+            await harness.add("render")
+        await harness.clock.advance(5)
+        for claim in await harness.claim(source, 9):
+            await harness.settle(source, claim)
+        await harness.clock.advance(10)
+        await harness.add("mail")
+        rows = await told(harness.redis, harness.keys.events)
 
     found = {
         (row["queue"], "gpu" in row["target"]): row
@@ -63,17 +63,17 @@ async def test_routes_tell_what_is_asked_for_and_who_serves_it(
 async def test_slots_are_on_time_late_missed_skipped_or_doubled(
     spark: SparkSession, redis_url: str
 ) -> None:
-    async with hands_on(redis_url) as hands:
-        minutely = await hands.add("report", schedule=Schedule(cron="* * * * *"))
-        upkeep = await hands.upkeep()
-        to_the_minute = 60 - hands.clock.now_ms() / 1000 % 60
-        await hands.clock.advance(to_the_minute)
+    async with harness_on(redis_url) as harness:
+        minutely = await harness.add("report", schedule=Schedule(cron="* * * * *"))
+        upkeep = await harness.upkeep()
+        to_the_minute = 60 - harness.clock.now_ms() / 1000 % 60
+        await harness.clock.advance(to_the_minute)
         await upkeep.fire_schedules()  # on time
-        await hands.clock.advance(90)
+        await harness.clock.advance(90)
         await upkeep.fire_schedules()  # half a minute late
-        await hands.clock.advance(120)
+        await harness.clock.advance(120)
         await upkeep.fire_schedules()  # one made up for, late, and one left out
-        rows = await told(hands.redis, hands.keys.events)
+        rows = await told(harness.redis, harness.keys.events)
     fired = [row for row in rows if row["event"] == "fired"]
     # What no upkeep of ours does: a slot fired twice, and one that nobody fired.
     again = {**fired[0], "entry_id": "1-1"}

@@ -16,7 +16,7 @@ from tests.pipeline import stories
 from tests.pipeline.raw_streams import told
 from tests.pipeline.rounds import history_at, keep, reads, visitors
 from tests.pipeline.summed import summed
-from tests.waitingroom.hands import Hands, hands_on
+from tests.waitingroom.harness import Harness, harness_on
 from waystation.core.store import embedded
 from waystation.core.store.connection import connect
 from waystation.pipeline.feedback import wait_models
@@ -44,33 +44,33 @@ from waystation.waitingroom.simulator import Crowd, Simulation
 
 
 @asynccontextmanager
-async def an_evening(redis_url: str) -> AsyncGenerator[Hands]:
+async def an_evening(redis_url: str) -> AsyncGenerator[Harness]:
     """One who buys, one who misses the turn, one who leaves, one who falls silent, one waits."""
-    async with hands_on(redis_url) as hands:
-        await hands.open(admission_rate=2, max_active=10)
-        await hands.join_all("buys", "misses", "leaves", "silent", "waits")
-        await hands.admit()
-        await hands.clock.advance(10)
-        await hands.come_in("buys")
-        await hands.control.pause()
-        await hands.clock.advance(20)
-        await hands.room.leave(hands.places["leaves"], "leaves")
-        await hands.clock.advance(100)
-        await hands.beat("waits")
-        await hands.admit()
-        await hands.room.complete(hands.places["buys"])
-        await hands.clock.advance(1490)
-        await hands.beat("waits")
-        await hands.expire()
-        yield hands
+    async with harness_on(redis_url) as harness:
+        await harness.open(admission_rate=2, max_active=10)
+        await harness.join_all("buys", "misses", "leaves", "silent", "waits")
+        await harness.admit()
+        await harness.clock.advance(10)
+        await harness.come_in("buys")
+        await harness.control.pause()
+        await harness.clock.advance(20)
+        await harness.room.leave(harness.places["leaves"], "leaves")
+        await harness.clock.advance(100)
+        await harness.beat("waits")
+        await harness.admit()
+        await harness.room.complete(harness.places["buys"])
+        await harness.clock.advance(1490)
+        await harness.beat("waits")
+        await harness.expire()
+        yield harness
 
 
 async def test_a_visit_is_one_row_from_joining_to_its_end(
     spark: SparkSession, redis_url: str
 ) -> None:
-    async with an_evening(redis_url) as hands:
-        events = stories.frame(spark, await told(hands.redis, hands.keys.events))
-        names = {place.id: name for name, place in hands.places.items()}
+    async with an_evening(redis_url) as harness:
+        events = stories.frame(spark, await told(harness.redis, harness.keys.events))
+        names = {place.id: name for name, place in harness.places.items()}
 
     found = visits(places(events))
     rows = {names[row["visitor"]]: row for row in found.collect()}
@@ -95,17 +95,17 @@ async def test_a_visit_is_one_row_from_joining_to_its_end(
 async def test_having_left_and_taken_that_back_is_no_end_of_a_visit(
     spark: SparkSession, redis_url: str
 ) -> None:
-    async with hands_on(redis_url) as hands:
-        await hands.open()
-        await hands.join_all("waits", "leaves again")
-        for name, place in hands.places.items():
-            await hands.room.leave(place, name)
-            await hands.clock.advance(5)
-            await hands.room.rejoin(place, name)
-        await hands.clock.advance(5)
-        await hands.room.leave(hands.places["leaves again"], "leaves again")
-        events = stories.frame(spark, await told(hands.redis, hands.keys.events))
-        names = {place.id: name for name, place in hands.places.items()}
+    async with harness_on(redis_url) as harness:
+        await harness.open()
+        await harness.join_all("waits", "leaves again")
+        for name, place in harness.places.items():
+            await harness.room.leave(place, name)
+            await harness.clock.advance(5)
+            await harness.room.rejoin(place, name)
+        await harness.clock.advance(5)
+        await harness.room.leave(harness.places["leaves again"], "leaves again")
+        events = stories.frame(spark, await told(harness.redis, harness.keys.events))
+        names = {place.id: name for name, place in harness.places.items()}
 
     rows = {names[row["visitor"]]: row for row in visits(places(events)).collect()}
     waits, leaves = rows["waits"], rows["leaves again"]
@@ -124,15 +124,15 @@ def states(events: DataFrame) -> dict[str, str]:
 async def test_whoever_an_operator_removed_is_neither_waiting_nor_lost(
     spark: SparkSession, redis_url: str, root: str
 ) -> None:
-    async with hands_on(redis_url) as hands:
-        await hands.open(admission_rate=1, max_active=10)
-        await hands.join_all("called", "waiting", "stays")
-        await hands.admit()
-        await hands.clock.advance(30)
+    async with harness_on(redis_url) as harness:
+        await harness.open(admission_rate=1, max_active=10)
+        await harness.join_all("called", "waiting", "stays")
+        await harness.admit()
+        await harness.clock.advance(30)
         for name in ("called", "waiting"):
-            await hands.room.remove(hands.places[name], "spam")
-        events = stories.frame(spark, await told(hands.redis, hands.keys.events))
-        names = {place.id: name for name, place in hands.places.items()}
+            await harness.room.remove(harness.places[name], "spam")
+        events = stories.frame(spark, await told(harness.redis, harness.keys.events))
+        names = {place.id: name for name, place in harness.places.items()}
 
     ended = {names[id]: state for id, state in states(events).items()}
     assert ended == {"called": "removed", "waiting": "removed", "stays": "waiting"}
@@ -150,8 +150,8 @@ async def test_whoever_an_operator_removed_is_neither_waiting_nor_lost(
 async def test_the_funnel_counts_every_step_once(
     spark: SparkSession, redis_url: str, root: str
 ) -> None:
-    async with an_evening(redis_url) as hands:
-        events = stories.frame(spark, await told(hands.redis, hands.keys.events))
+    async with an_evening(redis_url) as harness:
+        events = stories.frame(spark, await told(harness.redis, harness.keys.events))
 
     found = summed(spark, root, room=room_events(events, places(events)))(FUNNEL)
 

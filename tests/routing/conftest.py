@@ -1,18 +1,18 @@
-"""The line in one's hands, on an empty server."""
+"""A harness of the routing queue on an empty server."""
 
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 import pytest
 
-from tests.routing.hands import Hands, hands_on
+from tests.routing.harness import Harness, harness_on
 from tests.routing.mesh import WATCHED, Seen
 from waystation.routing.source import hub
 
 
 @pytest.fixture
-async def hands(redis_url: str, no_strays: None) -> AsyncGenerator[Hands]:
-    async with hands_on(redis_url) as opened:
+async def harness(redis_url: str, no_strays: None) -> AsyncGenerator[Harness]:
+    async with harness_on(redis_url) as opened:
         yield opened
 
 

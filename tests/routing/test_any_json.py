@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.laws.any_json import JSON, VALUES
-from tests.routing.hands import Hands, hands_on
+from tests.routing.harness import Harness, harness_on
 from tests.routing.test_worker import QUICK, ended, until
 from tests.support.patience import LIMIT_S
 from waystation.core import codec
@@ -56,12 +56,12 @@ def _with(id: str, member: str, text: str) -> str:
 
 @pytest.mark.parametrize("concurrency", [1, 4])
 async def test_whatever_a_foreign_producer_writes_the_next_good_job_runs(
-    hands: Hands, concurrency: int
+    harness: Harness, concurrency: int
 ) -> None:
     """Nothing that is wrong with one job leaves its slot."""
     for at, text in enumerate(foreign_jobs("odd")):
-        await hands.redis.set(f"bridge:jobs:data:odd-{at}", text)
-        await hands.redis.rpush("bridge:jobs:waiting", f"odd-{at}")
+        await harness.redis.set(f"bridge:jobs:data:odd-{at}", text)
+        await harness.redis.rpush("bridge:jobs:waiting", f"odd-{at}")
 
     together = asyncio.Barrier(concurrency)
 
@@ -71,19 +71,19 @@ async def test_whatever_a_foreign_producer_writes_the_next_good_job_runs(
         # Only when every slot is free do they meet.
         await together.wait()
 
-    queue = Queue(hands.store)
-    async with Worker(handle, hands.store, concurrency=concurrency, scheduler=QUICK) as worker:
+    queue = Queue(harness.store)
+    async with Worker(handle, harness.store, concurrency=concurrency, scheduler=QUICK) as worker:
         good = [(await queue.add("t", {"note": None})).id for _ in range(concurrency)]
         await until(ended(queue, *good))
         assert worker.is_running
-    await hands.redis.flushdb()
+    await harness.redis.flushdb()
 
 
 @pytest.mark.parametrize("member", ["payload", "metadata", "type", "job_id", "idempotency_key"])
 async def test_whatever_we_are_given_is_added_and_comes_back_or_is_refused_with_a_sentence(
-    hands: Hands, member: str
+    harness: Harness, member: str
 ) -> None:
-    source = hands.source()
+    source = harness.source()
     refused: list[str] = []
     retry = Retry(attempts=2, backoff=BackoffRule(delay=0))
     for value in [*VALUES, {"a": float("nan")}, [float("inf")], "a null pointer", {"n": [None]}]:
@@ -91,19 +91,19 @@ async def test_whatever_we_are_given_is_added_and_comes_back_or_is_refused_with_
             value = {"note": value, "null": "null"}
         given: dict[str, Any] = {"type": "t", "payload": {}, "retry": retry, member: value}
         try:
-            id = await hands.add(**given)
+            id = await harness.add(**given)
         except InvalidInput as error:
             refused.append(str(error))
             continue
         # The first attempt fails, so that its JSON is written anew.
-        assert await hands.fail(source) == id
-        (claim,) = await hands.claim(source)
-        assert not await hands.settle(source, claim)
+        assert await harness.fail(source) == id
+        (claim,) = await harness.claim(source)
+        assert not await harness.settle(source, claim)
         if member in ("payload", "metadata"):
             job = claim.work
             assert (job.data if member == "payload" else job.metadata) == value
     assert not [sentence for sentence in refused if "msgspec" in sentence]
-    await hands.redis.flushdb()
+    await harness.redis.flushdb()
 
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=8) | st.just("null")
@@ -124,36 +124,36 @@ def test_what_can_be_read_can_be_written_anew(members: dict[str, Any]) -> None:
 
 
 async def test_a_job_that_cannot_be_written_anew_costs_itself_alone(
-    hands: Hands, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from waystation.routing.source import records
 
     def broken(raw: bytes, **changes: object) -> bytes:
         raise OverflowError("too much") if b"odd" in raw else Malformed("never")
 
-    await hands.add(job_id="odd", retry=Retry(attempts=3))
-    source = hands.source()
-    (claim,) = await hands.claim(source)
+    await harness.add(job_id="odd", retry=Retry(attempts=3))
+    source = harness.source()
+    (claim,) = await harness.claim(source)
     monkeypatch.setattr(records, "rewritten", broken)
 
     reply = await source.settle([Settled(claim, Failed(OSError("no")))], claim=1)
 
     assert not reply.refused
-    (letter,) = [each async for each in hands.queue.dead_letters]
+    (letter,) = [each async for each in harness.queue.dead_letters]
     assert (letter.id, letter.reason) == ("odd", "MALFORMED")
     assert "too much" in letter.error.message
 
 
 async def test_an_odd_entry_in_the_wake_stream_ends_no_worker(redis_url: str) -> None:
-    async with hands_on(redis_url) as hands:
-        queue = Queue(hands.store)
+    async with harness_on(redis_url) as harness:
+        queue = Queue(harness.store)
 
         async def handle(job: Job) -> None: ...
 
-        async with Worker({"t": handle}, hands.store) as worker, asyncio.timeout(LIMIT_S):
+        async with Worker({"t": handle}, harness.store) as worker, asyncio.timeout(LIMIT_S):
             await queue.wait((await queue.add("t")).id)
             for odd in (b'{"a":1}', b"7", b"null", b"[1,2]", b"\xff", b"[", b'[0,0,{"x":[]}]'):
-                await hands.redis.xadd(hands.keys.wake, {"queue": "t", "signature": odd})
+                await harness.redis.xadd(harness.keys.wake, {"queue": "t", "signature": odd})
                 with contextlib.suppress(TimeoutError):
                     await queue.wait((await queue.add("t")).id)
             assert worker.is_running

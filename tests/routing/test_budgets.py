@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.routing.hands import Hands
+from tests.routing.harness import Harness
 from tests.scripts.weights import weighed
 from waystation.routing import JobOptions, NewJob, Retry, Target
 from waystation.routing.redis import scripts
@@ -14,105 +14,113 @@ from waystation.routing.registry import Profile, beat
 FEW = 300
 
 
-async def signatures(hands: Hands, many: int) -> None:
+async def signatures(harness: Harness, many: int) -> None:
     """A new worker comes where jobs with many different needs wait."""
     jobs = [NewJob("t", None, JobOptions(target=Target(server=f"x{n}"))) for n in range(many)]
-    await hands.queue.add_many(jobs)
-    last = await hands.add()
+    await harness.queue.add_many(jobs)
+    last = await harness.add()
     profiles = [Profile(server=f"w{n}").matched() for n in range(5)]
     await scripts.look(
-        hands.redis, hands.keys, namespace="bridge", now=hands.clock.now_ms(), profiles=profiles
+        harness.redis,
+        harness.keys,
+        namespace="bridge",
+        now=harness.clock.now_ms(),
+        profiles=profiles,
     )
-    assert await hands.claim_ids(hands.source()) == [last]
+    assert await harness.claim_ids(harness.source()) == [last]
 
 
-async def dependents(hands: Hands, many: int) -> None:
+async def dependents(harness: Harness, many: int) -> None:
     """Many jobs wait for one that completes, and many for one that is cancelled."""
-    upkeep = await hands.upkeep()
+    upkeep = await harness.upkeep()
     for end in ("completed", "cancelled"):
-        parent = await hands.add("first")
-        await hands.queue.add_many([NewJob("t", None, JobOptions(depends_on=(parent,)))] * many)
+        parent = await harness.add("first")
+        await harness.queue.add_many([NewJob("t", None, JobOptions(depends_on=(parent,)))] * many)
         if end == "completed":
-            source = hands.source(types=["first"])
-            (claim,) = await hands.claim(source)
-            await hands.settle(source, claim)
+            source = harness.source(types=["first"])
+            (claim,) = await harness.claim(source)
+            await harness.settle(source, claim)
         else:
-            await hands.queue.cancel(parent)
+            await harness.queue.cancel(parent)
         await upkeep.release()
-    assert await hands.queue.counts("held", "waiting", "dead") == {
+    assert await harness.queue.counts("held", "waiting", "dead") == {
         "held": 0,
         "waiting": many,
         "dead": many,
     }
 
 
-async def foreign(hands: Hands, many: int) -> None:
+async def foreign(harness: Harness, many: int) -> None:
     """Another client takes half of a list off its head with plain commands."""
-    ids = [job.id for job in await hands.queue.add_many([NewJob("t")] * many)]
-    taken: Any = await hands.redis.lpop(hands.keys.waiting, many // 2)
+    ids = [job.id for job in await harness.queue.add_many([NewJob("t")] * many)]
+    taken: Any = await harness.redis.lpop(harness.keys.waiting, many // 2)
     for id in taken[:50]:
-        await hands.redis.set(hands.keys.of(id.decode()).lock, "node", ex=30)
-    assert await hands.claim_ids(hands.source()) in ([ids[many // 2]], [])
-    await (await hands.upkeep()).reindex()
-    assert await hands.redis.zcard(hands.keys.places) == await hands.redis.llen(hands.keys.waiting)
-    assert await hands.redis.zrange(hands.keys.places, 0, 9) == await hands.redis.lrange(
-        hands.keys.waiting, 0, 9
+        await harness.redis.set(harness.keys.of(id.decode()).lock, "node", ex=30)
+    assert await harness.claim_ids(harness.source()) in ([ids[many // 2]], [])
+    await (await harness.upkeep()).reindex()
+    assert await harness.redis.zcard(harness.keys.places) == await harness.redis.llen(
+        harness.keys.waiting
+    )
+    assert await harness.redis.zrange(harness.keys.places, 0, 9) == await harness.redis.lrange(
+        harness.keys.waiting, 0, 9
     )
 
 
-async def workers(hands: Hands, many: int) -> None:
+async def workers(harness: Harness, many: int) -> None:
     """Many workers fall silent."""
     names = [f"w{n}" for n in range(many)]
-    await beat(hands.redis, hands.keys, *(Profile(server=name) for name in names), now=1)
-    await hands.add()
-    await hands.claim(hands.source("w7"))
-    await hands.redis.delete(*(hands.keys.worker_at(name).heartbeat for name in names))
-    upkeep = await hands.upkeep()
+    await beat(harness.redis, harness.keys, *(Profile(server=name) for name in names), now=1)
+    await harness.add()
+    await harness.claim(harness.source("w7"))
+    await harness.redis.delete(*(harness.keys.worker_at(name).heartbeat for name in names))
+    upkeep = await harness.upkeep()
     assert len(await upkeep.recover()) == 1
     assert len(await upkeep.tidy()) == many
 
 
-async def dead_letters(hands: Hands, many: int) -> None:
+async def dead_letters(harness: Harness, many: int) -> None:
     """The cap of the dead letter list is lowered."""
-    await hands.redis.lpush(hands.keys.deadletter, *(f"d{n}" for n in range(many)))
-    await hands.redis.set(hands.keys.deadletter_cap, 1)
-    await hands.add(retry=Retry(attempts=1))
-    await hands.fail(hands.source())
+    await harness.redis.lpush(harness.keys.deadletter, *(f"d{n}" for n in range(many)))
+    await harness.redis.set(harness.keys.deadletter_cap, 1)
+    await harness.add(retry=Retry(attempts=1))
+    await harness.fail(harness.source())
 
 
-async def claims(hands: Hands, many: int) -> None:
+async def claims(harness: Harness, many: int) -> None:
     """A worker has lost an answer while others hold many jobs."""
-    await hands.queue.add_many([NewJob("email")] * many)
-    others = hands.source("other")
-    while await hands.claim(others, 50):
+    await harness.queue.add_many([NewJob("email")] * many)
+    others = harness.source("other")
+    while await harness.claim(others, 50):
         pass
-    await hands.add()
-    source = hands.source("w7")
-    (claim,) = await hands.claim(source)
+    await harness.add()
+    source = harness.source("w7")
+    (claim,) = await harness.claim(source)
     found = await source._find_held([claim.token])  # pyright: ignore[reportPrivateUsage]
     assert [each.id for each in found] == [claim.id]
 
 
-GROWING: list[Callable[[Hands, int], Awaitable[None]]] = [
+GROWING: list[Callable[[Harness, int], Awaitable[None]]] = [
     signatures, dependents, foreign, workers, dead_letters, claims,
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("grow", GROWING, ids=lambda each: each.__name__)
 async def test_no_call_grows_with_what_is_there(
-    hands: Hands, monkeypatch: pytest.MonkeyPatch, grow: Callable[[Hands, int], Awaitable[None]]
+    harness: Harness,
+    monkeypatch: pytest.MonkeyPatch,
+    grow: Callable[[Harness, int], Awaitable[None]],
 ) -> None:
     found: list[dict[str, int]] = []
     for many in (FEW, 10 * FEW):
-        await hands.redis.flushdb()
+        await harness.redis.flushdb()
         with weighed(monkeypatch) as heaviest:
-            await grow(hands, many)
+            await grow(harness, many)
         # What a producer sends in one call is its own choice.
         found.append({name: each for name, each in heaviest.items() if name not in PRODUCERS})
     few, many_more = found
     grown = {name: (few[name], each) for name, each in many_more.items() if each > 3 * few[name]}
     assert grown == {}
-    await hands.redis.flushdb()
+    await harness.redis.flushdb()
 
 
 PRODUCERS = ("dispatch", "beat")

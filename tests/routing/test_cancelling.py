@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tests.routing.hands import LEASE_MS, Hands
+from tests.routing.harness import LEASE_MS, Harness
 from tests.routing.test_worker import QUICK, until
 from waystation.core.errors import Cancelled
 from waystation.core.outcome import Done
@@ -16,8 +16,8 @@ from waystation.routing import BackoffRule, Job, Limit, Queue, Retry, Worker
 FOR_EVER = 3_600.0
 
 
-async def test_a_cancelled_job_stops_long_before_its_lease_is_renewed(hands: Hands) -> None:
-    queue, ends = Queue(hands.store), list[str]()
+async def test_a_cancelled_job_stops_long_before_its_lease_is_renewed(harness: Harness) -> None:
+    queue, ends = Queue(harness.store), list[str]()
 
     async def handle(job: Job) -> None:
         try:
@@ -25,7 +25,7 @@ async def test_a_cancelled_job_stops_long_before_its_lease_is_renewed(hands: Han
         finally:
             ends.append(job.id)
 
-    async with Worker(handle, hands.store, concurrency=2, lease=FOR_EVER, scheduler=None):
+    async with Worker(handle, harness.store, concurrency=2, lease=FOR_EVER, scheduler=None):
         jobs = [(await queue.add("t")).id for _ in range(2)]
         for expected in jobs:
 
@@ -43,47 +43,51 @@ async def test_a_cancelled_job_stops_long_before_its_lease_is_renewed(hands: Han
 
 
 async def test_the_place_of_a_cancelled_job_is_free_when_its_handler_has_ended(
-    hands: Hands,
+    harness: Harness,
 ) -> None:
-    await hands.queue.limits.set("t", Limit(max_concurrent=1))
-    first, second = await hands.add("t"), await hands.add("t")
-    source = hands.source()
-    (claim,) = await hands.claim(source)
+    await harness.queue.limits.set("t", Limit(max_concurrent=1))
+    first, second = await harness.add("t"), await harness.add("t")
+    source = harness.source()
+    (claim,) = await harness.claim(source)
 
-    assert await hands.queue.cancel(first) == 1
-    assert await (await hands.upkeep()).reconcile() == []
-    assert await hands.claim(source) == []
+    assert await harness.queue.cancel(first) == 1
+    assert await (await harness.upkeep()).reconcile() == []
+    assert await harness.claim(source) == []
     reply = await source.settle([Settled(claim, Done())], claim=1)
 
     (refused,) = reply.refused
     assert isinstance(refused.reason, Cancelled)
     assert [each.id for each in reply.claims] == [second]
-    assert await hands.redis.exists(hands.keys.stopping) == 0
+    assert await harness.redis.exists(harness.keys.stopping) == 0
 
 
-async def test_the_place_of_a_cancelled_job_is_free_when_its_lease_is_over(hands: Hands) -> None:
-    await hands.queue.limits.set("t", Limit(max_concurrent=1))
-    first, second = await hands.add("t"), await hands.add("t")
-    source = hands.source()
-    (claim,) = await hands.claim(source)
-    await hands.queue.cancel(first)
+async def test_the_place_of_a_cancelled_job_is_free_when_its_lease_is_over(
+    harness: Harness,
+) -> None:
+    await harness.queue.limits.set("t", Limit(max_concurrent=1))
+    first, second = await harness.add("t"), await harness.add("t")
+    source = harness.source()
+    (claim,) = await harness.claim(source)
+    await harness.queue.cancel(first)
     async with source.keeper() as extend:
         # Told once more, then given up: a handler that is still cleaning up keeps its place.
         assert await extend([claim]) == []
-        await hands.clock.advance(LEASE_MS / 2000)
+        await harness.clock.advance(LEASE_MS / 2000)
         assert await extend([claim]) == [claim]
-    await hands.clock.advance(LEASE_MS / 2000 + 1)
-    assert await (await hands.upkeep()).recover() == []
-    assert await hands.claim(source) == []
+    await harness.clock.advance(LEASE_MS / 2000 + 1)
+    assert await (await harness.upkeep()).recover() == []
+    assert await harness.claim(source) == []
 
-    assert await hands.lapse() == []
-    assert await hands.claim_ids(source) == [second]
+    assert await harness.lapse() == []
+    assert await harness.claim_ids(source) == [second]
 
 
 @pytest.mark.parametrize("seed", range(2))
-async def test_no_more_handlers_run_at_once_than_a_limit_allows(hands: Hands, seed: int) -> None:
+async def test_no_more_handlers_run_at_once_than_a_limit_allows(
+    harness: Harness, seed: int
+) -> None:
     """Whatever is cancelled, retried and paused meanwhile."""
-    dice, queue, most = random.Random(seed), Queue(hands.store), 3
+    dice, queue, most = random.Random(seed), Queue(harness.store), 3
     running: Counter[str] = Counter()
     seen = list[int]()
 
@@ -105,8 +109,8 @@ async def test_no_more_handlers_run_at_once_than_a_limit_allows(hands: Hands, se
     retry = Retry(attempts=3, backoff=BackoffRule(delay=0))
     ids = [(await queue.add("t", retry=retry)).id for _ in range(60)]
     async with (
-        Worker(handle, hands.store, concurrency=5, scheduler=QUICK),
-        Worker(handle, hands.store, concurrency=5, scheduler=None),
+        Worker(handle, harness.store, concurrency=5, scheduler=QUICK),
+        Worker(handle, harness.store, concurrency=5, scheduler=None),
     ):
 
         async def is_over() -> bool:
@@ -121,5 +125,7 @@ async def test_no_more_handlers_run_at_once_than_a_limit_allows(hands: Hands, se
             await asyncio.sleep(0.005)
         await until(is_over)
     assert max(seen) <= most
-    assert await hands.redis.exists(hands.keys.of_type("t").concurrent, hands.keys.stopping) == 0
-    await hands.redis.flushdb()
+    assert (
+        await harness.redis.exists(harness.keys.of_type("t").concurrent, harness.keys.stopping) == 0
+    )
+    await harness.redis.flushdb()

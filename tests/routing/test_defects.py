@@ -6,7 +6,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.crc import key_slot
 
-from tests.routing.hands import Hands, hands_on
+from tests.routing.harness import Harness, harness_on
 from waystation.core.outcome import Done
 from waystation.routing import JobOptions, NewJob, Schedule, Target, registry
 from waystation.routing.registry import Profile
@@ -15,146 +15,148 @@ from waystation.routing.upkeep import SchedulerOptions
 MINUTE = 60_000
 
 
-async def test_a_job_behind_a_hundred_others_is_found(hands: Hands) -> None:
+async def test_a_job_behind_a_hundred_others_is_found(harness: Harness) -> None:
     """F-B1 B-35"""
-    await hands.queue.add_many(
+    await harness.queue.add_many(
         [NewJob("email", None, JobOptions(target=Target(server="absent")))] * 10_000
     )
-    fits = await hands.add()
+    fits = await harness.add()
 
-    assert await hands.claim_ids(hands.source()) == [fits]
-    assert await hands.redis.llen("bridge:jobs:waiting") == 10_000
-    await hands.redis.flushdb()
+    assert await harness.claim_ids(harness.source()) == [fits]
+    assert await harness.redis.llen("bridge:jobs:waiting") == 10_000
+    await harness.redis.flushdb()
 
 
-async def test_ten_thousand_different_targets_do_not_hide_a_job(hands: Hands) -> None:
+async def test_ten_thousand_different_targets_do_not_hide_a_job(harness: Harness) -> None:
     """F-B1"""
-    await hands.queue.add_many(
+    await harness.queue.add_many(
         [
             NewJob("email", None, JobOptions(target=Target(server=f"absent-{number}")))
             for number in range(10_000)
         ]
     )
-    fits = await hands.add()
+    fits = await harness.add()
 
-    assert await hands.claim_ids(hands.source()) == [fits]
-    await hands.redis.flushdb()
+    assert await harness.claim_ids(harness.source()) == [fits]
+    await harness.redis.flushdb()
 
 
-async def test_each_firing_is_a_job_of_its_own(hands: Hands) -> None:
+async def test_each_firing_is_a_job_of_its_own(harness: Harness) -> None:
     """F-B3"""
-    id = await hands.add(schedule=Schedule(cron="* * * * *"))
-    upkeep = await hands.upkeep()
+    id = await harness.add(schedule=Schedule(cron="* * * * *"))
+    upkeep = await harness.upkeep()
     made: list[str] = []
     for _ in range(2):
-        await hands.clock.advance(60)
+        await harness.clock.advance(60)
         made += await upkeep.fire_schedules()
 
     assert len(set(made)) == 2
     assert all(instance.startswith(f"{id}:") for instance in made)
-    assert await hands.queue.state(id) == "cron"
-    claims = await hands.claim(hands.source(), 9)
+    assert await harness.queue.state(id) == "cron"
+    claims = await harness.claim(harness.source(), 9)
     assert [json.loads(claim.work.raw)["jobId"] for claim in claims] == made
 
 
-async def test_the_jobs_of_a_dead_worker_are_found(hands: Hands) -> None:
+async def test_the_jobs_of_a_dead_worker_are_found(harness: Harness) -> None:
     """F-B5 B-60"""
-    mine, theirs = await hands.add(), await hands.add()
-    living, dead = hands.source("living"), hands.source("dead")
+    mine, theirs = await harness.add(), await harness.add()
+    living, dead = harness.source("living"), harness.source("dead")
     for name in ("living", "dead"):
-        await registry.beat(hands.redis, hands.keys, Profile(server=name))
-    await hands.claim(living)
-    await hands.claim(dead)
-    await hands.redis.delete("bridge:workers:heartbeat:dead")
+        await registry.beat(harness.redis, harness.keys, Profile(server=name))
+    await harness.claim(living)
+    await harness.claim(dead)
+    await harness.redis.delete("bridge:workers:heartbeat:dead")
 
-    assert await (await hands.upkeep()).recover() == [theirs]
-    assert await hands.text(f"bridge:jobs:lock:{theirs}") is None
-    assert await hands.text(f"bridge:jobs:lock:{mine}") == "living"
-    assert await hands.waiting() == [theirs]
+    assert await (await harness.upkeep()).recover() == [theirs]
+    assert await harness.text(f"bridge:jobs:lock:{theirs}") is None
+    assert await harness.text(f"bridge:jobs:lock:{mine}") == "living"
+    assert await harness.waiting() == [theirs]
 
 
-async def test_an_old_claim_of_the_same_worker_ends_nothing(hands: Hands) -> None:
+async def test_an_old_claim_of_the_same_worker_ends_nothing(harness: Harness) -> None:
     """F-B7"""
-    await hands.add()
-    source = hands.source("w1")
-    (first,) = await hands.claim(source)
-    await hands.lapse()
-    (second,) = await hands.claim(source)
+    await harness.add()
+    source = harness.source("w1")
+    (first,) = await harness.claim(source)
+    await harness.lapse()
+    (second,) = await harness.claim(source)
 
-    assert await hands.settle(source, first)
-    assert not await hands.settle(source, second)
+    assert await harness.settle(source, first)
+    assert not await harness.settle(source, second)
 
 
 async def test_a_job_that_kills_its_workers_is_given_up(
-    hands: Hands, caplog: pytest.LogCaptureFixture
+    harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
     """F-B8 B-62"""
-    id = await hands.add()
-    source = hands.source("victim")
-    upkeep = await hands.upkeep(SchedulerOptions(max_stalls=2))
+    id = await harness.add()
+    source = harness.source("victim")
+    upkeep = await harness.upkeep(SchedulerOptions(max_stalls=2))
     for _ in range(3):
-        assert await hands.claim_ids(source) == [id]
-        await hands.clock.advance(31)
+        assert await harness.claim_ids(source) == [id]
+        await harness.clock.advance(31)
         await upkeep.recover()
 
-    (letter,) = [each async for each in hands.queue.dead_letters]
+    (letter,) = [each async for each in harness.queue.dead_letters]
     assert (letter.id, letter.reason, letter.worker) == (id, "STALLED", "victim")
-    assert not await hands.claim(source)
+    assert not await harness.claim(source)
     told = [(each.levelname, each.getMessage().split()[0]) for each in caplog.records]
     assert told == [("WARNING", "job_stalled")] * 3 + [("ERROR", "job_failed")]
 
 
-async def test_the_status_follows_the_job_and_nothing_leaks(hands: Hands) -> None:
+async def test_the_status_follows_the_job_and_nothing_leaks(harness: Harness) -> None:
     """F-B10"""
-    id = await hands.add(schedule=Schedule(delay=0.001))
-    await hands.clock.advance(1)
-    source = hands.source()
-    (claim,) = await hands.claim(source)
-    assert await hands.queue.state(id) == "active"
-    await hands.settle(source, claim)
-    left = await hands.keys_like(f"bridge:*{id}*")
+    id = await harness.add(schedule=Schedule(delay=0.001))
+    await harness.clock.advance(1)
+    source = harness.source()
+    (claim,) = await harness.claim(source)
+    assert await harness.queue.state(id) == "active"
+    await harness.settle(source, claim)
+    left = await harness.keys_like(f"bridge:*{id}*")
     assert left
-    assert [key for key in left if await hands.redis.ttl(key) == -1] == []
+    assert [key for key in left if await harness.redis.ttl(key) == -1] == []
 
 
-async def test_with_a_hash_tag_all_keys_of_a_line_share_a_slot(hands: Hands, redis: Redis) -> None:
+async def test_with_a_hash_tag_all_keys_of_a_line_share_a_slot(
+    harness: Harness, redis: Redis
+) -> None:
     """F-B12"""
     assert key_slot(b"bridge:jobs:waiting") != key_slot(b"bridge:jobs:active")
-    url = f"redis://{hands.store.address.hosts[0][0]}:{hands.store.address.hosts[0][1]}"
-    async with hands_on(url, "{bridge}") as tagged:
+    url = f"redis://{harness.store.address.hosts[0][0]}:{harness.store.address.hosts[0][1]}"
+    async with harness_on(url, "{bridge}") as tagged:
         await tagged.add(target=Target(capabilities=("gpu",)))
         await tagged.claim(tagged.source(capabilities=["gpu"]))
-        keys = await hands.keys_like("{bridge}:*")
+        keys = await harness.keys_like("{bridge}:*")
     slots = {key_slot(key.encode()) for key in keys}
     assert len(keys) > 5
     assert len(slots) == 1
     await redis.delete(*keys)
 
 
-async def test_an_idle_look_writes_nothing(hands: Hands) -> None:
+async def test_an_idle_look_writes_nothing(harness: Harness) -> None:
     """F-B13"""
     for _ in range(20):
-        await hands.add(target=Target(server="absent"))
-    source = hands.source()
-    await hands.claim(source)
-    before = await hands.calls("set", "del")
-    await hands.claim(source)
-    assert await hands.calls("set", "del") == before
+        await harness.add(target=Target(server="absent"))
+    source = harness.source()
+    await harness.claim(source)
+    before = await harness.calls("set", "del")
+    await harness.claim(source)
+    assert await harness.calls("set", "del") == before
 
 
-async def test_the_end_of_a_job_is_one_step(hands: Hands) -> None:
+async def test_the_end_of_a_job_is_one_step(harness: Harness) -> None:
     """F-B14 B-59"""
     # Here a worker that dies has either filed all or nothing.
-    id = await hands.add()
-    source = hands.source()
-    (claim,) = await hands.claim(source)
-    before = set(await hands.keys_like("bridge:jobs:*"))
-    calls = await hands.calls("evalsha")
+    id = await harness.add()
+    source = harness.source()
+    (claim,) = await harness.claim(source)
+    before = set(await harness.keys_like("bridge:jobs:*"))
+    calls = await harness.calls("evalsha")
 
-    await hands.settle(source, claim, Done("ok"))
+    await harness.settle(source, claim, Done("ok"))
 
-    assert await hands.calls("evalsha") == calls + 1
-    after = set(await hands.keys_like("bridge:jobs:*"))
+    assert await harness.calls("evalsha") == calls + 1
+    after = set(await harness.keys_like("bridge:jobs:*"))
     assert before - after == {
         "bridge:jobs:active",
         "bridge:jobs:claims",

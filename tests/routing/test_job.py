@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.routing.hands import Hands
+from tests.routing.harness import Harness
 from waystation.core.errors import (
     InvalidInput,
     InvalidOption,
@@ -21,20 +21,20 @@ from waystation.routing.redis.wire import rewritten
 
 
 async def test_job_data_is_json_without_a_ttl_and_goes_when_the_job_is_completed(
-    hands: Hands,
+    harness: Harness,
 ) -> None:
     """B-9"""
-    id = await hands.add("email", {"to": "a"})
-    assert await hands.redis.ttl(f"bridge:jobs:data:{id}") == -1
-    source = hands.source()
-    (claim,) = await hands.claim(source)
+    id = await harness.add("email", {"to": "a"})
+    assert await harness.redis.ttl(f"bridge:jobs:data:{id}") == -1
+    source = harness.source()
+    (claim,) = await harness.claim(source)
 
-    await hands.settle(source, claim)
+    await harness.settle(source, claim)
 
-    assert await hands.text(f"bridge:jobs:data:{id}") is None
+    assert await harness.text(f"bridge:jobs:data:{id}") is None
 
 
-async def test_job_json_has_the_documented_members(hands: Hands) -> None:
+async def test_job_json_has_the_documented_members(harness: Harness) -> None:
     """B-10"""
     options = JobOptions(
         target=Target(stack=("node",), capabilities=("gpu",), region=("eu",), mode="all"),
@@ -48,9 +48,9 @@ async def test_job_json_has_the_documented_members(hands: Hands) -> None:
         priority=8,
         metadata={"tenant": 7},
     )
-    id = (await hands.queue.add("video", {"file": "x"}, options)).id
+    id = (await harness.queue.add("video", {"file": "x"}, options)).id
 
-    job = json.loads(await hands.text(f"bridge:jobs:data:{id}") or "")
+    job = json.loads(await harness.text(f"bridge:jobs:data:{id}") or "")
 
     assert job == {
         "jobId": id,
@@ -69,64 +69,64 @@ async def test_job_json_has_the_documented_members(hands: Hands) -> None:
             "stack": ["node"], "capabilities": ["gpu"], "region": ["eu"], "mode": "all",
         },
         "metadata": {"tenant": 7},
-        "createdAt": hands.clock.now_ms(),
+        "createdAt": harness.clock.now_ms(),
         "attempts": 0,
     }  # fmt: skip
 
 
-async def test_the_status_goes_through_every_documented_value(hands: Hands) -> None:
+async def test_the_status_goes_through_every_documented_value(harness: Harness) -> None:
     """B-11"""
     seen: list[str | None] = []
     retry = Retry(attempts=2, backoff=BackoffRule(type="fixed", delay=1))
-    id = await hands.add(schedule=Schedule(delay=1), retry=retry)
-    source = hands.source()
-    seen.append(await hands.queue.state(id))
-    await hands.clock.advance(1)
-    await (await hands.upkeep()).promote_due()
-    seen.append(await hands.queue.state(id))
-    (claim,) = await hands.claim(source)
-    seen.append(await hands.queue.state(id))
-    await hands.settle(source, claim, Failed(RuntimeError("once")))
-    seen.append(await hands.queue.state(id))
-    await hands.clock.advance(1)
-    await hands.fail(source)
-    seen.append(await hands.queue.state(id))
-    done = await hands.add()
-    await hands.settle(source, (await hands.claim(source))[0])
-    seen.append(await hands.queue.state(done))
-    seen.append(await hands.queue.state(await hands.add(schedule=Schedule(cron="0 0 * * *"))))
-    stopped = await hands.add()
-    await hands.queue.cancel(stopped)
-    seen.append(await hands.queue.state(stopped))
+    id = await harness.add(schedule=Schedule(delay=1), retry=retry)
+    source = harness.source()
+    seen.append(await harness.queue.state(id))
+    await harness.clock.advance(1)
+    await (await harness.upkeep()).promote_due()
+    seen.append(await harness.queue.state(id))
+    (claim,) = await harness.claim(source)
+    seen.append(await harness.queue.state(id))
+    await harness.settle(source, claim, Failed(RuntimeError("once")))
+    seen.append(await harness.queue.state(id))
+    await harness.clock.advance(1)
+    await harness.fail(source)
+    seen.append(await harness.queue.state(id))
+    done = await harness.add()
+    await harness.settle(source, (await harness.claim(source))[0])
+    seen.append(await harness.queue.state(done))
+    seen.append(await harness.queue.state(await harness.add(schedule=Schedule(cron="0 0 * * *"))))
+    stopped = await harness.add()
+    await harness.queue.cancel(stopped)
+    seen.append(await harness.queue.state(stopped))
 
     first, second = ["delayed", "waiting", "active"], ["delayed", "dead"]
     assert seen == [*first, *second, "completed", "cron", "failed"]
 
 
-async def test_a_result_is_kept_for_a_day_in_the_documented_form(hands: Hands) -> None:
+async def test_a_result_is_kept_for_a_day_in_the_documented_form(harness: Harness) -> None:
     """B-12 B-13 B-64"""
-    id = await hands.add()
-    source = hands.source()
-    (claim,) = await hands.claim(source)
-    await hands.settle(source, claim, Done({"sent": 1}))
+    id = await harness.add()
+    source = harness.source()
+    (claim,) = await harness.claim(source)
+    await harness.settle(source, claim, Done({"sent": 1}))
 
-    result = json.loads(await hands.text(f"bridge:jobs:result:{id}") or "")
+    result = json.loads(await harness.text(f"bridge:jobs:result:{id}") or "")
 
-    assert 86_000 < await hands.redis.ttl(f"bridge:jobs:result:{id}") <= 86_400
+    assert 86_000 < await harness.redis.ttl(f"bridge:jobs:result:{id}") <= 86_400
     assert result == {
         "success": True,
         "data": {"sent": 1},
-        "completedAt": hands.clock.now_ms(),
+        "completedAt": harness.clock.now_ms(),
         "processingTime": 0,
     }
 
 
-async def test_a_failed_result_tells_the_error(hands: Hands) -> None:
+async def test_a_failed_result_tells_the_error(harness: Harness) -> None:
     """B-13"""
-    id = await hands.add(retry=Retry(attempts=1))
-    await hands.fail(hands.source(), ValueError("no such address"))
+    id = await harness.add(retry=Retry(attempts=1))
+    await harness.fail(harness.source(), ValueError("no such address"))
 
-    result = await hands.queue.result(id)
+    result = await harness.queue.result(id)
 
     assert result is not None
     assert result.error is not None
@@ -135,52 +135,52 @@ async def test_a_failed_result_tells_the_error(hands: Hands) -> None:
     assert "ValueError: no such address" in result.error.stack
 
 
-async def test_a_lock_names_its_worker_and_lives_as_long_as_the_lease(hands: Hands) -> None:
+async def test_a_lock_names_its_worker_and_lives_as_long_as_the_lease(harness: Harness) -> None:
     """B-14 B-64"""
-    id = await hands.add()
-    await hands.claim(hands.source("worker-1"))
+    id = await harness.add()
+    await harness.claim(harness.source("worker-1"))
 
-    assert await hands.text(f"bridge:jobs:lock:{id}") == "worker-1"
-    assert 15_000 < await hands.redis.pttl(f"bridge:jobs:lock:{id}") <= 30_000
+    assert await harness.text(f"bridge:jobs:lock:{id}") == "worker-1"
+    assert 15_000 < await harness.redis.pttl(f"bridge:jobs:lock:{id}") <= 30_000
 
 
-async def test_a_lock_is_renewed_while_the_job_runs(hands: Hands) -> None:
+async def test_a_lock_is_renewed_while_the_job_runs(harness: Harness) -> None:
     """B-15 F-B20"""
-    id = await hands.add()
-    source = hands.source()
-    claims = await hands.claim(source)
-    await hands.redis.pexpire(f"bridge:jobs:lock:{id}", 1_000)
-    await hands.clock.advance(20)
+    id = await harness.add()
+    source = harness.source()
+    claims = await harness.claim(source)
+    await harness.redis.pexpire(f"bridge:jobs:lock:{id}", 1_000)
+    await harness.clock.advance(20)
 
     async with source.keeper() as extend:
         assert list(await extend(claims)) == []
 
-    assert await hands.redis.pttl(f"bridge:jobs:lock:{id}") > 15_000
-    await hands.clock.advance(20)
-    assert await (await hands.upkeep()).recover() == []
+    assert await harness.redis.pttl(f"bridge:jobs:lock:{id}") > 15_000
+    await harness.clock.advance(20)
+    assert await (await harness.upkeep()).recover() == []
 
 
-async def test_progress_is_kept_in_the_documented_form(hands: Hands) -> None:
+async def test_progress_is_kept_in_the_documented_form(harness: Harness) -> None:
     """B-16 B-57"""
-    id = await hands.add()
-    (claim,) = await hands.claim(hands.source())
+    id = await harness.add()
+    (claim,) = await harness.claim(harness.source())
 
     await claim.work.update_progress(75, "step 3 of 4", {"file": "x"})
 
-    assert json.loads(await hands.text(f"bridge:jobs:progress:{id}") or "") == {
+    assert json.loads(await harness.text(f"bridge:jobs:progress:{id}") or "") == {
         "percent": 75,
         "message": "step 3 of 4",
         "data": {"file": "x"},
-        "updatedAt": hands.clock.now_ms(),
+        "updatedAt": harness.clock.now_ms(),
     }
-    told = await hands.queue.progress(id)
+    told = await harness.queue.progress(id)
     assert told is not None
     assert told.percent == 75
 
 
-async def test_progress_that_could_not_be_read_is_refused(hands: Hands) -> None:
-    id = await hands.add()
-    (claim,) = await hands.claim(hands.source())
+async def test_progress_that_could_not_be_read_is_refused(harness: Harness) -> None:
+    id = await harness.add()
+    (claim,) = await harness.claim(harness.source())
     update: Any = claim.work.update_progress
     for wrong, sentence in {
         (101,): "percent must be 0 to 100, got 101",
@@ -189,46 +189,46 @@ async def test_progress_that_could_not_be_read_is_refused(hands: Hands) -> None:
     }.items():
         with pytest.raises(InvalidOption, match=sentence):
             await update(*wrong)
-    assert await hands.queue.progress(id) is None
+    assert await harness.queue.progress(id) is None
 
 
-async def test_progress_of_a_job_somebody_else_holds_is_refused(hands: Hands) -> None:
+async def test_progress_of_a_job_somebody_else_holds_is_refused(harness: Harness) -> None:
     """F-B7"""
-    await hands.add()
-    (stale,) = await hands.claim(hands.source())
-    await hands.lapse()
-    await hands.claim(hands.source())
+    await harness.add()
+    (stale,) = await harness.claim(harness.source())
+    await harness.lapse()
+    await harness.claim(harness.source())
 
     with pytest.raises(LeaseLost):
         await stale.work.update_progress(10)
 
 
-async def test_status_progress_and_result_end_together(hands: Hands) -> None:
+async def test_status_progress_and_result_end_together(harness: Harness) -> None:
     """F-B10"""
-    id = await hands.add()
-    source = hands.source()
-    (claim,) = await hands.claim(source)
+    id = await harness.add()
+    source = harness.source()
+    (claim,) = await harness.claim(source)
     await claim.work.update_progress(50)
-    await hands.settle(source, claim)
+    await harness.settle(source, claim)
 
     ttls = [
-        await hands.redis.ttl(f"bridge:jobs:{what}:{id}")
+        await harness.redis.ttl(f"bridge:jobs:{what}:{id}")
         for what in ("status", "progress", "result")
     ]
     assert all(86_000 < ttl <= 86_400 for ttl in ttls)
 
 
-async def test_numbers_past_2_53_and_empty_lists_survive_every_step(hands: Hands) -> None:
+async def test_numbers_past_2_53_and_empty_lists_survive_every_step(harness: Harness) -> None:
     """F-B21"""
     payload: Any = {"big": 2**53 + 1, "huge": 10**30, "none": [], "nothing": {}}
     retry = Retry(attempts=3, backoff=BackoffRule(delay=0))
-    await hands.add("sum", payload, retry=retry, schedule=Schedule(delay=0.001))
-    await hands.clock.advance(1)
-    source = hands.source()
-    await hands.fail(source)
-    await hands.lapse()
+    await harness.add("sum", payload, retry=retry, schedule=Schedule(delay=0.001))
+    await harness.clock.advance(1)
+    source = harness.source()
+    await harness.fail(source)
+    await harness.lapse()
 
-    (claim,) = await hands.claim(source)
+    (claim,) = await harness.claim(source)
 
     assert json.loads(claim.work.raw)["payload"] == payload
     assert claim.work.data["big"] == 2**53 + 1
@@ -271,15 +271,17 @@ def test_a_bad_option_is_refused_before_anything_is_written(make: object, senten
         make()
 
 
-async def test_a_bad_type_or_payload_is_refused_before_anything_is_written(hands: Hands) -> None:
+async def test_a_bad_type_or_payload_is_refused_before_anything_is_written(
+    harness: Harness,
+) -> None:
     with pytest.raises(InvalidOption, match="type must be text"):
-        await hands.add("")
+        await harness.add("")
     with pytest.raises(InvalidInput, match="cannot be written as JSON"):
-        await hands.add("email", object())
-    small = Queue(hands.store, payload_limit=1_000)
+        await harness.add("email", object())
+    small = Queue(harness.store, payload_limit=1_000)
     with pytest.raises(PayloadTooLarge, match="exceeds limit"):
         await small.add("email", "x" * 2_000)
-    assert await hands.redis.dbsize() == 0
+    assert await harness.redis.dbsize() == 0
 
 
 async def test_a_job_that_nobody_holds_has_no_progress_to_tell() -> None:

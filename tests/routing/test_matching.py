@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.routing.hands import Hands
+from tests.routing.harness import Harness
 from tests.routing.oracle import fits
 from waystation.core import codec
 from waystation.routing import Limit, Target
@@ -79,13 +79,15 @@ def generated_worker(dice: random.Random) -> Profile:
     )
 
 
-async def matched(hands: Hands, worker: Profile, wanted: list[tuple[str, Target]]) -> list[bool]:
+async def matched(
+    harness: Harness, worker: Profile, wanted: list[tuple[str, Target]]
+) -> list[bool]:
     keys = RoutingKeys("matching")
-    await hands.redis.delete(keys.heads)
+    await harness.redis.delete(keys.heads)
     names = [signature(type, target) for type, target in wanted]
-    await hands.redis.zadd(keys.heads, dict.fromkeys(names, 1))
+    await harness.redis.zadd(keys.heads, dict.fromkeys(names, 1))
     rows = await scripts.coverage(
-        hands.redis,
+        harness.redis,
         keys,
         namespace="matching",
         now="",
@@ -93,18 +95,18 @@ async def matched(hands: Hands, worker: Profile, wanted: list[tuple[str, Target]
         first=0,
         count=1000,
     )
-    await hands.redis.delete(keys.heads)
+    await harness.redis.delete(keys.heads)
     found = {row[0].decode(): bool(row[3][0]) for row in rows}
     return [found[name] for name in names]
 
 
-async def test_the_script_and_the_oracle_agree_on_who_fits(hands: Hands) -> None:
+async def test_the_script_and_the_oracle_agree_on_who_fits(harness: Harness) -> None:
     """B-40 B-41 B-42 F-B11"""
     dice = random.Random(2024)
     agreed: Counter[bool] = Counter()
     while agreed.total() < CASES:
         worker, wanted = generated_worker(dice), [generated_target(dice) for _ in range(50)]
-        found = await matched(hands, worker, wanted)
+        found = await matched(harness, worker, wanted)
         for (type, target), decided in zip(wanted, found, strict=True):
             assert decided is fits(type, target, worker), (type, target, worker)
             agreed[decided] += 1
@@ -120,12 +122,12 @@ async def test_the_script_and_the_oracle_agree_on_who_fits(hands: Hands) -> None
 )
 @given(worker=workers, wanted=st.lists(targets, min_size=1, max_size=12))
 async def test_a_claim_brings_exactly_what_fits_in_order(
-    hands: Hands, worker: Profile, wanted: list[tuple[str, Target]]
+    harness: Harness, worker: Profile, wanted: list[tuple[str, Target]]
 ) -> None:
     """B-37 B-40 B-43"""
-    await hands.redis.flushdb()
-    ids = [await hands.add(type, target=target) for type, target in wanted]
-    source = hands.source(
+    await harness.redis.flushdb()
+    ids = [await harness.add(type, target=target) for type, target in wanted]
+    source = harness.source(
         worker.server,
         stack=worker.stack,
         region=worker.region,
@@ -133,11 +135,11 @@ async def test_a_claim_brings_exactly_what_fits_in_order(
         types=worker.types,
     )
 
-    claimed = await hands.claim_ids(source, 100)
+    claimed = await harness.claim_ids(source, 100)
 
     pairs = zip(ids, wanted, strict=True)
     assert claimed == [id for id, (type, target) in pairs if fits(type, target, worker)]
-    assert sorted([*claimed, *await hands.waiting()]) == sorted(ids)
+    assert sorted([*claimed, *await harness.waiting()]) == sorted(ids)
 
 
 @pytest.mark.parametrize(
@@ -181,12 +183,12 @@ async def test_a_claim_brings_exactly_what_fits_in_order(
     ],
 )
 async def test_the_truth_table(
-    hands: Hands, target: Target, capabilities: tuple[str, ...], stack: str, expected: bool
+    harness: Harness, target: Target, capabilities: tuple[str, ...], stack: str, expected: bool
 ) -> None:
     """B-40 B-41 B-42 F-B11"""
-    await hands.add(target=target)
+    await harness.add(target=target)
 
-    claimed = await hands.claim(hands.source("w1", stack=stack, capabilities=capabilities))
+    claimed = await harness.claim(harness.source("w1", stack=stack, capabilities=capabilities))
 
     assert bool(claimed) is expected
 
@@ -210,16 +212,16 @@ def test_the_signature_is_the_same_however_the_needs_are_listed() -> None:
     ],
 )
 async def test_a_job_pushed_with_plain_commands_gets_the_signature_it_would_have_had(
-    hands: Hands, target: Target, limit: Limit | None
+    harness: Harness, target: Target, limit: Limit | None
 ) -> None:
     """B-66"""
-    id = await hands.add(target=target, limit=limit)
-    ours = await hands.asked("HGET", hands.keys.routes, id)
-    data = await hands.asked("GET", hands.keys.of(id).data)
-    await hands.redis.flushdb()
+    id = await harness.add(target=target, limit=limit)
+    ours = await harness.asked("HGET", harness.keys.routes, id)
+    data = await harness.asked("GET", harness.keys.of(id).data)
+    await harness.redis.flushdb()
 
-    await hands.redis.set(hands.keys.of("other").data, data)
-    await hands.redis.rpush(hands.keys.waiting, "other")
-    await hands.claim(hands.source("nobody", types=["nothing"]))
+    await harness.redis.set(harness.keys.of("other").data, data)
+    await harness.redis.rpush(harness.keys.waiting, "other")
+    await harness.claim(harness.source("nobody", types=["nothing"]))
 
-    assert await hands.asked("HGET", hands.keys.routes, "other") == ours
+    assert await harness.asked("HGET", harness.keys.routes, "other") == ours

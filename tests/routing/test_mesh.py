@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.routing.hands import Hands
+from tests.routing.harness import Harness
 from tests.routing.mesh import PATIENT, QUICK, Seen, mesh, nothing
 from tests.routing.test_worker import ended, until
 from waystation.core.store.connection import StoreOptions, connect
@@ -17,15 +17,15 @@ from waystation.routing.source import claims, hub
 
 
 @pytest.fixture
-def queue(hands: Hands) -> Queue:
-    return Queue(hands.store)
+def queue(harness: Harness) -> Queue:
+    return Queue(harness.store)
 
 
 # --- what they share -----------------------------------------------------------------------------
 
 
 async def test_the_workers_of_a_process_share_one_set_of_connections(
-    hands: Hands, redis_url: str, seen: Seen
+    harness: Harness, redis_url: str, seen: Seen
 ) -> None:
     async def connections() -> int:
         found: Any = await onlooker.redis.client_list()
@@ -74,10 +74,10 @@ async def test_the_upkeep_goes_on_when_the_worker_that_began_it_leaves(
 
 
 async def test_resting_costs_one_look_for_all_of_them(
-    hands: Hands, seen: Seen, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, seen: Seen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub, "POLL_S", 0.1)
-    async with mesh(hands.store, 20, scheduler=None):
+    async with mesh(harness.store, 20, scheduler=None):
         await seen.until_idle(20)
         asked, looked = len(seen.of("settle")), len(seen.of("look"))
 
@@ -90,10 +90,10 @@ async def test_resting_costs_one_look_for_all_of_them(
 
 
 async def test_workers_beat_together_and_are_all_alive(
-    hands: Hands, queue: Queue, seen: Seen, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, queue: Queue, seen: Seen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(claims, "BEAT_S", 0.05)
-    async with mesh(hands.store, 12, scheduler=None):
+    async with mesh(harness.store, 12, scheduler=None):
 
         async def beaten() -> bool:
             return any(len(args["workers"]) == 2 * 12 for args in seen.of("beat"))
@@ -110,9 +110,9 @@ async def test_workers_beat_together_and_are_all_alive(
 
 @pytest.mark.usefixtures("no_polls")
 async def test_a_job_wakes_only_the_worker_that_it_names(
-    hands: Hands, queue: Queue, seen: Seen
+    harness: Harness, queue: Queue, seen: Seen
 ) -> None:
-    async with mesh(hands.store, 20, scheduler=None, options=PATIENT):
+    async with mesh(harness.store, 20, scheduler=None, options=PATIENT):
         await seen.until_idle(20)
         for name in ("w7", "w13", "w7"):
             seen.calls.clear()
@@ -124,12 +124,12 @@ async def test_a_job_wakes_only_the_worker_that_it_names(
 
 @pytest.mark.usefixtures("no_polls")
 async def test_a_job_wakes_only_workers_that_have_what_it_needs(
-    hands: Hands, queue: Queue, seen: Seen
+    harness: Harness, queue: Queue, seen: Seen
 ) -> None:
     async with (
-        mesh(hands.store, 12, scheduler=None, options=PATIENT),
-        Worker({"t": nothing}, hands.store, server="gpu-1", capabilities=["gpu"]),
-        Worker({"t": nothing}, hands.store, server="gpu-2", capabilities=["gpu"]),
+        mesh(harness.store, 12, scheduler=None, options=PATIENT),
+        Worker({"t": nothing}, harness.store, server="gpu-1", capabilities=["gpu"]),
+        Worker({"t": nothing}, harness.store, server="gpu-2", capabilities=["gpu"]),
     ):
         await seen.until_idle(14)
         seen.calls.clear()
@@ -145,9 +145,9 @@ async def test_a_job_wakes_only_workers_that_have_what_it_needs(
 
 @pytest.mark.usefixtures("no_polls")
 async def test_a_job_for_anybody_wakes_one_worker_and_at_most_one_more(
-    hands: Hands, queue: Queue, seen: Seen
+    harness: Harness, queue: Queue, seen: Seen
 ) -> None:
-    async with mesh(hands.store, 20, scheduler=None, options=PATIENT):
+    async with mesh(harness.store, 20, scheduler=None, options=PATIENT):
         await seen.until_idle(20)
         ran: set[str] = set()
         for _ in range(5):
@@ -162,13 +162,13 @@ async def test_a_job_for_anybody_wakes_one_worker_and_at_most_one_more(
 
 
 @pytest.mark.usefixtures("no_polls")
-async def test_many_jobs_wake_as_many_workers_as_there_are(hands: Hands, queue: Queue) -> None:
+async def test_many_jobs_wake_as_many_workers_as_there_are(harness: Harness, queue: Queue) -> None:
     together = asyncio.Barrier(12)
 
     async def meet(job: Job) -> None:
         await together.wait()
 
-    async with mesh(hands.store, 12, meet, scheduler=None, options=PATIENT):
+    async with mesh(harness.store, 12, meet, scheduler=None, options=PATIENT):
         ids = [job.id for job in await queue.add_many([NewJob("t")] * 24)]
         await until(ended(queue, *ids))
 
@@ -176,7 +176,7 @@ async def test_many_jobs_wake_as_many_workers_as_there_are(hands: Hands, queue: 
 @pytest.mark.usefixtures("no_polls")
 @pytest.mark.parametrize("concurrency", [1, 3])
 async def test_no_wake_up_is_lost_among_workers_that_can_do_different_things(
-    hands: Hands, queue: Queue, concurrency: int
+    harness: Harness, queue: Queue, concurrency: int
 ) -> None:
     dice = random.Random(concurrency)
     skills = ["a", "b", "c", "d"]
@@ -189,7 +189,7 @@ async def test_no_wake_up_is_lost_among_workers_that_can_do_different_things(
             offered = dice.sample(skills, 2) if number < 6 else skills[number - 6 :: 2]
             worker = Worker(
                 {"t": work},
-                hands.store,
+                harness.store,
                 server=f"w{number}",
                 capabilities=offered,
                 concurrency=concurrency,
@@ -212,9 +212,9 @@ async def test_no_wake_up_is_lost_among_workers_that_can_do_different_things(
 
 @pytest.mark.usefixtures("no_polls")
 async def test_a_worker_that_is_paused_leaves_its_wake_up_to_others(
-    hands: Hands, queue: Queue, seen: Seen
+    harness: Harness, queue: Queue, seen: Seen
 ) -> None:
-    async with mesh(hands.store, 4, scheduler=None, options=PATIENT) as workers:
+    async with mesh(harness.store, 4, scheduler=None, options=PATIENT) as workers:
         await seen.until_idle(4)
         for worker in workers[:3]:
             worker.pause()

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 from redis.asyncio import Redis
 
-from tests.routing.hands import Hands
+from tests.routing.harness import Harness
 from tests.support.patience import LIMIT_S
 from waystation.core.outcome import Failed
 from waystation.errors import InvalidOption, JobFailed, NotFound, StoreUnreachable
@@ -33,50 +33,50 @@ from waystation.routing.queue import JobState
 ONCE = Retry(attempts=1)
 
 
-async def test_an_added_job_has_what_it_was_given(hands: Hands) -> None:
-    job = await hands.queue.add("email", {"to": "a"}, priority=8, job_id="one", retry=ONCE)
+async def test_an_added_job_has_what_it_was_given(harness: Harness) -> None:
+    job = await harness.queue.add("email", {"to": "a"}, priority=8, job_id="one", retry=ONCE)
 
     assert (job.id, job.type, job.data) == ("one", "email", {"to": "a"})
     assert (job.priority, job.attempts, job.max_attempts) == (8, 0, 1)
-    assert job.created_at == datetime.fromtimestamp(hands.clock.now_ms() / 1000, UTC)
-    found = await hands.queue.get_job("one")
+    assert job.created_at == datetime.fromtimestamp(harness.clock.now_ms() / 1000, UTC)
+    found = await harness.queue.get_job("one")
     assert found is not None
     assert found.raw == job.raw
 
 
-async def test_keywords_count_before_options(hands: Hands) -> None:
+async def test_keywords_count_before_options(harness: Harness) -> None:
     options = JobOptions(priority=2, job_id="one")
-    job = await hands.queue.add("email", None, options, priority=9)
+    job = await harness.queue.add("email", None, options, priority=9)
     assert (job.id, job.priority) == ("one", 9)
 
 
 @pytest.mark.parametrize("by", ["job_id", "idempotency_key"])
 async def test_a_job_that_was_there_before_is_returned_as_it_is_stored(
-    by: str, hands: Hands
+    by: str, harness: Harness
 ) -> None:
     given = JobOptions(job_id="k") if by == "job_id" else JobOptions(idempotency_key="k")
-    first = await hands.queue.add("email", {"to": "ada"}, given, priority=8)
+    first = await harness.queue.add("email", {"to": "ada"}, given, priority=8)
     for _ in range(2):
-        second = await hands.queue.add("sms", {"to": "bob"}, given, priority=2)
+        second = await harness.queue.add("sms", {"to": "bob"}, given, priority=2)
         assert (second.id, second.raw) == (first.id, first.raw)
         assert (second.type, second.data, second.priority) == ("email", {"to": "ada"}, 8)
-    new, old = await hands.queue.add_many([NewJob("sms", 1), NewJob("sms", 2, given)])
+    new, old = await harness.queue.add_many([NewJob("sms", 1), NewJob("sms", 2, given)])
     assert (new.data, old.data) == (1, {"to": "ada"})
     if by == "job_id":
         return
-    source = hands.source()
-    for claim in await hands.claim(source, 2):
-        await hands.settle(source, claim)
-    ended = await hands.queue.add("sms", {"to": "bob"}, given)
+    source = harness.source()
+    for claim in await harness.claim(source, 2):
+        await harness.settle(source, claim)
+    ended = await harness.queue.add("sms", {"to": "bob"}, given)
     assert ended.id == first.id
 
 
 async def test_units_are_seconds_and_datetimes_in_code_and_milliseconds_on_the_wire(
-    hands: Hands,
+    harness: Harness,
 ) -> None:
     at = datetime(2030, 1, 1, tzinfo=UTC)
-    delayed = await hands.queue.add("email", schedule=Schedule(delay=timedelta(seconds=1.5)))
-    timed = await hands.queue.add("email", schedule=Schedule(run_at=at))
+    delayed = await harness.queue.add("email", schedule=Schedule(delay=timedelta(seconds=1.5)))
+    timed = await harness.queue.add("email", schedule=Schedule(run_at=at))
 
     assert b'"delay":1500' in delayed.raw
     assert b'"runAt":%d' % (at.timestamp() * 1000) in timed.raw
@@ -85,17 +85,17 @@ async def test_units_are_seconds_and_datetimes_in_code_and_milliseconds_on_the_w
         Schedule(run_at=datetime(2030, 1, 1))
 
 
-async def test_jobs_are_listed_by_state(hands: Hands) -> None:
-    dead = await hands.add(retry=ONCE)
-    await hands.fail(hands.source())
-    active = await hands.add()
-    await hands.claim(hands.source())
-    waiting = [await hands.add() for _ in range(3)]
-    delayed = await hands.add(schedule=Schedule(delay=60))
-    held = await hands.add(depends_on=(active,))
+async def test_jobs_are_listed_by_state(harness: Harness) -> None:
+    dead = await harness.add(retry=ONCE)
+    await harness.fail(harness.source())
+    active = await harness.add()
+    await harness.claim(harness.source())
+    waiting = [await harness.add() for _ in range(3)]
+    delayed = await harness.add(schedule=Schedule(delay=60))
+    held = await harness.add(depends_on=(active,))
 
     async def ids(*states: object, **page: object) -> list[str]:
-        return [job.id for job in await hands.queue.get_jobs(*states, **page)]  # pyright: ignore
+        return [job.id for job in await harness.queue.get_jobs(*states, **page)]  # pyright: ignore
 
     assert await ids() == [*waiting, active, delayed, held, dead]
     assert await ids("waiting", newest_first=True) == waiting[::-1]
@@ -108,19 +108,19 @@ async def test_jobs_are_listed_by_state(hands: Hands) -> None:
 @pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize("state", ["waiting", "delayed", "dead", "held", "active"])
 async def test_the_pages_of_a_state_are_those_of_the_whole(
-    hands: Hands, state: JobState, backwards: bool
+    harness: Harness, state: JobState, backwards: bool
 ) -> None:
-    source, parent = hands.source(types=["t"]), await hands.add("parent")
+    source, parent = harness.source(types=["t"]), await harness.add("parent")
     more = {"delayed": {"schedule": Schedule(delay=9)}, "held": {"depends_on": (parent,)}}
     for _ in range(7):
-        await hands.add("t", retry=ONCE, **more.get(state, {}))
+        await harness.add("t", retry=ONCE, **more.get(state, {}))
         if state == "dead":
-            await hands.fail(source)
+            await harness.fail(source)
     if state == "active":
-        await hands.claim(source, 7)
+        await harness.claim(source, 7)
 
     async def ids(offset: int, limit: int) -> list[str]:
-        found = await hands.queue.get_jobs(
+        found = await harness.queue.get_jobs(
             state, offset=offset, limit=limit, newest_first=backwards
         )
         return [job.id for job in found]
@@ -128,17 +128,17 @@ async def test_the_pages_of_a_state_are_those_of_the_whole(
     whole = await ids(0, 100)
     assert len(whole) == 7 + (state == "waiting")
     assert [id for page in range(5) for id in await ids(2 * page, 2)] == whole
-    await hands.redis.flushdb()
+    await harness.redis.flushdb()
 
 
 async def test_a_page_reads_no_more_ids_than_are_on_it(
-    hands: Hands, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parent = await hands.add("parent")
+    parent = await harness.add("parent")
     held = NewJob("t", None, JobOptions(depends_on=(parent,)))
     for job in (NewJob("t"), held, NewJob("t", None, JobOptions(schedule=Schedule(delay=9)))):
-        await hands.queue.add_many([job] * 3_000)
-    pipe, sizes = hands.store.hot, list[int]()
+        await harness.queue.add_many([job] * 3_000)
+    pipe, sizes = harness.store.hot, list[int]()
 
     class Weighed:
         async def execute_command(self, *command: Any) -> Any:
@@ -147,53 +147,53 @@ async def test_a_page_reads_no_more_ids_than_are_on_it(
                 sizes.append(len(reply[1] if command[0] == "HSCAN" else reply))
             return reply
 
-    monkeypatch.setitem(hands.store.__dict__, "hot", Weighed())
+    monkeypatch.setitem(harness.store.__dict__, "hot", Weighed())
     for state in get_args(JobState)[:4]:
-        found = await hands.queue.get_jobs(state, offset=10, limit=10)
+        found = await harness.queue.get_jobs(state, offset=10, limit=10)
         assert len(found) == (0 if state == "active" else 10)
     # Two of ten ids, and what has no order takes the first thousand fields and values.
     assert sum(sizes) < 3_000
-    await hands.redis.flushdb()
+    await harness.redis.flushdb()
 
 
-async def test_a_wait_leaves_no_client_behind(hands: Hands) -> None:
+async def test_a_wait_leaves_no_client_behind(harness: Harness) -> None:
     async def clients() -> int:
         gc.collect()
         return sum(issubclass(type(each), Redis) for each in gc.get_objects())
 
-    job = await hands.add()
+    job = await harness.add()
     with pytest.raises(TimeoutError):
-        await hands.queue.wait(job, timeout=0.01)
+        await harness.queue.wait(job, timeout=0.01)
     before = await clients()
     for _ in range(10):
         with pytest.raises(TimeoutError):
-            await hands.queue.wait(job, timeout=0.01)
+            await harness.queue.wait(job, timeout=0.01)
     assert await clients() == before
 
 
 async def test_a_wait_ends_although_its_event_was_trimmed_before_it_was_read(
-    hands: Hands, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = await hands.add()
+    job = await harness.add()
 
     async def busy(*_: object) -> AsyncGenerator[Event]:
         # The queue is never quiet, and none of its events is of this job.
-        source = hands.source()
-        (claim,) = await hands.claim(source)
-        await hands.settle(source, claim)
+        source = harness.source()
+        (claim,) = await harness.claim(source)
+        await harness.settle(source, claim)
         while True:
             yield Event(id="1-1", line="routing", queue="q", name="active", at_ms=1, subject="x")
             await asyncio.sleep(0)
 
     monkeypatch.setattr(routing_events, "follow", busy)
     monkeypatch.setattr(routing_queue, "LOOK_S", 0.01)
-    assert await hands.queue.wait(job, timeout=LIMIT_S) == "ok"
+    assert await harness.queue.wait(job, timeout=LIMIT_S) == "ok"
 
 
 async def test_a_wait_outlives_a_hiccup_of_the_store(
-    hands: Hands, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = await hands.add()
+    job = await harness.add()
     follow, tries = routing_events.follow, 0
 
     async def hiccup(*place: Any) -> AsyncGenerator[Event | None]:
@@ -201,54 +201,54 @@ async def test_a_wait_outlives_a_hiccup_of_the_store(
         tries += 1
         if tries == 1:
             raise StoreUnreachable("away for a moment")
-        source = hands.source()
-        (claim,) = await hands.claim(source)
-        await hands.settle(source, claim)
+        source = harness.source()
+        (claim,) = await harness.claim(source)
+        await harness.settle(source, claim)
         async for event in follow(*place):
             yield event
 
     monkeypatch.setattr(routing_events, "follow", hiccup)
-    assert await hands.queue.wait(job, timeout=LIMIT_S) == "ok"
+    assert await harness.queue.wait(job, timeout=LIMIT_S) == "ok"
 
 
-async def test_waiting_for_a_job_returns_its_result(hands: Hands) -> None:
-    queue = Queue(hands.store)
+async def test_waiting_for_a_job_returns_its_result(harness: Harness) -> None:
+    queue = Queue(harness.store)
 
     async def double(job: Job[int, int]) -> int:
         return 2 * job.data
 
-    async with Worker(double, hands.store, concurrency=2):
+    async with Worker(double, harness.store, concurrency=2):
         job = await queue.add("double", 21)
         assert await queue.wait(job.id, timeout=LIMIT_S) == 42
         # It has ended, and is still known.
         assert await queue.wait(job.id, timeout=LIMIT_S) == 42
 
 
-async def test_waiting_for_a_job_that_does_not_end_well(hands: Hands) -> None:
-    job = await hands.queue.add("email", retry=ONCE)
+async def test_waiting_for_a_job_that_does_not_end_well(harness: Harness) -> None:
+    job = await harness.queue.add("email", retry=ONCE)
     with pytest.raises(TimeoutError, match=r"not finished within 0\.05 s: nobody fits: no worker"):
-        await hands.queue.wait(job.id, timeout=0.05)
-    waiting = asyncio.create_task(hands.queue.wait(job.id, timeout=LIMIT_S))
-    source = hands.source()
-    (claim,) = await hands.claim(source)
-    await hands.settle(source, claim, Failed(ValueError("no")))
+        await harness.queue.wait(job.id, timeout=0.05)
+    waiting = asyncio.create_task(harness.queue.wait(job.id, timeout=LIMIT_S))
+    source = harness.source()
+    (claim,) = await harness.claim(source)
+    await harness.settle(source, claim, Failed(ValueError("no")))
     with pytest.raises(JobFailed, match="ValueError: no"):
         await waiting
 
-    cancelled = await hands.queue.add("email")
-    await hands.queue.cancel(cancelled.id)
+    cancelled = await harness.queue.add("email")
+    await harness.queue.cancel(cancelled.id)
     with pytest.raises(JobFailed, match="cancelled"):
-        await hands.queue.wait(cancelled.id)
+        await harness.queue.wait(cancelled.id)
     with pytest.raises(NotFound, match="no job nobody"):
-        await hands.queue.wait("nobody")
+        await harness.queue.wait("nobody")
 
 
-async def test_events_come_as_they_happen_and_can_be_continued(hands: Hands) -> None:
-    first = await hands.add()
+async def test_events_come_as_they_happen_and_can_be_continued(harness: Harness) -> None:
+    first = await harness.add()
 
     async def read(after: str, count: int) -> list[tuple[str, str | None, str]]:
         found: list[tuple[str, str | None, str]] = []
-        async with asyncio.timeout(LIMIT_S), aclosing(hands.queue.events(after)) as events:
+        async with asyncio.timeout(LIMIT_S), aclosing(harness.queue.events(after)) as events:
             async for event in events:
                 assert event.type == "email"
                 assert event.at.tzinfo is UTC
@@ -260,30 +260,30 @@ async def test_events_come_as_they_happen_and_can_be_continued(hands: Hands) -> 
     seen = await read("0-0", 2)
     assert [each[:2] for each in seen] == [("added", first), ("waiting", first)]
     reading = asyncio.create_task(read(seen[-1][2], 2))
-    second = await hands.add()
+    second = await harness.add()
     assert [each[:2] for each in await reading] == [("added", second), ("waiting", second)]
 
 
-async def test_dead_letters_are_listed_retried_and_deleted(hands: Hands) -> None:
-    ids = [await hands.add(retry=ONCE) for _ in range(4)]
+async def test_dead_letters_are_listed_retried_and_deleted(harness: Harness) -> None:
+    ids = [await harness.add(retry=ONCE) for _ in range(4)]
     for error in (ValueError("a"), KeyError("b"), ValueError("c"), KeyError("d")):
-        await hands.fail(hands.source(), error)
-    letters = hands.queue.dead_letters
+        await harness.fail(harness.source(), error)
+    letters = harness.queue.dead_letters
 
     assert await letters.count() == 4
     assert [each.id for each in await letters.list()] == ids
     assert [each.id for each in await letters.list(offset=1, limit=2)] == ids[1:3]
     assert (await letters.list(limit=1))[0].failed_at is not None
-    assert await hands.queue.retry(ids[3], "unknown") == 1
+    assert await harness.queue.retry(ids[3], "unknown") == 1
     assert await letters.retry_all(limit=1) == 1
     assert await letters.purge(error="KeyError") == 1
     assert [each.id for each in await letters.list()] == [ids[2]]
     assert await letters.remove(ids[2]) == 1
-    assert await hands.waiting() == [ids[3], ids[0]]
+    assert await harness.waiting() == [ids[3], ids[0]]
 
 
-async def test_limits_and_pauses_can_be_looked_up(hands: Hands) -> None:
-    limit, queue = Limit(max_concurrent=2), hands.queue
+async def test_limits_and_pauses_can_be_looked_up(harness: Harness) -> None:
+    limit, queue = Limit(max_concurrent=2), harness.queue
     await queue.limits.set("email", limit)
     assert (await queue.limits.get("email"), await queue.limits.get("sms")) == (limit, None)
     assert await queue.limits.all() == {"email": limit}
@@ -297,9 +297,9 @@ async def test_limits_and_pauses_can_be_looked_up(hands: Hands) -> None:
     assert not await queue.is_paused("email")
 
 
-async def test_schedules_can_be_looked_up_and_ended(hands: Hands) -> None:
-    nightly = await hands.add(schedule=Schedule(cron="0 2 * * *", timezone="Europe/Vienna"))
-    schedules = hands.queue.schedules
+async def test_schedules_can_be_looked_up_and_ended(harness: Harness) -> None:
+    nightly = await harness.add(schedule=Schedule(cron="0 2 * * *", timezone="Europe/Vienna"))
+    schedules = harness.queue.schedules
     found = await schedules.get(nightly)
     assert found is not None
     assert (found.type, found.cron, found.timezone) == ("email", "0 2 * * *", "Europe/Vienna")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.routing.hands import Hands
+from tests.routing.harness import Harness
 from waystation.core.errors import InvalidOption
 from waystation.routing import registry
 from waystation.routing.registry import HEARTBEAT_MS, Profile
@@ -14,77 +14,77 @@ from waystation.routing.upkeep import SchedulerOptions
 GPU = Profile(server="worker-1", stack="node", region="us-east", capabilities=("email", "gpu"))
 
 
-async def beat(hands: Hands, profile: Profile = GPU) -> int:
-    return await registry.beat(hands.redis, hands.keys, profile, now=hands.clock.now_ms())
+async def beat(harness: Harness, profile: Profile = GPU) -> int:
+    return await registry.beat(harness.redis, harness.keys, profile, now=harness.clock.now_ms())
 
 
-async def test_a_worker_describes_itself_in_json_that_stays(hands: Hands) -> None:
+async def test_a_worker_describes_itself_in_json_that_stays(harness: Harness) -> None:
     """B-3 B-4"""
-    await beat(hands)
+    await beat(harness)
 
-    entry = json.loads(await hands.text("bridge:workers:worker-1") or "")
+    entry = json.loads(await harness.text("bridge:workers:worker-1") or "")
 
-    assert await hands.redis.ttl("bridge:workers:worker-1") == -1
+    assert await harness.redis.ttl("bridge:workers:worker-1") == -1
     assert entry["serverId"] == "worker-1"
     assert (entry["stack"], entry["region"]) == ("node", "us-east")
     assert entry["capabilities"] == ["email", "gpu"]
-    assert entry["lastSeen"] == hands.clock.now_ms()
+    assert entry["lastSeen"] == harness.clock.now_ms()
     assert isinstance(entry["pid"], int)
     assert entry["hostname"]
 
 
-async def test_a_heartbeat_holds_its_instant_and_lives_half_a_minute(hands: Hands) -> None:
+async def test_a_heartbeat_holds_its_instant_and_lives_half_a_minute(harness: Harness) -> None:
     """B-5 B-6 B-64"""
-    await beat(hands)
+    await beat(harness)
 
-    assert await hands.text("bridge:workers:heartbeat:worker-1") == str(hands.clock.now_ms())
-    assert 15_000 < await hands.redis.pttl("bridge:workers:heartbeat:worker-1") <= HEARTBEAT_MS
+    assert await harness.text("bridge:workers:heartbeat:worker-1") == str(harness.clock.now_ms())
+    assert 15_000 < await harness.redis.pttl("bridge:workers:heartbeat:worker-1") <= HEARTBEAT_MS
     assert BEAT_S == 10
 
 
-async def test_a_worker_whose_heartbeat_is_gone_counts_as_dead(hands: Hands) -> None:
+async def test_a_worker_whose_heartbeat_is_gone_counts_as_dead(harness: Harness) -> None:
     """B-7"""
-    await beat(hands)
-    assert [worker.alive for worker in await hands.queue.workers()] == [True]
+    await beat(harness)
+    assert [worker.alive for worker in await harness.queue.workers()] == [True]
 
-    await hands.redis.delete("bridge:workers:heartbeat:worker-1")
+    await harness.redis.delete("bridge:workers:heartbeat:worker-1")
 
-    assert [worker.alive for worker in await hands.queue.workers()] == [False]
+    assert [worker.alive for worker in await harness.queue.workers()] == [False]
 
 
-async def test_registered_workers_are_a_set(hands: Hands) -> None:
+async def test_registered_workers_are_a_set(harness: Harness) -> None:
     """B-8 B-65"""
-    assert await beat(hands)
-    assert not await beat(hands)
-    await beat(hands, Profile(server="worker-2"))
+    assert await beat(harness)
+    assert not await beat(harness)
+    await beat(harness, Profile(server="worker-2"))
 
-    assert await hands.redis.type("bridge:workers:active") == b"set"
-    assert await hands.redis.smembers("bridge:workers:active") == {b"worker-1", b"worker-2"}
-
-
-async def test_a_worker_that_ends_leaves_nothing_behind(hands: Hands) -> None:
-    await beat(hands)
-
-    assert await registry.leave(hands.redis, hands.keys, GPU)
-
-    assert await hands.keys_like("bridge:workers:*") == []
-    assert await hands.event_names("worker-1") == ["joined", "left"]
+    assert await harness.redis.type("bridge:workers:active") == b"set"
+    assert await harness.redis.smembers("bridge:workers:active") == {b"worker-1", b"worker-2"}
 
 
-async def test_the_registry_forgets_who_has_been_dead_for_long(hands: Hands) -> None:
+async def test_a_worker_that_ends_leaves_nothing_behind(harness: Harness) -> None:
+    await beat(harness)
+
+    assert await registry.leave(harness.redis, harness.keys, GPU)
+
+    assert await harness.keys_like("bridge:workers:*") == []
+    assert await harness.event_names("worker-1") == ["joined", "left"]
+
+
+async def test_the_registry_forgets_who_has_been_dead_for_long(harness: Harness) -> None:
     """F-B16"""
-    await beat(hands)
-    await hands.clock.advance(200)
-    await beat(hands)
-    await hands.redis.delete("bridge:workers:heartbeat:worker-1")
-    upkeep = await hands.upkeep(SchedulerOptions(forget_workers=300))
+    await beat(harness)
+    await harness.clock.advance(200)
+    await beat(harness)
+    await harness.redis.delete("bridge:workers:heartbeat:worker-1")
+    upkeep = await harness.upkeep(SchedulerOptions(forget_workers=300))
 
-    await hands.clock.advance(299)
+    await harness.clock.advance(299)
     assert await upkeep.tidy() == []
-    await hands.clock.advance(1)
+    await harness.clock.advance(1)
 
     assert await upkeep.tidy() == ["worker-1"]
-    assert await hands.queue.workers() == []
+    assert await harness.queue.workers() == []
 
 
 @pytest.mark.parametrize("name", ["active", "heartbeat", "", "a:b", "a b", 'a"b', "a\nb"])
@@ -94,8 +94,8 @@ def test_a_worker_cannot_have_a_name_that_is_taken_by_the_registry(name: str) ->
         Profile(server=name)
 
 
-async def test_an_entry_nobody_can_read_is_still_listed(hands: Hands) -> None:
-    await hands.redis.sadd("bridge:workers:active", "odd")
-    await hands.redis.set("bridge:workers:odd", "{not json")
+async def test_an_entry_nobody_can_read_is_still_listed(harness: Harness) -> None:
+    await harness.redis.sadd("bridge:workers:active", "odd")
+    await harness.redis.set("bridge:workers:odd", "{not json")
 
-    assert [worker.server for worker in await hands.queue.workers()] == ["odd"]
+    assert [worker.server for worker in await harness.queue.workers()] == ["odd"]

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.routing.bridge import Bridge
-from tests.routing.hands import Hands
+from tests.routing.harness import Harness
 from waystation.core.clock import HandClock, SystemClock
 from waystation.core.errors import InvalidOption
 from waystation.core.outcome import Failed
@@ -87,20 +87,20 @@ def test_an_hourly_slot_fires_every_hour_of_real_time(zone: str) -> None:
 @pytest.mark.parametrize("zone", ZONES)
 @pytest.mark.parametrize("night", ["forward", "back"])
 async def test_a_scheduler_that_ticks_through_the_night_fires_each_day_once(
-    hands: Hands, zone: str, night: str
+    harness: Harness, zone: str, night: str
 ) -> None:
     """B-25 B-51"""
     forward, back, at = ZONES[zone]
     hour, minute = at.split(":")
     eve = ms(f"{forward if night == 'forward' else back} 12:00", zone)
-    await hands.clock.advance((eve - hands.clock.now_ms()) / 1000)
+    await harness.clock.advance((eve - harness.clock.now_ms()) / 1000)
     daily = f"{int(minute)} {int(hour)} * * *"
-    await hands.add(schedule=Schedule(cron=daily, timezone=zone, missed="all"))
-    upkeep = await hands.upkeep()
+    await harness.add(schedule=Schedule(cron=daily, timezone=zone, missed="all"))
+    upkeep = await harness.upkeep()
 
     fired: list[str] = []
     for _ in range(4 * 60):
-        await hands.clock.advance(15 * 60)
+        await harness.clock.advance(15 * 60)
         fired += await upkeep.fire_schedules()
 
     slots = [int(instance.rpartition(":")[2]) / 1000 for instance in fired]
@@ -114,62 +114,62 @@ def test_a_bad_expression_is_quoted_in_the_error() -> None:
         next_slot("every day", None, 0)
 
 
-async def test_an_expression_that_never_fires_is_refused(hands: Hands) -> None:
+async def test_an_expression_that_never_fires_is_refused(harness: Harness) -> None:
     with pytest.raises(InvalidOption, match="Invalid cron expression"):
-        await hands.add(schedule=Schedule(cron="0 0 30 2 *"))
+        await harness.add(schedule=Schedule(cron="0 0 30 2 *"))
 
 
-async def test_two_schedulers_at_once_make_one_job_a_slot(hands: Hands) -> None:
+async def test_two_schedulers_at_once_make_one_job_a_slot(harness: Harness) -> None:
     """B-25 B-52 F-B4"""
-    ids = [await hands.add(schedule=Schedule(cron="* * * * *")) for _ in range(5)]
-    upkeep = await hands.upkeep()
-    other = Bridge(hands.redis)
+    ids = [await harness.add(schedule=Schedule(cron="* * * * *")) for _ in range(5)]
+    upkeep = await harness.upkeep()
+    other = Bridge(harness.redis)
     for _ in range(4):
-        await hands.clock.advance(60)
+        await harness.clock.advance(60)
         await asyncio.gather(
             upkeep.fire_schedules(),
-            other.process_cron(hands.clock.now_ms()),
+            other.process_cron(harness.clock.now_ms()),
             upkeep.fire_schedules(),
-            other.process_cron(hands.clock.now_ms()),
+            other.process_cron(harness.clock.now_ms()),
         )
 
-    fired = [event["subject"] for event in await hands.events() if event["event"] == "fired"]
+    fired = [event["subject"] for event in await harness.events() if event["event"] == "fired"]
     assert len(fired) == len(set(fired)) == 4 * len(ids)
 
 
 async def test_a_scheduler_killed_before_it_set_the_next_time_fires_nothing_twice(
-    hands: Hands,
+    harness: Harness,
 ) -> None:
     """F-B4"""
-    id = await hands.add(schedule=Schedule(cron="* * * * *"))
-    await hands.clock.advance(60)
+    id = await harness.add(schedule=Schedule(cron="* * * * *"))
+    await harness.clock.advance(60)
     # Fires, and dies before it says when the next time is; then another one takes over.
-    await Bridge(hands.redis).process_cron(hands.clock.now_ms())
-    source = hands.source()
-    (claim,) = await hands.claim(source)
-    await hands.settle(source, claim)
-    upkeep = await hands.upkeep(owner="next")
+    await Bridge(harness.redis).process_cron(harness.clock.now_ms())
+    source = harness.source()
+    (claim,) = await harness.claim(source)
+    await harness.settle(source, claim)
+    upkeep = await harness.upkeep(owner="next")
 
     assert await upkeep.fire_schedules() == []
 
-    score = await hands.redis.zscore("bridge:jobs:cron", id)
+    score = await harness.redis.zscore("bridge:jobs:cron", id)
     assert score is not None
-    assert score > hands.clock.now_ms()
+    assert score > harness.clock.now_ms()
 
 
 @pytest.mark.parametrize(("policy", "count"), [("last", 1), ("all", 10), ("skip", 0)])
 async def test_missed_slots_are_made_up_for_by_policy(
-    hands: Hands, policy: str, count: int
+    harness: Harness, policy: str, count: int
 ) -> None:
     schedule = Schedule(cron="0 * * * *", missed=policy)  # pyright: ignore
-    await hands.add(schedule=schedule)
+    await harness.add(schedule=schedule)
     # Ten slots have passed, the last one 13 minutes ago.
-    await hands.clock.advance(10 * 3600 - hands.clock.now_ms() / 1000 % 3600 + 13 * 60)
+    await harness.clock.advance(10 * 3600 - harness.clock.now_ms() / 1000 % 3600 + 13 * 60)
 
-    fired = await (await hands.upkeep()).fire_schedules()
+    fired = await (await harness.upkeep()).fire_schedules()
 
     assert len(fired) == count
-    told = [event for event in await hands.events() if event["event"] == "skipped"]
+    told = [event for event in await harness.events() if event["event"] == "skipped"]
     assert len(told) == 10 - count
     assert all(event["reason"] == "missed" for event in told)
 
@@ -188,68 +188,68 @@ def test_after_a_very_long_absence_it_goes_on_from_now() -> None:
     assert decided.next_ms == now + 30_000
 
 
-async def fire(hands: Hands) -> list[str]:
-    await hands.clock.advance(60)
-    return await (await hands.upkeep()).fire_schedules()
+async def fire(harness: Harness) -> list[str]:
+    await harness.clock.advance(60)
+    return await (await harness.upkeep()).fire_schedules()
 
 
-async def test_overlap_allow_lets_a_slot_run_beside_the_last_one(hands: Hands) -> None:
+async def test_overlap_allow_lets_a_slot_run_beside_the_last_one(harness: Harness) -> None:
     """F-B3"""
-    await hands.add(schedule=Schedule(cron="* * * * *"))
-    assert await fire(hands)
-    assert await fire(hands)
-    assert len(await hands.claim(hands.source(), 9)) == 2
+    await harness.add(schedule=Schedule(cron="* * * * *"))
+    assert await fire(harness)
+    assert await fire(harness)
+    assert len(await harness.claim(harness.source(), 9)) == 2
 
 
 async def test_overlap_skip_leaves_a_slot_out_while_the_last_one_has_not_ended(
-    hands: Hands,
+    harness: Harness,
 ) -> None:
     """F-B3"""
     retry = Retry(attempts=2, backoff=BackoffRule(type="fixed", delay=90))
-    await hands.add(schedule=Schedule(cron="* * * * *", overlap="skip"), retry=retry)
-    source = hands.source()
-    assert await fire(hands)
-    assert not await fire(hands)  # it waits
-    (claim,) = await hands.claim(source)
-    assert not await fire(hands)  # it runs
-    await hands.settle(source, claim, Failed(RuntimeError("again")))
-    assert not await fire(hands)  # it waits for its next attempt
-    await hands.clock.advance(60)
-    await hands.fail(source)  # it is dead
-    assert len(await fire(hands)) == 1
+    await harness.add(schedule=Schedule(cron="* * * * *", overlap="skip"), retry=retry)
+    source = harness.source()
+    assert await fire(harness)
+    assert not await fire(harness)  # it waits
+    (claim,) = await harness.claim(source)
+    assert not await fire(harness)  # it runs
+    await harness.settle(source, claim, Failed(RuntimeError("again")))
+    assert not await fire(harness)  # it waits for its next attempt
+    await harness.clock.advance(60)
+    await harness.fail(source)  # it is dead
+    assert len(await fire(harness)) == 1
 
 
-async def test_overlap_queue_one_lets_one_wait_behind_the_running_one(hands: Hands) -> None:
+async def test_overlap_queue_one_lets_one_wait_behind_the_running_one(harness: Harness) -> None:
     """F-B3"""
-    await hands.add(schedule=Schedule(cron="* * * * *", overlap="queue-one"))
-    source = hands.source()
-    assert await fire(hands)
-    await hands.claim(source)
-    assert await fire(hands)
-    assert not await fire(hands)
-    await hands.claim(source)
-    assert await fire(hands)
+    await harness.add(schedule=Schedule(cron="* * * * *", overlap="queue-one"))
+    source = harness.source()
+    assert await fire(harness)
+    await harness.claim(source)
+    assert await fire(harness)
+    assert not await fire(harness)
+    await harness.claim(source)
+    assert await fire(harness)
 
 
 async def test_a_schedule_nobody_can_read_is_set_aside_without_stopping_the_others(
-    hands: Hands,
+    harness: Harness,
 ) -> None:
-    bad = await hands.add(schedule=Schedule(cron="* * * * *"))
-    good = await hands.add(schedule=Schedule(cron="* * * * *"))
-    await hands.redis.set(f"bridge:jobs:data:{bad}", '{"jobId":"x","type":"t","schedule":7}')
+    bad = await harness.add(schedule=Schedule(cron="* * * * *"))
+    good = await harness.add(schedule=Schedule(cron="* * * * *"))
+    await harness.redis.set(f"bridge:jobs:data:{bad}", '{"jobId":"x","type":"t","schedule":7}')
 
-    fired = await fire(hands)
+    fired = await fire(harness)
 
     assert [instance.split(":")[0] for instance in fired] == [good]
-    assert await hands.redis.zscore("bridge:jobs:cron", bad) is None
+    assert await harness.redis.zscore("bridge:jobs:cron", bad) is None
 
 
-async def test_schedules_can_be_listed_whatever_others_wrote(hands: Hands) -> None:
-    id = await hands.add("report", schedule=Schedule(cron="0 3 * * *", timezone="Asia/Tokyo"))
-    await hands.redis.zadd(hands.keys.cron, {"gone": 1, "odd": 2})
-    await hands.redis.set(hands.keys.of("odd").data, '{"jobId":"odd","type":"t","schedule":7}')
+async def test_schedules_can_be_listed_whatever_others_wrote(harness: Harness) -> None:
+    id = await harness.add("report", schedule=Schedule(cron="0 3 * * *", timezone="Asia/Tokyo"))
+    await harness.redis.zadd(harness.keys.cron, {"gone": 1, "odd": 2})
+    await harness.redis.set(harness.keys.of("odd").data, '{"jobId":"odd","type":"t","schedule":7}')
 
-    listed = await hands.queue.schedules.list()
+    listed = await harness.queue.schedules.list()
 
     assert [(each.id, each.type, each.cron) for each in listed] == [
         ("gone", "", ""),
@@ -257,22 +257,22 @@ async def test_schedules_can_be_listed_whatever_others_wrote(hands: Hands) -> No
         (id, "report", "0 3 * * *"),
     ]
     assert listed[-1].timezone == "Asia/Tokyo"
-    assert listed[-1].next_ms == next_slot("0 3 * * *", "Asia/Tokyo", hands.clock.now_ms())
-    await hands.redis.flushdb()
+    assert listed[-1].next_ms == next_slot("0 3 * * *", "Asia/Tokyo", harness.clock.now_ms())
+    await harness.redis.flushdb()
 
 
-async def test_the_slots_that_were_fired_are_told_with_their_schedule(hands: Hands) -> None:
-    id = await hands.add("report", schedule=Schedule(cron="* * * * *"))
-    (instance,) = await fire(hands)
+async def test_the_slots_that_were_fired_are_told_with_their_schedule(harness: Harness) -> None:
+    id = await harness.add("report", schedule=Schedule(cron="* * * * *"))
+    (instance,) = await fire(harness)
 
-    (told,) = [event for event in await hands.events() if event["event"] == "fired"]
+    (told,) = [event for event in await harness.events() if event["event"] == "fired"]
 
     assert (told["subject"], told["schedule"], told["queue"]) == (instance, id, "report")
     assert told["slot"] == instance.rpartition(":")[2]
 
 
 async def test_a_schedule_that_has_had_its_last_slot_leaves_nothing_behind(
-    hands: Hands, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def last(schedule: Schedule, due_ms: int, now_ms: int) -> Turn:
         return Turn([due_ms], [], None)
@@ -280,53 +280,53 @@ async def test_a_schedule_that_has_had_its_last_slot_leaves_nothing_behind(
     monkeypatch.setattr(upkeep_module, "turn", last)
     for _ in range(2):
         # A new one of that id may be added again, and runs.
-        await hands.add(job_id="s", schedule=Schedule(cron="* * * * *"))
-        await hands.clock.advance(60)
-        (instance,) = await (await hands.upkeep()).fire_schedules()
-        assert await hands.claim_ids(hands.source()) == [instance]
-        for key in (hands.keys.of("s").data, hands.keys.of("s").status, hands.keys.fired):
-            assert await hands.redis.exists(key) == 0
-        assert await hands.redis.hget(hands.keys.routes, "s") is None
+        await harness.add(job_id="s", schedule=Schedule(cron="* * * * *"))
+        await harness.clock.advance(60)
+        (instance,) = await (await harness.upkeep()).fire_schedules()
+        assert await harness.claim_ids(harness.source()) == [instance]
+        for key in (harness.keys.of("s").data, harness.keys.of("s").status, harness.keys.fired):
+            assert await harness.redis.exists(key) == 0
+        assert await harness.redis.hget(harness.keys.routes, "s") is None
 
 
-async def test_a_schedule_that_cannot_be_read_is_a_dead_letter(hands: Hands) -> None:
+async def test_a_schedule_that_cannot_be_read_is_a_dead_letter(harness: Harness) -> None:
     data = '{"jobId":"s","type":"t","schedule":{"cron":"never"}}'
-    await hands.redis.set(hands.keys.of("s").data, data)
-    await hands.redis.zadd(hands.keys.cron, {"s": 1})
+    await harness.redis.set(harness.keys.of("s").data, data)
+    await harness.redis.zadd(harness.keys.cron, {"s": 1})
 
-    assert await (await hands.upkeep()).fire_schedules() == []
+    assert await (await harness.upkeep()).fire_schedules() == []
 
-    (letter,) = await hands.queue.dead_letters.list()
+    (letter,) = await harness.queue.dead_letters.list()
     assert (letter.id, letter.reason) == ("s", "MALFORMED")
-    assert await hands.redis.zcard(hands.keys.cron) == 0
+    assert await harness.redis.zcard(harness.keys.cron) == 0
 
 
 async def test_an_id_that_stands_in_its_own_payload_is_found_where_it_is_the_id(
-    hands: Hands,
+    harness: Harness,
 ) -> None:
     schedule = '"schedule":{"cron":"* * * * *"}'
     payload = '"payload":[' + ",".join(['"a"'] * 50) + "]"
     for parts in (['"jobId":"a"', payload], [payload, '"jobId":"a"']):
-        await hands.redis.flushdb()
-        await hands.redis.set(
-            hands.keys.of("a").data, "{" + ",".join(['"type":"t"', schedule, *parts]) + "}"
+        await harness.redis.flushdb()
+        await harness.redis.set(
+            harness.keys.of("a").data, "{" + ",".join(['"type":"t"', schedule, *parts]) + "}"
         )
-        await hands.redis.zadd(hands.keys.cron, {"a": 60_000})
-        await Bridge(hands.redis).process_cron(hands.clock.now_ms())
-        (claim,) = await hands.claim(hands.source())
+        await harness.redis.zadd(harness.keys.cron, {"a": 60_000})
+        await Bridge(harness.redis).process_cron(harness.clock.now_ms())
+        (claim,) = await harness.claim(harness.source())
         assert json.loads(claim.work.raw)["jobId"] == "a:60000"
         assert claim.work.data == ["a"] * 50
-    await hands.redis.flushdb()
+    await harness.redis.flushdb()
 
 
 async def test_a_schedule_begins_by_the_clock_of_the_store(
-    hands: Hands, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = SystemClock().now_ms()
     for off in (-3_600_000, 3_600_000):
         monkeypatch.setattr(queue_module, "SystemClock", partial(HandClock, before + off))
-        job = await Queue(hands.store).add("t", schedule=Schedule(cron="* * * * *"))
-        first = await hands.redis.zscore(hands.keys.cron, job.id)
+        job = await Queue(harness.store).add("t", schedule=Schedule(cron="* * * * *"))
+        first = await harness.redis.zscore(harness.keys.cron, job.id)
         assert first is not None
         assert before < first <= before + 600_000
 

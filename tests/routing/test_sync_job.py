@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.routing.hands import Hands
+from tests.routing.harness import Harness
 from tests.support.patience import LIMIT_S
 from waystation.core.errors import Cancelled
 from waystation.routing import Queue, SyncJob, Worker, WorkerOptions
@@ -18,10 +18,10 @@ def report(job: SyncJob) -> str:
 
 
 @pytest.mark.parametrize("process", [False, True], ids=["thread", "process"])
-async def test_a_plain_handler_tells_how_far_it_is(hands: Hands, process: bool) -> None:
-    queue = Queue(hands.store)
+async def test_a_plain_handler_tells_how_far_it_is(harness: Harness, process: bool) -> None:
+    queue = Queue(harness.store)
     async with (
-        Worker({"render": report}, hands.store, process=process),
+        Worker({"render": report}, harness.store, process=process),
         asyncio.timeout(LIMIT_S),
     ):
         id = (await queue.add("render", {"file": "x"})).id
@@ -33,7 +33,7 @@ async def test_a_plain_handler_tells_how_far_it_is(hands: Hands, process: bool) 
     assert (told.percent, told.message, told.data) == (75, "step 3 of 4", {"file": "x"})
 
 
-async def test_a_thread_sees_that_it_should_stop(hands: Hands) -> None:
+async def test_a_thread_sees_that_it_should_stop(harness: Harness) -> None:
     begun, ended = threading.Event(), threading.Event()
     refused: list[Exception] = []
 
@@ -47,9 +47,9 @@ async def test_a_thread_sees_that_it_should_stop(hands: Hands) -> None:
             refused.append(error)
         ended.set()
 
-    worker = Worker({"render": render}, hands.store, options=WorkerOptions(grace=0))
+    worker = Worker({"render": render}, harness.store, options=WorkerOptions(grace=0))
     async with worker:
-        id = (await Queue(hands.store).add("render", {})).id
+        id = (await Queue(harness.store).add("render", {})).id
         await asyncio.to_thread(begun.wait, LIMIT_S)
         assert worker.cancel_job(id)
         await asyncio.to_thread(ended.wait, LIMIT_S)

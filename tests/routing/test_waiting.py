@@ -6,127 +6,127 @@ from typing import Any
 
 import pytest
 
-from tests.routing.hands import Hands
+from tests.routing.harness import Harness
 from waystation.core.errors import NotFound, Unrecoverable
 from waystation.core.outcome import Done, Failed, Returned
 from waystation.core.runtime.claim import Claim, Settled
 from waystation.routing import BackoffRule, Job, JobOptions, NewJob, Retry, Schedule, Target
 
 
-async def test_waiting_jobs_are_a_list_first_in_first_out(hands: Hands) -> None:
+async def test_waiting_jobs_are_a_list_first_in_first_out(harness: Harness) -> None:
     """B-17 B-18 B-20 B-65"""
-    ids = [await hands.add() for _ in range(5)]
+    ids = [await harness.add() for _ in range(5)]
 
-    assert await hands.redis.type("bridge:jobs:waiting") == b"list"
-    assert await hands.waiting() == ids
-    assert await hands.claim_ids(hands.source(), 5) == ids
+    assert await harness.redis.type("bridge:jobs:waiting") == b"list"
+    assert await harness.waiting() == ids
+    assert await harness.claim_ids(harness.source(), 5) == ids
 
 
-async def test_urgent_jobs_stand_before_the_others_and_first_in_first_out(hands: Hands) -> None:
+async def test_urgent_jobs_stand_before_the_others_and_first_in_first_out(harness: Harness) -> None:
     """B-19 F-B9"""
-    normal = [await hands.add(priority=6) for _ in range(2)]
-    urgent = [await hands.add(priority=priority) for priority in (7, 10, 8)]
+    normal = [await harness.add(priority=6) for _ in range(2)]
+    urgent = [await harness.add(priority=priority) for priority in (7, 10, 8)]
 
-    assert await hands.waiting() == urgent + normal
-    assert await hands.claim_ids(hands.source(), 5) == urgent + normal
+    assert await harness.waiting() == urgent + normal
+    assert await harness.claim_ids(harness.source(), 5) == urgent + normal
 
 
-async def test_every_way_back_into_the_line_keeps_the_lane(hands: Hands) -> None:
+async def test_every_way_back_into_the_line_keeps_the_lane(harness: Harness) -> None:
     """F-B9"""
-    later = await hands.add(priority=9, schedule=Schedule(delay=1))
-    again = await hands.add(priority=9, retry=Retry(backoff=BackoffRule(delay=0)))
-    source = hands.source()
-    await hands.add(priority=5)
-    await hands.fail(source)
-    await hands.clock.advance(1)
+    later = await harness.add(priority=9, schedule=Schedule(delay=1))
+    again = await harness.add(priority=9, retry=Retry(backoff=BackoffRule(delay=0)))
+    source = harness.source()
+    await harness.add(priority=5)
+    await harness.fail(source)
+    await harness.clock.advance(1)
 
-    assert await hands.claim_ids(source, 2) == [again, later]
-    await hands.lapse()
+    assert await harness.claim_ids(source, 2) == [again, later]
+    await harness.lapse()
 
-    assert (await hands.waiting())[:2] == [again, later]
+    assert (await harness.waiting())[:2] == [again, later]
 
 
-async def test_a_long_urgent_lane_is_still_served_first_in_first_out(hands: Hands) -> None:
+async def test_a_long_urgent_lane_is_still_served_first_in_first_out(harness: Harness) -> None:
     """F-B9"""
-    await hands.add(priority=1)
+    await harness.add(priority=1)
     urgent = JobOptions(priority=9)
-    ids = [job.id for job in await hands.queue.add_many([NewJob("email", None, urgent)] * 150)]
+    ids = [job.id for job in await harness.queue.add_many([NewJob("email", None, urgent)] * 150)]
 
-    assert await hands.claim_ids(hands.source(), 150) == ids
+    assert await harness.claim_ids(harness.source(), 150) == ids
 
 
-async def test_active_jobs_are_a_set_while_they_run(hands: Hands) -> None:
+async def test_active_jobs_are_a_set_while_they_run(harness: Harness) -> None:
     """B-21 B-65"""
-    good, bad = await hands.add(), await hands.add(retry=Retry(attempts=1))
-    source = hands.source()
-    claims = await hands.claim(source, 2)
-    assert await hands.redis.type("bridge:jobs:active") == b"set"
-    assert await hands.redis.smembers("bridge:jobs:active") == {good.encode(), bad.encode()}
+    good, bad = await harness.add(), await harness.add(retry=Retry(attempts=1))
+    source = harness.source()
+    claims = await harness.claim(source, 2)
+    assert await harness.redis.type("bridge:jobs:active") == b"set"
+    assert await harness.redis.smembers("bridge:jobs:active") == {good.encode(), bad.encode()}
 
-    await hands.settle(source, claims[0])
-    await hands.settle(source, claims[1], Failed(RuntimeError("no")))
+    await harness.settle(source, claims[0])
+    await harness.settle(source, claims[1], Failed(RuntimeError("no")))
 
-    assert await hands.redis.exists("bridge:jobs:active") == 0
+    assert await harness.redis.exists("bridge:jobs:active") == 0
 
 
-async def test_a_delayed_job_is_scored_by_the_instant_it_may_run(hands: Hands) -> None:
+async def test_a_delayed_job_is_scored_by_the_instant_it_may_run(harness: Harness) -> None:
     """B-22 B-56 B-65"""
-    now = hands.clock.now_ms()
-    soon = await hands.add(schedule=Schedule(delay=5))
-    then = await hands.add(
+    now = harness.clock.now_ms()
+    soon = await harness.add(schedule=Schedule(delay=5))
+    then = await harness.add(
         schedule=Schedule(run_at=datetime.fromtimestamp((now + 9_000) / 1000, UTC))
     )
 
-    found = await hands.redis.zrange("bridge:jobs:delayed", 0, -1, withscores=True)
+    found = await harness.redis.zrange("bridge:jobs:delayed", 0, -1, withscores=True)
 
     assert found == [(soon.encode(), now + 5_000), (then.encode(), now + 9_000)]
 
 
-async def test_a_delayed_job_waits_until_its_time_has_come(hands: Hands) -> None:
+async def test_a_delayed_job_waits_until_its_time_has_come(harness: Harness) -> None:
     """B-23"""
-    id = await hands.add(schedule=Schedule(delay=5))
-    upkeep = await hands.upkeep()
-    await hands.clock.advance(4.999)
+    id = await harness.add(schedule=Schedule(delay=5))
+    upkeep = await harness.upkeep()
+    await harness.clock.advance(4.999)
     assert await upkeep.promote_due() == 0
-    await hands.clock.advance(0.001)
+    await harness.clock.advance(0.001)
 
     assert await upkeep.promote_due() == 1
-    assert await hands.waiting() == [id]
+    assert await harness.waiting() == [id]
 
 
-async def test_a_schedule_is_scored_by_its_next_slot(hands: Hands) -> None:
+async def test_a_schedule_is_scored_by_its_next_slot(harness: Harness) -> None:
     """B-24 B-56"""
-    id = await hands.add(schedule=Schedule(cron="* * * * *"))
+    id = await harness.add(schedule=Schedule(cron="* * * * *"))
 
-    score = await hands.redis.zscore("bridge:jobs:cron", id)
+    score = await harness.redis.zscore("bridge:jobs:cron", id)
 
     assert score is not None
     assert score % 60_000 == 0
-    assert 0 < score - hands.clock.now_ms() <= 60_000
+    assert 0 < score - harness.clock.now_ms() <= 60_000
 
 
-async def test_a_job_is_dead_when_its_attempts_are_used_up(hands: Hands) -> None:
+async def test_a_job_is_dead_when_its_attempts_are_used_up(harness: Harness) -> None:
     """B-26 B-27 B-58 B-62 B-63"""
-    id = await hands.add(retry=Retry(attempts=2, backoff=BackoffRule(delay=0)))
-    source = hands.source()
-    await hands.fail(source)
-    assert await hands.redis.llen("bridge:jobs:deadletter") == 0
-    await hands.fail(source)
+    id = await harness.add(retry=Retry(attempts=2, backoff=BackoffRule(delay=0)))
+    source = harness.source()
+    await harness.fail(source)
+    assert await harness.redis.llen("bridge:jobs:deadletter") == 0
+    await harness.fail(source)
 
-    assert await hands.redis.type("bridge:jobs:deadletter") == b"list"
-    assert await hands.redis.lrange("bridge:jobs:deadletter", 0, -1) == [id.encode()]
-    assert not await hands.claim(source)
+    assert await harness.redis.type("bridge:jobs:deadletter") == b"list"
+    assert await harness.redis.lrange("bridge:jobs:deadletter", 0, -1) == [id.encode()]
+    assert not await harness.claim(source)
 
 
-async def test_an_unrecoverable_error_or_a_skipped_one_is_final_at_once(hands: Hands) -> None:
+async def test_an_unrecoverable_error_or_a_skipped_one_is_final_at_once(harness: Harness) -> None:
     """B-27"""
-    source = hands.source()
-    await hands.add()
-    await hands.fail(source, Unrecoverable("no"))
-    await hands.add(retry=Retry(attempts=9, skip_on=("LookupError",)))
-    await hands.fail(source, KeyError("a LookupError too"))
+    source = harness.source()
+    await harness.add()
+    await harness.fail(source, Unrecoverable("no"))
+    await harness.add(retry=Retry(attempts=9, skip_on=("LookupError",)))
+    await harness.fail(source, KeyError("a LookupError too"))
 
-    letters = [letter async for letter in hands.queue.dead_letters]
+    letters = [letter async for letter in harness.queue.dead_letters]
 
     assert [(letter.error.name, letter.attempts) for letter in letters] == [
         ("KeyError", 1),
@@ -134,171 +134,173 @@ async def test_an_unrecoverable_error_or_a_skipped_one_is_final_at_once(hands: H
     ]
 
 
-async def test_a_dead_job_keeps_its_reason_after_its_result_is_gone(hands: Hands) -> None:
+async def test_a_dead_job_keeps_its_reason_after_its_result_is_gone(harness: Harness) -> None:
     """F-B17"""
-    id = await hands.add(retry=Retry(attempts=1))
-    await hands.fail(hands.source("worker-9"), ValueError("bad address"))
-    await hands.redis.delete(f"bridge:jobs:result:{id}")
+    id = await harness.add(retry=Retry(attempts=1))
+    await harness.fail(harness.source("worker-9"), ValueError("bad address"))
+    await harness.redis.delete(f"bridge:jobs:result:{id}")
 
-    (letter,) = [each async for each in hands.queue.dead_letters]
+    (letter,) = [each async for each in harness.queue.dead_letters]
 
     assert (letter.id, letter.reason, letter.worker) == (id, "FAILED", "worker-9")
     assert letter.error.message == "bad address"
 
 
-async def test_the_dead_letter_list_is_capped_and_says_what_it_drops(hands: Hands) -> None:
+async def test_the_dead_letter_list_is_capped_and_says_what_it_drops(harness: Harness) -> None:
     """F-B17"""
-    await hands.redis.set("bridge:jobs:deadletter:cap", 2)
-    source = hands.source()
-    ids = [await hands.add(retry=Retry(attempts=1)) for _ in range(3)]
+    await harness.redis.set("bridge:jobs:deadletter:cap", 2)
+    source = harness.source()
+    ids = [await harness.add(retry=Retry(attempts=1)) for _ in range(3)]
     for _ in ids:
-        await hands.fail(source)
+        await harness.fail(source)
 
-    assert await hands.redis.llen("bridge:jobs:deadletter") == 2
-    assert (await hands.event_names(ids[0]))[-1] == "removed"
-    assert await hands.queue.get_job(ids[0]) is None
+    assert await harness.redis.llen("bridge:jobs:deadletter") == 2
+    assert (await harness.event_names(ids[0]))[-1] == "removed"
+    assert await harness.queue.get_job(ids[0]) is None
 
 
-async def test_dead_jobs_can_be_tried_again_one_many_or_all_of_an_error(hands: Hands) -> None:
+async def test_dead_jobs_can_be_tried_again_one_many_or_all_of_an_error(harness: Harness) -> None:
     """B-27"""
-    source = hands.source()
+    source = harness.source()
     errors = [ValueError("a"), KeyError("b"), ValueError("c"), OSError("d")]
-    ids = [await hands.add(retry=Retry(attempts=1)) for _ in errors]
+    ids = [await harness.add(retry=Retry(attempts=1)) for _ in errors]
     for error in errors:
-        await hands.fail(source, error)
-    dead = hands.queue.dead_letters
+        await harness.fail(source, error)
+    dead = harness.queue.dead_letters
 
     assert await dead.retry(ids[3], "unknown") == 1
     assert await dead.retry_all(error="ValueError") == 2
-    assert await hands.waiting() == [ids[3], ids[0], ids[2]]
+    assert await harness.waiting() == [ids[3], ids[0], ids[2]]
     assert await dead.retry_all() == 1
 
-    assert await hands.redis.exists("bridge:jobs:deadletter", "bridge:jobs:deadletter:meta") == 0
-    assert [claim.work.attempts for claim in await hands.claim(source, 4)] == [0, 0, 0, 0]
+    assert await harness.redis.exists("bridge:jobs:deadletter", "bridge:jobs:deadletter:meta") == 0
+    assert [claim.work.attempts for claim in await harness.claim(source, 4)] == [0, 0, 0, 0]
 
 
-async def test_purged_jobs_are_gone(hands: Hands) -> None:
-    id = await hands.add(retry=Retry(attempts=1))
-    await hands.fail(hands.source())
-    dead = hands.queue.dead_letters
+async def test_purged_jobs_are_gone(harness: Harness) -> None:
+    id = await harness.add(retry=Retry(attempts=1))
+    await harness.fail(harness.source())
+    dead = harness.queue.dead_letters
 
     assert await dead.purge() == 1
 
-    assert await hands.queue.state(id) is None
-    assert await hands.keys_like(f"*{id}*") == []
+    assert await harness.queue.state(id) is None
+    assert await harness.keys_like(f"*{id}*") == []
 
 
-async def test_work_handed_back_is_where_it_was(hands: Hands) -> None:
-    ids = [await hands.add(priority=priority) for priority in (5, 9, 5, 9)]
-    source = hands.source()
-    claims = await hands.claim(source, 4)
+async def test_work_handed_back_is_where_it_was(harness: Harness) -> None:
+    ids = [await harness.add(priority=priority) for priority in (5, 9, 5, 9)]
+    source = harness.source()
+    claims = await harness.claim(source, 4)
     expected = [ids[1], ids[3], ids[0], ids[2]]
 
     await source.settle([Settled(claim, Returned()) for claim in reversed(claims)], claim=0)
 
-    assert await hands.waiting() == expected
-    assert await hands.claim_ids(source, 4) == expected
+    assert await harness.waiting() == expected
+    assert await harness.claim_ids(source, 4) == expected
 
 
-async def test_a_job_waits_for_those_it_depends_on(hands: Hands) -> None:
+async def test_a_job_waits_for_those_it_depends_on(harness: Harness) -> None:
     """F-B18"""
-    first, second = await hands.add(), await hands.add()
-    last = await hands.add(depends_on=(first, second))
-    source = hands.source()
-    claims = await hands.claim(source, 3)
+    first, second = await harness.add(), await harness.add()
+    last = await harness.add(depends_on=(first, second))
+    source = harness.source()
+    claims = await harness.claim(source, 3)
     assert [claim.id for claim in claims] == [first, second]
-    assert await hands.queue.state(last) == "held"
+    assert await harness.queue.state(last) == "held"
 
-    await hands.settle(source, claims[0])
-    assert not await hands.claim(source)
+    await harness.settle(source, claims[0])
+    assert not await harness.claim(source)
     reply = await source.settle([Settled(claims[1], Done())], claim=1)
 
     assert [claim.id for claim in reply.claims] == [last]
 
 
-async def test_a_job_that_depends_on_what_is_done_already_runs_at_once(hands: Hands) -> None:
+async def test_a_job_that_depends_on_what_is_done_already_runs_at_once(harness: Harness) -> None:
     """F-B18"""
-    first = await hands.add()
-    source = hands.source()
-    await hands.settle(source, (await hands.claim(source))[0])
+    first = await harness.add()
+    source = harness.source()
+    await harness.settle(source, (await harness.claim(source))[0])
 
-    last = await hands.add(depends_on=(first,))
+    last = await harness.add(depends_on=(first,))
 
-    assert await hands.claim_ids(source) == [last]
+    assert await harness.claim_ids(source) == [last]
 
 
 async def test_a_job_that_depends_on_nothing_known_is_refused_with_its_whole_batch(
-    hands: Hands,
+    harness: Harness,
 ) -> None:
     """F-B18"""
     jobs = [NewJob("email"), NewJob("email", None, JobOptions(depends_on=("nobody",)))]
 
     with pytest.raises(NotFound, match="depends on job nobody"):
-        await hands.queue.add_many(jobs)
+        await harness.queue.add_many(jobs)
 
-    assert await hands.redis.dbsize() == 0
+    assert await harness.redis.dbsize() == 0
 
 
-async def test_what_depends_on_a_cancelled_job_is_set_aside_with_the_reason(hands: Hands) -> None:
-    first = await hands.add()
-    second = await hands.add(depends_on=(first,))
-    third = await hands.add(depends_on=(second,))
+async def test_what_depends_on_a_cancelled_job_is_set_aside_with_the_reason(
+    harness: Harness,
+) -> None:
+    first = await harness.add()
+    second = await harness.add(depends_on=(first,))
+    third = await harness.add(depends_on=(second,))
 
-    await hands.queue.cancel(first)
+    await harness.queue.cancel(first)
 
-    letters = {each.id: each async for each in hands.queue.dead_letters}
+    letters = {each.id: each async for each in harness.queue.dead_letters}
     assert set(letters) == {second, third}
     assert letters[second].error.message == f"job {first} was cancelled"
 
 
 @pytest.mark.parametrize("state", ["waiting", "active", "delayed", "cron", "held"])
-async def test_a_cancelled_job_does_not_run_wherever_it_was(hands: Hands, state: str) -> None:
-    source = hands.source()
-    other = await hands.add(target=Target(server="absent"))
+async def test_a_cancelled_job_does_not_run_wherever_it_was(harness: Harness, state: str) -> None:
+    source = harness.source()
+    other = await harness.add(target=Target(server="absent"))
     options: dict[str, dict[str, Any]] = {
         "delayed": {"schedule": Schedule(delay=0.001)},
         "cron": {"schedule": Schedule(cron="* * * * *")},
         "held": {"depends_on": (other,)},
     }
-    id = await hands.add(**options.get(state, {}))
+    id = await harness.add(**options.get(state, {}))
     claims: Sequence[Claim[Job]] = ()
     if state == "active":
-        claims = await hands.claim(source)
+        claims = await harness.claim(source)
 
-    assert await hands.queue.cancel(id) == 1
-    assert await hands.queue.cancel(id) == 0
+    assert await harness.queue.cancel(id) == 1
+    assert await harness.queue.cancel(id) == 0
 
     for claim in claims:
-        assert await hands.settle(source, claim)
-    await hands.clock.advance(120)
-    await (await hands.upkeep()).fire_schedules()
-    assert not await hands.claim(source)
-    assert await hands.queue.state(id) == "failed"
-    result = await hands.queue.result(id)
+        assert await harness.settle(source, claim)
+    await harness.clock.advance(120)
+    await (await harness.upkeep()).fire_schedules()
+    assert not await harness.claim(source)
+    assert await harness.queue.state(id) == "failed"
+    result = await harness.queue.result(id)
     assert result is not None
     assert result.error is not None
     assert result.error.name == "CancelledByCaller"
 
 
-async def test_the_same_idempotency_key_makes_one_job(hands: Hands) -> None:
-    first = await hands.add(idempotency_key="order-7")
-    second = await hands.add(idempotency_key="order-7")
+async def test_the_same_idempotency_key_makes_one_job(harness: Harness) -> None:
+    first = await harness.add(idempotency_key="order-7")
+    second = await harness.add(idempotency_key="order-7")
 
     assert first == second
-    assert await hands.redis.llen("bridge:jobs:waiting") == 1
-    assert 86_000 < await hands.redis.ttl("bridge:jobs:idempotency:order-7") <= 86_400
+    assert await harness.redis.llen("bridge:jobs:waiting") == 1
+    assert 86_000 < await harness.redis.ttl("bridge:jobs:idempotency:order-7") <= 86_400
 
 
-async def test_the_same_job_id_makes_one_job(hands: Hands) -> None:
-    assert await hands.add(job_id="a") == "a"
-    assert await hands.add(job_id="a") == "a"
+async def test_the_same_job_id_makes_one_job(harness: Harness) -> None:
+    assert await harness.add(job_id="a") == "a"
+    assert await harness.add(job_id="a") == "a"
 
-    assert await hands.waiting() == ["a"]
+    assert await harness.waiting() == ["a"]
 
 
-async def test_a_refusal_among_very_many_says_how_many_were_taken(hands: Hands) -> None:
+async def test_a_refusal_among_very_many_says_how_many_were_taken(harness: Harness) -> None:
     late = NewJob("email", {}, JobOptions(depends_on=("nobody",)))
     with pytest.raises(NotFound) as refused:
-        await hands.queue.add_many([*[NewJob("email")] * 500, NewJob("email"), late])
+        await harness.queue.add_many([*[NewJob("email")] * 500, NewJob("email"), late])
     assert refused.value.__notes__ == ["at least 500 of 502 jobs had been added"]
-    assert await hands.queue.counts("waiting") == {"waiting": 500}
+    assert await harness.queue.counts("waiting") == {"waiting": 500}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.routing.hands import Hands
+from tests.routing.harness import Harness
 from tests.support.patience import LIMIT_S
 from waystation.core.errors import InvalidOption
 from waystation.routing import (
@@ -39,12 +39,12 @@ def ended(queue: Queue, *ids: str, state: str = "completed") -> Callable[[], Any
 
 
 @pytest.fixture
-def queue(hands: Hands) -> Queue:
-    return Queue(hands.store)
+def queue(harness: Harness) -> Queue:
+    return Queue(harness.store)
 
 
 async def test_a_worker_runs_the_handler_of_each_type_and_leaves_when_it_ends(
-    hands: Hands, queue: Queue
+    harness: Harness, queue: Queue
 ) -> None:
     """B-6 B-58 B-59"""
 
@@ -55,7 +55,7 @@ async def test_a_worker_runs_the_handler_of_each_type_and_leaves_when_it_ends(
     def count(job: Job) -> int:
         return len(job.data)
 
-    async with Worker({"email": email, "count": count}, hands.store, server="w1"):
+    async with Worker({"email": email, "count": count}, harness.store, server="w1"):
         first = (await queue.add("email", {"to": "a"})).id
         second = (await queue.add("count", [1, 2, 3])).id
         other = (await queue.add("fax", {})).id
@@ -73,19 +73,19 @@ async def test_a_worker_runs_the_handler_of_each_type_and_leaves_when_it_ends(
 
 @pytest.mark.parametrize("options", [None, WorkerOptions(concurrency=1, lease=20)])
 async def test_a_worker_runs_as_many_jobs_at_once_as_it_is_asked_to(
-    hands: Hands, queue: Queue, options: WorkerOptions | None
+    harness: Harness, queue: Queue, options: WorkerOptions | None
 ) -> None:
     together = asyncio.Barrier(3)
 
     async def meet(job: Job) -> None:
         await together.wait()
 
-    async with Worker({"t": meet}, hands.store, concurrency=3, options=options):
+    async with Worker({"t": meet}, harness.store, concurrency=3, options=options):
         ids = [(await queue.add("t")).id for _ in range(3)]
         await until(ended(queue, *ids))
 
 
-async def test_delays_and_retries_happen_by_themselves(hands: Hands, queue: Queue) -> None:
+async def test_delays_and_retries_happen_by_themselves(harness: Harness, queue: Queue) -> None:
     tries = 0
 
     def flaky(job: Job) -> None:
@@ -94,7 +94,7 @@ async def test_delays_and_retries_happen_by_themselves(hands: Hands, queue: Queu
         if job.attempts == 0:
             raise OSError("not now")
 
-    async with Worker({"flaky": flaky}, hands.store, scheduler=QUICK):
+    async with Worker({"flaky": flaky}, harness.store, scheduler=QUICK):
         retry = Retry(backoff=BackoffRule(type="fixed", delay=0.05))
         id = (await queue.add("flaky", None, retry=retry)).id
         later = (await queue.add("flaky", None, schedule=Schedule(delay=0.1), retry=retry)).id
@@ -103,7 +103,9 @@ async def test_delays_and_retries_happen_by_themselves(hands: Hands, queue: Queu
     assert tries == 4
 
 
-async def test_a_failure_that_asks_for_another_worker_gets_one(hands: Hands, queue: Queue) -> None:
+async def test_a_failure_that_asks_for_another_worker_gets_one(
+    harness: Harness, queue: Queue
+) -> None:
     seen: list[str] = []
 
     def on(name: str) -> Callable[[Job], str]:
@@ -117,8 +119,8 @@ async def test_a_failure_that_asks_for_another_worker_gets_one(hands: Hands, que
 
     retry = Retry(attempts=5, backoff=BackoffRule(delay=0), reroute_on=("MemoryError",))
     async with (
-        Worker({"big": on("w1")}, hands.store, server="w1", scheduler=None),
-        Worker({"big": on("w2")}, hands.store, server="w2", scheduler=None),
+        Worker({"big": on("w1")}, harness.store, server="w1", scheduler=None),
+        Worker({"big": on("w2")}, harness.store, server="w2", scheduler=None),
     ):
         id = (await queue.add("big", None, retry=retry)).id
         await until(ended(queue, id))
@@ -126,11 +128,11 @@ async def test_a_failure_that_asks_for_another_worker_gets_one(hands: Hands, que
     assert sorted(seen) == ["w1", "w2"]
 
 
-async def test_a_job_for_one_server_runs_there(hands: Hands, queue: Queue) -> None:
+async def test_a_job_for_one_server_runs_there(harness: Harness, queue: Queue) -> None:
     seen: list[str] = []
     async with (
-        Worker({"t": lambda job: seen.append("w1")}, hands.store, server="w1"),
-        Worker({"t": lambda job: seen.append("w2")}, hands.store, server="w2"),
+        Worker({"t": lambda job: seen.append("w1")}, harness.store, server="w1"),
+        Worker({"t": lambda job: seen.append("w2")}, harness.store, server="w2"),
     ):
         options = JobOptions(target=Target(server="w2"))
         ids = [(await queue.add("t", None, options)).id for _ in range(5)]
@@ -140,7 +142,7 @@ async def test_a_job_for_one_server_runs_there(hands: Hands, queue: Queue) -> No
 
 
 async def test_the_upkeep_of_a_worker_that_died_goes_on_elsewhere(
-    hands: Hands, queue: Queue
+    harness: Harness, queue: Queue
 ) -> None:
     """B-31 B-60 F-B15"""
     begun = asyncio.Event()
@@ -152,17 +154,17 @@ async def test_the_upkeep_of_a_worker_that_died_goes_on_elsewhere(
         return "done"
 
     options = WorkerOptions(lease=0.6, poll=0.1)
-    dying = Worker({"t": hang}, hands.store, server="dying", options=options, scheduler=QUICK)
+    dying = Worker({"t": hang}, harness.store, server="dying", options=options, scheduler=QUICK)
     await dying.start()
     id = (await queue.add("t")).id
     await begun.wait()
     await dying.close(force=True)
 
-    async with Worker({"t": hang}, hands.store, options=options, scheduler=QUICK):
+    async with Worker({"t": hang}, harness.store, options=options, scheduler=QUICK):
         await until(ended(queue, id))
 
 
-async def test_a_cancelled_job_stops_running(hands: Hands, queue: Queue) -> None:
+async def test_a_cancelled_job_stops_running(harness: Harness, queue: Queue) -> None:
     begun, stopped = asyncio.Event(), asyncio.Event()
 
     async def endless(job: Job) -> None:
@@ -174,7 +176,7 @@ async def test_a_cancelled_job_stops_running(hands: Hands, queue: Queue) -> None
             raise
 
     options = WorkerOptions(lease=0.6)
-    async with Worker({"t": endless}, hands.store, options=options):
+    async with Worker({"t": endless}, harness.store, options=options):
         id = (await queue.add("t")).id
         await begun.wait()
         assert await queue.cancel(id) == 1
@@ -184,9 +186,9 @@ async def test_a_cancelled_job_stops_running(hands: Hands, queue: Queue) -> None
     assert await queue.state(id) == "failed"
 
 
-async def test_schedules_fire_while_a_worker_runs(hands: Hands, queue: Queue) -> None:
+async def test_schedules_fire_while_a_worker_runs(harness: Harness, queue: Queue) -> None:
     fired: list[str] = []
-    async with Worker({"tick": lambda job: fired.append(job.id)}, hands.store, scheduler=QUICK):
+    async with Worker({"tick": lambda job: fired.append(job.id)}, harness.store, scheduler=QUICK):
         options = JobOptions(schedule=Schedule(cron="* * * * * *"))
         id = (await queue.add("tick", None, options)).id
         async with asyncio.timeout(LIMIT_S):
@@ -197,21 +199,21 @@ async def test_schedules_fire_while_a_worker_runs(hands: Hands, queue: Queue) ->
     assert all(instance.startswith(f"{id}:") for instance in fired)
 
 
-async def test_stats_tell_what_the_monitoring_page_asks_for(hands: Hands) -> None:
+async def test_stats_tell_what_the_monitoring_page_asks_for(harness: Harness) -> None:
     """B-67"""
     from waystation.routing import Limit
 
-    await hands.queue.limits.set("email", Limit(max_concurrent=5))
-    await hands.add(schedule=Schedule(delay=1))
-    await hands.add(schedule=Schedule(cron="* * * * *"))
-    await hands.add(retry=Retry(attempts=1))
-    await hands.fail(hands.source())
-    first = await hands.add()
-    await hands.claim(hands.source())
-    await hands.add(depends_on=(first,))
-    await hands.add()
+    await harness.queue.limits.set("email", Limit(max_concurrent=5))
+    await harness.add(schedule=Schedule(delay=1))
+    await harness.add(schedule=Schedule(cron="* * * * *"))
+    await harness.add(retry=Retry(attempts=1))
+    await harness.fail(harness.source())
+    first = await harness.add()
+    await harness.claim(harness.source())
+    await harness.add(depends_on=(first,))
+    await harness.add()
 
-    assert await hands.queue.counts() == {
+    assert await harness.queue.counts() == {
         "waiting": 1,
         "active": 1,
         "delayed": 1,
@@ -219,8 +221,8 @@ async def test_stats_tell_what_the_monitoring_page_asks_for(hands: Hands) -> Non
         "cron": 1,
         "dead": 1,
     }
-    assert await hands.queue.counts("dead", "held") == {"dead": 1, "held": 1}
-    assert await hands.queue.limits.running() == {"email": 1}
+    assert await harness.queue.counts("dead", "held") == {"dead": 1, "held": 1}
+    assert await harness.queue.limits.running() == {"email": 1}
 
 
 @pytest.mark.parametrize(

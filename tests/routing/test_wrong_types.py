@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.routing.hands import Hands
+from tests.routing.harness import Harness
 from tests.support.patience import LIMIT_S
 from waystation.core.errors import ScriptFailed, WrongType
 from waystation.core.outcome import Failed, Returned
@@ -16,26 +16,26 @@ MANY = 20
 
 
 @pytest.mark.parametrize("name", ["active", "claims", "leases", "routes", "heads", "events"])
-async def test_nothing_is_taken_until_it_is_repaired(hands: Hands, name: str) -> None:
-    key = getattr(hands.keys, name)
-    ids = [await hands.add() for _ in range(MANY)]
-    kept = await hands.asked("DUMP", key)
-    await hands.redis.set(key, "something else")
+async def test_nothing_is_taken_until_it_is_repaired(harness: Harness, name: str) -> None:
+    key = getattr(harness.keys, name)
+    ids = [await harness.add() for _ in range(MANY)]
+    kept = await harness.asked("DUMP", key)
+    await harness.redis.set(key, "something else")
     ran: list[str] = []
 
     async def handle(job: Any) -> None:
         ran.append(job.id)
 
-    source = hands.source()
+    source = harness.source()
     for _ in range(3):
         with pytest.raises(WrongType, match=f"{key} must hold a "):
             await source.settle([], claim=5)
-    assert await hands.waiting() == ids
+    assert await harness.waiting() == ids
 
-    await hands.redis.delete(key)
+    await harness.redis.delete(key)
     if kept is not None:
-        await hands.asked("RESTORE", key, 0, kept)
-    async with Worker({"email": handle}, hands.store):
+        await harness.asked("RESTORE", key, 0, kept)
+    async with Worker({"email": handle}, harness.store):
         async with asyncio.timeout(LIMIT_S):
             while len(ran) < MANY:
                 await asyncio.sleep(0.01)
@@ -46,53 +46,53 @@ AT_ONCE = Retry(backoff=BackoffRule(delay=0))
 
 
 @pytest.mark.parametrize("outcome", [Returned(), Failed(RuntimeError("no"))])
-async def test_a_held_job_whose_route_is_gone_waits_again(hands: Hands, outcome: Any) -> None:
-    id = await hands.add(retry=AT_ONCE)
-    source = hands.source()
-    (claim,) = await hands.claim(source)
-    await hands.redis.hdel(hands.keys.routes, id)
-    assert not await hands.settle(source, claim, outcome)
-    assert await hands.waiting() == [id]
-    assert await hands.claim_ids(source) == [id]
+async def test_a_held_job_whose_route_is_gone_waits_again(harness: Harness, outcome: Any) -> None:
+    id = await harness.add(retry=AT_ONCE)
+    source = harness.source()
+    (claim,) = await harness.claim(source)
+    await harness.redis.hdel(harness.keys.routes, id)
+    assert not await harness.settle(source, claim, outcome)
+    assert await harness.waiting() == [id]
+    assert await harness.claim_ids(source) == [id]
 
 
 @pytest.mark.parametrize("outcome", [Returned(), Failed(RuntimeError("no"))])
 async def test_a_job_that_cannot_be_indexed_is_put_off_until_it_can(
-    hands: Hands, outcome: Any
+    harness: Harness, outcome: Any
 ) -> None:
-    id = await hands.add(retry=AT_ONCE)
-    source = hands.source()
-    (claim,) = await hands.claim(source)
-    index = f'{hands.keys.name}:index:ids:["email","any","",[],[],[],[]]'
-    await hands.redis.set(index, "something else")
+    id = await harness.add(retry=AT_ONCE)
+    source = harness.source()
+    (claim,) = await harness.claim(source)
+    index = f'{harness.keys.name}:index:ids:["email","any","",[],[],[],[]]'
+    await harness.redis.set(index, "something else")
 
-    assert not await hands.settle(source, claim, outcome)
-    assert await hands.claim_ids(source) == []
+    assert not await harness.settle(source, claim, outcome)
+    assert await harness.claim_ids(source) == []
     with pytest.raises(ScriptFailed, match="index:ids"):
-        await hands.add()
+        await harness.add()
 
-    await hands.redis.delete(index)
-    await hands.clock.advance(6)
-    assert await hands.claim_ids(source) == [id]
+    await harness.redis.delete(index)
+    await harness.clock.advance(6)
+    assert await harness.claim_ids(source) == [id]
 
 
 @pytest.mark.parametrize("name", ["places", "heads", "signatures", "claims", "routes", "meta"])
 @pytest.mark.parametrize("step", ["coverage", "why", "look"])
-async def test_looking_takes_nothing_either(hands: Hands, name: str, step: str) -> None:
-    key = getattr(hands.keys, name)
-    await hands.redis.set("bridge:jobs:data:x", '{"jobId":"x","type":"email"}')
-    await hands.redis.rpush("bridge:jobs:waiting", "x")
-    await hands.redis.set(key, "something else")
-    source = hands.source()
+async def test_looking_takes_nothing_either(harness: Harness, name: str, step: str) -> None:
+    key = getattr(harness.keys, name)
+    await harness.redis.set("bridge:jobs:data:x", '{"jobId":"x","type":"email"}')
+    await harness.redis.rpush("bridge:jobs:waiting", "x")
+    await harness.redis.set(key, "something else")
+    source = harness.source()
 
     steps = {
-        "coverage": hands.queue.coverage,
-        "why": lambda: hands.queue.why("x"),
+        "coverage": harness.queue.coverage,
+        "why": lambda: harness.queue.why("x"),
         "look": lambda: source.wait(3_600),
     }
     with pytest.raises(WrongType, match=f"{key} must hold a "):
         await steps[step]()
 
-    assert await hands.waiting() == ["x"]
-    await hands.redis.delete(key)
-    assert await hands.claim_ids(source) == ["x"]
+    assert await harness.waiting() == ["x"]
+    await harness.redis.delete(key)
+    assert await harness.claim_ids(source) == ["x"]

@@ -84,7 +84,7 @@ _PART = re.compile(r"<\w+>")
 class Call(NamedTuple):
     """One call as it was made."""
 
-    door: "LuaScript[Any, Any]"
+    script: "LuaScript[Any, Any]"
     keys: int
     """How many of the slots are keys."""
     slots: tuple[Any, ...]
@@ -96,12 +96,12 @@ class Call(NamedTuple):
         """What calls have in common that are likely to do the same."""
         words = (word if isinstance(word, str) and word.isalpha() else "" for word in self.slots)
         places = frozenset(place_of(str(key, errors="replace")) for key in self.database)
-        return self.door.name, tuple(words), places
+        return self.script.name, tuple(words), places
 
     @property
     def command(self) -> tuple[Any, ...]:
         """The call as the server gets it."""
-        return ("EVALSHA", self.door.sha, self.keys, *self.slots)
+        return ("EVALSHA", self.script.sha, self.keys, *self.slots)
 
 
 class Touched(NamedTuple):
@@ -122,7 +122,7 @@ class Spoiled(NamedTuple):
     has_changed: bool
 
     def __str__(self) -> str:
-        return f"{self.call.door.script.where} with a {self.kind} under {self.key}: {self.error}"
+        return f"{self.call.script.script.where} with a {self.kind} under {self.key}: {self.error}"
 
 
 @contextlib.contextmanager
@@ -132,15 +132,15 @@ def recorded(redis: Redis, patch: pytest.MonkeyPatch) -> Generator[list[Call]]:
     turn = asyncio.Lock()
     make: Any = vars(LuaScript)["_call"]
 
-    async def record(door: Any, args: Any, client: Any, keys: Any = None) -> Any:
+    async def record(script: Any, args: Any, client: Any, keys: Any = None) -> Any:
         async with turn:
-            count, slots = door._slots(keys, args)
-            calls.append(Call(door, count, tuple(slots), _snapshot(redis)))
-            return await make(door, args, client, keys)
+            count, slots = script._slots(keys, args)
+            calls.append(Call(script, count, tuple(slots), _snapshot(redis)))
+            return await make(script, args, client, keys)
 
-    def prepare(door: Any, *given: Any, **args: Any) -> Any:
+    def prepare(script: Any, *given: Any, **args: Any) -> Any:
         # Sent ahead it would have changed what there is before that is written down.
-        return lambda: door(*given, **args)
+        return lambda: script(*given, **args)
 
     with patch.context() as patched:
         patched.setattr(LuaScript, "_call", record)
@@ -169,7 +169,7 @@ class Replay:
     def touched(self, call: Call) -> Touched | None:
         """What the call does on the database that it met; None when it fails there."""
         self._keep(call)
-        text = _WATCHED.replace("BODY", call.door.source)
+        text = _WATCHED.replace("BODY", call.script.source)
         try:
             heard: Any = self._redis.eval(text, call.keys, *call.slots)
         except ResponseError:
@@ -211,7 +211,7 @@ class Replay:
         pipe.execute_command("SELECT", 0)
         pipe.execute_command("EVALSHA", self._spoil, 0, KEPT, NOTES, "nothing")
         pipe.execute()
-        self._redis.script_load(call.door.source)
+        self._redis.script_load(call.script.source)
 
 
 @cache

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.scripts.test_failed_scripts import WALKS, doors_of
+from tests.scripts.test_failed_scripts import WALKS, scripts_of
 from waystation.core.store.script import LuaScript
 from waystation.core.store.script import tokens as lua_words
 
@@ -61,12 +61,12 @@ def _arguments(words: list[str], at: int) -> list[str]:
     return found
 
 
-def undeclared(door: LuaScript[Any, Any]) -> set[str]:
+def undeclared(script: LuaScript[Any, Any]) -> set[str]:
     """What a script writes and neither declares nor guards by a key that never exists."""
-    declared = {*door.header.keys, door.header.rest_keys}
+    declared = {*script.header.keys, script.header.rest_keys}
     guarded = not NEVER_THERE.isdisjoint(declared)
     found: set[str] = set()
-    for key in written(door.source):
+    for key in written(script.source):
         owner, _, name = key.rpartition(".")
         is_fixed = name.isidentifier() and (owner.isidentifier() or not owner)
         if (is_fixed and name in declared) or "KEYS" in key:
@@ -74,7 +74,7 @@ def undeclared(door: LuaScript[Any, Any]) -> set[str]:
         if re.fullmatch(r"[\w.]+\[\w+\]", key):
             # One of a list of keys that were declared by their places.
             continue
-        if is_fixed and not owner and not _is_built(name, door.source):
+        if is_fixed and not owner and not _is_built(name, script.source):
             # What a helper is given: its caller has declared it, or is seen to build it.
             continue
         if not guarded or (is_fixed and owner):
@@ -89,7 +89,7 @@ def _is_built(name: str, source: str) -> bool:
 @pytest.mark.parametrize("package", WALKS)
 def test_every_written_key_is_declared(package: str) -> None:
     """What is on the list does not do so yet; the list may only get shorter."""
-    found = {door.name: keys for door in doors_of(package) if (keys := undeclared(door))}
+    found = {script.name: keys for script in scripts_of(package) if (keys := undeclared(script))}
     known = UNDECLARED.get(package, set())
     assert {name: keys for name, keys in found.items() if name not in known} == {}
     assert known <= found.keys()

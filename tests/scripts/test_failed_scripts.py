@@ -69,8 +69,8 @@ def played(
     likenesses: set[object] = set()
     had: set[tuple[str, str, str]] = set()
     for call in calls:
-        name = call.door.name
-        if call.door.package != package or not writes(call.door):
+        name = call.script.name
+        if call.script.package != package or not writes(call.script):
             continue
         if call.likeness in likenesses:
             continue
@@ -88,14 +88,14 @@ def played(
             had |= {(name, place, kind) for kind in kinds}
             spoils += [(key, kind) for kind in kinds]
         yield call, spoils
-    only_read = {door.name for door in doors_of(package) if not writes(door)}
+    only_read = {script.name for script in scripts_of(package) if not writes(script)}
     unseen = {name for home, name in SCRIPTS if home == package} - only_read - ways.keys()
     assert unseen == set(), "the walk does not lead past these scripts"
 
 
-def doors_of(package: str) -> list[LuaScript[Any, Any]]:
-    return [door for door in LuaScript.every if door.package == package]
+def scripts_of(package: str) -> list[LuaScript[Any, Any]]:
+    return [script for script in LuaScript.every if script.package == package]
 
 
-def writes(door: LuaScript[Any, Any]) -> bool:
-    return not lua_words.only_reads(door.source)
+def writes(script: LuaScript[Any, Any]) -> bool:
+    return not lua_words.only_reads(script.source)

@@ -73,13 +73,13 @@ class Nodes:
     def make(self, call: Call) -> Any:
         """Make the call as a cluster client does: once here and, if told to, once there."""
         try:
-            return self.source.eval(call.door.source, call.keys, *call.slots)
+            return self.source.eval(call.script.source, call.keys, *call.slots)
         except RedisError as refusal:
             if "ASK" not in f"{type(refusal).__name__} {refusal}".upper():
                 raise
         pipe = self.target.pipeline(transaction=False)
         pipe.execute_command("ASKING")
-        pipe.eval(call.door.source, call.keys, *call.slots)
+        pipe.eval(call.script.source, call.keys, *call.slots)
         return pipe.execute()[1]
 
     def twice(self) -> set[bytes]:
@@ -159,8 +159,8 @@ def chosen(replay: Replay, calls: list[Call], dice: random.Random) -> Iterator[C
     """A few ways through each script."""
     ways: defaultdict[str, set[Any]] = defaultdict(set)
     for call in dice.sample(calls, len(calls)):
-        known = ways[call.door.name]
-        if call.door.name in FOREIGN or not call.database or len(known) == WAYS:
+        known = ways[call.script.name]
+        if call.script.name in FOREIGN or not call.database or len(known) == WAYS:
             continue
         if not all(str(key).startswith(TAGGED) for key in call.slots[: call.keys]):
             # A queue with a prefix of its own, which no cluster would take.
@@ -179,18 +179,18 @@ def played(nodes: Nodes, call: Call, gone: set[bytes]) -> Iterator[str]:
         answer = nodes.make(call)
     except ResponseError as refusal:
         if "TRYAGAIN" not in f"{type(refusal).__name__} {refusal}".upper():
-            yield f"{call.door} failed: {refusal}"
+            yield f"{call.script} failed: {refusal}"
     else:
         is_whole = not gone or set(call.database) <= gone
-        if not is_whole and not names_all_keys(call.door):
-            yield f"{call.door} answered {answer!r} when {gone} had moved"
+        if not is_whole and not names_all_keys(call.script):
+            yield f"{call.script} answered {answer!r} when {gone} had moved"
     if both := nodes.twice():
-        yield f"{call.door} left {both} on both nodes when {gone} had moved"
+        yield f"{call.script} left {both} on both nodes when {gone} had moved"
 
 
-def names_all_keys(door: "LuaScript[Any, Any]") -> bool:
+def names_all_keys(script: "LuaScript[Any, Any]") -> bool:
     """Whether a script builds no key, so that the server judges rightly where it may run."""
-    return not {"base", "namespace"} & {*door.header.args} and door.name != "add_flow"
+    return not {"base", "namespace"} & {*script.header.args} and script.name != "add_flow"
 
 
 @pytest.mark.parametrize("product", ["bullmq", "routing"])
@@ -198,7 +198,7 @@ def test_every_script_of_a_queue_that_builds_keys_names_one_that_is_never_there(
     product: str,
 ) -> None:
     package = f"waystation.{product}.redis"
-    doors = [each for each in LuaScript.every if each.package == package]
-    builds = {door.name for door in doors if not names_all_keys(door)} - BRIDGED
+    scripts = [each for each in LuaScript.every if each.package == package]
+    builds = {script.name for script in scripts if not names_all_keys(script)} - BRIDGED
 
-    assert builds <= {door.name for door in doors if NEVER_THERE & {*door.header.keys}}
+    assert builds <= {script.name for script in scripts if NEVER_THERE & {*script.header.keys}}

@@ -54,12 +54,12 @@ def weighed(patch: pytest.MonkeyPatch) -> Generator[dict[str, int]]:
     """The heaviest call of each script that is made inside, by the script's name."""
     heaviest: defaultdict[str, int] = defaultdict(int)
 
-    async def call(door: Any, args: Any, client: Any, keys: Any = None) -> Any:
-        count, slots = door._slots(keys, args)
-        text = _WEIGHED.replace("BODY", door.source)
+    async def call(script: Any, args: Any, client: Any, keys: Any = None) -> Any:
+        count, slots = script._slots(keys, args)
+        text = _WEIGHED.replace("BODY", script.source)
         reply, weight = await client.execute_command("EVAL", text, count, *slots)
-        heaviest[door.name] = max(heaviest[door.name], weight)
-        return door._reply(reply)
+        heaviest[script.name] = max(heaviest[script.name], weight)
+        return script._reply(reply)
 
     with patch.context() as patched:
         patched.setattr(LuaScript, "_call", call)

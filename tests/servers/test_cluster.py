@@ -17,7 +17,7 @@ from redis.crc import key_slot
 
 from tests.support.patience import LIMIT_S
 from tests.support.project import ROOT
-from tests.waitingroom.http.hands import house
+from tests.waitingroom.http.harness import service
 from waystation import files, routing
 from waystation.bullmq import (
     Durability,
@@ -338,13 +338,13 @@ async def test_files_are_worked_on_below_a_namespace(cluster_url: str, tmp_path:
 async def test_a_node_that_is_away_costs_its_own_rooms_alone(apart: list[Ephemeral]) -> None:
     """Whichever node it is, the one with the list of rooms among them."""
     names = [f"room-{n}" for n in range(9)]
-    async with house(url_of(apart)) as doors:
-        rooms = [doors.rooms.of(name) for name in names]
+    async with service(url_of(apart)) as opened:
+        rooms = [opened.rooms.of(name) for name in names]
         owner = {room.name: key_slot(room.queue_id.encode()) * NODES // SLOTS for room in rooms}
         assert set(owner.values()) == set(range(NODES))
         for room in rooms:
             await room.open(RoomOptions(admission_rate=1000), settings={"rules": RULES})
-        config = (await doors.visitor().get("/v1/connector-config")).json()
+        config = (await opened.visitor().get("/v1/connector-config")).json()
         for node in apart:
             async with Redis.from_url(node.url, protocol=2) as client:
                 await client.config_set("cluster-require-full-coverage", "no")
@@ -353,13 +353,15 @@ async def test_a_node_that_is_away_costs_its_own_rooms_alone(apart: list[Ephemer
         apart[gone].close()
         for room in well:
             await room.join(JoinRequest(key="a", secret="a"))
-        care = RoomMaintenance(doors.rooms, RoomMetrics(None))
+        care = RoomMaintenance(opened.rooms, RoomMetrics(None))
         for duty in (care.admit, care.sweep, care.open_due, care.measure, care.follow, care.watch):
             await duty()
         assert [(await room.counts())["called"] for room in well] == [1] * len(well)
-        assert {room.name for room, _ in await doors.rooms.states()} >= {room.name for room in well}
+        assert {room.name for room, _ in await opened.rooms.states()} >= {
+            room.name for room in well
+        }
         # What lies on the node is protected as before.
-        shown = (await doors.visitor().get("/v1/connector-config")).json()
+        shown = (await opened.visitor().get("/v1/connector-config")).json()
         assert [each["rules"] for each in shown["queues"]] == [
             each["rules"] for each in config["queues"]
         ]

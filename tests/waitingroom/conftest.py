@@ -1,13 +1,13 @@
-"""The room in one's hands, on an empty server."""
+"""A harness of the waiting room on an empty server."""
 
 from collections.abc import AsyncGenerator
 
 import pytest
 
-from tests.waitingroom.hands import Hands, hands_on
+from tests.waitingroom.harness import Harness, harness_on
 
 
 @pytest.fixture
-async def hands(redis_url: str, no_strays: None) -> AsyncGenerator[Hands]:
-    async with hands_on(redis_url) as opened:
+async def harness(redis_url: str, no_strays: None) -> AsyncGenerator[Harness]:
+    async with harness_on(redis_url) as opened:
         yield opened

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.waitingroom.hands import Hands
+from tests.waitingroom.harness import Harness
 from waystation.core.errors import InvalidInput, InvalidOption, NotFound, WrongState
 from waystation.waitingroom.options import Method, RoomOptions, Status
 from waystation.waitingroom.room import Room
@@ -27,29 +27,29 @@ from waystation.waitingroom.visitor import (
 )
 
 
-async def entry(hands: Hands, name: str) -> object:
-    return await hands.room.join(JoinRequest(key=name, secret=name))
+async def entry(harness: Harness, name: str) -> object:
+    return await harness.room.join(JoinRequest(key=name, secret=name))
 
 
 @pytest.mark.parametrize("word", ["pause", "queue_all", "enter_maintenance", "close"])
-async def test_while_the_room_stands_still_nobody_comes_in(hands: Hands, word: str) -> None:
+async def test_while_the_room_stands_still_nobody_comes_in(harness: Harness, word: str) -> None:
     """F39: and everybody keeps their place."""
-    await hands.open()
-    await hands.join("ann")
-    await getattr(hands.control, word)()
-    assert await hands.admit() == []
-    await hands.waiting("ann")
-    await hands.control.resume()
-    assert await hands.admit() == ["ann"]
+    await harness.open()
+    await harness.join("ann")
+    await getattr(harness.control, word)()
+    assert await harness.admit() == []
+    await harness.waiting("ann")
+    await harness.control.resume()
+    assert await harness.admit() == ["ann"]
 
 
-async def test_a_room_that_drains_lets_its_line_in_and_nobody_else(hands: Hands) -> None:
+async def test_a_room_that_drains_lets_its_line_in_and_nobody_else(harness: Harness) -> None:
     """F39."""
-    await hands.open()
-    await hands.join("ann")
-    await hands.control.drain()
-    assert await entry(hands, "bob") == Refused("draining")
-    assert await hands.admit() == ["ann"]
+    await harness.open()
+    await harness.join("ann")
+    await harness.control.drain()
+    assert await entry(harness, "bob") == Refused("draining")
+    assert await harness.admit() == ["ann"]
 
 
 @pytest.mark.parametrize(
@@ -61,172 +61,172 @@ async def test_a_room_that_drains_lets_its_line_in_and_nobody_else(hands: Hands)
     ],
 )
 async def test_a_room_that_takes_nobody_says_why(
-    hands: Hands, options: dict[str, Any], reason: str
+    harness: Harness, options: dict[str, Any], reason: str
 ) -> None:
     """F12, F39."""
-    await hands.open(**options)
-    assert await entry(hands, "ann") == Refused(reason)
-    assert (await hands.events())[-1]["event"] == "refused"
+    await harness.open(**options)
+    assert await entry(harness, "ann") == Refused(reason)
+    assert (await harness.events())[-1]["event"] == "refused"
 
 
-async def test_passing_through_gives_everybody_a_session_at_once(hands: Hands) -> None:
+async def test_passing_through_gives_everybody_a_session_at_once(harness: Harness) -> None:
     """F39: nobody waits, but everybody is counted."""
-    await hands.open(queueing_method=Method.PASSTHROUGH, max_active=1)
+    await harness.open(queueing_method=Method.PASSTHROUGH, max_active=1)
     for name in ("a", "b"):
-        passed = await entry(hands, name)
+        passed = await entry(harness, name)
         assert isinstance(passed, Passed)
-        assert isinstance(await hands.room.status(passed.place), Inside)
-    assert (await hands.room.state()).inside == 2
+        assert isinstance(await harness.room.status(passed.place), Inside)
+    assert (await harness.room.state()).inside == 2
 
 
-async def test_failing_open_ends_by_itself(hands: Hands) -> None:
+async def test_failing_open_ends_by_itself(harness: Harness) -> None:
     """F39: never for good by accident."""
-    await hands.open()
-    await hands.control.fail_open(60)
-    assert isinstance(await entry(hands, "a"), Passed)
-    assert (await hands.room.state()).fail_open
-    await hands.clock.advance(61)
-    await hands.join("b")
-    assert not (await hands.room.state()).fail_open
+    await harness.open()
+    await harness.control.fail_open(60)
+    assert isinstance(await entry(harness, "a"), Passed)
+    assert (await harness.room.state()).fail_open
+    await harness.clock.advance(61)
+    await harness.join("b")
+    assert not (await harness.room.state()).fail_open
     for wrong in (0, 86_401):
         with pytest.raises(InvalidOption, match="duration must be"):
-            await hands.control.fail_open(wrong)
+            await harness.control.fail_open(wrong)
 
 
-async def test_by_chance_everybody_may_be_next(hands: Hands) -> None:
+async def test_by_chance_everybody_may_be_next(harness: Harness) -> None:
     """F39: the random method; each is called once, from the own lane."""
-    await hands.open(queueing_method=Method.RANDOM, admission_rate=30, max_active=1000)
+    await harness.open(queueing_method=Method.RANDOM, admission_rate=30, max_active=1000)
     names = [f"v{each}" for each in range(60)]
-    await hands.join_all(*names)
-    await hands.join_all("p1", "p2", lane=3)
-    called = await hands.admit()
-    await hands.clock.advance(10)
-    called += await hands.admit()
-    await hands.clock.advance(10)
-    called += await hands.admit()
+    await harness.join_all(*names)
+    await harness.join_all("p1", "p2", lane=3)
+    called = await harness.admit()
+    await harness.clock.advance(10)
+    called += await harness.admit()
+    await harness.clock.advance(10)
+    called += await harness.admit()
     assert sorted(called) == sorted([*names, "p1", "p2"])
     assert [name for name in called if name in names] != names
 
 
-async def test_a_change_of_rate_can_be_spread_over_time(hands: Hands) -> None:
+async def test_a_change_of_rate_can_be_spread_over_time(harness: Harness) -> None:
     """F39: from ten to thirty a second in a minute, twelve hundred on the way."""
-    await hands.open(admission_rate=10, max_active=100_000, max_queue_size=0)
-    await hands.join_all(*(f"v{each}" for each in range(1400)))
-    await hands.admit()
-    await hands.control.set_rate(30, ramp=60)
+    await harness.open(admission_rate=10, max_active=100_000, max_queue_size=0)
+    await harness.join_all(*(f"v{each}" for each in range(1400)))
+    await harness.admit()
+    await harness.control.set_rate(30, ramp=60)
     called = 0
     for _ in range(240):
-        await hands.clock.advance(0.25)
-        called += len(await hands.admit())
+        await harness.clock.advance(0.25)
+        called += len(await harness.admit())
     assert called == pytest.approx(1200, abs=3)
-    assert (await hands.room.state()).rate == 30
-    await hands.control.set_rate(5)
-    assert (await hands.room.state()).rate == 5
-    await hands.redis.flushdb()
+    assert (await harness.room.state()).rate == 30
+    await harness.control.set_rate(5)
+    assert (await harness.room.state()).rate == 5
+    await harness.redis.flushdb()
 
 
-async def test_an_operator_calls_people_in_at_once(hands: Hands) -> None:
+async def test_an_operator_calls_people_in_at_once(harness: Harness) -> None:
     """F39: whatever the rate, but never more than there are seats."""
-    await hands.open(admission_rate=0, max_active=3)
-    await hands.join_all("a", "b")
-    await hands.join_all("v1", "v2", lane=2)
-    await hands.admit()
-    called = await hands.admission.admit_now(1, lane=Lane.VIP)
-    assert hands.names(called.called) == ["v1"]
-    assert len((await hands.admission.admit_now(100)).called) == 2
+    await harness.open(admission_rate=0, max_active=3)
+    await harness.join_all("a", "b")
+    await harness.join_all("v1", "v2", lane=2)
+    await harness.admit()
+    called = await harness.admission.admit_now(1, lane=Lane.VIP)
+    assert harness.names(called.called) == ["v1"]
+    assert len((await harness.admission.admit_now(100)).called) == 2
     with pytest.raises(InvalidOption, match="count must be"):
-        await hands.admission.admit_now(0)
+        await harness.admission.admit_now(0)
 
 
-async def test_a_message_is_one_write_for_everybody(hands: Hands) -> None:
+async def test_a_message_is_one_write_for_everybody(harness: Harness) -> None:
     """F39."""
-    await hands.open()
-    await hands.control.show_message({"en": "Back at noon", "de": "Um zwölf"}, level="warning")
-    assert "zwölf" in (await hands.room.state()).message
-    await hands.control.show_message({})
-    assert (await hands.room.state()).message == ""
+    await harness.open()
+    await harness.control.show_message({"en": "Back at noon", "de": "Um zwölf"}, level="warning")
+    assert "zwölf" in (await harness.room.state()).message
+    await harness.control.show_message({})
+    assert (await harness.room.state()).message == ""
     with pytest.raises(InvalidOption, match="level"):
-        await hands.control.show_message({"en": "x"}, level="shout")
+        await harness.control.show_message({"en": "x"}, level="shout")
     long = {"en": "short", "de": "x" * 501}
     for step in (
-        lambda: hands.control.show_message(long),
-        lambda: hands.control.close(text=long),
-        lambda: hands.control.sell_out(link="https://shop.example/" + "x" * 500),
+        lambda: harness.control.show_message(long),
+        lambda: harness.control.close(text=long),
+        lambda: harness.control.sell_out(link="https://shop.example/" + "x" * 500),
     ):
         with pytest.raises(InvalidOption, match="a text may have 500 characters, got 5"):
             await step()
 
 
-async def test_two_operators_do_not_overwrite_each_other(hands: Hands) -> None:
+async def test_two_operators_do_not_overwrite_each_other(harness: Harness) -> None:
     """F39: a change says which version it is a change of."""
-    await hands.open()
-    version = (await hands.room.state()).version
-    await hands.room.open(RoomOptions(max_active=5), version=version)
+    await harness.open()
+    version = (await harness.room.state()).version
+    await harness.room.open(RoomOptions(max_active=5), version=version)
     with pytest.raises(WrongState, match="version"):
-        await hands.room.open(RoomOptions(max_active=6), version=version)
-    assert (await hands.room.state()).options.max_active == 5
+        await harness.room.open(RoomOptions(max_active=6), version=version)
+    assert (await harness.room.state()).options.max_active == 5
 
 
-async def test_nobody_comes_in_before_their_turn(hands: Hands) -> None:
+async def test_nobody_comes_in_before_their_turn(harness: Harness) -> None:
     """F11: attack 16."""
-    await hands.open()
-    await hands.join_all("a", "b")
-    assert isinstance(await hands.claim("b"), Waiting)
-    assert (await hands.room.state()).inside == 0
+    await harness.open()
+    await harness.join_all("a", "b")
+    assert isinstance(await harness.claim("b"), Waiting)
+    assert (await harness.room.state()).inside == 0
 
 
-async def test_a_place_is_useless_without_its_secret(hands: Hands) -> None:
+async def test_a_place_is_useless_without_its_secret(harness: Harness) -> None:
     """F-W17: attacks 17 and 56; its id is no proof, and trying changes nothing."""
-    await hands.open()
-    place = await hands.join("ann")
-    await hands.admit()
-    for step in (hands.room.claim, hands.room.recover, hands.room.leave):
+    await harness.open()
+    place = await harness.join("ann")
+    await harness.admit()
+    for step in (harness.room.claim, harness.room.recover, harness.room.leave):
         assert await step(place, "guess") == Forbidden()
-    assert isinstance(await hands.status("ann"), Called)
-    await hands.come_in("ann")
+    assert isinstance(await harness.status("ann"), Called)
+    await harness.come_in("ann")
 
 
-async def test_an_invitation_is_one_place_however_many_use_it_at_once(hands: Hands) -> None:
+async def test_an_invitation_is_one_place_however_many_use_it_at_once(harness: Harness) -> None:
     """F7, F29: attack 14; its key is the visitor."""
-    await hands.open()
+    await harness.open()
     entries = await asyncio.gather(
-        *(hands.room.join(JoinRequest(key="invite-7", secret=f"s{each}")) for each in range(100))
+        *(harness.room.join(JoinRequest(key="invite-7", secret=f"s{each}")) for each in range(100))
     )
     places = {entry.place.id for entry in entries if not isinstance(entry, Refused)}
     assert len(places) == 1
     first = entries[0]
     assert isinstance(first, Joined)
     place = first.place
-    await hands.admission.admit()
-    claims = [await hands.room.claim(place, f"s{each}") for each in range(5)]
+    await harness.admission.admit()
+    claims = [await harness.room.claim(place, f"s{each}") for each in range(5)]
     assert [isinstance(claim, Begun) for claim in claims].count(True) == 1
 
 
-async def test_an_operator_takes_somebody_out(hands: Hands) -> None:
+async def test_an_operator_takes_somebody_out(harness: Harness) -> None:
     """F24: from the line by id, from the shop by session; both with a reason."""
-    await hands.open(max_active=1)
-    await hands.join_all("a", "b")
-    await hands.admit()
-    await hands.come_in("a")
-    assert await hands.room.terminate(hands.places["a"], "abuse_detected")
-    found = await hands.room.get_place(hands.places["b"].id)
-    assert await hands.room.remove(found, "abuse_detected")
-    assert await hands.status("b") == Gone()
-    events = await hands.events()
+    await harness.open(max_active=1)
+    await harness.join_all("a", "b")
+    await harness.admit()
+    await harness.come_in("a")
+    assert await harness.room.terminate(harness.places["a"], "abuse_detected")
+    found = await harness.room.get_place(harness.places["b"].id)
+    assert await harness.room.remove(found, "abuse_detected")
+    assert await harness.status("b") == Gone()
+    events = await harness.events()
     assert [each["event"] for each in events[-2:]] == ["cancelled", "removed"]
     with pytest.raises(InvalidInput, match="reason"):
-        await hands.room.remove(found, "")
+        await harness.room.remove(found, "")
 
 
-async def test_what_does_not_exist_is_not_found(hands: Hands) -> None:
+async def test_what_does_not_exist_is_not_found(harness: Harness) -> None:
     """F23."""
     with pytest.raises(NotFound, match="no room"):
-        await hands.join("ann")
-    await hands.open()
+        await harness.join("ann")
+    await harness.open()
     with pytest.raises(NotFound, match="no session"):
-        await hands.room.get_session("x")
+        await harness.room.get_session("x")
     with pytest.raises(NotFound, match="no place"):
-        await hands.room.get_place("x")
+        await harness.room.get_place("x")
 
 
 @pytest.mark.parametrize(
@@ -316,16 +316,16 @@ async def test_a_room_is_the_same_with_and_without_braces(redis_url: str) -> Non
         assert room.queue_id == same.queue_id == "{plain}"
 
 
-async def test_the_curve_tells_everybody_their_place_without_asking(hands: Hands) -> None:
+async def test_the_curve_tells_everybody_their_place_without_asking(harness: Harness) -> None:
     """F36: exact where the points are, and never off by more than between two."""
-    await hands.open()
-    await hands.join_all(*(f"n{each}" for each in range(150)))
-    await hands.join_all("v1", "v2", lane=2)
-    await hands.join_all(*(f"m{each}" for each in range(50)))
-    lanes = await hands.room.curve(points=20)
+    await harness.open()
+    await harness.join_all(*(f"n{each}" for each in range(150)))
+    await harness.join_all("v1", "v2", lane=2)
+    await harness.join_all(*(f"m{each}" for each in range(50)))
+    lanes = await harness.room.curve(points=20)
     assert [len(lane) > 0 for lane in lanes] == [True, False, True, False]
     for name in ("n0", "n77", "m49", "v2"):
-        status = await hands.waiting(name)
+        status = await harness.waiting(name)
         curve = lanes[status.lane]
         below = max(ahead for seq, ahead in curve if seq <= status.seq)
         above = min((ahead for seq, ahead in curve if seq >= status.seq), default=below)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.waitingroom.hands import Hands
+from tests.waitingroom.harness import Harness
 from waystation.waitingroom.estimates import estimate
 from waystation.waitingroom.estimates.model import BOUNDS, Model, Sample, closed_form, fit
 from waystation.waitingroom.estimates.stays import Stays
@@ -38,11 +38,11 @@ def simulated(people: int, rate: float, theta: float) -> float:
     return now
 
 
-async def test_everybody_is_told_a_range(hands: Hands) -> None:
+async def test_everybody_is_told_a_range(harness: Harness) -> None:
     """F38: three quarters to one and a half, until history knows better."""
-    await hands.open(admission_rate=2)
-    await hands.join_all(*(f"v{each}" for each in range(20)))
-    found = estimate.wait(await hands.room.state(), await hands.status("v19"))
+    await harness.open(admission_rate=2)
+    await harness.join_all(*(f"v{each}" for each in range(20)))
+    found = estimate.wait(await harness.room.state(), await harness.status("v19"))
     assert found == estimate.Wait(p10=7.5, p50=10, p90=15)
 
 
@@ -50,22 +50,22 @@ async def test_everybody_is_told_a_range(hands: Hands) -> None:
 @pytest.mark.parametrize("stays", [Stays(session_s=300.0), Stays()])
 @pytest.mark.parametrize(("rate", "seats"), [(10, 2), (10, 10_000), (0.5, 2)])
 async def test_the_estimate_before_the_opening_holds_after_it(
-    hands: Hands, lots: bool, stays: Stays, rate: float, seats: int
+    harness: Harness, lots: bool, stays: Stays, rate: float, seats: int
 ) -> None:
     """F38: whichever of rate and seats binds, for each of those who came early."""
-    await hands.open(admission_rate=rate, max_active=seats)
-    await hands.join_all("first", "second")
+    await harness.open(admission_rate=rate, max_active=seats)
+    await harness.join_all("first", "second")
     if lots:
-        await hands.lottery.announce("ab" * 32)
-    await hands.control.schedule(hands.clock.now_ms() + 60_000)
+        await harness.lottery.announce("ab" * 32)
+    await harness.control.schedule(harness.clock.now_ms() + 60_000)
     names = [f"v{each}" for each in range(20)]
-    await hands.join_all(*names)
-    before = await _known(hands, stays, names)
-    await hands.clock.advance(60)
-    await hands.lottery.draw()
-    after = await _known(hands, stays, names)
+    await harness.join_all(*names)
+    before = await _known(harness, stays, names)
+    await harness.clock.advance(60)
+    await harness.lottery.draw()
+    after = await _known(harness, stays, names)
     # Of a draw nobody is told about the luckiest and the unluckiest tenth.
-    drawn = hands.names(await hands.lottery.drawn())[2:-2] if lots else names
+    drawn = harness.names(await harness.lottery.drawn())[2:-2] if lots else names
     for name in drawn:
         early, late = before[name], after[name]
         assert (early is None) == (late is None)
@@ -78,33 +78,35 @@ async def test_the_estimate_before_the_opening_holds_after_it(
             assert early.p50 - 60 == pytest.approx(late.p50)
 
 
-async def _known(hands: Hands, stays: Stays, names: list[str]) -> dict[str, estimate.Wait | None]:
-    state = msgspec.structs.replace(await hands.room.state(), stays=stays)
-    return {name: estimate.wait(state, await hands.status(name)) for name in names}
+async def _known(
+    harness: Harness, stays: Stays, names: list[str]
+) -> dict[str, estimate.Wait | None]:
+    state = msgspec.structs.replace(await harness.room.state(), stays=stays)
+    return {name: estimate.wait(state, await harness.status(name)) for name in names}
 
 
-async def test_a_lane_waits_for_its_share(hands: Hands) -> None:
+async def test_a_lane_waits_for_its_share(harness: Harness) -> None:
     """F38: eight of nine turns go to premium while both wait."""
-    await hands.open(admission_rate=9)
-    await hands.join_all(*(f"n{each}" for each in range(10)))
-    await hands.join_all(*(f"p{each}" for each in range(16)), lane=3)
-    seen = await hands.room.state()
-    normal = estimate.wait(seen, await hands.status("n9"))
-    premium = estimate.wait(seen, await hands.status("p15"))
+    await harness.open(admission_rate=9)
+    await harness.join_all(*(f"n{each}" for each in range(10)))
+    await harness.join_all(*(f"p{each}" for each in range(16)), lane=3)
+    seen = await harness.room.state()
+    normal = estimate.wait(seen, await harness.status("n9"))
+    premium = estimate.wait(seen, await harness.status("p15"))
     assert normal is not None
     assert premium is not None
     assert (normal.p50, premium.p50) == (10, 2)
 
 
 async def test_those_who_took_a_turn_back_cost_a_lane_only_its_share_of_their_turns(
-    hands: Hands,
+    harness: Harness,
 ) -> None:
     """F38: nine of them take a second of the whole room, in which the lane has one turn."""
-    await hands.open(admission_rate=9)
-    await hands.join_all(*(f"n{each}" for each in range(10)))
-    await hands.join_all("p0", lane=3)
-    seen = msgspec.structs.replace(await hands.room.state(), returned=9)
-    found = estimate.wait(seen, await hands.status("n9"))
+    await harness.open(admission_rate=9)
+    await harness.join_all(*(f"n{each}" for each in range(10)))
+    await harness.join_all("p0", lane=3)
+    seen = msgspec.structs.replace(await harness.room.state(), returned=9)
+    found = estimate.wait(seen, await harness.status("n9"))
     assert found is not None
     assert found.p50 == pytest.approx(11)
     next_in = estimate.wait(seen, Returned(ahead=8))
@@ -112,52 +114,54 @@ async def test_those_who_took_a_turn_back_cost_a_lane_only_its_share_of_their_tu
     assert next_in.p50 == pytest.approx(1)
 
 
-async def test_where_lanes_are_strict_everybody_of_a_higher_one_comes_first(hands: Hands) -> None:
-    await hands.open(admission_rate=2, strict_lanes=True)
-    await hands.join_all(*(f"n{each}" for each in range(10)))
-    await hands.join_all(*(f"p{each}" for each in range(10)), lane=3)
-    found = estimate.wait(await hands.room.state(), await hands.status("n9"))
+async def test_where_lanes_are_strict_everybody_of_a_higher_one_comes_first(
+    harness: Harness,
+) -> None:
+    await harness.open(admission_rate=2, strict_lanes=True)
+    await harness.join_all(*(f"n{each}" for each in range(10)))
+    await harness.join_all(*(f"p{each}" for each in range(10)), lane=3)
+    found = estimate.wait(await harness.room.state(), await harness.status("n9"))
     assert found is not None
     assert found.p50 == 10
     # What is told is what history learns from, or it would count them twice.
-    await hands.join("last")
-    assert (await hands.events())[-1]["ahead"] == "20"
+    await harness.join("last")
+    assert (await harness.events())[-1]["ahead"] == "20"
 
 
-async def test_where_chance_decides_everybody_of_a_lane_is_told_the_same(hands: Hands) -> None:
+async def test_where_chance_decides_everybody_of_a_lane_is_told_the_same(harness: Harness) -> None:
     """F38: a tenth of the lane, half of it or nine tenths may come first."""
-    await hands.open(admission_rate=2, queueing_method=Method.RANDOM)
-    await hands.join_all(*(f"v{each}" for each in range(40)))
-    seen = await hands.room.state()
-    assert estimate.wait(seen, await hands.status("v0")) == estimate.Wait(p10=2, p50=10, p90=18)
-    assert estimate.wait(seen, await hands.status("v39")) == estimate.Wait(p10=2, p50=10, p90=18)
+    await harness.open(admission_rate=2, queueing_method=Method.RANDOM)
+    await harness.join_all(*(f"v{each}" for each in range(40)))
+    seen = await harness.room.state()
+    assert estimate.wait(seen, await harness.status("v0")) == estimate.Wait(p10=2, p50=10, p90=18)
+    assert estimate.wait(seen, await harness.status("v39")) == estimate.Wait(p10=2, p50=10, p90=18)
     assert estimate.wait(seen, Returned(ahead=1)) == estimate.Wait(p10=0.75, p50=1, p90=1.5)
 
 
-async def test_nobody_is_told_a_number_while_nobody_comes_in(hands: Hands) -> None:
+async def test_nobody_is_told_a_number_while_nobody_comes_in(harness: Harness) -> None:
     """F38: paused is said as such; whose turn it is waits no more."""
-    await hands.open()
-    await hands.join_all("a", "b")
-    await hands.control.pause()
-    assert estimate.wait(await hands.room.state(), await hands.status("b")) is None
-    await hands.control.resume()
-    await hands.control.set_rate(0)
-    assert estimate.wait(await hands.room.state(), await hands.status("b")) is None
-    seen = await hands.room.state()
+    await harness.open()
+    await harness.join_all("a", "b")
+    await harness.control.pause()
+    assert estimate.wait(await harness.room.state(), await harness.status("b")) is None
+    await harness.control.resume()
+    await harness.control.set_rate(0)
+    assert estimate.wait(await harness.room.state(), await harness.status("b")) is None
+    seen = await harness.room.state()
     assert estimate.wait(seen, Called(until_ms=1)) == estimate.Wait(p10=0, p50=0, p90=0)
     assert estimate.wait(seen, Gone()) is None
     assert estimate.wait(seen, Late(until_ms=1)) is None
 
 
-async def test_what_is_seen_counts_more_than_what_is_set(hands: Hands) -> None:
+async def test_what_is_seen_counts_more_than_what_is_set(harness: Harness) -> None:
     """F38: a shop that is full calls in as many as leave it, whatever the rate."""
-    await hands.open(admission_rate=10, max_active=30, session=30, session_max=30)
-    await hands.join_all(*(f"v{each}" for each in range(400)))
+    await harness.open(admission_rate=10, max_active=30, session=30, session_max=30)
+    await harness.join_all(*(f"v{each}" for each in range(400)))
     for _ in range(180):
-        for name in await hands.admit():
-            await hands.come_in(name)
-        await hands.clock.advance(1)
-    seen = await hands.room.state()
+        for name in await harness.admit():
+            await harness.come_in(name)
+        await harness.clock.advance(1)
+    seen = await harness.room.state()
     assert seen.flow == pytest.approx(1, rel=0.35)
     waiting = Waiting(lane=Lane.NORMAL, seq=0, ahead=99, length=200)
     found = estimate.wait(seen, waiting)
@@ -166,16 +170,16 @@ async def test_what_is_seen_counts_more_than_what_is_set(hands: Hands) -> None:
     assert found.p50 == pytest.approx(100, rel=0.1)
 
 
-async def test_a_fresh_model_is_believed(hands: Hands) -> None:
+async def test_a_fresh_model_is_believed(harness: Harness) -> None:
     """F38: the pipeline's write-back, with the version that every event then names."""
-    await hands.open(admission_rate=10)
+    await harness.open(admission_rate=10)
     model = Model(theta=0.001, no_show=0.2, f10=0.9, f50=1.01, f90=1.1, version="7")
     fields: Any = model.to_fields(trained_at=NOW_MS // 1000)
-    await hands.redis.hset(hands.keys.model, mapping=fields)  # pyright: ignore
-    await hands.redis.expire(hands.keys.model, 6 * 3600)
-    assert (await hands.room.state()).model == model
-    await hands.join("ann")
-    assert (await hands.events())[-1]["model"] == "7"
+    await harness.redis.hset(harness.keys.model, mapping=fields)  # pyright: ignore
+    await harness.redis.expire(harness.keys.model, 6 * 3600)
+    assert (await harness.room.state()).model == model
+    await harness.join("ann")
+    assert (await harness.events())[-1]["model"] == "7"
 
 
 @pytest.mark.parametrize(

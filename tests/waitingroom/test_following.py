@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
-from tests.waitingroom.hands import Hands
+from tests.waitingroom.harness import Harness
 from waystation.core.errors import InvalidOption
 from waystation.core.http.server import serving
 from waystation.core.store.connection import connect
@@ -49,67 +49,67 @@ async def site() -> AsyncGenerator[Site]:
         yield built
 
 
-async def rate_after(hands: Hands, looks: int = 1) -> float:
+async def rate_after(harness: Harness, looks: int = 1) -> float:
     for _ in range(looks):
-        await Following(hands.room).keep()
-        await hands.clock.advance(5)
-    return (await hands.room.state()).rate
+        await Following(harness.room).keep()
+        await harness.clock.advance(5)
+    return (await harness.room.state()).rate
 
 
 async def test_the_rate_falls_while_the_site_is_ill_and_rises_when_it_is_well(
-    hands: Hands, site: Site
+    harness: Harness, site: Site
 ) -> None:
-    await hands.open(admission_rate=8)
+    await harness.open(admission_rate=8)
     # A minute is fast enough on any machine.
     options = FollowOptions(url=site.url, target=60, least=1, most=9)
-    await Following(hands.room).start(options)
+    await Following(harness.room).start(options)
     site.status = 503
-    assert await rate_after(hands) == 4
-    assert "503" in (await hands.room.state()).fields["follow_said"]
-    assert await rate_after(hands, 5) == 1
+    assert await rate_after(harness) == 4
+    assert "503" in (await harness.room.state()).fields["follow_said"]
+    assert await rate_after(harness, 5) == 1
     site.status = 200
-    assert await rate_after(hands) == pytest.approx(1.1)
-    assert await rate_after(hands, 40) == 9
+    assert await rate_after(harness) == pytest.approx(1.1)
+    assert await rate_after(harness, 40) == 9
 
 
 async def test_the_rate_follows_a_metric_such_as_the_length_of_a_queue(
-    hands: Hands, site: Site
+    harness: Harness, site: Site
 ) -> None:
-    await hands.open(admission_rate=9)
+    await harness.open(admission_rate=9)
     series = 'queue_length{queue="mail"}'
-    await Following(hands.room).start(FollowOptions(url=site.url, series=series, target=100))
+    await Following(harness.room).start(FollowOptions(url=site.url, series=series, target=100))
     site.text = f'queue_length{{queue="other"}} 1\n{series} 150\n'
-    assert await rate_after(hands) == pytest.approx(6)
+    assert await rate_after(harness) == pytest.approx(6)
     site.text = f"{series} 90\n"
-    assert await rate_after(hands) == pytest.approx(6)
+    assert await rate_after(harness) == pytest.approx(6)
     site.text = f"{series} 10\n"
-    assert await rate_after(hands) == pytest.approx(6.6)
+    assert await rate_after(harness) == pytest.approx(6.6)
     site.text = f"{series} NaN\n"
-    assert await rate_after(hands) == pytest.approx(3.3)
+    assert await rate_after(harness) == pytest.approx(3.3)
 
 
 async def test_a_change_is_left_alone_for_a_while_and_an_operator_comes_first(
-    hands: Hands, site: Site
+    harness: Harness, site: Site
 ) -> None:
-    await hands.open(admission_rate=8)
-    await Following(hands.room).start(FollowOptions(url=site.url, target=60, most=9))
+    await harness.open(admission_rate=8)
+    await Following(harness.room).start(FollowOptions(url=site.url, target=60, most=9))
     site.status = 500
-    assert await Following(hands.room).keep()
-    assert not await Following(hands.room).keep()
-    await Following(hands.room).stop()
-    await hands.clock.advance(60)
-    assert not await Following(hands.room).keep()
-    assert (await hands.room.state()).rate == 4
-    assert "follow" not in (await hands.room.state()).fields
+    assert await Following(harness.room).keep()
+    assert not await Following(harness.room).keep()
+    await Following(harness.room).stop()
+    await harness.clock.advance(60)
+    assert not await Following(harness.room).keep()
+    assert (await harness.room.state()).rate == 4
+    assert "follow" not in (await harness.room.state()).fields
 
 
-async def test_a_rate_of_nothing_that_an_operator_set_stays(hands: Hands, site: Site) -> None:
-    await hands.open(admission_rate=8)
-    await Following(hands.room).start(FollowOptions(url=site.url, target=60, least=1, most=9))
-    await hands.control.set_rate(0)
-    assert await rate_after(hands, 3) == 0
-    await hands.control.set_rate(2)
-    assert await rate_after(hands) == pytest.approx(2.2)
+async def test_a_rate_of_nothing_that_an_operator_set_stays(harness: Harness, site: Site) -> None:
+    await harness.open(admission_rate=8)
+    await Following(harness.room).start(FollowOptions(url=site.url, target=60, least=1, most=9))
+    await harness.control.set_rate(0)
+    assert await rate_after(harness, 3) == 0
+    await harness.control.set_rate(2)
+    assert await rate_after(harness) == pytest.approx(2.2)
 
 
 async def test_a_site_that_never_ends_its_answer_is_given_up(site: Site) -> None:
@@ -141,11 +141,11 @@ async def test_a_site_that_drips_costs_its_own_room_alone(
         assert [state.rate for _, state in await rooms.states()] == [4, 4]
 
 
-async def test_a_site_that_is_away_lets_the_least_in(hands: Hands) -> None:
-    await hands.open(admission_rate=8)
+async def test_a_site_that_is_away_lets_the_least_in(harness: Harness) -> None:
+    await harness.open(admission_rate=8)
     url = f"http://127.0.0.1:{free_port()}/"
-    await Following(hands.room).start(FollowOptions(url=url, least=3, most=9))
-    assert await rate_after(hands, 3) == 3
+    await Following(harness.room).start(FollowOptions(url=url, least=3, most=9))
+    assert await rate_after(harness, 3) == 3
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The crowd at the real doors: it comes in, and sees what a room does wrong."""
+"""The load test against a real room: visitors get in, and mistakes of a room are seen."""
 
 import msgspec
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from benchmarks.room.loadtest import Visits
 from benchmarks.room.loadtest import visits as visits_module
 from tests.support.ports import free_port
-from tests.waitingroom.http import hands
+from tests.waitingroom.http import harness
 from waystation.core.errors import InvalidOption
 from waystation.core.http.server import serving
 from waystation.waitingroom.options import RoomOptions
@@ -28,13 +28,13 @@ SHOP = "api/v1/queues/shop"
 async def test_a_crowd_comes_in_through_the_doors(redis_url: str) -> None:
     port = free_port()
     seen: list[tuple[int, int]] = []
-    async with hands.house(redis_url) as house:
-        await house.room.open(
+    async with harness.service(redis_url) as service:
+        await service.room.open(
             RoomOptions(admission_rate=25, max_active=500, newcomers_per_minute=0, idle=20)
         )
         async with (
-            RoomMaintenance(house.rooms, house.context.metrics),
-            serving(house.app, host="127.0.0.1", port=port),
+            RoomMaintenance(service.rooms, service.context.metrics),
+            serving(service.app, host="127.0.0.1", port=port),
         ):
             visits = Visits(
                 f"http://127.0.0.1:{port}/{SHOP}",
@@ -63,13 +63,13 @@ async def test_those_who_are_late_take_their_turn_back(
     monkeypatch.setattr(visits_module, "LATE_S", (0.5, 1.0))
     crowd = msgspec.structs.replace(SMALL, visitors=60, no_show=0.5, late=0.9)
     port = free_port()
-    async with hands.house(redis_url) as house:
-        await house.room.open(
+    async with harness.service(redis_url) as service:
+        await service.room.open(
             RoomOptions(admission_rate=25, max_active=500, newcomers_per_minute=0, claim_window=60)
         )
         async with (
-            RoomMaintenance(house.rooms, house.context.metrics),
-            serving(house.app, host="127.0.0.1", port=port),
+            RoomMaintenance(service.rooms, service.context.metrics),
+            serving(service.app, host="127.0.0.1", port=port),
         ):
             visits = Visits(f"http://127.0.0.1:{port}/{SHOP}", crowd, connections=16)
             verdicts = {each.name: each for each in await visits.run()}

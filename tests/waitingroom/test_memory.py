@@ -3,7 +3,7 @@
 import asyncio
 import random
 
-from tests.waitingroom.hands import QUEUE
+from tests.waitingroom.harness import QUEUE
 from waystation.core.store import embedded
 from waystation.core.store.connection import connect
 from waystation.waitingroom.options import RoomOptions

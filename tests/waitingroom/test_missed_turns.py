@@ -2,103 +2,105 @@
 
 import pytest
 
-from tests.waitingroom.hands import Hands
+from tests.waitingroom.harness import Harness
 from waystation.waitingroom.visitor import Begun, Called, Gone, Late, Returned
 
 
-async def test_a_missed_turn_can_be_taken_back_at_the_old_place(hands: Hands) -> None:
+async def test_a_missed_turn_can_be_taken_back_at_the_old_place(harness: Harness) -> None:
     """F11: the spec forgets whoever closes the page at the wrong moment."""
-    await hands.open(admission_rate=2, claim_window=120, missed=600)
-    await hands.join_all("a", "b", "c", "d")
-    assert await hands.admit() == ["a", "b"]
-    await hands.clock.advance(121)
-    assert await hands.admit() == ["c", "d"]
-    assert isinstance(await hands.status("a"), Late)
-    await hands.join("e")
-    assert await hands.room.recover(hands.places["b"], "b") == Returned(ahead=0)
-    assert await hands.room.recover(hands.places["a"], "a") == Returned(ahead=0)
-    assert await hands.status("b") == Returned(ahead=1)
-    await hands.clock.advance(1)
-    assert await hands.admit() == ["a", "b"]
-    await hands.come_in("a")
+    await harness.open(admission_rate=2, claim_window=120, missed=600)
+    await harness.join_all("a", "b", "c", "d")
+    assert await harness.admit() == ["a", "b"]
+    await harness.clock.advance(121)
+    assert await harness.admit() == ["c", "d"]
+    assert isinstance(await harness.status("a"), Late)
+    await harness.join("e")
+    assert await harness.room.recover(harness.places["b"], "b") == Returned(ahead=0)
+    assert await harness.room.recover(harness.places["a"], "a") == Returned(ahead=0)
+    assert await harness.status("b") == Returned(ahead=1)
+    await harness.clock.advance(1)
+    assert await harness.admit() == ["a", "b"]
+    await harness.come_in("a")
 
 
-async def test_a_missed_turn_is_lost_for_good_after_a_while(hands: Hands) -> None:
+async def test_a_missed_turn_is_lost_for_good_after_a_while(harness: Harness) -> None:
     """F11: ten minutes, then it is over."""
-    await hands.open(claim_window=120, missed=600)
-    await hands.join("a")
-    await hands.admit()
-    await hands.clock.advance(121)
-    await hands.admit()
-    await hands.clock.advance(600)
-    assert await hands.room.recover(hands.places["a"], "a") == Gone()
-    await hands.expire()
-    assert (await hands.event_names("a"))[-1] == "expired"
+    await harness.open(claim_window=120, missed=600)
+    await harness.join("a")
+    await harness.admit()
+    await harness.clock.advance(121)
+    await harness.admit()
+    await harness.clock.advance(600)
+    assert await harness.room.recover(harness.places["a"], "a") == Gone()
+    await harness.expire()
+    assert (await harness.event_names("a"))[-1] == "expired"
 
 
 @pytest.mark.parametrize("swept", [True, False])
-async def test_a_turn_that_is_lost_is_no_place_to_leave(hands: Hands, swept: bool) -> None:
+async def test_a_turn_that_is_lost_is_no_place_to_leave(harness: Harness, swept: bool) -> None:
     """F11: whether or not anybody has swept it away, status, recover and leave say the same."""
-    await hands.open(claim_window=20, missed=40)
-    await hands.join("a")
-    await hands.admit()
-    await hands.clock.advance(61)
+    await harness.open(claim_window=20, missed=40)
+    await harness.join("a")
+    await harness.admit()
+    await harness.clock.advance(61)
     if swept:
-        await hands.admit()
-    assert await hands.status("a") == Gone()
-    assert await hands.room.recover(hands.places["a"], "a") == Gone()
-    assert await hands.room.leave(hands.places["a"], "a") is False
-    await hands.admit()
-    await hands.expire()
-    assert (await hands.event_names("a"))[-2:] == ["missed", "expired"]
+        await harness.admit()
+    assert await harness.status("a") == Gone()
+    assert await harness.room.recover(harness.places["a"], "a") == Gone()
+    assert await harness.room.leave(harness.places["a"], "a") is False
+    await harness.admit()
+    await harness.expire()
+    assert (await harness.event_names("a"))[-2:] == ["missed", "expired"]
 
 
 async def test_a_shorter_claim_window_counts_for_the_next_one_and_frees_the_seat(
-    hands: Hands,
+    harness: Harness,
 ) -> None:
     """F11: neither rounds that called nobody nor windows of before hold it back."""
-    await hands.open(admission_rate=1, burst=1, claim_window=120, max_active=3)
-    await hands.join("first")
+    await harness.open(admission_rate=1, burst=1, claim_window=120, max_active=3)
+    await harness.join("first")
     for _ in range(5):
-        await hands.clock.advance(1)
-        await hands.admit()
-    await hands.room.store.write({"claim_window_s": "10"})
-    await hands.join("next")
-    await hands.clock.advance(1)
-    assert await hands.admit() == ["next"]
-    now_ms = hands.clock.now_ms()
-    first, status = await hands.status("first"), await hands.status("next")
+        await harness.clock.advance(1)
+        await harness.admit()
+    await harness.room.store.write({"claim_window_s": "10"})
+    await harness.join("next")
+    await harness.clock.advance(1)
+    assert await harness.admit() == ["next"]
+    now_ms = harness.clock.now_ms()
+    first, status = await harness.status("first"), await harness.status("next")
     assert isinstance(status, Called)
     assert isinstance(first, Called)
     assert status.until_ms == now_ms + 10_000
     # Whoever was promised longer has longer.
     assert first.until_ms > now_ms + 100_000
-    await hands.clock.advance(10)
-    await hands.admit()
-    assert isinstance(await hands.status("next"), Late)
-    assert (await hands.room.state()).free == 2
+    await harness.clock.advance(10)
+    await harness.admit()
+    assert isinstance(await harness.status("next"), Late)
+    assert (await harness.room.state()).free == 2
 
 
-async def test_every_length_that_is_changed_counts_for_the_very_next_visitor(hands: Hands) -> None:
+async def test_every_length_that_is_changed_counts_for_the_very_next_visitor(
+    harness: Harness,
+) -> None:
     """F11: what the next one reads is what was set last, whoever came before."""
     lengths = {"claim_window": 10, "session": 20, "missed": 30, "rejoin": 40}
-    await hands.open(admission_rate=10, burst=10)
-    await hands.join_all("before")
-    await hands.admit()
-    await hands.come_in("before")
+    await harness.open(admission_rate=10, burst=10)
+    await harness.join_all("before")
+    await harness.admit()
+    await harness.come_in("before")
     changed = {f"{name}_s": str(length) for name, length in lengths.items()}
-    await hands.room.store.write(changed)
-    await hands.join_all("in", "late", "left")
-    await hands.room.leave(hands.places["left"], "left")
-    assert await hands.admit() == ["in", "late"]
-    now_ms = hands.clock.now_ms()
-    begun, called = await hands.claim("in"), await hands.status("late")
+    await harness.room.store.write(changed)
+    await harness.join_all("in", "late", "left")
+    await harness.room.leave(harness.places["left"], "left")
+    assert await harness.admit() == ["in", "late"]
+    now_ms = harness.clock.now_ms()
+    begun, called = await harness.claim("in"), await harness.status("late")
     assert isinstance(begun, Begun)
     assert isinstance(called, Called)
-    left = await hands.room.rejoinable_until(hands.places["left"])
+    left = await harness.room.rejoinable_until(harness.places["left"])
     assert left is not None
-    await hands.clock.advance(11)
-    late = await hands.status("late")
+    await harness.clock.advance(11)
+    late = await harness.status("late")
     assert isinstance(late, Late)
     read = {
         "claim_window": called.until_ms - now_ms,

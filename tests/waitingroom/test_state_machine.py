@@ -17,7 +17,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tests.waitingroom.hands import Hands
+from tests.waitingroom.harness import Harness
 from waystation.core.store.connection import connect
 from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.visitor import (
@@ -65,9 +65,9 @@ class Rooms(RuleBasedStateMachine):
     def open(self) -> None:
         self.store = self.do(connect(self.url))
         self.do(self.store.redis.flushdb())
-        self.hands = Hands(self.store)
+        self.harness = Harness(self.store)
         self.do(
-            self.hands.open(
+            self.harness.open(
                 max_active=MAX_ACTIVE,
                 admission_rate=1,
                 burst=2,
@@ -87,15 +87,15 @@ class Rooms(RuleBasedStateMachine):
         self.loop.close()
 
     def somebody(self, number: int) -> str | None:
-        names = sorted(self.hands.places)
+        names = sorted(self.harness.places)
         return names[number % len(names)] if names else None
 
     @rule(lane=st.sampled_from(list(Lane)))
     def join(self, lane: Lane) -> None:
         name = f"v{self.people}"
-        entry = self.do(self.hands.room.join(JoinRequest(key=name, secret=name, lane=lane)))
+        entry = self.do(self.harness.room.join(JoinRequest(key=name, secret=name, lane=lane)))
         if isinstance(entry, Joined):
-            self.hands.places[name] = entry.place
+            self.harness.places[name] = entry.place
             self.people += 1
             self.stands(name, lane)
 
@@ -108,30 +108,30 @@ class Rooms(RuleBasedStateMachine):
     def join_again(self, number: int) -> None:
         if (name := self.somebody(number)) is None or name in self.gone:
             return
-        before = self.do(self.hands.status(name))
-        entry = self.do(self.hands.room.join(JoinRequest(key=name, secret=name)))
+        before = self.do(self.harness.status(name))
+        entry = self.do(self.harness.room.join(JoinRequest(key=name, secret=name)))
         if not isinstance(before, Gone):
-            assert entry.place == self.hands.places[name]  # pyright: ignore
+            assert entry.place == self.harness.places[name]  # pyright: ignore
         else:
             self.gone.add(name)
             if isinstance(entry, Joined):
                 again = f"v{self.people}"
-                self.hands.places[again] = entry.place
+                self.harness.places[again] = entry.place
                 self.people += 1
                 self.stands(again, Lane.NORMAL)
                 # Whoever joins anew under an old key answers to the old secret.
                 self.gone.add(again)
-                self.do(self.hands.room.leave(entry.place, name))
+                self.do(self.harness.room.leave(entry.place, name))
 
     @rule(number=st.integers(0, 50))
     def beat(self, number: int) -> None:
         if name := self.somebody(number):
-            self.do(self.hands.beat(name))
+            self.do(self.harness.beat(name))
 
     @rule()
     def admit(self) -> None:
-        waited = {name: self.do(self.hands.status(name)) for name in self.hands.places}
-        for name in self.do(self.hands.admit()):
+        waited = {name: self.do(self.harness.status(name)) for name in self.harness.places}
+        for name in self.do(self.harness.admit()):
             status = waited[name]
             # Nobody who left or fell silent is called, and nobody twice without a missed turn.
             assert isinstance(status, Waiting | Returned)
@@ -140,7 +140,7 @@ class Rooms(RuleBasedStateMachine):
             lane, number = self.order[name]
             for other, status in waited.items():
                 if isinstance(status, Waiting) and self.order[other][0] == lane:
-                    still = isinstance(self.do(self.hands.status(other)), Waiting)
+                    still = isinstance(self.do(self.harness.status(other)), Waiting)
                     assert not (still and self.order[other][1] < number), "overtaken in a lane"
             self.called[name] = self.called.get(name, 0) + 1
 
@@ -148,16 +148,16 @@ class Rooms(RuleBasedStateMachine):
     def claim(self, number: int) -> None:
         if (name := self.somebody(number)) is None:
             return
-        before = self.do(self.hands.status(name))
-        after = self.do(self.hands.claim(name))
+        before = self.do(self.harness.status(name))
+        after = self.do(self.harness.claim(name))
         assert isinstance(after, Begun) == isinstance(before, Called | Inside)
 
     @rule(number=st.integers(0, 50))
     def recover(self, number: int) -> None:
         if (name := self.somebody(number)) is None:
             return
-        before = self.do(self.hands.status(name))
-        after = self.do(self.hands.room.recover(self.hands.places[name], name))
+        before = self.do(self.harness.status(name))
+        after = self.do(self.harness.room.recover(self.harness.places[name], name))
         if isinstance(before, Late):
             assert isinstance(after, Returned)
             self.returned.add(name)
@@ -166,8 +166,8 @@ class Rooms(RuleBasedStateMachine):
     def leave(self, number: int) -> None:
         if (name := self.somebody(number)) is None or name in self.gone:
             return
-        before = self.do(self.hands.status(name))
-        assert self.do(self.hands.room.leave(self.hands.places[name], name)) == (
+        before = self.do(self.harness.status(name))
+        assert self.do(self.harness.room.leave(self.harness.places[name], name)) == (
             not isinstance(before, Gone | Inside)
         )
 
@@ -175,8 +175,8 @@ class Rooms(RuleBasedStateMachine):
     def rejoin(self, number: int) -> None:
         if (name := self.somebody(number)) is None or name in self.gone:
             return
-        before = self.do(self.hands.status(name))
-        after = self.do(self.hands.room.rejoin(self.hands.places[name], name))
+        before = self.do(self.harness.status(name))
+        after = self.do(self.harness.room.rejoin(self.harness.places[name], name))
         if not isinstance(before, Gone):
             assert after == before
         elif isinstance(after, Returned):
@@ -189,55 +189,55 @@ class Rooms(RuleBasedStateMachine):
     @rule(number=st.integers(0, 50))
     def complete(self, number: int) -> None:
         if (name := self.somebody(number)) is not None:
-            self.do(self.hands.room.complete(self.hands.places[name]))
+            self.do(self.harness.room.complete(self.harness.places[name]))
 
     @rule()
     def expire(self) -> None:
-        for name in self.do(self.hands.expire()):
-            assert isinstance(self.do(self.hands.status(name)), Gone)
+        for name in self.do(self.harness.expire()):
+            assert isinstance(self.do(self.harness.status(name)), Gone)
 
     @rule(seconds=st.sampled_from([0.2, 1, 5, 21, 41, 61]))
     def time_passes(self, seconds: float) -> None:
-        self.do(self.hands.clock.advance(seconds))
+        self.do(self.harness.clock.advance(seconds))
 
     @rule(stands=st.booleans())
     def pause_or_resume(self, stands: bool) -> None:
-        self.do(self.hands.control.pause() if stands else self.hands.control.resume())
+        self.do(self.harness.control.pause() if stands else self.harness.control.resume())
 
     @rule(window=st.sampled_from([5, 20]))
     def change_the_claim_window(self, window: int) -> None:
-        self.do(self.hands.room.store.write({"claim_window_s": str(window)}))
+        self.do(self.harness.room.store.write({"claim_window_s": str(window)}))
 
     @rule()
     def gather(self) -> None:
-        if self.do(self.hands.room.state()).phase != "open":
+        if self.do(self.harness.room.state()).phase != "open":
             return
-        self.do(scripts.forget_draw(self.store.redis, self.hands.keys))
-        self.do(self.hands.lottery.announce())
-        self.do(self.hands.control.schedule(self.hands.clock.now_ms() + 1000))
+        self.do(scripts.forget_draw(self.store.redis, self.harness.keys))
+        self.do(self.harness.lottery.announce())
+        self.do(self.harness.control.schedule(self.harness.clock.now_ms() + 1000))
 
     @rule()
     def draw(self) -> None:
-        if self.do(self.hands.room.state()).phase != "prequeue":
+        if self.do(self.harness.room.state()).phase != "prequeue":
             return
-        self.do(self.hands.lottery.draw())
-        for name in self.hands.names(self.do(self.hands.lottery.drawn())):
+        self.do(self.harness.lottery.draw())
+        for name in self.harness.names(self.do(self.harness.lottery.drawn())):
             self.stands(name, self.order[name][0])
 
     @rule()
     def lose_the_list(self) -> None:
-        self.do(self.store.redis.delete(self.hands.keys.normal_list))
+        self.do(self.store.redis.delete(self.harness.keys.normal_list))
 
     @precondition(lambda self: hasattr(self, "store"))
     @invariant()
     def never_more_inside_than_there_are_seats(self) -> None:
-        seen = self.do(self.hands.room.state())
+        seen = self.do(self.harness.room.state())
         assert seen.inside + seen.called <= MAX_ACTIVE
 
     @precondition(lambda self: hasattr(self, "store"))
     @invariant()
     def everybody_is_in_one_place_only(self) -> None:
-        keys = self.hands.keys
+        keys = self.harness.keys
         redis: Any = self.store.redis
         sets: list[set[bytes]] = [
             set(self.do(redis.zrange(key, 0, -1)))
@@ -255,8 +255,8 @@ class Rooms(RuleBasedStateMachine):
     @precondition(lambda self: hasattr(self, "store"))
     @invariant()
     def no_number_ever_rises(self) -> None:
-        for name in self.hands.places:
-            status = self.do(self.hands.status(name))
+        for name in self.harness.places:
+            status = self.do(self.harness.status(name))
             if isinstance(status, Waiting):
                 assert status.ahead <= self.ahead.get(name, status.ahead)
                 self.ahead[name] = status.ahead

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.routing.hands import Hands, hands_on
+from tests.routing.harness import Harness, harness_on
 from tests.wire.conftest import LATEST
 from tests.wire.install import find_node, installed
 from waystation.routing import Job, Queue, SchedulerOptions, Worker
@@ -63,9 +63,9 @@ async def started(url: str, worker: str, renewal: str) -> AsyncGenerator[Foreign
 
 
 @pytest.fixture
-async def hands(redis_url: str, node6: object) -> AsyncIterator[Hands]:
-    """The line in one's hands; the peer beside it sees to it that Node is there."""
-    async with hands_on(redis_url) as opened:
+async def harness(redis_url: str, node6: object) -> AsyncIterator[Harness]:
+    """A harness of the queue; the fixture `node6` makes sure that Node is there."""
+    async with harness_on(redis_url) as opened:
         yield opened
 
 
@@ -75,35 +75,35 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def lease_end(hands: Hands, id: str) -> float:
-    return await hands.redis.zscore(hands.keys.leases, id) or 0
+async def lease_end(harness: Harness, id: str) -> float:
+    return await harness.redis.zscore(harness.keys.leases, id) or 0
 
 
 @pytest.mark.parametrize("registered", [False, True], ids=["unregistered", "registered"])
 @pytest.mark.parametrize("renewal", ["EXPIRE", "PEXPIRE", "SET XX EX", "SET XX"])
 async def test_a_worker_in_node_that_renews_its_lock_keeps_its_job(
-    hands: Hands, redis_url: str, renewal: str, registered: bool
+    harness: Harness, redis_url: str, renewal: str, registered: bool
 ) -> None:
     """B-15 B-66"""
-    queue, ours = Queue(hands.store), list[str]()
+    queue, ours = Queue(harness.store), list[str]()
     async with started(redis_url, "node-1", renewal) as foreign:
         id = (await queue.add("email")).id
         if registered:
             await foreign.says("beat")
         assert await foreign.claims() == id
         await foreign.says("renew")
-        claimed_until = await lease_end(hands, id)
+        claimed_until = await lease_end(harness, id)
 
         def take_over(job: Job) -> None:
             ours.append(job.id)
 
-        async with Worker({"email": take_over}, hands.store, scheduler=QUICK):
+        async with Worker({"email": take_over}, harness.store, scheduler=QUICK):
             # The lease was over from the start; when it has moved, the upkeep has looked at it.
             async def looked_at() -> bool:
-                return await lease_end(hands, id) != claimed_until
+                return await lease_end(harness, id) != claimed_until
 
             await until(looked_at)
-            assert await lease_end(hands, id) > claimed_until
+            assert await lease_end(harness, id) > claimed_until
             assert await foreign.says("finish") == 1
 
     assert ours == []
@@ -111,23 +111,23 @@ async def test_a_worker_in_node_that_renews_its_lock_keeps_its_job(
     result = await queue.result(id)
     assert result is not None
     assert result.data == "by node"
-    assert await hands.keys_like("bridge:jobs:l*") == []
+    assert await harness.keys_like("bridge:jobs:l*") == []
 
 
 async def test_a_worker_in_node_whose_lock_has_run_out_loses_its_job(
-    hands: Hands, redis_url: str
+    harness: Harness, redis_url: str
 ) -> None:
     """B-15 B-60"""
-    queue = Queue(hands.store)
+    queue = Queue(harness.store)
     async with started(redis_url, "node-1", "EXPIRE") as foreign:
         id = (await queue.add("email")).id
         assert await foreign.claims() == id
-        await hands.redis.delete(hands.keys.of(id).lock)
+        await harness.redis.delete(harness.keys.of(id).lock)
 
         async def take_over(job: Job) -> str:
             return "by us"
 
-        async with Worker({"email": take_over}, hands.store, scheduler=QUICK):
+        async with Worker({"email": take_over}, harness.store, scheduler=QUICK):
 
             async def completed() -> bool:
                 return await queue.state(id) == "completed"

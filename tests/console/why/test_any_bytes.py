@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.console.hands import ADMIN, Desk
+from tests.console.harness import ADMIN, ConsoleApi
 from tests.console.why import rooms, situations
 from tests.console.why.rooms import SITUATIONS
 from tests.console.why.scene import Scene, scene_on
@@ -57,7 +57,7 @@ async def test_why_answers_or_refuses(scene: Scene, redis_url: str, make: Situat
 @pytest.mark.parametrize("make", SHOWN, ids=[each.__name__ for each in SHOWN])
 async def test_the_console_shows_the_rest(scene: Scene, redis_url: str, make: Situation) -> None:
     await make(scene)
-    console = Desk(scene.store, ADMIN)
+    console = ConsoleApi(scene.store, ADMIN)
     failed: list[str] = []
 
     async for command in with_odd_bytes(redis_url):

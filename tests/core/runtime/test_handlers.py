@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.core.runtime.hands import working
+from tests.core.runtime.harness import working
 from tests.support.patience import LIMIT_S, until
 from waystation.core.errors import Cancelled, InvalidOption, ProcessDied, TimedOut
 from waystation.core.outcome import Done, Failed, Outcome

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.core.runtime import hands
+from tests.core.runtime import harness
 from tests.support.patience import LIMIT_S, until
 from waystation.core.errors import TimedOut
 from waystation.core.runtime import slots as slots_module
@@ -44,7 +44,7 @@ async def working(
     source: MemorySource, handle: Hanging, **options: Any
 ) -> AsyncGenerator[Worker[Any]]:
     options = {"poll": 0.01, "renew": 0.01, "grace": 0, **options}
-    async with hands.working(source, handle, **options) as worker:
+    async with harness.working(source, handle, **options) as worker:
         try:
             yield worker
         finally:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from tests.core.runtime.hands import until_all, working
+from tests.core.runtime.harness import until_all, working
 from tests.support.patience import until
 from waystation.core.errors import LeaseLost
 from waystation.core.runtime.claim import Claim, Refused

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.core.runtime.hands import Recorded, no_op, until_all, working
+from tests.core.runtime.harness import Recorded, no_op, until_all, working
 from tests.support.patience import LIMIT_S, until
 from waystation.core.errors import (
     InvalidOption,

@@ -179,7 +179,7 @@ async def test_whoever_waits_for_room_does_not_spin_when_the_oldest_was_given_up
     assert len(looks) < 10
 
 
-class Deaf:
+class HangingConnection:
     """A connection that never comes about."""
 
     async def connect(self) -> None:
@@ -189,7 +189,7 @@ class Deaf:
 
 
 async def test_nobody_who_gave_up_leaves_a_connection_that_is_being_opened() -> None:
-    pipe = Pipe(lambda: cast(Any, Deaf()), call_timeout=LIMIT_S)
+    pipe = Pipe(lambda: cast(Any, HangingConnection()), call_timeout=LIMIT_S)
     before = asyncio.all_tasks()
     waiting = [asyncio.create_task(pipe.execute_command("PING")) for _ in range(3)]
     for each in waiting:
@@ -203,7 +203,7 @@ async def test_nobody_who_gave_up_leaves_a_connection_that_is_being_opened() -> 
 
 
 async def test_whoever_tries_again_after_giving_up_is_not_cancelled() -> None:
-    pipe = Pipe(lambda: cast(Any, Deaf()), call_timeout=LIMIT_S)
+    pipe = Pipe(lambda: cast(Any, HangingConnection()), call_timeout=LIMIT_S)
     for _ in range(3):
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.01):
@@ -212,7 +212,7 @@ async def test_whoever_tries_again_after_giving_up_is_not_cancelled() -> None:
 
 
 async def test_whoever_waits_for_a_pipe_that_is_closed_gets_an_error_of_the_store() -> None:
-    pipe = Pipe(lambda: cast(Any, Deaf()), call_timeout=LIMIT_S)
+    pipe = Pipe(lambda: cast(Any, HangingConnection()), call_timeout=LIMIT_S)
     waiting = asyncio.create_task(pipe.execute_command("PING"))
     await asyncio.sleep(0)
     await asyncio.sleep(0)

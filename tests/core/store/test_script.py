@@ -37,7 +37,7 @@ class Keys(Keyspace):
 
 keys = Keys("mail")
 """
-DOOR = '''
+FUNCTION = '''
 @script(reply=raw)
 async def {name}(redis: Any, keys: Keys{args}) -> Any:
     """Do it."""
@@ -49,24 +49,26 @@ _numbers = itertools.count()
 
 @pytest.fixture
 def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Written:
-    """Write a package with scripts and doors, import its doors and read their scripts."""
+    """Write a package with scripts and their functions, and import the functions."""
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(LuaScript, "every", [*LuaScript.every])
 
     def write(lua: dict[str, str], *, args: str = "", more: str = "") -> Any:
-        package = f"doors_{next(_numbers)}"
+        package = f"scripts_{next(_numbers)}"
         for name, text in lua.items():
             file = tmp_path / package / "lua" / f"{name}.lua"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
         names = [name.split("/")[-1] for name in lua if not name.startswith("shared/")]
-        declared = "".join(DOOR.format(name=name, args=args and f", *, {args}") for name in names)
+        declared = "".join(
+            FUNCTION.format(name=name, args=args and f", *, {args}") for name in names
+        )
         (tmp_path / package / "scripts.py").write_text(HEAD + declared + more)
         (tmp_path / package / "__init__.py").touch()
         importlib.invalidate_caches()
-        doors = importlib.import_module(f"{package}.scripts")
+        scripts = importlib.import_module(f"{package}.scripts")
         assert all(each.header for each in LuaScript.of(package).values())
-        return doors
+        return scripts
 
     return write
 
@@ -82,18 +84,18 @@ return redis.call('LPUSH', wait, value)
 async def test_a_door_hands_its_script_what_the_header_names(
     redis: Redis, written: Written
 ) -> None:
-    doors = written({"push": PUSH}, args="value: str")
-    assert await doors.push(redis, doors.keys, value="a") == 1
-    assert await doors.push(redis, doors.keys, value=b"b") == 2
-    assert await redis.lrange(doors.keys.wait, 0, -1) == [b"b", b"a"]
+    scripts = written({"push": PUSH}, args="value: str")
+    assert await scripts.push(redis, scripts.keys, value="a") == 1
+    assert await scripts.push(redis, scripts.keys, value=b"b") == 2
+    assert await redis.lrange(scripts.keys.wait, 0, -1) == [b"b", b"a"]
 
 
 async def test_keys_and_arguments_keep_the_order_of_the_header(
     redis: Redis, written: Written
 ) -> None:
     lua = "--- Tell.\n--- keys lock wait\n--- args b a\nreturn {lock, wait, b, a}"
-    doors = written({"tell": lua}, args="a: str, b: int")
-    told = await doors.tell(redis, doors.keys, a="A", b=2)
+    scripts = written({"tell": lua}, args="a: str, b: int")
+    told = await scripts.tell(redis, scripts.keys, a="A", b=2)
     assert told == [b"waystation:mail:lock", b"waystation:mail:wait", b"2", b"A"]
 
 
@@ -106,26 +108,26 @@ local sum = 0
 for i = pairs_, #ARGV, 2 do sum = sum + tonumber(ARGV[i]) * tonumber(ARGV[i + 1]) end
 return sum * tonumber(factor)
 """.replace("pairs...", "pairs_...")
-    doors = written({"add": lua}, args="factor: int, pairs_: list[int]")
-    assert await doors.add(redis, doors.keys, factor=10, pairs_=[1, 2, 3, 4]) == 140
-    assert await doors.add(redis, doors.keys, factor=10, pairs_=()) == 0
+    scripts = written({"add": lua}, args="factor: int, pairs_: list[int]")
+    assert await scripts.add(redis, scripts.keys, factor=10, pairs_=[1, 2, 3, 4]) == 140
+    assert await scripts.add(redis, scripts.keys, factor=10, pairs_=()) == 0
     with pytest.raises(InvalidInput, match="pairs_ takes a sequence of values, got 'ab'"):
-        await doors.add(redis, doors.keys, factor=10, pairs_="ab")
+        await scripts.add(redis, scripts.keys, factor=10, pairs_="ab")
 
 
 async def test_a_default_stands_in_for_an_argument_left_out(redis: Redis, written: Written) -> None:
-    doors = written({"push": PUSH}, args="value: str = 'usual'")
-    await doors.push(redis, doors.keys)
-    assert await redis.lrange(doors.keys.wait, 0, -1) == [b"usual"]
+    scripts = written({"push": PUSH}, args="value: str = 'usual'")
+    await scripts.push(redis, scripts.keys)
+    assert await redis.lrange(scripts.keys.wait, 0, -1) == [b"usual"]
 
 
 async def test_a_flushed_script_cache_goes_unnoticed(redis: Redis, written: Written) -> None:
-    doors = written({"push": PUSH}, args="value: str")
+    scripts = written({"push": PUSH}, args="value: str")
     for count in (1, 2, 3):
-        assert await doors.push(redis, doors.keys, value="x") == count
+        assert await scripts.push(redis, scripts.keys, value="x") == count
         await redis.script_flush()
-    await doors.push(redis, doors.keys, value="x")
-    assert await redis.script_exists(doors.push.sha) == [True]
+    await scripts.push(redis, scripts.keys, value="x")
+    assert await redis.script_exists(scripts.push.sha) == [True]
 
 
 async def test_helpers_come_once_and_behind_what_they_use(redis: Redis, written: Written) -> None:
@@ -135,9 +137,9 @@ async def test_helpers_come_once_and_behind_what_they_use(redis: Redis, written:
         "local function loud(text)\n  if text then return string.upper(twice(text)) end\nend",
         "shared/twice": "--- Say again.\nlocal function twice(text) return text .. text end",
     }
-    doors = written(lua, args="who: str")
-    assert await doors.greet(redis, doors.keys, who="a") == b"AAAA"
-    assert doors.greet.source.count("local function twice") == 1
+    scripts = written(lua, args="who: str")
+    assert await scripts.greet(redis, scripts.keys, who="a") == b"AAAA"
+    assert scripts.greet.source.count("local function twice") == 1
 
 
 async def test_a_helper_may_have_others_made_only_when_it_asks(
@@ -152,50 +154,50 @@ async def test_a_helper_may_have_others_made_only_when_it_asks(
         "shared/last": "--- The last.\nlocal function last(n) return n + 0 end",
         "shared/twice": "--- Double.\nlocal function twice(n) return 2 * n end",
     }
-    doors = written(lua)
-    assert await doors.count(redis, doors.keys) == [2, 18]
+    scripts = written(lua)
+    assert await scripts.count(redis, scripts.keys) == [2, 18]
 
 
 async def test_a_script_that_reports_one_of_our_errors_raises_it(
     redis: Redis, written: Written
 ) -> None:
     lua = "--- Fail.\nreturn redis.error_reply('LEASE_LOST job 7 is held by another')"
-    doors = written({"fail": lua})
+    scripts = written({"fail": lua})
     with pytest.raises(LeaseLost, match=r"^job 7 is held by another$"):
-        await doors.fail(redis, doors.keys)
+        await scripts.fail(redis, scripts.keys)
 
 
 async def test_a_script_that_falls_over_says_in_which_line(redis: Redis, written: Written) -> None:
     lua = "--- Fail.\n--- keys wait\n\nlocal nothing\nreturn nothing.field"
-    doors = written({"fail": lua})
+    scripts = written({"fail": lua})
     with pytest.raises(ScriptFailed, match=r"lua/fail\.lua line 5: .*nil value"):
-        await doors.fail(redis, doors.keys)
+        await scripts.fail(redis, scripts.keys)
 
 
 async def test_a_full_store_is_busy_and_nothing_happens(redis: Redis, written: Written) -> None:
-    doors = written({"push": PUSH}, args="value: str")
+    scripts = written({"push": PUSH}, args="value: str")
     await redis.config_set("maxmemory", 1)
     try:
         with pytest.raises(StoreBusy, match="maxmemory"):
-            await doors.push(redis, doors.keys, value="x")
+            await scripts.push(redis, scripts.keys, value="x")
     finally:
         await redis.config_set("maxmemory", 0)
-    assert await redis.exists(doors.keys.wait) == 0
+    assert await redis.exists(scripts.keys.wait) == 0
 
 
 def test_the_same_door_serves_a_client_that_waits(redis_url: str, written: Written) -> None:
-    doors = written({"push": PUSH}, args="value: str")
+    scripts = written({"push": PUSH}, args="value: str")
     with sync_redis.Redis.from_url(redis_url) as client:
         client.script_flush()
-        assert doors.push.call_sync(client, doors.keys, value="a") == 1
-        assert doors.push.call_sync(client, doors.keys, value="a") == 2
+        assert scripts.push.call_sync(client, scripts.keys, value="a") == 1
+        assert scripts.push.call_sync(client, scripts.keys, value="a") == 2
 
 
 async def test_the_assembled_text_runs_from_any_client(redis: Redis, written: Written) -> None:
-    doors = written({"push": PUSH}, args="value: str")
-    text = doors.push.source
+    scripts = written({"push": PUSH}, args="value: str")
+    text = scripts.push.source
     assert await redis.execute_command("EVAL", text, 1, "elsewhere", "v") == 1
-    assert await redis.script_load(text) == doors.push.sha
+    assert await redis.script_load(text) == scripts.push.sha
 
 
 TAKE = """\
@@ -209,22 +211,22 @@ return redis.call('RPOP', wait)
 async def test_a_key_of_another_type_stops_a_script_before_it_writes(
     redis: Redis, redis_url: str, written: Written
 ) -> None:
-    doors = written({"take": TAKE})
-    await redis.set(doors.keys.lock, "held")
-    await redis.set(doors.keys.wait, "no list")
+    scripts = written({"take": TAKE})
+    await redis.set(scripts.keys.lock, "held")
+    await redis.set(scripts.keys.wait, "no list")
     sentence = "waystation:mail:wait must hold a list, but holds a string; nothing was changed"
     with pytest.raises(WrongType, match=sentence):
-        await doors.take(redis, doors.keys)
+        await scripts.take(redis, scripts.keys)
     with sync_redis.Redis.from_url(redis_url) as client, pytest.raises(WrongType, match=sentence):
-        doors.take.call_sync(client, doors.keys)
-    assert await redis.get(doors.keys.lock) == b"held"
+        scripts.take.call_sync(client, scripts.keys)
+    assert await redis.get(scripts.keys.lock) == b"held"
 
 
 async def test_a_script_may_look_at_its_keys_itself(redis: Redis, written: Written) -> None:
-    doors = written({"take": TAKE.replace("wait\n", "wait\n--- unchecked  lock\n", 1)})
-    await redis.lpush(doors.keys.lock, "no string")
-    await redis.lpush(doors.keys.wait, "a")
-    assert await doors.take(redis, doors.keys) == b"a"
+    scripts = written({"take": TAKE.replace("wait\n", "wait\n--- unchecked  lock\n", 1)})
+    await redis.lpush(scripts.keys.lock, "no string")
+    await redis.lpush(scripts.keys.wait, "a")
+    assert await scripts.take(redis, scripts.keys) == b"a"
 
 
 def test_only_keys_can_be_left_unchecked(written: Written) -> None:
@@ -241,12 +243,12 @@ def test_a_script_that_only_reads_checks_nothing(written: Written) -> None:
 
 
 async def test_a_door_takes_the_hot_path_too(redis_url: str, written: Written) -> None:
-    doors = written({"push": PUSH}, args="value: str")
+    scripts = written({"push": PUSH}, args="value: str")
     fail = written({"fail": "--- Fail.\nreturn redis.error_reply('NOT_FOUND job 7')"})
     async with await connect(redis_url) as store:
         await store.redis.script_flush()
         counts = await asyncio.gather(
-            *(doors.push(store.hot, doors.keys, value=n) for n in range(50))
+            *(scripts.push(store.hot, scripts.keys, value=n) for n in range(50))
         )
         assert sorted(counts) == list(range(1, 51))
         with pytest.raises(NotFound, match="job 7"):
@@ -257,42 +259,42 @@ async def test_a_door_takes_the_hot_path_too(redis_url: str, written: Written) -
 async def test_a_prepared_step_is_taken_when_it_is_called(
     redis_url: str, written: Written, way: str
 ) -> None:
-    doors = written({"push": PUSH}, args="value: str")
+    scripts = written({"push": PUSH}, args="value: str")
     async with await connect(redis_url) as store:
         client = getattr(store, way)
-        steps = [doors.push.prepare(client, doors.keys, value=value) for value in "abc"]
+        steps = [scripts.push.prepare(client, scripts.keys, value=value) for value in "abc"]
         await store.redis.script_flush()
         assert [await step() for step in reversed(steps)] == [1, 2, 3]
-        assert await store.redis.lrange(doors.keys.wait, 0, -1) == [b"a", b"b", b"c"]
+        assert await store.redis.lrange(scripts.keys.wait, 0, -1) == [b"a", b"b", b"c"]
 
 
 async def test_a_door_finds_its_node_in_a_cluster(cluster_url: str, written: Written) -> None:
-    doors = written({"push": PUSH}, args="value: str")
+    scripts = written({"push": PUSH}, args="value: str")
     async with await connect(cluster_url) as store:
         for name in ("{a}", "{b}", "{c}"):
-            assert await doors.push(store.hot, doors.Keys(name), value="x") == 1
+            assert await scripts.push(store.hot, scripts.Keys(name), value="x") == 1
 
 
 async def test_an_enumeration_of_texts_may_be_sent(redis: Redis, written: Written) -> None:
     colours = "\nfrom enum import StrEnum\nclass Colour(StrEnum):\n    RED = 'red'\n"
-    doors = written({"push": PUSH}, args="value: str", more=colours)
-    await doors.push(redis, doors.keys, value=doors.Colour.RED)
-    assert await redis.lrange(doors.keys.wait, 0, -1) == [b"red"]
+    scripts = written({"push": PUSH}, args="value: str", more=colours)
+    await scripts.push(redis, scripts.keys, value=scripts.Colour.RED)
+    assert await redis.lrange(scripts.keys.wait, 0, -1) == [b"red"]
 
 
 @pytest.mark.parametrize("value", [None, True, {"a": 1}, object()])
 async def test_a_value_that_cannot_be_sent_is_refused(
     redis: Redis, written: Written, value: object
 ) -> None:
-    doors = written({"push": PUSH}, args="value: str")
+    scripts = written({"push": PUSH}, args="value: str")
     with pytest.raises(InvalidInput, match="value of push must be text, bytes or a number"):
-        await doors.push(redis, doors.keys, value=value)
+        await scripts.push(redis, scripts.keys, value=value)
 
 
 async def test_a_script_may_lie_in_the_folder_of_its_family(redis: Redis, written: Written) -> None:
-    doors = written({"steps/one": "--- Do it.\nreturn 1", "two": "--- Do it.\nreturn 2"})
-    assert await doors.one(redis, doors.keys) == 1
-    assert await doors.two(redis, doors.keys) == 2
+    scripts = written({"steps/one": "--- Do it.\nreturn 1", "two": "--- Do it.\nreturn 2"})
+    assert await scripts.one(redis, scripts.keys) == 1
+    assert await scripts.two(redis, scripts.keys) == 2
 
 
 def test_a_name_is_given_to_one_script_of_a_package(written: Written) -> None:
@@ -301,11 +303,11 @@ def test_a_name_is_given_to_one_script_of_a_package(written: Written) -> None:
 
 
 async def test_missing_and_unknown_arguments_are_named(redis: Redis, written: Written) -> None:
-    doors = written({"push": PUSH}, args="value: str")
+    scripts = written({"push": PUSH}, args="value: str")
     with pytest.raises(TypeError, match="needs the argument 'value'"):
-        await doors.push(redis, doors.keys)
+        await scripts.push(redis, scripts.keys)
     with pytest.raises(TypeError, match="has no argument colour"):
-        await doors.push(redis, doors.keys, value="a", colour="red")
+        await scripts.push(redis, scripts.keys, value="a", colour="red")
 
 
 @pytest.mark.parametrize(
@@ -380,9 +382,9 @@ local function two() return one() + 1 end
 --- Nobody uses this.
 local function three() return 3 end
 """
-    doors = written({"use": "--- Use.\n--- uses two\nreturn two()", "shared/numbers": family})
-    assert await doors.use(redis, doors.keys) == 2
-    assert "three" not in doors.use.source
+    scripts = written({"use": "--- Use.\n--- uses two\nreturn two()", "shared/numbers": family})
+    assert await scripts.use(redis, scripts.keys) == 2
+    assert "three" not in scripts.use.source
 
 
 def test_helpers_in_a_circle_are_refused(written: Written) -> None:
@@ -397,7 +399,7 @@ def test_helpers_in_a_circle_are_refused(written: Written) -> None:
 
 def test_a_door_without_a_script_is_refused(written: Written) -> None:
     with pytest.raises(ValueError, match="there is no script"):
-        written({"shared/x": "--- X."}, more=DOOR.format(name="lonely", args=""))
+        written({"shared/x": "--- X."}, more=FUNCTION.format(name="lonely", args=""))
 
 
 def test_fields_parameters_and_loops_are_not_mistaken_for_globals(written: Written) -> None:
@@ -411,14 +413,14 @@ local time = redis.call('TIME') -- nobody declares this word
 repeat add(1, 2) until count > 1e1 or entry.nested.kind == [[missing words]]
 return count .. ('x'):rep(2) .. tostring(time[1] ~= nil)
 """
-    doors = written({"do_it": lua}, args="id: str")
-    doors.do_it.script.check()
+    scripts = written({"do_it": lua}, args="id: str")
+    scripts.do_it.script.check()
 
 
 def test_every_door_is_known(written: Written) -> None:
-    doors = written({"push": PUSH}, args="value: str")
-    assert doors.push in LuaScript.every
-    assert doors.push.header.summary == "Put a value in line, and say how many there are."
+    scripts = written({"push": PUSH}, args="value: str")
+    assert scripts.push in LuaScript.every
+    assert scripts.push.header.summary == "Put a value in line, and say how many there are."
 
 
 def test_a_header_may_take_several_lines() -> None:
@@ -437,8 +439,8 @@ async def test_a_last_key_with_dots_stands_for_as_many_as_the_caller_has(
 for i = lanes, #KEYS do redis.call('SET', KEYS[i], value) end
 return #KEYS
 """
-    doors = written({"spread": lua}, args="value: str", more="Keys.lanes = ('a', 'b', 'c')\n")
-    assert await doors.spread(redis, doors.keys, value="x") == 4
+    scripts = written({"spread": lua}, args="value: str", more="Keys.lanes = ('a', 'b', 'c')\n")
+    assert await scripts.spread(redis, scripts.keys, value="x") == 4
     assert await redis.mget("a", "b", "c") == [b"x"] * 3
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from tests.bullmq.hands import Hands, hands_on
+from tests.bullmq.harness import Harness, harness_on
 from tests.pipeline.batches import Batches
 from tests.pipeline.events_of_all import told_by_all
 from tests.pipeline.rounds import history_at
@@ -41,8 +41,8 @@ Dump: TypeAlias = tuple[dt.datetime, dict[str, str]]
 class Life:
     """A queue that lives, step by step."""
 
-    def __init__(self, hands: Hands, queue: Queue, flows: FlowProducer) -> None:
-        self.hands = hands
+    def __init__(self, harness: Harness, queue: Queue, flows: FlowProducer) -> None:
+        self.harness = harness
         self.queue = queue
         self.flows = flows
         self.dice = random.Random(31)
@@ -64,41 +64,41 @@ class Life:
         if self.dice.random() < 0.2:
             # An id that is used again when its job is gone.
             options = {**options, "job_id": self.dice.choice(("own-1", "own-2"))}
-        await self.hands.add(name=self.dice.choice(("send", "bill")), **options)
+        await self.harness.add(name=self.dice.choice(("send", "bill")), **options)
 
     async def add_tree(self) -> None:
         child = FlowNode(name="child", queue="mail", options=JobOptions(attempts=1))
         await self.flows.add(FlowNode(name="parent", queue="mail", children=[child]))
 
     async def claim(self) -> None:
-        self.held += await self.hands.claim(self.dice.randint(1, 3))
+        self.held += await self.harness.claim(self.dice.randint(1, 3))
 
     def taken(self) -> Claim[Any] | None:
         return self.held.pop(self.dice.randrange(len(self.held))) if self.held else None
 
     async def complete(self) -> None:
         if claim := self.taken():
-            await self.hands.complete(claim, {"ok": True})
+            await self.harness.complete(claim, {"ok": True})
 
     async def fail(self) -> None:
         if claim := self.taken():
-            await self.hands.fail(claim)
+            await self.harness.fail(claim)
 
     async def hand_back(self) -> None:
         if claim := self.taken():
-            await self.hands.hand_back(claim)
+            await self.harness.hand_back(claim)
 
     async def stall(self) -> None:
-        await self.hands.lapse()
+        await self.harness.lapse()
         self.held.clear()
 
     async def remove(self) -> None:
         state = self.dice.choice(("wait", "delayed", "completed", "failed"))
-        if ids := await self.hands.ids(state):
+        if ids := await self.harness.ids(state):
             await self.queue.remove(self.dice.choice(ids))
 
     async def retry(self) -> None:
-        if ids := await self.hands.ids("failed"):
+        if ids := await self.harness.ids("failed"):
             await self.queue.retry(self.dice.choice(ids))
 
     async def pause(self) -> None:
@@ -108,18 +108,18 @@ class Life:
             await self.queue.pause()
 
     async def cancel(self) -> None:
-        if ids := await self.hands.ids("wait"):
+        if ids := await self.harness.ids("wait"):
             await self.queue.cancel(self.dice.choice(ids))
 
     async def wait_an_hour(self) -> None:
-        await self.hands.clock.advance(3600)
+        await self.harness.clock.advance(3600)
 
     async def dump(self) -> Dump:
         """The state of every job, in a millisecond of its own."""
         at = await self.next_millisecond()
-        async with self.hands.redis.pipeline(transaction=True) as look:
+        async with self.harness.redis.pipeline(transaction=True) as look:
             for state, kind in STATES.items():
-                key = f"{self.hands.keys.base}{state}"
+                key = f"{self.harness.keys.base}{state}"
                 _ = look.lrange(key, 0, -1) if kind == "list" else look.zrange(key, 0, -1)
             found: list[list[bytes]] = await look.execute()
         await self.next_millisecond()
@@ -137,18 +137,18 @@ class Life:
         return dt.datetime.fromtimestamp(now / 1000, dt.UTC)
 
     async def millisecond(self) -> int:
-        seconds, micros = await self.hands.call("TIME")
+        seconds, micros = await self.harness.call("TIME")
         return int(seconds) * 1000 + int(micros) // 1000
 
 
 async def lived(url: str) -> list[Dump]:
     dumps: list[Dump] = []
     async with (
-        hands_on(url) as hands,
-        Queue(hands.keys.name, hands.store) as queue,
-        FlowProducer(hands.store) as flows,
+        harness_on(url) as harness,
+        Queue(harness.keys.name, harness.store) as queue,
+        FlowProducer(harness.store) as flows,
     ):
-        life = Life(hands, queue, flows)
+        life = Life(harness, queue, flows)
         dumps.append(await life.dump())
         for left in reversed(range(STEPS)):
             await life.dice.choice(life.steps)()
@@ -204,14 +204,14 @@ async def test_the_command_counts_and_lists_what_was_in_the_queues(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     root = str(tmp_path / "history")
-    async with hands_on(redis_url) as hands, Queue("mail", hands.store) as queue:
-        life = Life(hands, queue, FlowProducer(hands.store))
+    async with harness_on(redis_url) as harness, Queue("mail", harness.store) as queue:
+        life = Life(harness, queue, FlowProducer(harness.store))
         for name in ("send", "send", "bill"):
-            await hands.add(name=name)
-        held = await hands.claim_one()
+            await harness.add(name=name)
+        held = await harness.claim_one()
         then, _ = await life.dump()
-        await hands.complete(held)
-        await hands.claim_one()
+        await harness.complete(held)
+        await harness.claim_one()
     Batches(root, EventOptions(url=redis_url)).store()
 
     def said(*words: str, ends: int = 0) -> str:

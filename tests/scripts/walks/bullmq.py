@@ -4,7 +4,7 @@ import contextlib
 import json
 from typing import Any
 
-from tests.bullmq.hands import Hands, hands_on
+from tests.bullmq.harness import Harness, harness_on
 from waystation.bullmq import (
     Deduplication,
     FlowNode,
@@ -44,12 +44,12 @@ WAYS: list[dict[str, Any]] = [
 async def walk(url: str) -> None:
     """Take the paths of every script of bullmq."""
     for part in WALKS:
-        async with hands_on(url) as hands, Queue("mail", hands.store) as queue:
-            await hands.redis.flushdb()
-            await part(hands, queue)
+        async with harness_on(url) as harness, Queue("mail", harness.store) as queue:
+            await harness.redis.flushdb()
+            await part(harness, queue)
 
 
-async def cancel(hands: Hands, queue: Queue) -> None:
+async def cancel(harness: Harness, queue: Queue) -> None:
     wishes: list[dict[str, Any]] = [
         {},
         {"delay": 1000},
@@ -59,18 +59,18 @@ async def cancel(hands: Hands, queue: Queue) -> None:
         {"remove_on_fail": Keep(count=1)},
     ]
     for wish in wishes:
-        assert await queue.cancel(await hands.add(**wish))
-    await hands.add()
-    held = await hands.claim_one()
+        assert await queue.cancel(await harness.add(**wish))
+    await harness.add()
+    held = await harness.claim_one()
     assert await queue.cancel(held.id, "by hand")
     assert not await queue.cancel(held.id)
     rule = Deduplication("kept", keep_last_if_active=True)
-    await hands.add(deduplication=rule)
-    await hands.claim_one()
-    await hands.add(deduplication=rule)
-    (running,) = await hands.ids("active")
+    await harness.add(deduplication=rule)
+    await harness.claim_one()
+    await harness.add(deduplication=rule)
+    (running,) = await harness.ids("active")
     assert await queue.cancel(running)
-    async with FlowProducer(hands.store) as flows:
+    async with FlowProducer(harness.store) as flows:
         for at, way in enumerate(WAYS):
             for place in ("mail", "other"):
                 name = f"{at}-{place}"
@@ -78,18 +78,18 @@ async def cancel(hands: Hands, queue: Queue) -> None:
                 assert await queue.cancel(f"{name}-a")
 
 
-async def end(hands: Hands, *outcomes: Outcome, want: int = 0) -> list[Claim[Job]]:
+async def end(harness: Harness, *outcomes: Outcome, want: int = 0) -> list[Claim[Job]]:
     """Claim a job for each of the outcomes, settle them in one call and claim more."""
-    claims = await hands.claim(len(outcomes))
+    claims = await harness.claim(len(outcomes))
     settled = [Settled(each, outcome) for each, outcome in zip(claims, outcomes, strict=False)]
-    return list((await hands.worker.settle(settled, claim=want)).claims)
+    return list((await harness.worker.settle(settled, claim=want)).claims)
 
 
 def fails() -> Failed:
     return Failed(RuntimeError("no"))
 
 
-async def add(hands: Hands, queue: Queue) -> None:
+async def add(harness: Harness, queue: Queue) -> None:
     await queue.add_many([NewJob("send")] * 3)
     wishes: list[dict[str, Any]] = [
         {"job_id": "own"},
@@ -100,105 +100,105 @@ async def add(hands: Hands, queue: Queue) -> None:
         {"deduplication": Deduplication("first")},
     ]
     for wish in wishes:
-        await hands.add(**wish)
-    parent = Parent("own", hands.keys.qualified)
+        await harness.add(**wish)
+    parent = Parent("own", harness.keys.qualified)
     await queue.add_many(
         [NewJob("send"), NewJob("send", {}, JobOptions(parent=parent, priority=1))]
     )
     # A child that was there before, and one that has ended before.
-    await hands.add(job_id="child")
-    await hands.add(job_id="child", parent=parent)
+    await harness.add(job_id="child")
+    await harness.add(job_id="child", parent=parent)
     await queue.pause()
-    await hands.redis.lpush(hands.keys.paused, "aside")
-    await hands.add()
+    await harness.redis.lpush(harness.keys.paused, "aside")
+    await harness.add()
     await queue.resume()
     await queue.limits.set_concurrency(5)
-    await hands.add()
+    await harness.add()
 
 
-async def settle(hands: Hands, queue: Queue) -> None:
+async def settle(harness: Harness, queue: Queue) -> None:
     again: dict[str, Any] = {"attempts": 3}
     await queue.add_many([NewJob("send", {}, JobOptions(**again))] * 6)
-    await end(hands, Done(1), want=1)
-    await end(hands, Done(1), fails(), Returned(), want=0)
-    await hands.add(priority=3)
-    await hands.add(priority=3, backoff=500, **again)
-    await end(hands, *[Returned()] * 5, want=0)
-    await end(hands, *[fails()] * 5, want=2)
-    await hands.clock.advance(1)
+    await end(harness, Done(1), want=1)
+    await end(harness, Done(1), fails(), Returned(), want=0)
+    await harness.add(priority=3)
+    await harness.add(priority=3, backoff=500, **again)
+    await end(harness, *[Returned()] * 5, want=0)
+    await end(harness, *[fails()] * 5, want=2)
+    await harness.clock.advance(1)
     # What is due is promoted first, into the line and among the prioritized.
-    await hands.add(delay=1)
-    await hands.add(delay=1, priority=1)
-    await hands.clock.advance(1)
-    held = await hands.claim(20)
-    await hands.extend(*held)
-    await hands.hand_back(held[0])
-    await hands.worker.settle([Settled(each, Done(1)) for each in held], claim=1)
-    await hands.lapse()
+    await harness.add(delay=1)
+    await harness.add(delay=1, priority=1)
+    await harness.clock.advance(1)
+    held = await harness.claim(20)
+    await harness.extend(*held)
+    await harness.hand_back(held[0])
+    await harness.worker.settle([Settled(each, Done(1)) for each in held], claim=1)
+    await harness.lapse()
     await queue.obliterate(force=True)
-    await settle_and_keep(hands)
+    await settle_and_keep(harness)
 
 
-async def settle_and_keep(hands: Hands) -> None:
-    keeping = hands.source(
+async def settle_and_keep(harness: Harness) -> None:
+    keeping = harness.source(
         remove_on_complete=Keep(count=1), remove_on_fail=Keep(count=1), metrics_points=10
     )
     for _ in range(2):
         for outcome in (Done(1), fails()):
-            await hands.add(**ONCE)
+            await harness.add(**ONCE)
             (held,) = (await keeping.settle([], claim=1)).claims
             await keeping.settle([Settled(held, outcome)], claim=1)
-        await hands.clock.advance(60)
-    forgetful = hands.source(remove_on_complete=True, remove_on_fail=True)
+        await harness.clock.advance(60)
+    forgetful = harness.source(remove_on_complete=True, remove_on_fail=True)
     for outcome in (Done(1), fails()):
-        await hands.add(**ONCE)
+        await harness.add(**ONCE)
         (held,) = (await forgetful.settle([], claim=1)).claims
         await forgetful.settle([Settled(held, outcome)], claim=0)
     # The last worker leaves while jobs wait, and a paused queue hands out nothing.
-    await hands.add()
-    await hands.add(delay=1000)
-    await hands.worker.settle([], claim=0)
+    await harness.add()
+    await harness.add(delay=1000)
+    await harness.worker.settle([], claim=0)
 
 
-async def limit(hands: Hands, queue: Queue) -> None:
+async def limit(harness: Harness, queue: Queue) -> None:
     await queue.limits.set_rate_limit(2, 60_000)
     await queue.add_many([NewJob("send")] * 4)
-    await end(hands, Done(1), want=2)
-    await end(hands, Failed(JobRateLimited()), want=2)
-    limited = hands.source(limiter=await queue.limits.get_rate_limit())
+    await end(harness, Done(1), want=2)
+    await end(harness, Failed(JobRateLimited()), want=2)
+    limited = harness.source(limiter=await queue.limits.get_rate_limit())
     await limited.settle([], claim=2)
     await queue.limits.remove_rate_limit()
     await queue.limits.set_concurrency(3)
-    await hands.claim(4)
+    await harness.claim(4)
     # BullMQ 5 has opened the queue, and keeps what waits in a list of its own while it is paused.
     await queue.limits.set_concurrency(9)
-    await hands.redis.hset(hands.keys.meta, "version", "bullmq:5.81.5")
-    await hands.add()
+    await harness.redis.hset(harness.keys.meta, "version", "bullmq:5.81.5")
+    await harness.add()
     await queue.pause()
-    await hands.add()
-    await hands.redis.lpush(hands.keys.wait, "1")
-    await hands.claim(1)
+    await harness.add()
+    await harness.redis.lpush(harness.keys.wait, "1")
+    await harness.claim(1)
     await queue.resume()
 
 
-async def deduplicate(hands: Hands, queue: Queue) -> None:
+async def deduplicate(harness: Harness, queue: Queue) -> None:
     async def twice(first: dict[str, Any], **rule: Any) -> None:
         for _ in range(2):
-            await hands.add(deduplication=Deduplication(**rule), **first)
+            await harness.add(deduplication=Deduplication(**rule), **first)
 
     await twice({}, id="simple", ttl=1000)
     await twice({}, id="extended", ttl=1000, extend=True)
     await twice({"delay": 1000}, id="replaced", replace=True)
     await twice({"delay": 1000}, id="moved", reschedule=True)
-    await hands.claim(10)
+    await harness.claim(10)
     rule = Deduplication("kept", keep_last_if_active=True)
     for outcome in (Done(1), fails()):
-        await hands.add(deduplication=rule, **ONCE)
-        held = await hands.claim_one()
-        await hands.add(deduplication=rule, **ONCE)
-        await hands.end(held, outcome)
-        await hands.end(await hands.claim_one(), Done(1))
-    id = await hands.add(deduplication=Deduplication("freed"))
+        await harness.add(deduplication=rule, **ONCE)
+        held = await harness.claim_one()
+        await harness.add(deduplication=rule, **ONCE)
+        await harness.end(held, outcome)
+        await harness.end(await harness.claim_one(), Done(1))
+    id = await harness.add(deduplication=Deduplication("freed"))
     job = await queue.get_job(id)
     assert job is not None
     assert await job.remove_deduplication_key()
@@ -213,37 +213,37 @@ def parent(name: str, *children: FlowNode, queue: str = "mail", **options: Any) 
     return FlowNode(name=name, queue=queue, options=chosen, children=children)
 
 
-async def relate(hands: Hands, queue: Queue) -> None:
+async def relate(harness: Harness, queue: Queue) -> None:
     """Parents in the queue itself and in another, and children that fail in every way."""
-    async with FlowProducer(hands.store) as flows:
+    async with FlowProducer(harness.store) as flows:
         for at, way in enumerate(WAYS):
             for outcome, place in ((Done(1), "mail"), (fails(), "mail"), (fails(), "other")):
                 name = f"{at}-{type(outcome).__name__}-{place}"
                 await flows.add(parent(name, child(f"{name}-a", **way), queue=place))
-                await hands.end(await hands.claim_one(), outcome)
-                await hands.claim(1)
+                await harness.end(await harness.claim_one(), outcome)
+                await harness.claim(1)
         await flows.add(parent("many", child("a"), child("b"), child("c", delay=1), priority=1))
-        await end(hands, Done(1), Done(1), want=1)
+        await end(harness, Done(1), Done(1), want=1)
         # A child that has been completed before, and one that only stands in line.
-        await hands.add(job_id="early")
-        await hands.add(job_id="idle")
-        await end(hands, Done(1))
+        await harness.add(job_id="early")
+        await harness.add(job_id="idle")
+        await end(harness, Done(1))
         await flows.add(parent("again", child("early"), child("idle")))
         await flows.add(parent("unique", child("d")))
-        await hands.add(job_id="e", parent=Parent("unique", hands.keys.qualified))
-        await hands.end(await hands.claim_one(), Done(1))
-        held = await hands.claim(9)
-        await hands.redis.sadd(hands.keys.of(held[0].id).dependencies, f"{hands.keys.base}f")
+        await harness.add(job_id="e", parent=Parent("unique", harness.keys.qualified))
+        await harness.end(await harness.claim_one(), Done(1))
+        held = await harness.claim(9)
+        await harness.redis.sadd(harness.keys.of(held[0].id).dependencies, f"{harness.keys.base}f")
         await held[0].work.move_to_waiting_children()
-        trimmed = hands.source(remove_on_fail=Keep(count=1))
+        trimmed = harness.source(remove_on_fail=Keep(count=1))
         for name in ("g", "h"):
             await flows.add(parent(f"{name}-parent", child(name), queue="other"))
             (one,) = (await trimmed.settle([], claim=1)).claims
             await trimmed.settle([Settled(one, fails())], claim=0)
 
 
-async def remove_families(hands: Hands, queue: Queue) -> None:
-    async with FlowProducer(hands.store) as flows:
+async def remove_families(harness: Harness, queue: Queue) -> None:
+    async with FlowProducer(harness.store) as flows:
         for place in ("mail", "other"):
             tree = parent(f"{place}-p", child(f"{place}-a"), child(f"{place}-b"), queue=place)
             await flows.add(tree)
@@ -263,8 +263,8 @@ async def remove_families(hands: Hands, queue: Queue) -> None:
         await queue.remove("top")
         for state in ("failed", "completed"):
             await flows.add(parent("up", child("down", ignore_dependency_on_failure=True)))
-            held = [each for each in await hands.claim(9) if each.id == "down"]
-            await hands.end(held[0], fails() if state == "failed" else Done(1))
+            held = [each for each in await harness.claim(9) if each.id == "down"]
+            await harness.end(held[0], fails() if state == "failed" else Done(1))
             down = await queue.get_job("down")
             assert down is not None
             await down.retry(state)
@@ -277,10 +277,10 @@ async def remove_families(hands: Hands, queue: Queue) -> None:
         await queue.obliterate()
 
 
-async def step(hands: Hands, queue: Queue) -> None:
+async def step(harness: Harness, queue: Queue) -> None:
     async def held() -> Job:
-        await hands.add(priority=1)
-        return (await hands.claim_one()).work
+        await harness.add(priority=1)
+        return (await harness.claim_one()).work
 
     job = await held()
     await job.update_data({"a": 1})
@@ -291,7 +291,7 @@ async def step(hands: Hands, queue: Queue) -> None:
     await job.move_to_delayed(instant(0))
     await (await held()).move_to_wait()
     for priority in (0, 1):
-        id = await hands.add(delay=1000, priority=priority)
+        id = await harness.add(delay=1000, priority=priority)
         job = await queue.get_job(id)
         assert job is not None
         await job.change_delay(500)
@@ -301,23 +301,23 @@ async def step(hands: Hands, queue: Queue) -> None:
         await job.change_priority(0)
         await job.remove()
     for state in ("failed", "completed"):
-        await hands.redis.delete(hands.keys.wait, hands.keys.prioritized)
+        await harness.redis.delete(harness.keys.wait, harness.keys.prioritized)
         for priority in (0, 1):
-            id = await hands.add(priority=priority, **ONCE)
-            await hands.end(await hands.claim_one(), fails() if state == "failed" else Done(1))
+            id = await harness.add(priority=priority, **ONCE)
+            await harness.end(await harness.claim_one(), fails() if state == "failed" else Done(1))
             job = await queue.get_job(id)
             assert job is not None
             await job.retry(state)
-            await hands.end(await hands.claim_one(), fails() if state == "failed" else Done(1))
+            await harness.end(await harness.claim_one(), fails() if state == "failed" else Done(1))
         await queue.retry_all(state=state)
 
 
-async def remember(hands: Hands, queue: Queue) -> None:
+async def remember(harness: Harness, queue: Queue) -> None:
     """Steps of a job, what it waits for, what it emits, and how it is undone."""
 
     async def held(**wish: Any) -> Job:
-        await hands.add(**wish)
-        return (await hands.claim_one()).work
+        await harness.add(**wish)
+        return (await harness.claim_one()).work
 
     for priority in (0, 1):
         job = await held(priority=priority)
@@ -330,14 +330,14 @@ async def remember(hands: Hands, queue: Queue) -> None:
             await job.wait_for("late", timeout=3600)
         await queue.signal(job.id, "late")
         await queue.signal(job.id, "late")
-        await hands.claim_one()
+        await harness.claim_one()
     job = await held()
-    await hands.redis.hset(hands.keys.of(job.id).job, "stc", 1)
+    await harness.redis.hset(harness.keys.of(job.id).job, "stc", 1)
     await job.sleep(0)
     with contextlib.suppress(JobDelayed):
         await job.sleep(days=1)
     await queue.cancel(job.id)
-    await hands.claim_one()
+    await harness.claim_one()
     running = await held()
     await running.step("a", str, 1)
     await queue.cancel(running.id)
@@ -345,32 +345,32 @@ async def remember(hands: Hands, queue: Queue) -> None:
         parent = await held(priority=priority, deadline=60)
         with contextlib.suppress(JobWaitingForChildren):
             await parent.run_child("kid", delay=3600)
-        await hands.redis.zadd(hands.keys.deadlines, {parent.id: 1})
-        await upkeep.wake_overdue(hands.store.hot, hands.keys)
-        await hands.claim_one()
+        await harness.redis.zadd(harness.keys.deadlines, {parent.id: 1})
+        await upkeep.wake_overdue(harness.store.hot, harness.keys)
+        await harness.claim_one()
     for state in ("failed", "completed"):
         for many in (False, True):
-            claim = await one(hands)
+            claim = await one(harness)
             await claim.work.step("a", str, 1)
-            await hands.redis.hset(  # pyright: ignore[reportGeneralTypeIssues]
-                hands.keys.of(claim.id).processed, f"bull:mail:{claim.id}~kid", "1"
+            await harness.redis.hset(  # pyright: ignore[reportGeneralTypeIssues]
+                harness.keys.of(claim.id).processed, f"bull:mail:{claim.id}~kid", "1"
             )
             claim.work.on_failure("b", str)
             await claim.work.emit("part")
             await steps_of(claim.work).note_undos()
             await steps_of(claim.work).mark_failing("no", b"[]")
             await steps_of(claim.work).unwind()
-            await hands.end(claim, fails() if state == "failed" else Done(1))
+            await harness.end(claim, fails() if state == "failed" else Done(1))
             await (queue.retry_all(state) if many else queue.retry(claim.id))
-            await hands.claim(9)
+            await harness.claim(9)
 
 
-async def one(hands: Hands) -> Claim[Job]:
-    await hands.add(**ONCE)
-    return await hands.claim_one()
+async def one(harness: Harness) -> Claim[Job]:
+    await harness.add(**ONCE)
+    return await harness.claim_one()
 
 
-async def schedule(hands: Hands, queue: Queue) -> None:
+async def schedule(harness: Harness, queue: Queue) -> None:
     await queue.schedulers.upsert("often", Schedule(every=1000))
     await queue.schedulers.upsert("often", Schedule(every=2000))
     await queue.schedulers.upsert("daily", Schedule(pattern="0 0 * * *"))
@@ -385,57 +385,57 @@ async def schedule(hands: Hands, queue: Queue) -> None:
     await queue.schedulers.upsert("paused", Schedule(pattern="0 0 * * *"))
     await queue.schedulers.pause("paused")
     await queue.schedulers.upsert("daily", Schedule(pattern="0 0 * * *"))
-    await hands.redis.delete(hands.keys.delayed)
-    for id in await hands.ids("repeat"):
-        slot = await hands.redis.zscore(hands.keys.repeat, id)
+    await harness.redis.delete(harness.keys.delayed)
+    for id in await harness.ids("repeat"):
+        slot = await harness.redis.zscore(harness.keys.repeat, id)
         job = await queue.get_job(f"repeat:{id}:{slot:.0f}")
         assert job is not None
-        await schedulers.advance(hands.store.hot, hands.keys, job, now=int(slot or 0) + 1)
+        await schedulers.advance(harness.store.hot, harness.keys, job, now=int(slot or 0) + 1)
         await queue.remove(job.id)
     await queue.schedulers.remove("often")
     await queue.schedulers.upsert("later", Schedule(every=1000))
-    await repeat(hands)
+    await repeat(harness)
     await queue.clean(0, state="delayed")
     await queue.obliterate(force=True)
 
 
-async def repeat(hands: Hands) -> None:
+async def repeat(harness: Harness) -> None:
     """As BullMQ 5 did it before there were schedulers."""
-    await hands.redis.zadd(hands.keys.repeat, {"old": 1000})
+    await harness.redis.zadd(harness.keys.repeat, {"old": 1000})
     opts = {"repeat": {"every": 1000, "count": 1}, "prevMillis": 1000, "jobId": "repeat:old:1000"}
     fields: Any = {"name": "send", "data": "{}", "rjk": "old"}
     fields |= {"opts": json.dumps(opts), "timestamp": 1}
-    await hands.redis.hset(hands.keys.of("repeat:old:1000").job, mapping=fields)
-    await hands.redis.lpush(hands.keys.wait, "repeat:old:1000")
-    (held,) = [each for each in await hands.claim(9) if each.id == "repeat:old:1000"]
-    assert await schedulers.advance(hands.store.hot, hands.keys, held.work, now=1500)
+    await harness.redis.hset(harness.keys.of("repeat:old:1000").job, mapping=fields)
+    await harness.redis.lpush(harness.keys.wait, "repeat:old:1000")
+    (held,) = [each for each in await harness.claim(9) if each.id == "repeat:old:1000"]
+    assert await schedulers.advance(harness.store.hot, harness.keys, held.work, now=1500)
 
 
-async def admin(hands: Hands, queue: Queue) -> None:
+async def admin(harness: Harness, queue: Queue) -> None:
     await queue.add_many([NewJob("send")] * 2)
-    await hands.add(priority=1, deduplication=Deduplication("x"))
-    await hands.add(delay=1)
-    await hands.end(await hands.claim_one(), Done(1))
+    await harness.add(priority=1, deduplication=Deduplication("x"))
+    await harness.add(delay=1)
+    await harness.end(await harness.claim_one(), Done(1))
     for id in ("1", "2", "3", "4", "5"):
-        await scripts.standing(hands.store.hot, hands.keys, base=hands.keys.base, id=id)
+        await scripts.standing(harness.store.hot, harness.keys, base=harness.keys.base, id=id)
     await queue.pause(by="ada")
     await queue.resume()
-    await hands.redis.lpush(hands.keys.paused, "aside")
+    await harness.redis.lpush(harness.keys.paused, "aside")
     await queue.resume()
     await queue.promote_all()
     await queue.clean(0, state="completed")
     await queue.clean(0, state="waiting")
-    await hands.add()
-    (orphan,) = await hands.claim(1)
-    await hands.redis.delete(hands.keys.active)
+    await harness.add()
+    (orphan,) = await harness.claim(1)
+    await harness.redis.delete(harness.keys.active)
     assert len(await queue.remove_orphans()) == 1, orphan
-    await hands.add(delay=1)
+    await harness.add(delay=1)
     await queue.drain(delayed=True)
-    await hands.add()
+    await harness.add()
     await queue.obliterate()
 
 
-async def bring(hands: Hands, _: Queue) -> None:
+async def bring(harness: Harness, _: Queue) -> None:
     """Messages of another system: in a list, a sorted set and a hash with its index."""
     holders = {
         "list": ["theirs", "owned"],
@@ -445,12 +445,12 @@ async def bring(hands: Hands, _: Queue) -> None:
     }
 
     async def put() -> None:
-        await hands.redis.delete("theirs", "set", "hash", "index")
-        await hands.redis.lpush("theirs", "message")  # pyright: ignore[reportGeneralTypeIssues]
-        await hands.redis.zadd("set", {"message": 1})
-        await hands.redis.hset("hash", "message", "text")  # pyright: ignore[reportGeneralTypeIssues]
-        await hands.redis.zadd("index", {"message": 1})
-        await hands.redis.set("owned", "text")
+        await harness.redis.delete("theirs", "set", "hash", "index")
+        await harness.redis.lpush("theirs", "message")  # pyright: ignore[reportGeneralTypeIssues]
+        await harness.redis.zadd("set", {"message": 1})
+        await harness.redis.hset("hash", "message", "text")  # pyright: ignore[reportGeneralTypeIssues]
+        await harness.redis.zadd("index", {"message": 1})
+        await harness.redis.set("owned", "text")
 
     wishes: list[dict[str, Any]] = [{}, {"delay": 1000}, {"priority": 3}]
     for holder, theirs in holders.items():
@@ -461,10 +461,10 @@ async def bring(hands: Hands, _: Queue) -> None:
                 if wanted == -1:
                     await put()
                 answer = await scripts.bring(
-                    hands.store.hot,
-                    hands.keys,
-                    base=hands.keys.base,
-                    now=hands.clock.now_ms(),
+                    harness.store.hot,
+                    harness.keys,
+                    base=harness.keys.base,
+                    now=harness.clock.now_ms(),
                     holder=holder,
                     message=b"message",
                     name=b"send",
@@ -476,7 +476,7 @@ async def bring(hands: Hands, _: Queue) -> None:
                 assert answer == wanted
         for mark, wanted in (("taken", 1), ("taken", 2), ("other", 0)):
             there = await scripts.take(
-                hands.store.hot,
+                harness.store.hot,
                 holder=holder,
                 message=b"message",
                 taken=mark,
@@ -484,7 +484,7 @@ async def bring(hands: Hands, _: Queue) -> None:
                 theirs=theirs,
             )
             assert there == wanted
-        await hands.redis.delete("taken")
+        await harness.redis.delete("taken")
 
 
 WALKS = (

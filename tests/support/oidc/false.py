@@ -59,7 +59,7 @@ class FalseProvider:
 
 @asynccontextmanager
 async def false_provider(public_url: str) -> AsyncGenerator[FalseProvider]:
-    """Run it for doors that browsers reach there."""
+    """Run it for an application that browsers reach there."""
     port = free_port()
     built = FalseProvider(port, public_url)
     async with serving(built, host="127.0.0.1", port=port):

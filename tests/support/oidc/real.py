@@ -32,7 +32,7 @@ _PROMPT = re.compile(r'name="prompt" value="(\w+)"')
 
 @asynccontextmanager
 async def provider(public_url: str) -> AsyncGenerator[OidcOptions]:
-    """Run it for doors that browsers reach there."""
+    """Run it for an application that browsers reach there."""
     try:
         folder = await asyncio.to_thread(installed, "oidc-provider-9", peers=HERE / "peers")
         program = (await asyncio.to_thread(find_node)).program
@@ -68,7 +68,7 @@ async def provider(public_url: str) -> AsyncGenerator[OidcOptions]:
 
 
 async def log_in(where: str, name: str) -> str:
-    """Go where the doors send a browser, be somebody there, and say where it is sent then."""
+    """Go where the application redirects, sign in there, and return the next redirect."""
     async with httpx2.AsyncClient(timeout=LIMIT_S) as client:
         answer = await client.get(where)
         while True:

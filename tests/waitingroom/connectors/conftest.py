@@ -16,7 +16,7 @@ import pytest
 from examples.shop.site import site as behind
 from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
-from tests.waitingroom.http import hands
+from tests.waitingroom.http import harness
 from tests.waitingroom.middleware.block import Block
 from waystation.core.http.server import serving
 from waystation.waitingroom.http.options import ServerOptions
@@ -34,12 +34,12 @@ async def opened(redis_url: str) -> AsyncGenerator[Block]:
     """A room on a port of this machine that may send visitors to a shop on another."""
     room, site = free_port(), free_port()
     options = ServerOptions(poll_floor_ms=0, public_url=f"http://localhost:{room}")
-    async with hands.house(redis_url, options, newcomers_per_minute=0) as house:
-        await house.room.store.write({"return_hosts": f"localhost:{site}"})
-        block = Block(house)
+    async with harness.service(redis_url, options, newcomers_per_minute=0) as service:
+        await service.room.store.write({"return_hosts": f"localhost:{site}"})
+        block = Block(service)
         block.room, block.port, block.origin = room, site, free_port()
         async with (
-            serving(house.app, host="127.0.0.1", port=room),
+            serving(service.app, host="127.0.0.1", port=room),
             serving(behind, host="127.0.0.1", port=block.origin),
         ):
             yield block

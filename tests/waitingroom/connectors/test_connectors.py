@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from tests.support.patience import LIMIT_S
-from tests.waitingroom.http.hands import QUEUE
+from tests.waitingroom.http.harness import QUEUE
 from tests.waitingroom.middleware.block import Block, Got
 
 PAGE = "Accept: text/html"
@@ -32,11 +32,11 @@ def cookie_in(got: Got) -> str:
 
 async def brought(shop: Block) -> str:
     """The address that somebody comes back with whose turn it is."""
-    person = shop.house.visitor()
+    person = shop.service.visitor()
     await person.join()
-    await shop.house.admission.admit_now(1)
+    await shop.service.admission.admit_now(1)
     host = f"localhost:{shop.port}"
-    sealed = shop.house.tokens.seal_target(shop.house.room, host, "/checkout?seat=4")
+    sealed = shop.service.tokens.seal_target(shop.service.room, host, "/checkout?seat=4")
     claimed = await person.ask("POST", "claim", {"return": sealed})
     address = urlsplit(str(claimed.json()["redirect_url"]))
     assert address.netloc == host
@@ -44,13 +44,13 @@ async def brought(shop: Block) -> str:
 
 
 async def test_nobody_sees_the_page_while_there_is_room(shop: Block) -> None:
-    await shop.house.control.set_rate(100)
+    await shop.service.control.set_rate(100)
     got = await ask(shop, "GET /checkout", PAGE)
     assert (got.status, "You are in." in got.body) == (200, True)
-    assert (await shop.house.room.state()).inside == 1
+    assert (await shop.service.room.state()).inside == 1
     again = await ask(shop, "GET /checkout", PAGE, cookie_in(got))
     assert again.status == 200
-    assert (await shop.house.room.state()).inside == 1
+    assert (await shop.service.room.state()).inside == 1
 
 
 async def test_whoever_has_no_session_waits_and_comes_back_with_one(shop: Block) -> None:
@@ -81,7 +81,7 @@ async def test_the_site_frees_the_seat_with_one_header(shop: Block) -> None:
     assert "Max-Age=0" in done.headers["set-cookie"]
     async with asyncio.timeout(LIMIT_S):
         # An ASGI site answers first and frees the seat then.
-        while (await shop.house.room.state()).inside:
+        while (await shop.service.room.state()).inside:
             await asyncio.sleep(0.05)
     assert (await ask(shop, "GET /checkout", PAGE, session)).status == 303
 

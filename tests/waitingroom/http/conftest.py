@@ -1,14 +1,14 @@
-"""A room with its doors open."""
+"""A room that is open, behind its HTTP API."""
 
 from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.waitingroom.http import hands
-from tests.waitingroom.http.hands import House
+from tests.waitingroom.http import harness
+from tests.waitingroom.http.harness import RoomService
 
 
 @pytest.fixture
-async def house(redis_url: str, no_strays: None) -> AsyncIterator[House]:
-    async with hands.house(redis_url) as built:
+async def service(redis_url: str, no_strays: None) -> AsyncIterator[RoomService]:
+    async with harness.service(redis_url) as built:
         yield built

@@ -7,8 +7,8 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-from tests.waitingroom.http import hands
-from tests.waitingroom.http.hands import QUEUE, House
+from tests.waitingroom.http import harness
+from tests.waitingroom.http.harness import QUEUE, RoomService
 from waystation.core.http.exchange import Message, Receive, Scope, Send
 from waystation.core.http.problems import Problem
 from waystation.core.operators.roles import Role
@@ -20,7 +20,7 @@ from waystation.waitingroom.operating.control import Control
 from waystation.waitingroom.operating.lottery import Lottery, commit
 from waystation.waitingroom.signing import KeyFile
 
-OPTIONS = hands.ServerOptions(poll_floor_ms=0, change_floor_ms=0, guess_floor_ms=0)
+OPTIONS = harness.ServerOptions(poll_floor_ms=0, change_floor_ms=0, guess_floor_ms=0)
 DAY_MS = 86_400_000
 EMPTY, LOTS = "empty", "lots"
 SECRET = "cd" * 32
@@ -34,9 +34,9 @@ class _Enough(Exception):
 class Scene:
     """Somebody waits, somebody is inside, and there is one of all that has an id."""
 
-    def __init__(self, house: House, folder: Path) -> None:
-        self.house = house
-        self.app = house.app
+    def __init__(self, service: RoomService, folder: Path) -> None:
+        self.service = service
+        self.app = service.app
         self.answers: defaultdict[str, Counter[int]] = defaultdict(Counter)
         """What came back, by operation and status."""
         self.ids: dict[str, str] = {"id": QUEUE}
@@ -53,18 +53,18 @@ class Scene:
 
     async def set(self) -> None:
         """Put everything in its place, and remember where that is."""
-        house = self.house
+        service = self.service
         file = KeyFile(self._file)
-        house.tokens.adopt(file.read())
-        house.keyring = house.tokens.keyring
-        self.app = house.app = App(house.context, keys=file)
-        admin = await house.operator()
-        inside = house.visitor("10.1.1.2")
+        service.tokens.adopt(file.read())
+        service.keyring = service.tokens.keyring
+        self.app = service.app = App(service.context, keys=file)
+        admin = await service.operator()
+        inside = service.visitor("10.1.1.2")
         begun = await inside.enter()
-        person = house.visitor()
+        person = service.visitor()
         place = await person.join()
-        house.rooms.forget()
-        now_ms = (await house.room.state()).now_ms
+        service.rooms.forget()
+        now_ms = (await service.room.state()).now_ms
         planned = await admin.post(
             f"/api/v1/admin/queues/{QUEUE}/events",
             {
@@ -72,11 +72,11 @@ class Scene:
                 "event_end_time": rfc3339(now_ms + 2 * DAY_MS),
             },
         )
-        hook = await Webhooks(house.room).add("https://shop.example/", [])
-        await Codes(house.room).make("press", 2, bits=random.SystemRandom())
+        hook = await Webhooks(service.room).add("https://shop.example/", [])
+        await Codes(service.room).make("press", 2, bits=random.SystemRandom())
         await self.app.operators.issue("bob", Role.VIEWER)
-        await house.rooms.of(EMPTY).open()
-        lots = house.rooms.of(LOTS)
+        await service.rooms.of(EMPTY).open()
+        lots = service.rooms.of(LOTS)
         await lots.open()
         await Control(lots).schedule((await lots.state()).now_ms + DAY_MS)
         await Lottery(lots).announce(witness=commit(SECRET))
@@ -86,8 +86,8 @@ class Scene:
             "sid": "the-session", "pid": "the-place", "event": planned.json()["id"],
             "hook": hook.id, "batch": "press", "name": "bob",
         }  # fmt: skip
-        held = await house.room.get_place(begun["session_id"])
-        token = f"{QUEUE}.{await house.room.hand_over(held, SITE)}"
+        held = await service.room.get_place(begun["session_id"])
+        token = f"{QUEUE}.{await service.room.hand_over(held, SITE)}"
         self._examples = {
             "Redeem": {"token": token, "host": SITE},
             "NewEvent": {
@@ -106,23 +106,23 @@ class Scene:
             "visitor": visitor, "sessions": session, "connectors": {**key, **session},
             "admin": key, "operations": key,
         }  # fmt: skip
-        redis: Any = house.store.redis
+        redis: Any = service.store.redis
         for name in [each async for each in redis.scan_iter()]:
             self._kept.append((name, max(0, await redis.pttl(name)), await redis.dump(name)))
         self._written = self._file.read_bytes()
 
     async def reset(self) -> None:
         """Put everything back, also what the process remembers."""
-        async with self.house.store.redis.pipeline(transaction=False) as batch:
+        async with self.service.store.redis.pipeline(transaction=False) as batch:
             batch.flushdb()
             for name, ttl_ms, value in self._kept:
                 batch.restore(name, ttl_ms, value)
             await batch.execute()
-        self.house.room.store.forget_state()
-        self.house.rooms.forget()
+        self.service.room.store.forget_state()
+        self.service.rooms.forget()
         if self._file.read_bytes() != self._written:
             self._file.write_bytes(self._written)
-            self.house.tokens.adopt(KeyFile(self._file).read())
+            self.service.tokens.adopt(KeyFile(self._file).read())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer as the room does, and take down what came back."""

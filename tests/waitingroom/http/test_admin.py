@@ -1,12 +1,12 @@
 """What operators can do."""
 
-from tests.waitingroom.http.hands import QUEUE, House
+from tests.waitingroom.http.harness import QUEUE, RoomService
 
 ROOT = "/api/v1/admin/queues"
 
 
-async def test_a_room_is_set_up_changed_and_taken_away(house: House) -> None:
-    admin = await house.operator()
+async def test_a_room_is_set_up_changed_and_taken_away(service: RoomService) -> None:
+    admin = await service.operator()
     made = await admin.post(
         ROOT, {"id": "concert", "settings": {"new_users_per_minute": 120, "total_active_users": 50}}
     )
@@ -40,9 +40,9 @@ async def test_a_room_is_set_up_changed_and_taken_away(house: House) -> None:
     assert (await admin.get(f"{ROOT}/concert")).status_code == 404
 
 
-async def test_numbers_are_those_of_the_room(house: House) -> None:
-    viewer = await house.operator("viewer")
-    await house.visitor().join()
+async def test_numbers_are_those_of_the_room(service: RoomService) -> None:
+    viewer = await service.operator("viewer")
+    await service.visitor().join()
     stats = (await viewer.get(f"{ROOT}/{QUEUE}/stats")).json()
     assert stats["waiting"] == [1, 0, 0, 0]
     assert stats["hour"]["total_enqueued"] == 1
@@ -50,58 +50,60 @@ async def test_numbers_are_those_of_the_room(house: House) -> None:
     assert (status["status"], status["estimated_queued_users"]) == ("queueing", 1)
 
 
-async def test_a_room_whose_numbers_cannot_be_read_hides_no_other(house: House) -> None:
-    admin = await house.operator()
+async def test_a_room_whose_numbers_cannot_be_read_hides_no_other(service: RoomService) -> None:
+    admin = await service.operator()
     assert (await admin.post(ROOT, {"id": "concert"})).status_code == 201
-    keys = house.rooms.of("concert").store.keys_now()
-    await house.store.ask("SET", keys.stats, "of another type", "EX", 60)
+    keys = service.rooms.of("concert").store.keys_now()
+    await service.store.ask("SET", keys.stats, "of another type", "EX", 60)
     listed = (await admin.get(ROOT)).json()["queues"]
     assert [each["id"] for each in listed] == [QUEUE]
-    await house.store.ask("DEL", keys.stats)
+    await service.store.ask("DEL", keys.stats)
 
 
-async def test_an_operator_of_one_room_sees_nobody_of_another(house: House) -> None:
+async def test_an_operator_of_one_room_sees_nobody_of_another(service: RoomService) -> None:
     """Ids are found by any room; whose they are is looked at."""
-    admin = await house.operator()
+    admin = await service.operator()
     await admin.post(ROOT, {"id": "concert"})
-    place = await house.visitor().join()
+    place = await service.visitor().join()
     theirs = f"{ROOT}/concert/positions/{place['position_id']}"
     assert (await admin.get(theirs)).status_code == 404
     assert (await admin.http.delete(theirs)).status_code == 404
 
 
-async def test_somebody_can_be_taken_out_and_a_session_ended(house: House) -> None:
-    operator = await house.operator("operator")
-    person = house.visitor()
+async def test_somebody_can_be_taken_out_and_a_session_ended(service: RoomService) -> None:
+    operator = await service.operator("operator")
+    person = service.visitor()
     place = await person.join()
     gone = await operator.http.delete(f"{ROOT}/{QUEUE}/positions/{place['position_id']}")
     assert gone.status_code == 204
     assert (await person.ask("GET", "status")).status_code == 410
 
-    begun = await house.visitor("10.1.1.5").enter()
+    begun = await service.visitor("10.1.1.5").enter()
     path = f"{ROOT}/{QUEUE}/sessions/{begun['session_id']}"
     assert (await operator.get(path)).json()["status"] == "active"
     assert (await operator.http.delete(path)).status_code == 204
-    assert (await house.room.state()).inside == 0
+    assert (await service.room.state()).inside == 0
 
 
-async def test_calling_some_in_and_emptying_all_hands(house: House) -> None:
-    admin = await house.operator()
+async def test_calling_some_in_and_emptying_all_hands(service: RoomService) -> None:
+    admin = await service.operator()
     for number in range(3):
-        await house.visitor(f"10.1.2.{number}").join()
+        await service.visitor(f"10.1.2.{number}").join()
     called = await admin.post(f"{ROOT}/{QUEUE}/admit", {"count": 2})
     assert called.json() == {"called": 2, "waiting": 1}
     assert (await admin.post(f"{ROOT}/{QUEUE}/reset", {"confirm": "no"})).status_code == 422
     assert (await admin.post(f"{ROOT}/{QUEUE}/reset", {"confirm": QUEUE})).status_code == 200
-    assert (await house.room.state()).epoch == 2
+    assert (await service.room.state()).epoch == 2
     wrong = await admin.post(f"{ROOT}/{QUEUE}/rate", {"new_users_per_minute": -1})
     assert wrong.status_code == 422
 
 
-async def test_those_inside_and_in_line_are_found_for_somebody_who_asks(house: House) -> None:
-    viewer = await house.operator("viewer")
-    begun = await house.visitor().enter()
-    place = await house.visitor("10.1.1.7").join()
+async def test_those_inside_and_in_line_are_found_for_somebody_who_asks(
+    service: RoomService,
+) -> None:
+    viewer = await service.operator("viewer")
+    begun = await service.visitor().enter()
+    place = await service.visitor("10.1.1.7").join()
     [listed] = (await viewer.get(f"{ROOT}/{QUEUE}/sessions")).json()["sessions"]
     assert (listed["session_id"], listed["status"]) == (begun["session_id"], "active")
     found = await viewer.get(f"{ROOT}/{QUEUE}/positions/{place['position_id']}")

@@ -12,8 +12,8 @@ import pytest
 
 from tests.support.patience import LIMIT_S, until
 from tests.support.ports import free_port
-from tests.waitingroom.http import hands
-from tests.waitingroom.http.hands import ADMIN, QUEUE, House
+from tests.waitingroom.http import harness
+from tests.waitingroom.http.harness import ADMIN, QUEUE, RoomService
 from waystation.core.clock import HandClock
 from waystation.core.http.server import serving
 from waystation.waitingroom.http.app import App
@@ -22,48 +22,48 @@ from waystation.waitingroom.http.options import ServerOptions
 from waystation.waitingroom.visitor import Lane
 
 
-async def test_13_nobody_chooses_a_lane(house: House) -> None:
-    person = await house.arrived()
+async def test_13_nobody_chooses_a_lane(service: RoomService) -> None:
+    person = await service.arrived()
     answer = await person.ask("POST", "enqueue", {"priority": 3})
     assert answer.status_code == 400
-    assert (await house.room.state()).waiting == 0
+    assert (await service.room.state()).waiting == 0
 
 
-async def test_14_only_a_signed_invitation_opens_a_lane(house: House) -> None:
-    person = await house.arrived()
-    good = house.invitation("guest-1", Lane.VIP)
+async def test_14_only_a_signed_invitation_opens_a_lane(service: RoomService) -> None:
+    person = await service.arrived()
+    good = service.invitation("guest-1", Lane.VIP)
     joined = await person.ask("POST", "enqueue", {"ticket": good})
     assert joined.json()["lane"] == 2
-    now = int(house.tokens.now_s())
+    now = int(service.tokens.now_s())
     for bad in (
         good[:-3] + "AAA",
-        house.invitation("guest-2", exp=now - 60, iat=now - 600),
-        house.invitation("guest-3", aud="other"),
-        house.invitation("guest-4", epoch=0),
+        service.invitation("guest-2", exp=now - 60, iat=now - 600),
+        service.invitation("guest-3", aud="other"),
+        service.invitation("guest-4", epoch=0),
     ):
-        other = await house.arrived("10.4.4.4")
+        other = await service.arrived("10.4.4.4")
         assert (await other.ask("POST", "enqueue", {"ticket": bad})).status_code == 401
 
 
-async def test_14_a_hundred_uses_of_one_invitation_are_one_place(house: House) -> None:
-    people = [house.visitor(f"10.5.0.{number}") for number in range(100)]
+async def test_14_a_hundred_uses_of_one_invitation_are_one_place(service: RoomService) -> None:
+    people = [service.visitor(f"10.5.0.{number}") for number in range(100)]
     await asyncio.gather(*(person.arrive() for person in people))
-    ticket = house.invitation("one place")
+    ticket = service.invitation("one place")
     answers = await asyncio.gather(
         *(person.ask("POST", "enqueue", {"ticket": ticket}) for person in people)
     )
     assert len({answer.json()["position_id"] for answer in answers}) == 1
-    assert (await house.room.state()).waiting == 1
+    assert (await service.room.state()).waiting == 1
 
 
-async def test_14_an_invitation_for_one_network_counts_only_there(house: House) -> None:
-    ticket = house.invitation("guest", ip="10.6.6.6")
-    person = await house.arrived("10.6.6.7")
+async def test_14_an_invitation_for_one_network_counts_only_there(service: RoomService) -> None:
+    ticket = service.invitation("guest", ip="10.6.6.6")
+    person = await service.arrived("10.6.6.7")
     assert (await person.ask("POST", "enqueue", {"ticket": ticket})).status_code == 403
 
 
-async def test_15_a_place_cannot_be_edited(house: House) -> None:
-    first, person = house.visitor(), house.visitor("10.1.1.2")
+async def test_15_a_place_cannot_be_edited(service: RoomService) -> None:
+    first, person = service.visitor(), service.visitor("10.1.1.2")
     await first.join()
     ticket = (await person.join())["token"]
     head, body, signature = ticket.split(".")
@@ -71,65 +71,67 @@ async def test_15_a_place_cannot_be_edited(house: House) -> None:
     for change in ({"seq": 1}, {"jti": "x"}, {"lane": 3}, {"iat": 1}, {"epoch": 99}):
         edited = base64.urlsafe_b64encode(json.dumps({**said, **change}).encode()).rstrip(b"=")
         bearer = {"authorization": f"Bearer {head}.{edited.decode()}.{signature}"}
-        stranger = house.visitor("10.1.1.3")
+        stranger = service.visitor("10.1.1.3")
         assert (await stranger.ask("GET", "status", headers=bearer)).status_code == 401
     assert (await person.ask("POST", "enqueue", {"seq": 1})).status_code == 400
     assert (await person.status())["people_ahead"] == 1
 
 
-async def test_16_a_turn_cannot_be_taken_before_it_came(house: House) -> None:
-    person = await house.joined()
+async def test_16_a_turn_cannot_be_taken_before_it_came(service: RoomService) -> None:
+    person = await service.joined()
     assert (await person.claim()).status_code == 202
-    assert (await house.room.state()).inside == 0
+    assert (await service.room.state()).inside == 0
 
 
-async def test_17_a_ticket_without_its_secret_opens_nothing(house: House) -> None:
-    person, thief = house.visitor(), house.visitor("10.8.8.8")
+async def test_17_a_ticket_without_its_secret_opens_nothing(service: RoomService) -> None:
+    person, thief = service.visitor(), service.visitor("10.8.8.8")
     ticket = (await person.join())["token"]
     await thief.arrive()
-    await house.admission.admit_now(1)
+    await service.admission.admit_now(1)
     bearer = {"authorization": f"Bearer {ticket}"}
     for method, verb in (
         ("POST", "claim"), ("DELETE", "position"), ("POST", "recover"), ("POST", "rejoin"),
     ):  # fmt: skip
         assert (await thief.ask(method, verb, {}, headers=bearer)).status_code == 403
-    assert (await house.room.state()).inside == 0
+    assert (await service.room.state()).inside == 0
     assert (await person.claim()).status_code == 200
 
 
-async def test_18_a_hundred_claims_are_one_session(house: House) -> None:
-    person = await house.joined()
-    await house.admission.admit_now(1)
+async def test_18_a_hundred_claims_are_one_session(service: RoomService) -> None:
+    person = await service.joined()
+    await service.admission.admit_now(1)
     answers = await asyncio.gather(*(person.claim() for _ in range(100)))
     assert {answer.json()["session_id"] for answer in answers if answer.status_code == 200} == {
         (await person.status())["position_id"]
     }
-    assert (await house.room.state()).inside == 1
+    assert (await service.room.state()).inside == 1
 
 
-async def test_19_joining_again_and_again_is_one_place(house: House) -> None:
-    person = house.visitor()
+async def test_19_joining_again_and_again_is_one_place(service: RoomService) -> None:
+    person = service.visitor()
     first = await person.join()
     answers = [await person.ask("POST", "enqueue", {}) for _ in range(50)]
     assert {answer.json()["position_id"] for answer in answers} == {first["position_id"]}
 
 
-async def test_19_and_44_many_keys_from_one_network_are_limited(house: House) -> None:
-    await house.room.store.write({"newcomers_per_minute": "5"})
+async def test_19_and_44_many_keys_from_one_network_are_limited(service: RoomService) -> None:
+    await service.room.store.write({"newcomers_per_minute": "5"})
     codes: list[int] = []
     for number in range(8):
-        person = await house.arrived(f"2001:db8:0:1::{number + 1:x}")
+        person = await service.arrived(f"2001:db8:0:1::{number + 1:x}")
         codes.append((await person.ask("POST", "enqueue", {})).status_code)
     assert codes == [201] * 5 + [403] * 3
 
 
-async def test_44_a_crowded_network_is_set_a_challenge_instead_of_refused(house: House) -> None:
-    await house.room.store.write({"newcomers_per_minute": "2", "crowded_pow_bits": "6"})
-    house.rooms.forget()
-    first = await house.arrived("10.4.4.4")
+async def test_44_a_crowded_network_is_set_a_challenge_instead_of_refused(
+    service: RoomService,
+) -> None:
+    await service.room.store.write({"newcomers_per_minute": "2", "crowded_pow_bits": "6"})
+    service.rooms.forget()
+    first = await service.arrived("10.4.4.4")
     assert (await first.ask("GET", "challenge")).status_code == 204
     for _ in range(2):
-        await house.visitor("10.4.4.4").join()
+        await service.visitor("10.4.4.4").join()
     refused = await first.ask("POST", "enqueue", {})
     assert (refused.status_code, refused.json()["code"]) == (403, "CHALLENGE_REQUIRED")
     assert int(refused.headers["retry-after"]) >= 1
@@ -139,23 +141,23 @@ async def test_44_a_crowded_network_is_set_a_challenge_instead_of_refused(house:
     solution = _solve(puzzle["challenge"], puzzle["difficulty"])
     wrong = await first.ask("POST", "enqueue", {"pow": puzzle["challenge"] + ":no"})
     assert wrong.json()["code"] == "CHALLENGE_REQUIRED"
-    thief = await house.arrived("10.4.4.4")
+    thief = await service.arrived("10.4.4.4")
     stolen = await thief.ask("POST", "enqueue", {"pow": solution})
     assert stolen.json()["code"] == "CHALLENGE_REQUIRED"
     assert (await first.ask("POST", "enqueue", {"pow": solution})).status_code == 201
     again = await first.ask("POST", "enqueue", {"pow": solution})
     assert again.json()["code"] == "CHALLENGE_USED"
     # Elsewhere nobody has to work.
-    assert (await house.visitor("10.4.4.5").join())["status"] == "waiting"
+    assert (await service.visitor("10.4.4.5").join())["status"] == "waiting"
 
 
-async def test_44_a_large_crowd_works_harder_and_has_an_end(house: House) -> None:
-    await house.room.store.write({"newcomers_per_minute": "1", "crowded_pow_bits": "4"})
-    house.rooms.forget()
+async def test_44_a_large_crowd_works_harder_and_has_an_end(service: RoomService) -> None:
+    await service.room.store.write({"newcomers_per_minute": "1", "crowded_pow_bits": "4"})
+    service.rooms.forget()
     hard: list[int] = []
     codes: list[str] = []
     for _ in range(12):
-        person = await house.arrived("10.4.4.4")
+        person = await service.arrived("10.4.4.4")
         given = await person.ask("GET", "challenge")
         asked = {}
         if given.status_code == 200:
@@ -167,22 +169,22 @@ async def test_44_a_large_crowd_works_harder_and_has_an_end(house: House) -> Non
     assert hard == [4, 5, 5, 6, 6, 6, 6, 7, 7, 7, 7]
 
 
-async def test_44_a_room_may_refuse_crowded_networks(house: House) -> None:
-    admin = await house.operator("admin")
+async def test_44_a_room_may_refuse_crowded_networks(service: RoomService) -> None:
+    admin = await service.operator("admin")
     for wrong in (-1, 25, "many"):
         bad = await admin.http.patch(ADMIN, json={"crowded_pow_bits": wrong})
         assert bad.status_code == 422, wrong
     done = await admin.http.patch(ADMIN, json={"crowded_pow_bits": 0, "newcomers_per_minute": 1})
     assert done.json()["settings"]["crowded_pow_bits"] == "0"
-    await house.visitor("10.4.4.4").join()
-    person = await house.arrived("10.4.4.4")
+    await service.visitor("10.4.4.4").join()
+    person = await service.arrived("10.4.4.4")
     assert (await person.ask("GET", "challenge")).status_code == 204
     refused = await person.ask("POST", "enqueue", {})
     assert (refused.status_code, refused.json()["code"]) == (429, "RATE_LIMITED")
 
 
-async def test_20_whoever_left_stands_at_the_back(house: House) -> None:
-    first, second = house.visitor(), house.visitor("10.1.1.2")
+async def test_20_whoever_left_stands_at_the_back(service: RoomService) -> None:
+    first, second = service.visitor(), service.visitor("10.1.1.2")
     await first.join()
     await second.join()
     assert (await first.ask("DELETE", "position", {})).status_code == 200
@@ -191,18 +193,18 @@ async def test_20_whoever_left_stands_at_the_back(house: House) -> None:
 
 
 async def test_21_the_clock_of_the_doors_does_not_move_anybody(redis_url: str) -> None:
-    async with hands.house(redis_url) as house:
-        await house.joined()
-        slow = hands.House(house.store, hands.OPTIONS, None)
+    async with harness.service(redis_url) as service:
+        await service.joined()
+        slow = harness.RoomService(service.store, harness.OPTIONS, None)
         clock = HandClock(now_ms=1_000_000_000_000)
-        slow.app = App(ServerContext.create(slow.rooms, slow.keyring, hands.OPTIONS, clock=clock))
+        slow.app = App(ServerContext.create(slow.rooms, slow.keyring, harness.OPTIONS, clock=clock))
         late = slow.visitor("10.1.1.3")
         assert (await late.join())["people_ahead"] == 1
         await slow.close()
 
 
-async def test_22_one_idempotency_key_means_one_request(house: House) -> None:
-    person = await house.arrived()
+async def test_22_one_idempotency_key_means_one_request(service: RoomService) -> None:
+    person = await service.arrived()
     key = {"idempotency-key": "abc"}
     assert (await person.ask("POST", "enqueue", {}, headers=key)).status_code == 201
     assert (await person.ask("POST", "enqueue", {}, headers=key)).status_code == 200
@@ -213,7 +215,7 @@ async def test_22_one_idempotency_key_means_one_request(house: House) -> None:
 async def test_26_a_forged_address_is_ignored_and_a_proxy_s_word_believed(redis_url: str) -> None:
     """F30: only what a proxy of ours says about a visitor counts."""
     options = ServerOptions(poll_floor_ms=0, trusted_proxies=["10.0.0.0/8"])
-    async with hands.house(redis_url, options, newcomers_per_minute=1) as house:
+    async with harness.service(redis_url, options, newcomers_per_minute=1) as service:
         codes: list[int] = []
         for peer, said in (
             ("192.0.2.1", "1.1.1.1"),
@@ -221,7 +223,7 @@ async def test_26_a_forged_address_is_ignored_and_a_proxy_s_word_believed(redis_
             ("10.0.0.1", "9.9.9.9, 3.3.3.3, 10.0.0.7"),
             ("10.0.0.1", "8.8.8.8, 3.3.3.3"),
         ):
-            person = await house.arrived(peer)
+            person = await service.arrived(peer)
             headers = {"x-forwarded-for": said}
             codes.append((await person.ask("POST", "enqueue", {}, headers=headers)).status_code)
         assert codes == [201, 403, 201, 403]
@@ -229,8 +231,8 @@ async def test_26_a_forged_address_is_ignored_and_a_proxy_s_word_believed(redis_
 
 async def test_45_asking_too_often_is_answered_without_the_store(redis_url: str) -> None:
     clock = HandClock()
-    async with hands.house(redis_url, ServerOptions(), clock=clock) as house:
-        person = await house.joined()
+    async with harness.service(redis_url, ServerOptions(), clock=clock) as service:
+        person = await service.joined()
         codes = [(await person.ask("GET", "status")).status_code for _ in range(20)]
         assert codes[:10] == [200] * 10
         assert codes[-1] == 429
@@ -240,13 +242,13 @@ async def test_45_asking_too_often_is_answered_without_the_store(redis_url: str)
         assert (await person.ask("GET", "status")).status_code == 200
 
 
-async def test_46_a_challenge_is_solved_once_by_whom_it_was_set_for(house: House) -> None:
-    await house.room.store.write({"pow_bits": "8"})
-    person = await house.arrived()
+async def test_46_a_challenge_is_solved_once_by_whom_it_was_set_for(service: RoomService) -> None:
+    await service.room.store.write({"pow_bits": "8"})
+    person = await service.arrived()
     assert (await person.ask("POST", "enqueue", {})).json()["code"] == "CHALLENGE_REQUIRED"
     puzzle = (await person.ask("GET", "challenge")).json()
     solution = _solve(puzzle["challenge"], puzzle["difficulty"])
-    thief = await house.arrived("10.8.8.8")
+    thief = await service.arrived("10.8.8.8")
     assert (await thief.ask("POST", "enqueue", {"pow": solution})).status_code == 403
     assert (await person.ask("POST", "enqueue", {"pow": solution})).status_code == 201
     again = await person.ask("POST", "enqueue", {"pow": solution})
@@ -256,8 +258,8 @@ async def test_46_a_challenge_is_solved_once_by_whom_it_was_set_for(house: House
         assert answer.status_code in (403, 413)
 
 
-async def test_47_large_and_deep_bodies_are_refused(house: House) -> None:
-    person = await house.arrived()
+async def test_47_large_and_deep_bodies_are_refused(service: RoomService) -> None:
+    person = await service.arrived()
     deep = b'{"metadata":' + b"[" * 1500 + b"]" * 1500 + b"}"
     kind = {"content-type": "application/json"}
     path = f"/api/v1/queues/{QUEUE}/enqueue"
@@ -270,8 +272,8 @@ async def test_47_large_and_deep_bodies_are_refused(house: House) -> None:
 
 
 async def test_48_streams_are_few(redis_url: str) -> None:
-    async with hands.house(redis_url, ServerOptions(poll_floor_ms=0, streams=0)) as house:
-        person = await house.joined()
+    async with harness.service(redis_url, ServerOptions(poll_floor_ms=0, streams=0)) as service:
+        person = await service.joined()
         answer = await person.ask("GET", "events")
         assert (answer.status_code, answer.headers["retry-after"]) == (204, "30")
 
@@ -281,12 +283,12 @@ async def test_48_one_client_has_few_of_them(redis_url: str) -> None:
     port = free_port()
     url = f"http://127.0.0.1:{port}/api/v1/queues/{QUEUE}/events"
     async with (
-        hands.house(redis_url, options) as house,
-        serving(house.app, host="127.0.0.1", port=port),
+        harness.service(redis_url, options) as service,
+        serving(service.app, host="127.0.0.1", port=port),
         httpx2.AsyncClient(timeout=LIMIT_S) as client,
         AsyncExitStack() as following,
     ):
-        tokens = [(await house.visitor(f"10.0.0.{n}").join())["token"] for n in range(4)]
+        tokens = [(await service.visitor(f"10.0.0.{n}").join())["token"] for n in range(4)]
 
         async def follow(token: str, address: str) -> int:
             headers = {"authorization": f"Bearer {token}", "x-forwarded-for": address}
@@ -308,15 +310,17 @@ async def test_48_one_client_has_few_of_them(redis_url: str) -> None:
 
 async def test_49_ghosts_and_ended_sessions_hold_up_no_call(redis_url: str) -> None:
     clock = HandClock()
-    async with hands.house(redis_url, clock=clock, newcomers_per_minute=0, session=60) as house:
-        operator = await house.operator("operator")
-        redis: Any = house.store.redis
+    async with harness.service(
+        redis_url, clock=clock, newcomers_per_minute=0, session=60
+    ) as service:
+        operator = await service.operator("operator")
+        redis: Any = service.store.redis
         for number in range(600):
-            await redis.zadd(house.room.store.keys.sessions_expiry, {f"{{shop}}:old{number}": 1})
-            await redis.sadd(house.room.store.keys.sessions, f"{{shop}}:old{number}")
+            await redis.zadd(service.room.store.keys.sessions_expiry, {f"{{shop}}:old{number}": 1})
+            await redis.sadd(service.room.store.keys.sessions, f"{{shop}}:old{number}")
         for _ in range(10):
-            await redis.rpush(house.room.store.keys.normal_list, *("{shop}:ghost",) * 10_000)
-        person = await house.joined()
+            await redis.rpush(service.room.store.keys.normal_list, *("{shop}:ghost",) * 10_000)
+        person = await service.joined()
         path, asked = f"/api/v1/admin/queues/{QUEUE}/admit", {"count": 1}
         left: list[int] = []
         while not left or left[-1]:
@@ -325,12 +329,12 @@ async def test_49_ghosts_and_ended_sessions_hold_up_no_call(redis_url: str) -> N
         # Each call did a bounded part of the work, and the one alive person was found.
         assert len(left) > 2
         assert (await person.status())["status"] == "admitted"
-        assert (await house.room.state()).inside == 0
+        assert (await service.room.state()).inside == 0
 
 
 @pytest.mark.parametrize("name", ["x" * 65, "a:b", "a b", "{shop}", "..", "sh\u00f6p"])
-async def test_51_strange_names_are_nobody_s(house: House, name: str) -> None:
-    answer = await house.visitor().get(f"/api/v1/queues/{name}/snapshot")
+async def test_51_strange_names_are_nobody_s(service: RoomService, name: str) -> None:
+    answer = await service.visitor().get(f"/api/v1/queues/{name}/snapshot")
     assert answer.status_code in (404, 400)
 
 
@@ -343,32 +347,32 @@ def _solve(challenge: str, bits: int) -> str:
         tried += 1
 
 
-async def test_a_ticket_without_the_visitors_key_changes_nothing(house: House) -> None:
+async def test_a_ticket_without_the_visitors_key_changes_nothing(service: RoomService) -> None:
     """Whoever got hold of a ticket alone can look, and no more."""
-    victim = house.visitor()
+    victim = service.visitor()
     ticket = (await victim.join())["token"]
     noted = await victim.ask("POST", "notify", {"handle": "order-7"})
     assert noted.status_code == 201
     bodies = {("POST", "notify"): {"handle": "me"}, ("POST", "heartbeat"): {"leaving": True}}
-    doors = [
+    endpoints = [
         (each.method, each.path.rpartition("/")[2])
-        for each in house.app.table
+        for each in service.app.table
         if each.scope == "ticket" and each.method != "GET"
     ]
-    assert ("POST", "heartbeat") in doors
+    assert ("POST", "heartbeat") in endpoints
 
     async def kept() -> dict[Any, Any]:
-        keys = await house.store.redis.keys("*")
-        return {key: await house.store.redis.dump(key) for key in sorted(keys)}
+        keys = await service.store.redis.keys("*")
+        return {key: await service.store.redis.dump(key) for key in sorted(keys)}
 
     before = await kept()
-    thief = house.visitor("10.6.6.6", authorization=f"Bearer {ticket}")
-    for method, verb in doors:
+    thief = service.visitor("10.6.6.6", authorization=f"Bearer {ticket}")
+    for method, verb in endpoints:
         for key in ({}, {"wr-visitor": "another-key-of-a-thief"}):
             got = await thief.ask(method, verb, bodies.get((method, verb), {}), headers=key)
             assert (got.status_code, got.json()["code"]) == (403, "NOT_YOURS"), verb
     assert await kept() == before
-    for method, verb in doors:
+    for method, verb in endpoints:
         if verb in ("heartbeat", "notify"):
             own = await victim.ask(
                 method, verb, {"handle": "x"} if method + verb == "POSTnotify" else {}

@@ -10,8 +10,8 @@ from joserfc import jws
 from joserfc.jwk import OctKey
 
 from tests.support.forgery import forged
-from tests.waitingroom.http import hands
-from tests.waitingroom.http.hands import QUEUE, House, Person
+from tests.waitingroom.http import harness
+from tests.waitingroom.http.harness import QUEUE, Person, RoomService
 from waystation.core.clock import HandClock
 from waystation.waitingroom.middleware.signed import Keys
 from waystation.waitingroom.options import RoomOptions
@@ -24,10 +24,10 @@ async def _verify(person: Person, token: str, queue: str = QUEUE) -> int:
     return answer.status_code
 
 
-async def _session(house: House) -> tuple[Person, str]:
-    person = house.visitor()
+async def _session(service: RoomService) -> tuple[Person, str]:
+    person = service.visitor()
     begun = await person.enter()
-    return house.visitor("10.9.9.9"), begun["session_token"]
+    return service.visitor("10.9.9.9"), begun["session_token"]
 
 
 def _part(value: Any) -> str:
@@ -39,21 +39,21 @@ def _read(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return tuple(json.loads(base64.urlsafe_b64decode(each + "==")) for each in (head, body))  # pyright: ignore
 
 
-async def test_a_real_session_passes(house: House) -> None:
-    person, token = await _session(house)
+async def test_a_real_session_passes(service: RoomService) -> None:
+    person, token = await _session(service)
     assert await _verify(person, token) == 204
 
 
-async def test_1_a_token_that_names_no_algorithm_does_not_count(house: House) -> None:
-    person, token = await _session(house)
+async def test_1_a_token_that_names_no_algorithm_does_not_count(service: RoomService) -> None:
+    person, token = await _session(service)
     head, body = _read(token)
     assert await _verify(person, f"{_part({**head, 'alg': 'none'})}.{_part(body)}.") == 401
 
 
-async def test_2_a_token_signed_with_the_public_key_does_not_count(house: House) -> None:
-    person, token = await _session(house)
+async def test_2_a_token_signed_with_the_public_key_does_not_count(service: RoomService) -> None:
+    person, token = await _session(service)
     head, body = _read(token)
-    public = house.keyring.jwks()["keys"][0]
+    public = service.keyring.jwks()["keys"][0]
     key = OctKey.import_key(public["x"])
     forged = jws.serialize_compact(
         {**head, "alg": "HS256"}, json.dumps(body), key, algorithms=["HS256"]
@@ -61,77 +61,77 @@ async def test_2_a_token_signed_with_the_public_key_does_not_count(house: House)
     assert await _verify(person, forged) == 401
 
 
-async def test_3_a_ticket_is_no_session_and_a_session_no_ticket(house: House) -> None:
-    stranger, session = await _session(house)
-    ticket = (await house.visitor("10.3.3.3").join())["token"]
+async def test_3_a_ticket_is_no_session_and_a_session_no_ticket(service: RoomService) -> None:
+    stranger, session = await _session(service)
+    ticket = (await service.visitor("10.3.3.3").join())["token"]
     assert await _verify(stranger, ticket) == 401
     bearer = {"authorization": f"Bearer {session}"}
     assert (await stranger.ask("GET", "status", headers=bearer)).status_code == 401
 
 
-async def test_4_a_session_of_another_room_does_not_count(house: House) -> None:
-    person, token = await _session(house)
-    await house.rooms.of("{other}").open(RoomOptions())
-    house.rooms.forget()
+async def test_4_a_session_of_another_room_does_not_count(service: RoomService) -> None:
+    person, token = await _session(service)
+    await service.rooms.of("{other}").open(RoomOptions())
+    service.rooms.forget()
     assert await _verify(person, token, "other") == 401
 
 
 async def test_5_an_old_session_is_only_renewed_while_it_lasts(redis_url: str) -> None:
     clock = HandClock()
-    async with hands.house(redis_url, clock=clock, session=300) as house:
-        person, token = await _session(house)
+    async with harness.service(redis_url, clock=clock, session=300) as service:
+        person, token = await _session(service)
         await clock.advance(119)
         assert await _verify(person, token) == 204
         await clock.advance(400)
         assert await _verify(person, token) == 401
 
 
-async def test_5_a_token_from_the_future_does_not_count(house: House) -> None:
-    person, token = await _session(house)
-    claims = house.tokens.read_session(token, QUEUE)
+async def test_5_a_token_from_the_future_does_not_count(service: RoomService) -> None:
+    person, token = await _session(service)
+    claims = service.tokens.read_session(token, QUEUE)
     for ahead, status in ((20, 204), (60, 401)):
-        later = msgspec.structs.replace(claims, nbf=int(house.tokens.now_s()) + ahead)
-        assert await _verify(person, house.keyring.sign(later)) == status
+        later = msgspec.structs.replace(claims, nbf=int(service.tokens.now_s()) + ahead)
+        assert await _verify(person, service.keyring.sign(later)) == status
 
 
 @pytest.mark.parametrize("kid", ["unknown", "../../etc/passwd", "x" * 3000, "' OR 1=1 --", ""])
-async def test_6_a_strange_key_id_does_not_count(house: House, kid: str) -> None:
-    person, token = await _session(house)
+async def test_6_a_strange_key_id_does_not_count(service: RoomService, kid: str) -> None:
+    person, token = await _session(service)
     head, _ = _read(token)
     _, body, signature = token.split(".")
     assert await _verify(person, f"{_part({**head, 'kid': kid})}.{body}.{signature}") == 401
 
 
 @pytest.mark.parametrize("name", ["jwk", "jku", "x5u", "crit"])
-async def test_6_a_token_does_not_bring_its_own_key(house: House, name: str) -> None:
-    person, token = await _session(house)
+async def test_6_a_token_does_not_bring_its_own_key(service: RoomService, name: str) -> None:
+    person, token = await _session(service)
     head, _ = _read(token)
     _, body, signature = token.split(".")
     own = {**head, name: {"kty": "OKP", "crv": "Ed25519", "x": "AAAA"}}
     assert await _verify(person, f"{_part(own)}.{body}.{signature}") == 401
 
 
-async def test_7_nothing_of_an_earlier_epoch_counts(house: House) -> None:
-    person, token = await _session(house)
-    waiting = await house.joined("10.3.3.3")
-    await house.control.revoke_everything()
-    await house.room.state()
+async def test_7_nothing_of_an_earlier_epoch_counts(service: RoomService) -> None:
+    person, token = await _session(service)
+    waiting = await service.joined("10.3.3.3")
+    await service.control.revoke_everything()
+    await service.room.state()
     assert await _verify(person, token) == 401
     assert (await waiting.ask("GET", "status")).status_code == 401
 
 
-async def test_8_a_retired_key_does_not_count_and_the_one_before_does(house: House) -> None:
-    person, token = await _session(house)
-    house.keyring.rotate(Kind.SESSION, house.tokens.bits)
-    fresh = house.visitor("10.7.7.7")
+async def test_8_a_retired_key_does_not_count_and_the_one_before_does(service: RoomService) -> None:
+    person, token = await _session(service)
+    service.keyring.rotate(Kind.SESSION, service.tokens.bits)
+    fresh = service.visitor("10.7.7.7")
     assert await _verify(fresh, token) == 204
-    house.keyring.retire(Kind.SESSION)
-    house.tokens._checked.clear()  # pyright: ignore[reportPrivateUsage]
+    service.keyring.retire(Kind.SESSION)
+    service.tokens._checked.clear()  # pyright: ignore[reportPrivateUsage]
     assert await _verify(person, token) == 401
 
 
-async def test_9_and_10_a_token_is_written_in_one_way_only(house: House) -> None:
-    person, token = await _session(house)
+async def test_9_and_10_a_token_is_written_in_one_way_only(service: RoomService) -> None:
+    person, token = await _session(service)
     head, body, signature = token.split(".")
     for bent in (
         f"{head}=.{body}.{signature}",
@@ -147,13 +147,13 @@ async def test_9_and_10_a_token_is_written_in_one_way_only(house: House) -> None
     assert await _verify(person, f"{head}.{twice}.{signature}") == 401
 
 
-async def test_11_eight_kilobytes_of_cookie_do_not_count(house: House) -> None:
-    person, token = await _session(house)
+async def test_11_eight_kilobytes_of_cookie_do_not_count(service: RoomService) -> None:
+    person, token = await _session(service)
     assert await _verify(person, token + "A" * 8192) == 401
 
 
-async def test_12_two_answers_to_one_question_are_refused(house: House) -> None:
-    person, token = await _session(house)
+async def test_12_two_answers_to_one_question_are_refused(service: RoomService) -> None:
+    person, token = await _session(service)
     name = f"__Host-wr_s_{QUEUE}"
     path = f"/v1/verify?queue={QUEUE}"
     twice = await person.get(path, headers={"cookie": f"{name}={token}; {name}=other"})
@@ -162,10 +162,10 @@ async def test_12_two_answers_to_one_question_are_refused(house: House) -> None:
     assert (await person.get(path, headers=headers)).status_code == 400
 
 
-async def test_30_and_33_a_copied_session_dies_with_its_owner_s(house: House) -> None:
-    person = house.visitor()
+async def test_30_and_33_a_copied_session_dies_with_its_owner_s(service: RoomService) -> None:
+    person = service.visitor()
     begun = await person.enter()
-    thief = house.visitor("10.8.8.8")
+    thief = service.visitor("10.8.8.8")
     assert await _verify(thief, begun["session_token"]) == 204
     path = f"/api/v1/sessions/{begun['session_id']}"
     assert (await person.post(f"{path}/complete")).status_code == 200
@@ -176,20 +176,20 @@ async def test_30_and_33_a_copied_session_dies_with_its_owner_s(house: House) ->
     assert sent.status_code == 429
 
 
-async def test_a_session_that_an_operator_ends_stops_passing_at_once(house: House) -> None:
-    person, token = await _session(house)
-    other, another = await _session(house)
+async def test_a_session_that_an_operator_ends_stops_passing_at_once(service: RoomService) -> None:
+    person, token = await _session(service)
+    other, another = await _session(service)
     assert await _verify(person, token) == 204
-    kicked = house.tokens.read_session(token, QUEUE).sub
-    operator = await house.operator("operator")
+    kicked = service.tokens.read_session(token, QUEUE).sub
+    operator = await service.operator("operator")
     path = f"/api/v1/admin/queues/{QUEUE}/sessions/{kicked}"
     assert (await operator.http.delete(path)).status_code == 204
     assert await _verify(person, token) == 401
     assert await _verify(other, another) == 204
 
 
-async def test_31_and_34_a_session_is_not_renewed_once_it_is_complete(house: House) -> None:
-    person = house.visitor()
+async def test_31_and_34_a_session_is_not_renewed_once_it_is_complete(service: RoomService) -> None:
+    person = service.visitor()
     begun = await person.enter()
     headers = {"wr-session": begun["session_token"]}
     path = f"/api/v1/sessions/{begun['session_id']}"
@@ -197,13 +197,13 @@ async def test_31_and_34_a_session_is_not_renewed_once_it_is_complete(house: Hou
     headers = {"wr-session": person.cookie(f"s_{QUEUE}")}
     assert (await person.post(f"{path}/complete", headers=headers)).status_code == 200
     assert (await person.post(f"{path}/renew", headers=headers)).status_code == 410
-    assert (await house.room.state()).inside == 0
+    assert (await service.room.state()).inside == 0
 
 
-async def test_32_a_sealed_return_is_for_one_room_and_one_host(house: House) -> None:
-    await house.rooms.of("{other}").open(RoomOptions())
-    house.rooms.forget()
-    person = house.visitor()
+async def test_32_a_sealed_return_is_for_one_room_and_one_host(service: RoomService) -> None:
+    await service.rooms.of("{other}").open(RoomOptions())
+    service.rooms.forget()
+    person = service.visitor()
     sent = await person.get(
         f"/v1/verify?queue={QUEUE}",
         headers={"x-original-uri": "/checkout", "x-original-host": "shop.test"},
@@ -214,10 +214,10 @@ async def test_32_a_sealed_return_is_for_one_room_and_one_host(house: House) -> 
     assert (await person.get(f"/wait/{QUEUE}?r={forged(sealed)}")).status_code == 400
 
 
-async def test_56_ids_alone_open_nothing(house: House) -> None:
-    person = house.visitor()
+async def test_56_ids_alone_open_nothing(service: RoomService) -> None:
+    person = service.visitor()
     begun = await person.enter()
-    stranger = house.visitor("10.8.8.8")
+    stranger = service.visitor("10.8.8.8")
     mine = await stranger.enter()
     path = f"/api/v1/sessions/{begun['session_id']}"
     assert (await stranger.get(path)).status_code == 401
@@ -225,11 +225,11 @@ async def test_56_ids_alone_open_nothing(house: House) -> None:
     assert (await stranger.get(path, headers=headers)).status_code == 404
 
 
-async def test_a_token_of_a_thousand_levels_does_not_count(house: House) -> None:
+async def test_a_token_of_a_thousand_levels_does_not_count(service: RoomService) -> None:
     """What is read before its signature is checked may be anything."""
-    person, token = await _session(house)
+    person, token = await _session(service)
     deep = base64.urlsafe_b64encode(b"[" * 1400).decode()
     head, body, signature = token.split(".")
     for forged_token in (f"{deep}.{body}.{signature}", f"{head}.{deep}.{signature}"):
         assert await _verify(person, forged_token) == 401
-        assert Keys(house.keyring.jwks()).read(forged_token, Kind.SESSION.value) is None
+        assert Keys(service.keyring.jwks()).read(forged_token, Kind.SESSION.value) is None

@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests.support.ports import free_port
-from tests.waitingroom.http import hands
-from tests.waitingroom.http.hands import OPTIONS, QUEUE, House, Person
+from tests.waitingroom.http import harness
+from tests.waitingroom.http.harness import OPTIONS, QUEUE, Person, RoomService
 from waystation.core.clock import HandClock
 from waystation.core.errors import InvalidOption, InvalidSetting
 from waystation.core.http.exchange import Receive, Scope, Send
@@ -46,7 +46,7 @@ class Verifier:
 @asynccontextmanager
 async def crowded(
     redis_url: str, clock: HandClock | None = None
-) -> AsyncGenerator[tuple[House, Verifier, str]]:
+) -> AsyncGenerator[tuple[RoomService, Verifier, str]]:
     """A room behind a CAPTCHA of which one network has had its two places."""
     verifier, port = Verifier(), free_port()
     captcha = CaptchaOptions(
@@ -58,13 +58,13 @@ async def crowded(
     options = replace(OPTIONS, captcha=captcha)
     async with (
         serving(verifier, host="127.0.0.1", port=port),
-        hands.house(redis_url, options, clock=clock) as house,
+        harness.service(redis_url, options, clock=clock) as service,
     ):
-        await house.room.store.write({"newcomers_per_minute": "2", "crowded_pow_bits": "4"})
-        house.rooms.forget()
+        await service.room.store.write({"newcomers_per_minute": "2", "crowded_pow_bits": "4"})
+        service.rooms.forget()
         for _ in range(2):
-            await house.visitor("10.4.4.4").join()
-        yield house, verifier, "10.4.4.4"
+            await service.visitor("10.4.4.4").join()
+        yield service, verifier, "10.4.4.4"
 
 
 async def asks(person: Person, **asked: str) -> str:
@@ -73,8 +73,8 @@ async def asks(person: Person, **asked: str) -> str:
 
 
 async def test_a_person_of_a_crowded_network_gets_a_place(redis_url: str) -> None:
-    async with crowded(redis_url) as (house, verifier, address):
-        person = await house.arrived(address)
+    async with crowded(redis_url) as (service, verifier, address):
+        person = await service.arrived(address)
         assert await asks(person) == "CHALLENGE_REQUIRED"
         given = (await person.ask("GET", "challenge")).json()
         assert (given["algorithm"], given["provider"]) == ("captcha", "turnstile")
@@ -87,14 +87,14 @@ async def test_a_person_of_a_crowded_network_gets_a_place(redis_url: str) -> Non
             {"secret": ["the-secret"], "response": [each]} for each in ("a program", "person 1")
         ]
         # Whoever comes from elsewhere is asked nothing.
-        elsewhere = await house.arrived("10.4.4.5")
+        elsewhere = await service.arrived("10.4.4.5")
         assert (await elsewhere.ask("GET", "challenge")).status_code == 204
         assert await asks(elsewhere) == "201"
 
 
 async def test_an_answer_counts_once_and_only_so_many_are_asked_about(redis_url: str) -> None:
-    async with crowded(redis_url, HandClock()) as (house, verifier, address):
-        person, thief = house.visitor(address), house.visitor(address)
+    async with crowded(redis_url, HandClock()) as (service, verifier, address):
+        person, thief = service.visitor(address), service.visitor(address)
         for each in (person, thief):
             await each.arrive()
         assert await asks(person, captcha="person 1") == "201"
@@ -110,9 +110,9 @@ async def test_while_the_provider_is_away_people_work_for_their_places(
     redis_url: str, status: int
 ) -> None:
     clock = HandClock()
-    async with crowded(redis_url, clock) as (house, verifier, address):
+    async with crowded(redis_url, clock) as (service, verifier, address):
         verifier.status = status
-        person = await house.arrived(address)
+        person = await service.arrived(address)
         said = await asks(person, captcha="person 1")
         assert said == ("201" if status == 200 else "CHALLENGE_REQUIRED")
         given = (await person.ask("GET", "challenge")).json()
@@ -120,12 +120,14 @@ async def test_while_the_provider_is_away_people_work_for_their_places(
         verifier.status = 200
         await clock.advance(AWAY_S + 1)
         for _ in range(2):
-            await house.visitor(address).join()
+            await service.visitor(address).join()
         assert (await person.ask("GET", "challenge")).json()["algorithm"] == "captcha"
 
 
-async def test_the_page_may_load_the_box_and_nothing_else(redis_url: str, house: House) -> None:
-    plain = (await house.visitor().get(f"/wait/{QUEUE}")).headers["content-security-policy"]
+async def test_the_page_may_load_the_box_and_nothing_else(
+    redis_url: str, service: RoomService
+) -> None:
+    plain = (await service.visitor().get(f"/wait/{QUEUE}")).headers["content-security-policy"]
     assert "frame-src" not in plain
     assert "https:" not in plain
     async with crowded(redis_url) as (other, _, address):

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.waitingroom.hands import QUEUE, Hands
-from tests.waitingroom.http.hands import House
+from tests.waitingroom.harness import QUEUE, Harness
+from tests.waitingroom.http.harness import RoomService
 from waystation.core.errors import NotFound, StoreError, WrongState
 from waystation.core.store.connection import connect
 from waystation.waitingroom.metrics import RoomMetrics
@@ -20,31 +20,31 @@ from waystation.waitingroom.visitor import JoinRequest, Refused
 ADMIN = "/api/v1/admin/queues"
 
 
-async def one_in(hands: Hands, where: str) -> None:
+async def one_in(harness: Harness, where: str) -> None:
     """Get somebody into one of the six states in which people are in a room."""
     if where == "prequeued":
-        await hands.control.schedule(hands.clock.now_ms() + 60_000)
-    await hands.join("a")
+        await harness.control.schedule(harness.clock.now_ms() + 60_000)
+    await harness.join("a")
     if where in ("called", "late", "returned", "inside"):
-        assert await hands.admit() == ["a"]
+        assert await harness.admit() == ["a"]
     if where in ("late", "returned"):
-        await hands.clock.advance(121)
-        await hands.admit()
+        await harness.clock.advance(121)
+        await harness.admit()
     if where == "returned":
-        await hands.room.recover(hands.places["a"], "a")
+        await harness.room.recover(harness.places["a"], "a")
     if where == "inside":
-        await hands.come_in("a")
+        await harness.come_in("a")
 
 
 @pytest.mark.parametrize("where", ["prequeued", "waiting", "returned", "called", "late", "inside"])
-async def test_a_room_in_which_anybody_is_stays(hands: Hands, where: str) -> None:
-    await hands.open()
-    await one_in(hands, where)
-    counts = await hands.room.counts()
+async def test_a_room_in_which_anybody_is_stays(harness: Harness, where: str) -> None:
+    await harness.open()
+    await one_in(harness, where)
+    counts = await harness.room.counts()
     assert counts == {**dict.fromkeys(counts, 0), where: 1}
     with pytest.raises(WrongState, match="1 people are in the room"):
-        await hands.room.delete()
-    assert await hands.room.counts() == counts
+        await harness.room.delete()
+    assert await harness.room.counts() == counts
 
 
 async def _fill(redis: Any, kind: str, key: str) -> None:
@@ -64,12 +64,12 @@ async def _fill(redis: Any, kind: str, key: str) -> None:
 
 @pytest.mark.parametrize("over_http", [True, False])
 async def test_a_room_that_is_made_again_is_like_a_new_one(
-    redis: Any, house: House, over_http: bool
+    redis: Any, service: RoomService, over_http: bool
 ) -> None:
     """Whatever was kept of it, whoever wrote it."""
-    admin = await house.operator()
+    admin = await service.operator()
     fresh = (await admin.post(ADMIN, {"id": "new", "settings": {"admission_rate": 3}})).json()
-    old = house.rooms.of("old")
+    old = service.rooms.of("old")
     await old.open(settings={"rules": "[]", "return_hosts": "evil.example", "invite_only": "1"})
     keys = old.store.keys_now()
     for line in RoomKeys.lines():
@@ -83,7 +83,7 @@ async def test_a_room_that_is_made_again_is_like_a_new_one(
         assert (await admin.http.delete(f"{ADMIN}/old")).status_code == 204
     else:
         await old.delete()
-        house.rooms.forget()
+        service.rooms.forget()
     left = [each.decode() async for each in redis.scan_iter("*old*")]
     assert left == [keys.epoch]
     assert (await admin.get(f"{ADMIN}/old")).status_code == 404
@@ -96,46 +96,46 @@ async def test_a_room_that_is_made_again_is_like_a_new_one(
 
 
 async def test_nothing_of_a_deleted_room_comes_back_by_a_process_that_has_not_heard(
-    hands: Hands,
+    harness: Harness,
 ) -> None:
     """Each step that another server may be about to make."""
-    await hands.open()
-    place = await hands.join("left")
-    await hands.room.state(max_age=60)
-    await hands.room.leave(place, "left")
-    other = Room(QUEUE, hands.store, clock=hands.clock)
-    redis: Any = hands.redis
+    await harness.open()
+    place = await harness.join("left")
+    await harness.room.state(max_age=60)
+    await harness.room.leave(place, "left")
+    other = Room(QUEUE, harness.store, clock=harness.clock)
+    redis: Any = harness.redis
     await other.delete()
     before = sorted([each async for each in redis.scan_iter()])
     request = JoinRequest(key="late", secret="late")
-    assert await hands.room.join(request) == Refused("closed")
-    assert await hands.room.enter(request) is None
-    await hands.room.rejoin(place, "left")
-    await hands.room.heartbeat(place)
-    assert await hands.admit() == []
-    await hands.expire()
-    await History(hands.room).note()
+    assert await harness.room.join(request) == Refused("closed")
+    assert await harness.room.enter(request) is None
+    await harness.room.rejoin(place, "left")
+    await harness.room.heartbeat(place)
+    assert await harness.admit() == []
+    await harness.expire()
+    await History(harness.room).note()
     with pytest.raises(NotFound, match="deleted"):
-        await hands.control.pause()
+        await harness.control.pause()
     assert sorted([each async for each in redis.scan_iter()]) == before
 
 
-async def test_two_who_make_the_same_room_make_it_once(house: House) -> None:
-    admin = await house.operator()
+async def test_two_who_make_the_same_room_make_it_once(service: RoomService) -> None:
+    admin = await service.operator()
     for status in (201, 409):
         made = await admin.post(ADMIN, {"id": "twin", "settings": {"invite_only": status == 201}})
         assert made.status_code == status
-    seen = await house.rooms.of("twin").state()
+    seen = await service.rooms.of("twin").state()
     assert (seen.fields["invite_only"], seen.version) == ("1", 1)
 
 
 @pytest.mark.parametrize("nth", [1, 2, 3])
 @pytest.mark.parametrize("first", ["delete", "open"])
 async def test_a_room_that_is_made_while_it_is_deleted_is_on_the_list(
-    redis: Any, house: House, first: str, nth: int
+    redis: Any, service: RoomService, first: str, nth: int
 ) -> None:
     """The other one comes between any two commands; the list has what is set up."""
-    mine, other = Room("twin", house.store), Room("twin", house.store)
+    mine, other = Room("twin", service.store), Room("twin", service.store)
     if first == "delete":
         await mine.open()
     ask, asked = mine.store.ask, list[object]()
@@ -171,14 +171,14 @@ async def _unplanned(redis: Any, keys: RoomKeys) -> None:
 
 @pytest.mark.parametrize("broken", [_missing, _garbled, _mistyped, _unplanned])
 async def test_what_is_wrong_with_one_room_does_not_concern_the_others(
-    redis: Any, redis_url: str, house: House, broken: Any
+    redis: Any, redis_url: str, service: RoomService, broken: Any
 ) -> None:
     """A loop over rooms never ends because of one of them, whichever it is."""
     names = ("aa", "mm", "zz")
     for name in names:
-        await house.rooms.of(name).open(RoomOptions(admission_rate=10), settings={"follow": "{}"})
+        await service.rooms.of(name).open(RoomOptions(admission_rate=10), settings={"follow": "{}"})
     await broken(redis, RoomKeys("mm"))
-    well = [house.rooms.of(name) for name in ("aa", "zz")]
+    well = [service.rooms.of(name) for name in ("aa", "zz")]
     for room in well:
         await room.join(JoinRequest(key="a", secret="a"))
     async with await connect(redis_url) as store:
@@ -186,35 +186,35 @@ async def test_what_is_wrong_with_one_room_does_not_concern_the_others(
         for duty in (care.admit, care.sweep, care.open_due, care.measure, care.follow, care.watch):
             await duty()
     assert [(await room.counts())["called"] for room in well] == [1, 1]
-    admin = await house.operator()
+    admin = await service.operator()
     listed = (await admin.get(ADMIN)).json()["queues"]
     assert {"aa", "zz"} <= {each["id"] for each in listed}
-    shown = await house.visitor().get("/v1/connector-config")
+    shown = await service.visitor().get("/v1/connector-config")
     rules = {each["id"]: each["rules"] for each in shown.json()["queues"]}
     assert {"aa", "zz"} <= rules.keys()
     # Nobody knows what it protects, if it is set up at all.
     assert rules.get("mm", []) == ([{"path": "/*"}] if broken in (_garbled, _mistyped) else [])
     origin = {"origin": "https://x.example", "access-control-request-method": "GET"}
-    asked = await house.visitor().http.options("/v1/verify", headers=origin)
+    asked = await service.visitor().http.options("/v1/verify", headers=origin)
     assert asked.status_code == 403
     await redis.delete(RoomKeys("mm").positions)
 
 
-async def test_a_store_that_is_away_is_not_the_fault_of_a_room(house: House) -> None:
+async def test_a_store_that_is_away_is_not_the_fault_of_a_room(service: RoomService) -> None:
     """The loop around it reports that once, and tries again."""
-    care = RoomMaintenance(house.rooms, RoomMetrics(None))
-    await house.store.close()
+    care = RoomMaintenance(service.rooms, RoomMetrics(None))
+    await service.store.close()
     with pytest.raises(StoreError):
         await care.admit()
 
 
 async def test_a_room_that_is_listed_and_has_no_settings_can_be_made_or_deleted(
-    redis: Any, house: House
+    redis: Any, service: RoomService
 ) -> None:
-    admin = await house.operator()
+    admin = await service.operator()
     for name in ("made", "gone"):
         await redis.sadd(RoomsKeys().every, f"{{{name}}}")
-    house.rooms.forget()
+    service.rooms.forget()
     assert (await admin.post(ADMIN, {"id": "made", "settings": {}})).status_code == 201
     assert (await admin.http.delete(f"{ADMIN}/gone")).status_code == 204
     assert "gone" not in {each["id"] for each in (await admin.get(ADMIN)).json()["queues"]}

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.waitingroom.http.hands import QUEUE, House
+from tests.waitingroom.http.harness import QUEUE, RoomService
 from waystation.core import codec
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.operating.schedule import Schedule
@@ -14,18 +14,18 @@ from waystation.waitingroom.running import RoomMaintenance
 ROOT = f"/api/v1/admin/queues/{QUEUE}"
 
 
-async def _times(house: House, first_s: int, last_s: int) -> dict[str, Any]:
-    now_ms = (await house.room.state()).now_ms
+async def _times(service: RoomService, first_s: int, last_s: int) -> dict[str, Any]:
+    now_ms = (await service.room.state()).now_ms
     return {
         "event_start_time": rfc3339(now_ms + first_s * 1000),
         "event_end_time": rfc3339(now_ms + last_s * 1000),
     }
 
 
-async def test_an_event_is_planned_looked_at_and_called_off(house: House) -> None:
-    admin = await house.operator()
+async def test_an_event_is_planned_looked_at_and_called_off(service: RoomService) -> None:
+    admin = await service.operator()
     settings = {"new_users_per_minute": 600, "total_active_users": 70}
-    asked = {"name": "Gala", "settings": settings, **await _times(house, 600, 1200)}
+    asked = {"name": "Gala", "settings": settings, **await _times(service, 600, 1200)}
     planned = await admin.post(f"{ROOT}/events", asked)
     assert planned.status_code == 201
     found = await admin.get(f"{ROOT}/events/{planned.json()['id']}")
@@ -41,33 +41,33 @@ async def test_an_event_is_planned_looked_at_and_called_off(house: House) -> Non
     assert (await admin.http.delete(path)).status_code == 404
 
 
-async def test_what_is_due_begins_and_its_line_says_so(house: House) -> None:
-    admin = await house.operator()
-    asked = {**await _times(house, 0, 600), "settings": {"queueing_method": "reject"}}
+async def test_what_is_due_begins_and_its_line_says_so(service: RoomService) -> None:
+    admin = await service.operator()
+    asked = {**await _times(service, 0, 600), "settings": {"queueing_method": "reject"}}
     planned = await admin.post(f"{ROOT}/events", asked)
     assert planned.json()["status"] == "running"
     status = (await admin.get(f"{ROOT}/status")).json()
     assert status["event_id"] == planned.json()["id"]
-    person = await house.arrived()
+    person = await service.arrived()
     assert (await person.ask("POST", "enqueue", {})).json()["code"] == "REJECTED"
     await admin.http.delete(f"{ROOT}/events/{planned.json()['id']}")
     assert (await person.ask("POST", "enqueue", {})).status_code == 201
 
 
-async def test_the_duties_of_the_room_keep_its_plan(house: House) -> None:
-    admin = await house.operator()
-    care = RoomMaintenance(house.rooms, house.context.metrics)
-    now_ms = (await house.room.state()).now_ms
-    asked = {"prequeue_start_time": rfc3339(now_ms - 1000), **await _times(house, 0, 600)}
+async def test_the_duties_of_the_room_keep_its_plan(service: RoomService) -> None:
+    admin = await service.operator()
+    care = RoomMaintenance(service.rooms, service.context.metrics)
+    now_ms = (await service.room.state()).now_ms
+    asked = {"prequeue_start_time": rfc3339(now_ms - 1000), **await _times(service, 0, 600)}
     assert (await admin.post(f"{ROOT}/events", asked)).json()["status"] == "gathering"
     await care.open_due()
     [event] = (await admin.get(f"{ROOT}/events")).json()["events"]
     assert event["status"] == "running"
 
 
-async def test_an_event_that_cannot_be_is_refused(house: House) -> None:
-    admin = await house.operator()
-    good = await _times(house, 600, 1200)
+async def test_an_event_that_cannot_be_is_refused(service: RoomService) -> None:
+    admin = await service.operator()
+    good = await _times(service, 600, 1200)
     for wrong, status in (
         ({"event_end_time": good["event_start_time"]}, 422),
         ({"event_start_time": "2030-01-01T10:00:00"}, 400),
@@ -76,7 +76,7 @@ async def test_an_event_that_cannot_be_is_refused(house: House) -> None:
         ({"event_end_time": "9999-12-31T23:59:59Z"}, 422),
     ):
         assert (await admin.post(f"{ROOT}/events", {**good, **wrong})).status_code == status
-    operator = await house.operator("operator")
+    operator = await service.operator("operator")
     assert (await operator.post(f"{ROOT}/events", good)).status_code == 403
 
 
@@ -99,30 +99,32 @@ async def test_an_event_that_cannot_be_is_refused(house: House) -> None:
     ],
 )
 async def test_what_an_event_names_counts_when_it_begins_whatever_it_was_when_planned(
-    house: House, asked: dict[str, Any]
+    service: RoomService, asked: dict[str, Any]
 ) -> None:
-    admin = await house.operator()
+    admin = await service.operator()
     assert (await admin.http.patch(ROOT, json=asked)).status_code == 200
     wanted = (await admin.get(ROOT)).json()["settings"]
-    planned = {"settings": asked, **await _times(house, 600, 1200)}
+    planned = {"settings": asked, **await _times(service, 600, 1200)}
     id = (await admin.post(f"{ROOT}/events", planned)).json()["id"]
-    [event] = await Schedule(house.room).planned()
+    [event] = await Schedule(service.room).planned()
     assert event.changes
-    await house.room.store.ask(
+    await service.room.store.ask(
         "HSET",
-        house.room.store.keys.schedule,
+        service.room.store.keys.schedule,
         id,
-        codec.encode(msgspec.structs.replace(event, starts_ms=(await house.room.state()).now_ms)),
+        codec.encode(msgspec.structs.replace(event, starts_ms=(await service.room.state()).now_ms)),
     )
-    house.room.store.forget_state()
-    await house.room.store.write(dict.fromkeys(event.changes, ""))
-    await Schedule(house.room).keep()
+    service.room.store.forget_state()
+    await service.room.store.write(dict.fromkeys(event.changes, ""))
+    await Schedule(service.room).keep()
     assert (await admin.get(ROOT)).json()["settings"] == wanted
 
 
-async def test_the_commitment_of_a_draw_is_public_when_the_event_is_planned(house: House) -> None:
-    admin, person = await house.operator(), house.visitor()
-    times = await _times(house, 600, 1200)
+async def test_the_commitment_of_a_draw_is_public_when_the_event_is_planned(
+    service: RoomService,
+) -> None:
+    admin, person = await service.operator(), service.visitor()
+    times = await _times(service, 600, 1200)
     gathers = {"prequeue_start_time": times["event_start_time"], "shuffle_at_event_start": True}
     planned = await admin.post(f"{ROOT}/events", {**times, **gathers})
     commit = planned.json()["commit"]
@@ -131,7 +133,7 @@ async def test_the_commitment_of_a_draw_is_public_when_the_event_is_planned(hous
     # The seed itself is nowhere to be read.
     [seed] = [
         value
-        for name, value in (await house.room.store.hash(house.room.store.keys.state)).items()
+        for name, value in (await service.room.store.hash(service.room.store.keys.state)).items()
         if name.startswith("seed:")
     ]
     for asked in (f"{ROOT}/events", f"/api/v1/admin/queues/{QUEUE}", "/api/v1/admin/audit"):

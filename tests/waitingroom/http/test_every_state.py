@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from tests.waitingroom.http import hands
-from tests.waitingroom.http.hands import QUEUE, House, Person
+from tests.waitingroom.http import harness
+from tests.waitingroom.http.harness import QUEUE, Person, RoomService
 from waystation.core.clock import HandClock
 from waystation.waitingroom.http.status import OVER, serving_state
 from waystation.waitingroom.options import Status
@@ -38,39 +38,39 @@ ENDS = ("waiting", "returned", "late", "gone", "done")
 """Who is told that the room is over; whoever was called or is inside goes in."""
 
 
-async def _stand(house: House, clock: HandClock, where: str) -> Person:
+async def _stand(service: RoomService, clock: HandClock, where: str) -> Person:
     """Get somebody where a row of the table says."""
-    person = house.visitor()
+    person = service.visitor()
     if where == "new":
         await person.arrive()
         return person
     await person.join()
     if where in ("waiting", "gone"):
         if where == "gone":
-            place = await house.room.get_place((await person.status())["position_id"])
-            await house.room.remove(place, "test")
+            place = await service.room.get_place((await person.status())["position_id"])
+            await service.room.remove(place, "test")
         return person
-    await Admission(house.room).admit_now(1)
+    await Admission(service.room).admit_now(1)
     if where in ("late", "returned"):
         await clock.advance(121)
-        await Admission(house.room).admit()
+        await Admission(service.room).admit()
     if where == "returned":
         assert (await person.ask("POST", "recover", {})).status_code == 200
     if where in ("inside", "done"):
         assert (await person.claim()).status_code == 200
     if where == "done":
-        place = await house.room.get_place((await person.status())["position_id"])
-        await house.room.complete(place)
+        place = await service.room.get_place((await person.status())["position_id"])
+        await service.room.complete(place)
     return person
 
 
-async def _become(house: House, clock: HandClock, room: str) -> None:
+async def _become(service: RoomService, clock: HandClock, room: str) -> None:
     if room == "prequeue":
-        await house.control.schedule(clock.now_ms() + HOUR_MS)
+        await service.control.schedule(clock.now_ms() + HOUR_MS)
     elif room == "fail_open":
-        await house.control.fail_open(3600)
+        await service.control.fail_open(3600)
     else:
-        await house.room.store.write({"status": room})
+        await service.room.store.write({"status": room})
 
 
 def _expected(room: str, where: str) -> tuple[str, int, str, str]:
@@ -89,9 +89,9 @@ def _expected(room: str, where: str) -> tuple[str, int, str, str]:
 async def test_everybody_is_told_how_things_stand(redis_url: str, room: str, where: str) -> None:
     """The page with scripts, the page without, the status and the heartbeat say the same."""
     clock = HandClock()
-    async with hands.house(redis_url, clock=clock, max_active=10) as house:
-        person = await _stand(house, clock, where)
-        await _become(house, clock, room)
+    async with harness.service(redis_url, clock=clock, max_active=10) as service:
+        person = await _stand(service, clock, where)
+        await _become(service, clock, room)
         page, status, code, banner = _expected(room, where)
         facts = (await person.get(f"/wait/{QUEUE}/facts")).json()
         assert facts["status"] == page
@@ -100,7 +100,7 @@ async def test_everybody_is_told_how_things_stand(redis_url: str, room: str, whe
             answered = await person.ask(method, verb, {} if method == "POST" else None)
             assert (answered.status_code, answered.json().get("code", "")) == (status, code), verb
             if status == 200:
-                assert answered.json()["serving_state"] == serving_state(await house.room.state())
+                assert answered.json()["serving_state"] == serving_state(await service.room.state())
             assert ("ending" in answered.json()) == (room in OVER and status == 410)
         plain = (await person.get(f"/wait/{QUEUE}?plain=1&lang=en")).text
         english = languages()["en"]
@@ -116,9 +116,9 @@ async def test_everybody_is_told_how_things_stand(redis_url: str, room: str, whe
 @pytest.mark.parametrize("room", ROOMS)
 async def test_a_newcomer_is_told_how_things_stand(redis_url: str, room: str) -> None:
     clock = HandClock()
-    async with hands.house(redis_url, clock=clock) as house:
-        person = await _stand(house, clock, "new")
-        await _become(house, clock, room)
+    async with harness.service(redis_url, clock=clock) as service:
+        person = await _stand(service, clock, "new")
+        await _become(service, clock, room)
         page, status, code = REFUSED.get(room, ("new", 0, ""))
         assert (await person.get(f"/wait/{QUEUE}/facts")).json()["status"] == page
         plain = (await person.get(f"/wait/{QUEUE}?plain=1&lang=en")).text
@@ -143,9 +143,9 @@ def test_every_state_of_a_room_has_its_row(room: str) -> None:
 
 @pytest.mark.parametrize(("verb", "end"), [("close", "closed"), ("sold-out", "sold_out")])
 async def test_a_room_ends_with_the_words_and_the_link_of_its_seller(
-    house: House, verb: str, end: str
+    service: RoomService, verb: str, end: str
 ) -> None:
-    admin, person = await house.operator(), house.visitor()
+    admin, person = await service.operator(), service.visitor()
     await person.join()
     texts = {"en": "See you in May.", "de": "Bis Mai."}
     said = {"text": texts, "link": "https://shop.example/next"}
@@ -161,27 +161,27 @@ async def test_a_room_ends_with_the_words_and_the_link_of_its_seller(
     assert refused.status_code == 422
     # Open again, nothing of it is left.
     await admin.post(f"/api/v1/admin/queues/{QUEUE}/resume")
-    assert "ending" not in (await house.room.state()).fields
+    assert "ending" not in (await service.room.state()).fields
     assert (await person.status())["status"] == "waiting"
 
 
 async def test_who_is_told_that_it_is_over_loses_the_place_by_silence(redis_url: str) -> None:
     """Beats count no longer, and the usual patience does, not that of a pause."""
     clock = HandClock()
-    async with hands.house(redis_url, clock=clock) as house:
-        person = await _stand(house, clock, "waiting")
+    async with harness.service(redis_url, clock=clock) as service:
+        person = await _stand(service, clock, "waiting")
         await clock.advance(301)
         await person.ask("POST", "heartbeat", {})
-        await house.control.close()
+        await service.control.close()
         await clock.advance(200)
         assert (await person.ask("POST", "heartbeat", {})).json()["code"] == "ENDED"
         await clock.advance(101)
-        assert len(await Upkeep(house.room).expire_silent()) == 1
+        assert len(await Upkeep(service.room).expire_silent()) == 1
 
 
-async def test_a_site_is_the_way_on_where_the_seller_gives_no_other(house: House) -> None:
-    await house.room.store.write({"return_hosts": "shop.example"})
-    person = await house.joined()
-    await house.control.close()
+async def test_a_site_is_the_way_on_where_the_seller_gives_no_other(service: RoomService) -> None:
+    await service.room.store.write({"return_hosts": "shop.example"})
+    person = await service.joined()
+    await service.control.close()
     plain = await person.get(f"/wait/{QUEUE}?plain=1&target=https://shop.example/checkout")
     assert 'href="https://shop.example/"' in plain.text

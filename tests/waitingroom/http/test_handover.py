@@ -5,8 +5,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tests.waitingroom.http import hands
-from tests.waitingroom.http.hands import QUEUE, House, Person
+from tests.waitingroom.http import harness
+from tests.waitingroom.http.harness import QUEUE, Person, RoomService
 from waystation.core.clock import HandClock
 from waystation.waitingroom.http.context import split_token
 from waystation.waitingroom.visitor import Inside
@@ -15,15 +15,15 @@ SITE = "shop.example"
 PAGE = {"accept": "text/html"}
 
 
-async def handed(house: House, visitor: Person | None = None) -> str:
+async def handed(service: RoomService, visitor: Person | None = None) -> str:
     """The token that somebody who is called brings to the site."""
-    await house.room.store.write({"return_hosts": f"{SITE},other.example"})
-    house.rooms.forget()
-    person = visitor or house.visitor()
+    await service.room.store.write({"return_hosts": f"{SITE},other.example"})
+    service.rooms.forget()
+    person = visitor or service.visitor()
     await person.get(f"/wait/{QUEUE}/facts?target=https://{SITE}/checkout?seat=4")
     await person.ask("POST", "enqueue", {})
-    await house.admission.admit_now(1)
-    sealed = house.tokens.seal_target(house.room, SITE, "/checkout?seat=4")
+    await service.admission.admit_now(1)
+    sealed = service.tokens.seal_target(service.room, SITE, "/checkout?seat=4")
     begun = await person.ask("POST", "claim", {"return": sealed})
     address = urlsplit(str(begun.json()["redirect_url"]))
     assert (address.netloc, address.path) == (SITE, "/checkout")
@@ -32,87 +32,89 @@ async def handed(house: House, visitor: Person | None = None) -> str:
     return query["wr_token"][0]
 
 
-async def redeem(house: House, token: str, host: str = SITE) -> Any:
-    return await house.visitor("10.7.7.7").post("/v1/redeem", {"token": token, "host": host})
+async def redeem(service: RoomService, token: str, host: str = SITE) -> Any:
+    return await service.visitor("10.7.7.7").post("/v1/redeem", {"token": token, "host": host})
 
 
-async def test_a_site_takes_the_session_over_once(house: House) -> None:
-    visitor = house.visitor()
-    token = await handed(house, visitor)
+async def test_a_site_takes_the_session_over_once(service: RoomService) -> None:
+    visitor = service.visitor()
+    token = await handed(service, visitor)
     # Cookies only where they belong.
     assert visitor.cookie(f"s_{QUEUE}") == ""
-    body = (await redeem(house, token)).json()
+    body = (await redeem(service, token)).json()
     assert body["queue_id"] == QUEUE
-    claims = house.tokens.read_session(body["session_token"], QUEUE)
+    claims = service.tokens.read_session(body["session_token"], QUEUE)
     assert claims.host == SITE
-    place = await house.room.get_place(claims.sub)
-    assert isinstance(await house.room.status(place), Inside)
-    again = await redeem(house, token)
+    place = await service.room.get_place(claims.sub)
+    assert isinstance(await service.room.status(place), Inside)
+    again = await redeem(service, token)
     assert (again.status_code, again.json()["code"]) == (401, "INVALID_TOKEN")
 
 
 @pytest.mark.parametrize("query", ["", "?x=1", "?a=b%20c&d"])
 @pytest.mark.parametrize("fragment", ["", "#section", "#/sale?from=mail"])
 async def test_a_target_keeps_its_query_and_its_fragment(
-    house: House, query: str, fragment: str
+    service: RoomService, query: str, fragment: str
 ) -> None:
-    await house.room.store.write({"return_hosts": SITE})
-    house.rooms.forget()
-    person = await house.joined()
-    await house.admission.admit_now(1)
-    sealed = house.tokens.seal_target(house.room, SITE, f"/page{query}{fragment}")
+    await service.room.store.write({"return_hosts": SITE})
+    service.rooms.forget()
+    person = await service.joined()
+    await service.admission.admit_now(1)
+    sealed = service.tokens.seal_target(service.room, SITE, f"/page{query}{fragment}")
     begun = await person.ask("POST", "claim", {"return": sealed})
     address = urlsplit(str(begun.json()["redirect_url"]))
     assert f"#{address.fragment}" == (fragment or "#")
     path, token = split_token(f"{address.path}?{address.query}")
     assert path == f"/page{query}"
-    assert (await redeem(house, token)).status_code == 200
+    assert (await redeem(service, token)).status_code == 200
 
 
-async def test_another_host_gets_nothing_and_spoils_nothing(house: House) -> None:
-    token = await handed(house)
+async def test_another_host_gets_nothing_and_spoils_nothing(service: RoomService) -> None:
+    token = await handed(service)
     for host in ("other.example", "", f"{SITE}:8000", SITE.upper()):
-        assert (await redeem(house, token, host)).status_code == 401
-    assert (await redeem(house, token)).status_code == 200
+        assert (await redeem(service, token, host)).status_code == 401
+    assert (await redeem(service, token)).status_code == 200
 
 
-async def test_a_token_counts_for_a_minute(house: House) -> None:
-    token = await handed(house)
-    key = house.room.store.keys.handed_over("").handover
-    (kept,) = await house.room.store.ask("KEYS", f"{key}*")
-    assert 0 < await house.room.store.ask("TTL", kept) <= 60
+async def test_a_token_counts_for_a_minute(service: RoomService) -> None:
+    token = await handed(service)
+    key = service.room.store.keys.handed_over("").handover
+    (kept,) = await service.room.store.ask("KEYS", f"{key}*")
+    assert 0 < await service.room.store.ask("TTL", kept) <= 60
     # What lies in the store does not show the token.
     assert token.rpartition(".")[2].encode() not in kept
 
 
-async def test_a_session_that_has_ended_is_not_taken_over(house: House) -> None:
-    token = await handed(house)
-    (place,) = await house.room.store.ask("SMEMBERS", house.room.store.keys.sessions)
-    await house.room.terminate(await house.room.get_place(place.decode()), "an operator says so")
-    assert (await redeem(house, token)).status_code == 401
+async def test_a_session_that_has_ended_is_not_taken_over(service: RoomService) -> None:
+    token = await handed(service)
+    (place,) = await service.room.store.ask("SMEMBERS", service.room.store.keys.sessions)
+    await service.room.terminate(
+        await service.room.get_place(place.decode()), "an operator says so"
+    )
+    assert (await redeem(service, token)).status_code == 401
 
 
 @pytest.mark.parametrize(
     "token", ["", ".", "shop.", "nobody.abc", "shop.abc", "{shop}.a", "x" * 256]
 )
-async def test_made_up_tokens_bring_nothing(house: House, token: str) -> None:
-    assert (await redeem(house, token)).status_code == 401
+async def test_made_up_tokens_bring_nothing(service: RoomService, token: str) -> None:
+    assert (await redeem(service, token)).status_code == 401
 
 
-async def test_a_destination_on_the_pages_own_host_needs_no_token(house: House) -> None:
-    person = await house.joined()
-    await house.admission.admit_now(1)
-    sealed = house.tokens.seal_target(house.room, "", "/checkout")
+async def test_a_destination_on_the_pages_own_host_needs_no_token(service: RoomService) -> None:
+    person = await service.joined()
+    await service.admission.admit_now(1)
+    sealed = service.tokens.seal_target(service.room, "", "/checkout")
     begun = await person.ask("POST", "claim", {"return": sealed})
     assert begun.json()["redirect_url"] == "/checkout"
     assert person.cookie(f"s_{QUEUE}")
 
 
-async def test_a_form_hands_over_as_well(house: House) -> None:
-    await house.room.store.write({"return_hosts": SITE})
-    person = await house.joined()
-    await house.admission.admit_now(1)
-    sealed = house.tokens.seal_target(house.room, SITE, "/checkout")
+async def test_a_form_hands_over_as_well(service: RoomService) -> None:
+    await service.room.store.write({"return_hosts": SITE})
+    person = await service.joined()
+    await service.admission.admit_now(1)
+    sealed = service.tokens.seal_target(service.room, SITE, "/checkout")
     sent = await person.http.post(f"/wait/{QUEUE}/claim", data={"r": sealed})
     assert sent.status_code == 303
     assert sent.headers["location"].startswith(f"//{SITE}/checkout?wr_token={QUEUE}.")
@@ -120,31 +122,31 @@ async def test_a_form_hands_over_as_well(house: House) -> None:
 
 
 async def test_a_proxy_brings_the_token_to_verify(redis_url: str) -> None:
-    options = hands.ServerOptions(
+    options = harness.ServerOptions(
         poll_floor_ms=0, trusted_proxies=["10.0.0.0/8"], public_url="https://wait.example/"
     )
     clock = HandClock()
-    async with hands.house(redis_url, options, clock=clock) as house:
+    async with harness.service(redis_url, options, clock=clock) as service:
         site = {"x-original-host": SITE, "x-original-method": "GET", **PAGE}
         verify = f"/v1/verify?queue={QUEUE}"
-        token = await handed(house)
+        token = await handed(service)
         came = f"/checkout?seat=4&wr_token={token}"
-        sent = await house.visitor().get(verify, headers={**site, "x-original-uri": "/checkout"})
+        sent = await service.visitor().get(verify, headers={**site, "x-original-uri": "/checkout"})
         assert sent.headers["wr-location"].startswith(f"https://wait.example/wait/{QUEUE}?r=")
-        clean = await house.visitor().get(
+        clean = await service.visitor().get(
             f"{verify}&mode=redirect", headers={**site, "x-original-uri": came}
         )
         assert (clean.status_code, clean.headers["location"]) == (303, "/checkout?seat=4")
         assert clean.headers["set-cookie"].startswith(f"__Host-wr_s_{QUEUE}=")
         # Spent: it is sent to wait, and the page is not told the token.
-        spent = await house.visitor().get(verify, headers={**site, "x-original-uri": came})
+        spent = await service.visitor().get(verify, headers={**site, "x-original-uri": came})
         assert spent.status_code == 401
         sealed = parse_qs(urlsplit(spent.headers["wr-location"]).query)["r"][0]
-        back = house.tokens.seal.open(sealed, queue=QUEUE, now_s=house.tokens.now_s())
+        back = service.tokens.seal.open(sealed, queue=QUEUE, now_s=service.tokens.now_s())
         assert (back.host, back.path) == (SITE, "/checkout?seat=4")
-        passed = await house.visitor().get(
+        passed = await service.visitor().get(
             verify,
-            headers={**site, "x-original-uri": f"/checkout?wr_token={await handed(house)}"},
+            headers={**site, "x-original-uri": f"/checkout?wr_token={await handed(service)}"},
         )
         assert passed.status_code == 204
         assert passed.headers["set-cookie"].startswith(f"__Host-wr_s_{QUEUE}=")

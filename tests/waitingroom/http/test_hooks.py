@@ -12,8 +12,8 @@ import pytest
 
 from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
-from tests.waitingroom.http import hands
-from tests.waitingroom.http.hands import QUEUE, House, Person
+from tests.waitingroom.http import harness
+from tests.waitingroom.http.harness import QUEUE, Person, RoomService
 from waystation.core.clock import HandClock
 from waystation.core.errors import InvalidOption
 from waystation.core.http import outgoing
@@ -71,26 +71,28 @@ async def clock() -> HandClock:
 
 
 @pytest.fixture
-async def house(redis_url: str, clock: HandClock) -> AsyncGenerator[House]:
+async def service(redis_url: str, clock: HandClock) -> AsyncGenerator[RoomService]:
     options = ServerOptions(poll_floor_ms=0, webhook_networks=INSIDE)
-    async with hands.house(redis_url, options, clock=clock) as built:
+    async with harness.service(redis_url, options, clock=clock) as built:
         yield built
 
 
-async def _hooked(house: House, listener: Listener, *events: str) -> tuple[Person, dict[str, Any]]:
-    admin = await house.operator()
+async def _hooked(
+    service: RoomService, listener: Listener, *events: str
+) -> tuple[Person, dict[str, Any]]:
+    admin = await service.operator()
     made = await admin.post(HOOKS, {"url": listener.url, "events": list(events)})
     assert made.status_code == 201, made.text
     return admin, made.json()
 
 
 async def test_a_site_hears_what_it_asked_for_in_order_and_signed(
-    house: House, listener: Listener
+    service: RoomService, listener: Listener
 ) -> None:
-    _, hook = await _hooked(house, listener, "waiting", "admitted")
-    dispatcher = dispatcher_of(house.context)
-    place = await house.visitor().join()
-    await house.admission.admit_now(1)
+    _, hook = await _hooked(service, listener, "waiting", "admitted")
+    dispatcher = dispatcher_of(service.context)
+    place = await service.visitor().join()
+    await service.admission.admit_now(1)
     await dispatcher.carry()
     await dispatcher.carry()
     assert [each["event"] for each in listener.events()] == ["waiting", "admitted"]
@@ -104,15 +106,15 @@ async def test_a_site_hears_what_it_asked_for_in_order_and_signed(
 
 
 async def test_a_room_lags_as_far_behind_as_the_last_of_its_webhooks(
-    house: House, listener: Listener
+    service: RoomService, listener: Listener
 ) -> None:
-    admin, _ = await _hooked(house, listener, "waiting")
+    admin, _ = await _hooked(service, listener, "waiting")
     dead = f"http://127.0.0.1:{free_port()}/"
     made = (await admin.post(HOOKS, {"url": dead, "events": ["waiting"]})).json()
-    lag = house.context.metrics.webhook_lag.of(QUEUE)
-    await house.visitor().join()
+    lag = service.context.metrics.webhook_lag.of(QUEUE)
+    await service.visitor().join()
     # Another process goes on where the first one has failed.
-    for dispatcher in (dispatcher_of(house.context), dispatcher_of(house.context)):
+    for dispatcher in (dispatcher_of(service.context), dispatcher_of(service.context)):
         dispatcher._election._owner = "one"  # pyright: ignore[reportPrivateUsage]
         await dispatcher.carry()
         await dispatcher.carry()
@@ -125,32 +127,32 @@ async def test_a_room_lags_as_far_behind_as_the_last_of_its_webhooks(
 
 
 async def test_an_entry_that_cannot_be_read_holds_up_no_other(
-    redis: Any, house: House, listener: Listener
+    redis: Any, service: RoomService, listener: Listener
 ) -> None:
     """Neither among the webhooks of a room nor among its events."""
-    await _hooked(house, listener, "waiting")
-    await redis.hset(house.room.store.keys.hooks, "aa", "{")
+    await _hooked(service, listener, "waiting")
+    await redis.hset(service.room.store.keys.hooks, "aa", "{")
     for odd in ({"event": b"\xff"}, {"event": "waiting", "at": "soon"}):
-        await redis.xadd(house.room.store.keys.events, odd)
-    await house.visitor().join()
-    await dispatcher_of(house.context).carry()
+        await redis.xadd(service.room.store.keys.events, odd)
+    await service.visitor().join()
+    await dispatcher_of(service.context).carry()
     assert [each["event"] for each in listener.events()] == ["waiting"]
 
 
 async def test_what_was_not_taken_comes_again_later_and_nothing_is_skipped(
-    house: House, listener: Listener, clock: HandClock
+    service: RoomService, listener: Listener, clock: HandClock
 ) -> None:
-    admin, _ = await _hooked(house, listener, "waiting")
-    dispatcher = dispatcher_of(house.context)
+    admin, _ = await _hooked(service, listener, "waiting")
+    dispatcher = dispatcher_of(service.context)
     listener.answer = 500
-    await house.visitor().join()
+    await service.visitor().join()
     await dispatcher.carry()
     await dispatcher.carry()
     assert len(listener.heard) == 1
     [hook] = (await admin.get(HOOKS)).json()["webhooks"]
     assert (hook["failures"], hook["last_error"]) == (1, "the answer was 500")
     listener.answer = 200
-    await house.visitor("10.1.1.2").join()
+    await service.visitor("10.1.1.2").join()
     await clock.advance(3)
     await dispatcher.carry()
     assert len(listener.heard) == 2
@@ -159,51 +161,53 @@ async def test_what_was_not_taken_comes_again_later_and_nothing_is_skipped(
     assert (hook["failures"], hook["delivered"]) == (0, 2)
 
 
-async def test_of_several_processes_one_carries(house: House, listener: Listener) -> None:
-    await _hooked(house, listener, "waiting")
+async def test_of_several_processes_one_carries(service: RoomService, listener: Listener) -> None:
+    await _hooked(service, listener, "waiting")
     dispatchers = [
         WebhookDispatcher(
-            house.store,
-            house.rooms,
+            service.store,
+            service.rooms,
             owner=name,
             private=networks(INSIDE, "webhook_networks"),
-            clock=house.clock,
+            clock=service.clock,
         )
         for name in ("one", "two")
     ]
-    await house.visitor().join()
+    await service.visitor().join()
     for dispatcher in dispatchers:
         await dispatcher.carry()
     assert len(listener.heard) == 1
 
 
 async def test_whoever_asked_for_it_is_told_by_the_site_that_it_is_their_turn(
-    house: House, listener: Listener
+    service: RoomService, listener: Listener
 ) -> None:
-    await _hooked(house, listener, "admitted")
-    person, other = house.visitor(), house.visitor("10.1.1.2")
+    await _hooked(service, listener, "admitted")
+    person, other = service.visitor(), service.visitor("10.1.1.2")
     await person.join()
     await other.join()
     assert (await person.ask("POST", "notify", {"handle": "order-17"})).status_code == 201
     assert (await other.ask("POST", "notify", {"handle": "order-18"})).status_code == 201
     assert (await other.ask("DELETE", "notify")).status_code == 204
     assert (await person.ask("POST", "notify", {"handle": "a b<c>"})).status_code == 400
-    await house.admission.admit_now(2)
-    await dispatcher_of(house.context).carry()
+    await service.admission.admit_now(2)
+    await dispatcher_of(service.context).carry()
     assert [each.get("notify") for each in listener.events()] == ["order-17", None]
 
 
-async def test_a_handle_of_somebody_gone_is_not_kept(house: House) -> None:
-    person = house.visitor()
+async def test_a_handle_of_somebody_gone_is_not_kept(service: RoomService) -> None:
+    person = service.visitor()
     place = await person.join()
-    position = house.room.store.keys.of(place["position_id"]).position
-    await house.store.redis.delete(position)
+    position = service.room.store.keys.of(place["position_id"]).position
+    await service.store.redis.delete(position)
     assert (await person.ask("POST", "notify", {"handle": "x"})).status_code == 410
-    assert await house.store.redis.exists(position) == 0
+    assert await service.store.redis.exists(position) == 0
 
 
-async def test_a_webhook_is_tried_out_and_taken_away(house: House, listener: Listener) -> None:
-    admin, hook = await _hooked(house, listener)
+async def test_a_webhook_is_tried_out_and_taken_away(
+    service: RoomService, listener: Listener
+) -> None:
+    admin, hook = await _hooked(service, listener)
     tried = await admin.post(f"{HOOKS}/{hook['id']}/test")
     assert tried.json() == {"taken": True, "error": ""}
     assert listener.events()[0]["event"] == "ping"
@@ -269,11 +273,11 @@ INSIDE_LITERALS = (
 
 @pytest.mark.parametrize("host", INSIDE_LITERALS)
 async def test_an_address_inside_is_refused_when_the_webhook_is_made(
-    house: House, host: str
+    service: RoomService, host: str
 ) -> None:
-    outward = WebhookDispatcher(house.store, house.rooms, owner="outward")
-    house.app = App(house.context, dispatcher=outward)
-    admin = await house.operator()
+    outward = WebhookDispatcher(service.store, service.rooms, owner="outward")
+    service.app = App(service.context, dispatcher=outward)
+    admin = await service.operator()
     path = f"/api/v1/admin/queues/{QUEUE}/webhooks"
     answer = await admin.post(path, {"url": f"https://{host}/room"})
     assert (answer.status_code, answer.json()["code"]) == (422, "INVALID_OPTION")
@@ -287,8 +291,8 @@ def test_an_address_inside_that_was_named_is_allowed() -> None:
         assert outside.checked(url, ()) == url
 
 
-async def test_a_site_that_is_away_is_told_later(house: House) -> None:
-    admin = await house.operator()
+async def test_a_site_that_is_away_is_told_later(service: RoomService) -> None:
+    admin = await service.operator()
     away = f"http://127.0.0.1:{free_port()}/"
     hook = (await admin.post(HOOKS, {"url": away})).json()
     tried = await admin.post(f"{HOOKS}/{hook['id']}/test")
@@ -298,20 +302,22 @@ async def test_a_site_that_is_away_is_told_later(house: House) -> None:
     }
 
 
-async def test_alarms_are_heard_with_what_they_say(house: House, listener: Listener) -> None:
-    admin, _ = await _hooked(house, listener, "alarm", "alarm-over")
+async def test_alarms_are_heard_with_what_they_say(
+    service: RoomService, listener: Listener
+) -> None:
+    admin, _ = await _hooked(service, listener, "alarm", "alarm-over")
     path = f"/api/v1/admin/queues/{QUEUE}/alarms"
-    await house.visitor().join()
+    await service.visitor().join()
     rung = (await admin.http.put(path, json={"waiting": 1})).json()
     assert rung["alarms"] == {"waiting": "1 people are in line"}
     assert (await admin.get(f"/api/v1/admin/queues/{QUEUE}/stats")).json()["alarms"]
     assert (await admin.http.put(path, json={})).json()["alarms"] == {}
-    await dispatcher_of(house.context).carry()
+    await dispatcher_of(service.context).carry()
     assert [(each["event"], each["alarms"]) for each in listener.events()] == [
         ("alarm", '{"waiting":"1 people are in line"}'),
         ("alarm-over", ""),
     ]
-    viewer = await house.operator("viewer")
+    viewer = await service.operator("viewer")
     assert (await viewer.http.put(path, json={"waiting": 1})).status_code == 403
     assert (await viewer.get(path)).json()["limits"]["waiting"] == 0
     for wrong in ({"waiting": -1}, {"no_shows": 2}, {"loud": True}):
@@ -319,33 +325,33 @@ async def test_alarms_are_heard_with_what_they_say(house: House, listener: Liste
 
 
 async def test_a_webhook_reads_past_what_is_not_for_it_in_one_pass(
-    house: House, listener: Listener
+    service: RoomService, listener: Listener
 ) -> None:
-    await _hooked(house, listener, "alarm")
+    await _hooked(service, listener, "alarm")
     for at in range(1500):
-        await house.room.store.ask(
-            "XADD", house.room.store.keys.events, "*", "event", "waiting", "at", str(at)
+        await service.room.store.ask(
+            "XADD", service.room.store.keys.events, "*", "event", "waiting", "at", str(at)
         )
-    await house.room.store.ask("XADD", house.room.store.keys.events, "*", "event", "alarm")
-    await dispatcher_of(house.context).carry()
+    await service.room.store.ask("XADD", service.room.store.keys.events, "*", "event", "alarm")
+    await dispatcher_of(service.context).carry()
     assert [each["event"] for each in listener.events()] == ["alarm"]
 
 
 @pytest.mark.parametrize("begun", [True, False], ids=["read before", "nothing read yet"])
 async def test_events_that_were_trimmed_unread_are_told_as_a_gap(
-    house: House, listener: Listener, begun: bool
+    service: RoomService, listener: Listener, begun: bool
 ) -> None:
-    stream = house.room.store.keys.events
-    await house.room.store.ask("DEL", stream)
-    await _hooked(house, listener, "alarm")
-    dispatcher = dispatcher_of(house.context)
+    stream = service.room.store.keys.events
+    await service.room.store.ask("DEL", stream)
+    await _hooked(service, listener, "alarm")
+    dispatcher = dispatcher_of(service.context)
     if begun:
-        await house.room.store.ask("XADD", stream, "1-1", "event", "waiting")
+        await service.room.store.ask("XADD", stream, "1-1", "event", "waiting")
         await dispatcher.carry()
     for at in range(2, 300):
         event = "alarm" if at == 2 else "waiting"
         command = ("XADD", stream, "MAXLEN", "=", 100, f"{at}-1", "event", event)
-        await house.room.store.ask(*command)
+        await service.room.store.ask(*command)
     await dispatcher.carry()
     await dispatcher.carry()
     after = "1-1" if begun else "0-0"
@@ -355,18 +361,18 @@ async def test_events_that_were_trimmed_unread_are_told_as_a_gap(
 
 
 async def test_a_receiver_that_is_slow_or_odd_holds_up_no_other(
-    house: House, listener: Listener, monkeypatch: pytest.MonkeyPatch
+    service: RoomService, listener: Listener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    admin, _ = await _hooked(house, listener, "waiting")
-    other = house.rooms.of("other")
+    admin, _ = await _hooked(service, listener, "waiting")
+    other = service.rooms.of("other")
     await other.open()
-    house.rooms.forget()
+    service.rooms.forget()
     for url in ("http://127.0.0.1:1/slow", "http://127.0.0.1:1/odd"):
         made = await admin.post(
             "/api/v1/admin/queues/other/webhooks", {"url": url, "events": ["waiting"]}
         )
         assert made.status_code == 201, made.text
-    dispatcher = dispatcher_of(house.context)
+    dispatcher = dispatcher_of(service.context)
     real, slow = dispatcher.sender.send, asyncio.Event()
 
     async def send(url: str, *rest: Any, **more: Any) -> str:
@@ -380,7 +386,7 @@ async def test_a_receiver_that_is_slow_or_odd_holds_up_no_other(
     monkeypatch.setattr(dispatch, "WAIT_S", 0.05)
     await other.join(JoinRequest(key="k", secret="s"))
     for turn in range(2):
-        await house.visitor(f"10.1.1.{turn}").join()
+        await service.visitor(f"10.1.1.{turn}").join()
         async with asyncio.timeout(LIMIT_S):
             while len(listener.events()) <= turn:
                 await dispatcher.carry()

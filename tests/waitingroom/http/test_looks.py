@@ -6,7 +6,7 @@ import re
 import msgspec
 import pytest
 
-from tests.waitingroom.http.hands import QUEUE, House
+from tests.waitingroom.http.harness import QUEUE, RoomService
 from waystation.core.errors import InvalidOption
 from waystation.waitingroom.pages.theme import Theme
 
@@ -15,14 +15,14 @@ FONT = "data:font/woff2;base64," + base64.b64encode(b"wOF2 a font").decode()
 LOGO = "data:image/png;base64," + base64.b64encode(b"\x89PNG a picture").decode()
 
 
-async def test_a_site_brings_its_colour_its_logo_and_its_words(house: House) -> None:
-    admin = await house.operator()
+async def test_a_site_brings_its_colour_its_logo_and_its_words(service: RoomService) -> None:
+    admin = await service.operator()
     looks = {
         "accent": "#7a1f5c", "logo": LOGO, "support": "https://help.test/line",
         "text": {"en": "Doors <open> at eight", "de": "Einlass um acht"}, "language": "de",
     }  # fmt: skip
     assert (await admin.http.put(PAGE, json=looks)).json()["accent"] == "#7a1f5c"
-    person = house.visitor()
+    person = service.visitor()
     page = await person.get(f"/wait/{QUEUE}?lang=en")
     assert "--accent: #7a1f5c" in page.text
     assert f'src="{LOGO}"' in page.text
@@ -36,8 +36,8 @@ async def test_a_site_brings_its_colour_its_logo_and_its_words(house: House) -> 
     assert "#7a1f5c" not in (await person.get(f"/wait/{QUEUE}")).text
 
 
-async def test_looks_can_be_tried_out_and_nothing_is_kept(house: House) -> None:
-    viewer = await house.operator("viewer")
+async def test_looks_can_be_tried_out_and_nothing_is_kept(service: RoomService) -> None:
+    viewer = await service.operator("viewer")
     tried = await viewer.post(f"{PAGE}/preview?status=full&lang=fr", {"accent": "#123456"})
     assert tried.status_code == 200
     assert "La file est pleine" in tried.text
@@ -75,17 +75,19 @@ async def test_looks_can_be_tried_out_and_nothing_is_kept(house: House) -> None:
         {"font_file": "data:font/woff2;base64,AAAA) } body {"},
     ],
 )
-async def test_37_nothing_but_looks_can_be_brought(house: House, wrong: dict[str, object]) -> None:
-    admin = await house.operator()
+async def test_37_nothing_but_looks_can_be_brought(
+    service: RoomService, wrong: dict[str, object]
+) -> None:
+    admin = await service.operator()
     assert (await admin.http.put(PAGE, json=wrong)).status_code in (400, 413, 422)
 
 
-async def test_a_site_brings_its_font_and_a_picture(house: House) -> None:
-    admin = await house.operator()
+async def test_a_site_brings_its_font_and_a_picture(service: RoomService) -> None:
+    admin = await service.operator()
     picture = "data:image/jpeg;base64," + "B" * 120_000
     looks = {"font": "Inter, Gill Sans, serif", "font_file": FONT, "background": picture}
     assert (await admin.http.put(PAGE, json=looks)).status_code == 200
-    page = await house.visitor().get(f"/wait/{QUEUE}")
+    page = await service.visitor().get(f"/wait/{QUEUE}")
     assert f"url({FONT}) format" in page.text
     family = 'font-family: "site", "Inter", "Gill Sans", Georgia, "Times New Roman", serif;'
     assert family in page.text
@@ -95,8 +97,8 @@ async def test_a_site_brings_its_font_and_a_picture(house: House) -> None:
     assert "font-face" not in Theme(font="Inter").css()
 
 
-async def test_a_form_shows_looks_in_a_frame_of_the_same_site_alone(house: House) -> None:
-    viewer = await house.operator("viewer")
+async def test_a_form_shows_looks_in_a_frame_of_the_same_site_alone(service: RoomService) -> None:
+    viewer = await service.operator("viewer")
     theme = {"theme": '{"accent": "#123456"}'}
     shown = await viewer.http.post(f"{PAGE}/preview", data=theme)
     assert shown.status_code == 200

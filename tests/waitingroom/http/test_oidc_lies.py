@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.oidc.false import FalseProvider, false_provider
 from tests.support.oidc.real import CLIENT
-from tests.waitingroom.http import hands
-from tests.waitingroom.http.hands import HOST, QUEUE, House
+from tests.waitingroom.http import harness
+from tests.waitingroom.http.harness import HOST, QUEUE, RoomService
 from waystation.core.clock import HandClock
 from waystation.core.operators.oidc.options import CALLBACK
 from waystation.core.operators.oidc.provider import AWAY_S
@@ -26,14 +26,16 @@ async def liar() -> AsyncGenerator[FalseProvider]:
 
 
 @pytest.fixture
-async def house(redis_url: str, liar: FalseProvider, no_strays: None) -> AsyncGenerator[House]:
-    async with hands.house(redis_url, oidc=liar.options) as built:
+async def service(
+    redis_url: str, liar: FalseProvider, no_strays: None
+) -> AsyncGenerator[RoomService]:
+    async with harness.service(redis_url, oidc=liar.options) as built:
         yield built
 
 
-async def _come_back(house: House, liar: FalseProvider, **said: Any) -> tuple[int, str]:
+async def _come_back(service: RoomService, liar: FalseProvider, **said: Any) -> tuple[int, str]:
     """Sign in while the provider says this about somebody in every group."""
-    browser = house.visitor()
+    browser = service.visitor()
     sent = await browser.get(SET_OUT)
     asked = {n: v for n, (v,) in parse_qs(urlsplit(sent.headers["location"]).query).items()}
     now = int(time.time())
@@ -46,9 +48,9 @@ async def _come_back(house: House, liar: FalseProvider, **said: Any) -> tuple[in
     return answer.status_code, answer.text
 
 
-async def test_the_truth_is_believed(house: House, liar: FalseProvider) -> None:
-    assert (await _come_back(house, liar))[0] == 303
-    assert (await _come_back(house, liar, groups="admins"))[0] == 303
+async def test_the_truth_is_believed(service: RoomService, liar: FalseProvider) -> None:
+    assert (await _come_back(service, liar))[0] == 303
+    assert (await _come_back(service, liar, groups="admins"))[0] == 303
 
 
 @pytest.mark.parametrize(
@@ -59,16 +61,18 @@ async def test_the_truth_is_believed(house: House, liar: FalseProvider) -> None:
         {"groups": {"admins": 1}}, {"groups": [["admins"]]}, {"groups": ["Admins"]},
     ],
 )  # fmt: skip
-async def test_52_a_lie_is_not(house: House, liar: FalseProvider, said: dict[str, Any]) -> None:
-    status, text = await _come_back(house, liar, **said)
+async def test_52_a_lie_is_not(
+    service: RoomService, liar: FalseProvider, said: dict[str, Any]
+) -> None:
+    status, text = await _come_back(service, liar, **said)
     assert (status, "Not signed in" in text) == (403, True)
-    assert await house.app.operators.every() == []
+    assert await service.app.operators.every() == []
 
 
-async def test_52_what_nobody_signed_is_not(house: House, liar: FalseProvider) -> None:
+async def test_52_what_nobody_signed_is_not(service: RoomService, liar: FalseProvider) -> None:
     liar.signs = False
-    assert (await _come_back(house, liar))[0] == 403
-    assert await house.app.operators.every() == []
+    assert (await _come_back(service, liar))[0] == 403
+    assert await service.app.operators.every() == []
 
 
 @pytest.mark.parametrize(
@@ -83,10 +87,10 @@ async def test_52_what_nobody_signed_is_not(house: House, liar: FalseProvider) -
     ],
 )
 async def test_a_provider_that_names_no_safe_address_is_not_asked(
-    house: House, liar: FalseProvider, said: dict[str, Any]
+    service: RoomService, liar: FalseProvider, said: dict[str, Any]
 ) -> None:
     liar.itself |= said
-    answer = await house.visitor().get(SET_OUT)
+    answer = await service.visitor().get(SET_OUT)
     assert (answer.status_code, "location" in answer.headers) == (502, False)
 
 
@@ -95,12 +99,12 @@ async def test_45_a_provider_that_is_away_is_asked_once_however_many_knock(
 ) -> None:
     clock = HandClock()
     liar.status = 500
-    async with hands.house(redis_url, clock=clock, oidc=liar.options) as house:
-        visitors = [house.visitor(f"10.6.0.{number}") for number in range(10)]
+    async with harness.service(redis_url, clock=clock, oidc=liar.options) as service:
+        visitors = [service.visitor(f"10.6.0.{number}") for number in range(10)]
         answers = await asyncio.gather(*(each.get(SET_OUT) for each in visitors))
         assert {each.status_code for each in answers} == {502}
         assert len(liar.asked) == 1
-        redis: Any = house.store.redis
+        redis: Any = service.store.redis
         assert await redis.keys("admin:oidc:*") == []
         liar.status = 200
         await clock.advance(AWAY_S)

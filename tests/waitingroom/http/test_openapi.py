@@ -1,4 +1,4 @@
-"""The OpenAPI document says what the doors do, and the doors do what it says."""
+"""The OpenAPI document says what the endpoints do, and they do what it says."""
 
 import asyncio
 import json
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.ports import free_port
-from tests.waitingroom.http import hands, scene
-from tests.waitingroom.http.hands import QUEUE, House
+from tests.waitingroom.http import harness, scene
+from tests.waitingroom.http.harness import QUEUE, RoomService
 from waystation.core.http.endpoints import declared
 from waystation.core.http.server import serving
 from waystation.waitingroom.http.app import PARTS
@@ -18,18 +18,18 @@ PROGRAM = Path(sys.executable).with_name("schemathesis")
 EXAMPLES = 10
 
 
-async def test_every_endpoint_is_described(house: House) -> None:
-    described = (await house.visitor().get("/openapi.json")).json()
+async def test_every_endpoint_is_described(service: RoomService) -> None:
+    described = (await service.visitor().get("/openapi.json")).json()
     said = {(m.upper(), path) for path, each in described["paths"].items() for m in each}
-    assert said == {(e.method, e.path) for e in house.app.table if e.group != "pages"}
+    assert said == {(e.method, e.path) for e in service.app.table if e.group != "pages"}
     listed = {(e.method, e.path) for part in PARTS.values() for k in part for e, _ in declared(k)}
-    assert listed == {(e.method, e.path) for e in house.app.table}
+    assert listed == {(e.method, e.path) for e in service.app.table}
     ids = [o["operationId"] for each in described["paths"].values() for o in each.values()]
     assert len(ids) == len(set(ids))
 
 
-async def test_a_number_in_a_query_is_what_it_was_checked_as(house: House) -> None:
-    admin = await house.operator()
+async def test_a_number_in_a_query_is_what_it_was_checked_as(service: RoomService) -> None:
+    admin = await service.operator()
     described = (await admin.get("/openapi.json")).json()["paths"]
     tried = 0
     for path, verbs in described.items():
@@ -57,8 +57,8 @@ async def test_a_number_in_a_query_is_what_it_was_checked_as(house: House) -> No
 @pytest.mark.parametrize("group", ["visitor", "sessions", "connectors", "admin", "operations"])
 async def test_made_up_requests_find_nothing(redis_url: str, tmp_path: Path, group: str) -> None:
     """Schemathesis asks whatever the document allows, and what it does not, of every operation."""
-    async with hands.house(redis_url, scene.OPTIONS, newcomers_per_minute=0) as house:
-        stage = scene.Scene(house, tmp_path)
+    async with harness.service(redis_url, scene.OPTIONS, newcomers_per_minute=0) as service:
+        stage = scene.Scene(service, tmp_path)
         await stage.set()
         (tmp_path / "openapi.json").write_text(json.dumps(stage.document()))
         (tmp_path / "schemathesis.toml").write_text(_allowances())

@@ -5,8 +5,8 @@ import io
 
 import pytest
 
-from tests.waitingroom.http import hands
-from tests.waitingroom.http.hands import QUEUE, House
+from tests.waitingroom.http import harness
+from tests.waitingroom.http.harness import QUEUE, RoomService
 from waystation.core.clock import HandClock
 from waystation.core.operators.roles import Role
 from waystation.waitingroom.http import admin_access, admin_rooms
@@ -18,13 +18,13 @@ ROOT = f"/api/v1/admin/queues/{QUEUE}"
 
 async def test_a_day_is_told_hour_by_hour(redis_url: str) -> None:
     clock = HandClock()
-    async with hands.house(redis_url, clock=clock) as house:
-        viewer = await house.operator("viewer")
-        await house.visitor("10.0.0.1").join()
+    async with harness.service(redis_url, clock=clock) as service:
+        viewer = await service.operator("viewer")
+        await service.visitor("10.0.0.1").join()
         await clock.advance(90)
-        await house.admission.admit_now(1)
+        await service.admission.admit_now(1)
         await clock.advance(3600)
-        await house.visitor("10.0.0.2").join()
+        await service.visitor("10.0.0.2").join()
         hours = (await viewer.get(f"{ROOT}/analytics?hours=2")).json()["hours"]
         assert [hour["enqueued"] for hour in hours] == [1, 1]
         assert (hours[0]["admitted"], hours[0]["wait_p50_s"]) == (1, 91)
@@ -35,13 +35,13 @@ async def test_a_day_is_told_hour_by_hour(redis_url: str) -> None:
 
 
 async def test_lists_that_are_cut_say_how_many_there_are(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    service: RoomService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(admin_rooms, "MOST_LISTED", 1)
     monkeypatch.setattr(admin_access, "MOST_ENTRIES", 1)
-    admin = await house.operator()
+    admin = await service.operator()
     for number in range(2):
-        await house.visitor(f"10.0.0.{number}").enter()
+        await service.visitor(f"10.0.0.{number}").enter()
     found = (await admin.get(f"{ROOT}/sessions")).json()
     assert (len(found["sessions"]), found["total"]) == (1, 2)
     for _ in range(2):
@@ -55,12 +55,12 @@ async def test_lists_that_are_cut_say_how_many_there_are(
 
 async def test_a_day_is_there_minute_by_minute(redis_url: str) -> None:
     clock = HandClock()
-    async with hands.house(redis_url, clock=clock) as house:
-        viewer = await house.operator("viewer")
+    async with harness.service(redis_url, clock=clock) as service:
+        viewer = await service.operator("viewer")
         for number in range(3):
-            await History(house.room).note()
+            await History(service.room).note()
             await clock.advance(60)
-            await house.visitor(f"10.0.0.{number}").join()
+            await service.visitor(f"10.0.0.{number}").join()
         minutes = (await viewer.get(f"{ROOT}/history")).json()["minutes"]
         assert [(each["waiting"], each["arrivals"]) for each in minutes] == [(1, 1), (2, 1)]
         assert len((await viewer.get(f"{ROOT}/history?minutes=1")).json()["minutes"]) == 1
@@ -69,9 +69,9 @@ async def test_a_day_is_there_minute_by_minute(redis_url: str) -> None:
             assert answer.status_code == 422
 
 
-async def test_the_same_is_a_file_for_a_spreadsheet(house: House) -> None:
-    viewer = await house.operator("viewer")
-    await house.visitor().join()
+async def test_the_same_is_a_file_for_a_spreadsheet(service: RoomService) -> None:
+    viewer = await service.operator("viewer")
+    await service.visitor().join()
     saved = await viewer.get(f"{ROOT}/export?hours=1")
     assert saved.headers["content-type"].startswith("text/csv")
     assert saved.headers["content-disposition"] == 'attachment; filename="shop-hours.csv"'
@@ -83,12 +83,12 @@ async def test_the_same_is_a_file_for_a_spreadsheet(house: House) -> None:
     "evil", ['=HYPERLINK("https://evil.test")', "+1", "-1+1", "@SUM(A1)", "\t=1", "a\r\nb,c"]
 )
 async def test_42_nothing_in_an_export_is_run_or_breaks_out_of_its_cell(
-    house: House, evil: str
+    service: RoomService, evil: str
 ) -> None:
-    admin = await house.operator()
+    admin = await service.operator()
     printable = evil.strip() if evil.isprintable() else f"@{evil.strip()[:1]}"
-    key = await house.app.operators.issue(printable, Role.ADMIN)
-    other = house.visitor(authorization=f"Bearer {key}")
+    key = await service.app.operators.issue(printable, Role.ADMIN)
+    other = service.visitor(authorization=f"Bearer {key}")
     await other.post(f"{ROOT}/message", {"text": {"en": evil}})
     saved = await admin.get("/api/v1/admin/audit/export")
     rows = list(csv.DictReader(io.StringIO(saved.text, newline="")))

@@ -8,15 +8,15 @@ import re
 import httpx2
 import pytest
 
-from tests.waitingroom.http.hands import HOST, QUEUE, House
+from tests.waitingroom.http.harness import HOST, QUEUE, RoomService
 from waystation.waitingroom.pages.words import languages
 
 WAIT = f"/wait/{QUEUE}"
 ZIPPED = {"accept-encoding": "gzip"}
 
 
-async def test_everybody_is_sent_the_same_page_and_may_keep_it(house: House) -> None:
-    new, waiting = house.visitor(), house.visitor("10.1.1.2")
+async def test_everybody_is_sent_the_same_page_and_may_keep_it(service: RoomService) -> None:
+    new, waiting = service.visitor(), service.visitor("10.1.1.2")
     await waiting.join()
     pages = [await person.get(WAIT) for person in (new, waiting)]
     assert pages[0].content == pages[1].content
@@ -29,8 +29,8 @@ async def test_everybody_is_sent_the_same_page_and_may_keep_it(house: House) -> 
     assert (same.status_code, same.content, same.headers["etag"]) == (304, b"", tag)
 
 
-async def test_it_is_sent_compressed_to_those_who_read_that(house: House) -> None:
-    person = house.visitor()
+async def test_it_is_sent_compressed_to_those_who_read_that(service: RoomService) -> None:
+    person = service.visitor()
     whole = await person.get(WAIT, headers={"accept-encoding": "identity"})
     packed = await person.get(WAIT, headers=ZIPPED)
     assert "content-encoding" not in whole.headers
@@ -41,8 +41,10 @@ async def test_it_is_sent_compressed_to_those_who_read_that(house: House) -> Non
     assert packed.headers["etag"] != whole.headers["etag"]
 
 
-async def test_only_its_own_style_and_script_run_named_by_their_hashes(house: House) -> None:
-    page = await house.visitor().get(WAIT)
+async def test_only_its_own_style_and_script_run_named_by_their_hashes(
+    service: RoomService,
+) -> None:
+    page = await service.visitor().get(WAIT)
     policy = page.headers["content-security-policy"]
     assert "nonce" not in policy
     for element, directive in (("style", "style-src"), ("script", "script-src")):
@@ -51,16 +53,16 @@ async def test_only_its_own_style_and_script_run_named_by_their_hashes(house: Ho
         assert f"{directive} 'sha256-{digest}';" in policy
 
 
-async def test_each_language_has_its_own(house: House) -> None:
-    person = house.visitor()
+async def test_each_language_has_its_own(service: RoomService) -> None:
+    person = service.visitor()
     for lang, words in languages().items():
         page = await person.get(WAIT, headers={"accept-language": lang})
         assert f'<html lang="{lang}" dir="{words["_dir"]}">' in page.text
         assert page.content == (await person.get(f"{WAIT}?lang={lang}")).content
 
 
-async def test_a_change_by_the_operator_is_a_new_page(house: House) -> None:
-    person, admin = house.visitor(), await house.operator()
+async def test_a_change_by_the_operator_is_a_new_page(service: RoomService) -> None:
+    person, admin = service.visitor(), await service.operator()
     before = await person.get(WAIT)
     changes: list[dict[str, object]] = [
         {"name": "The other shop"},
@@ -70,7 +72,7 @@ async def test_a_change_by_the_operator_is_a_new_page(house: House) -> None:
     for change in changes:
         changed = await admin.http.patch(f"/api/v1/admin/queues/{QUEUE}", json=change)
         assert changed.status_code == 200
-        await house.room.state()
+        await service.room.state()
         now = await person.get(WAIT, headers={"if-none-match": before.headers["etag"]})
         if "name" in change:
             assert now.status_code == 200
@@ -80,17 +82,19 @@ async def test_a_change_by_the_operator_is_a_new_page(house: House) -> None:
             assert "form-action 'self' shop.example;" in now.headers["content-security-policy"]
     looks = f"/api/v1/admin/queues/{QUEUE}/page"
     assert (await admin.http.put(looks, json={"accent": "#7a1f5c"})).status_code == 200
-    await house.room.state()
+    await service.room.state()
     coloured = await person.get(WAIT)
     assert "--accent: #7a1f5c" in coloured.text
     assert coloured.headers["etag"] not in seen
 
 
 @pytest.mark.parametrize("status", ["429", "503"])
-async def test_what_is_answered_like_an_error_is_kept_by_nobody(house: House, status: str) -> None:
-    await house.room.store.write({"page_status": status})
-    await house.room.state()
-    page = await house.visitor().get(WAIT)
+async def test_what_is_answered_like_an_error_is_kept_by_nobody(
+    service: RoomService, status: str
+) -> None:
+    await service.room.store.write({"page_status": status})
+    await service.room.state()
+    page = await service.visitor().get(WAIT)
     assert page.status_code == int(status)
     assert page.headers["cache-control"] == "no-store"
     assert "retry-after" in page.headers
@@ -104,9 +108,9 @@ def _leads_on(page: httpx2.Response) -> str:
 
 
 async def test_browsers_without_scripts_are_led_on_and_keep_where_they_want_to_go(
-    house: House,
+    service: RoomService,
 ) -> None:
-    person = house.visitor()
+    person = service.visitor()
     came = f"{WAIT}?target=/checkout&lang=de"
     where = _leads_on(await person.get(came))
     page = await person.get(where, headers={"referer": f"https://{HOST}{came}"})
@@ -124,8 +128,8 @@ async def test_browsers_without_scripts_are_led_on_and_keep_where_they_want_to_g
     ["https://evil.test/wait/shop?target=/x", f"https://{HOST}/wait/other?target=/x", "nonsense"],
 )
 async def test_where_to_go_is_believed_from_the_page_itself_alone(
-    house: House, referer: str
+    service: RoomService, referer: str
 ) -> None:
-    page = await house.visitor().get(f"{WAIT}?plain=1", headers={"referer": referer})
+    page = await service.visitor().get(f"{WAIT}?plain=1", headers={"referer": referer})
     assert page.status_code == 200
     assert 'name="r"' not in page.text

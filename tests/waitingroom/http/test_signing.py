@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.waitingroom.http import hands
-from tests.waitingroom.http.hands import QUEUE, House
+from tests.waitingroom.http import harness
+from tests.waitingroom.http.harness import QUEUE, RoomService
 from waystation.core.clock import HandClock
 from waystation.core.errors import WrongState
 from waystation.waitingroom.http.app import App
@@ -120,13 +120,13 @@ async def test_whoever_waits_shops_or_is_invited_notices_no_change(
     redis_url: str, tmp_path: Path
 ) -> None:
     clock = HandClock()
-    async with hands.house(redis_url, clock=clock) as house:
-        house, file = _with_file(house, tmp_path)
-        admin = await house.operator()
-        shopper, waiting = house.visitor(), house.visitor("10.1.1.2")
+    async with harness.service(redis_url, clock=clock) as service:
+        service, file = _with_file(service, tmp_path)
+        admin = await service.operator()
+        shopper, waiting = service.visitor(), service.visitor("10.1.1.2")
         begun = await shopper.enter()
         await waiting.join()
-        sent = await house.visitor().get(f"/v1/verify?queue={QUEUE}")
+        sent = await service.visitor().get(f"/v1/verify?queue={QUEUE}")
         for kind in ("sessions", "tickets", "invitations"):
             assert (await admin.post(f"{KEYS}/rotate", {"kind": kind})).status_code == 200
         again = await admin.post(f"{KEYS}/rotate", {"kind": "sessions"})
@@ -143,32 +143,32 @@ async def test_whoever_waits_shops_or_is_invited_notices_no_change(
         assert "d" not in response.json()["keys"][0]
         gone = await admin.post(f"{KEYS}/retire", {"kind": "sessions", "emergency": True})
         assert gone.status_code == 200
-        thief = house.visitor("10.9.9.9")
+        thief = service.visitor("10.9.9.9")
         headers = {"wr-session": begun["session_token"]}
         assert (await thief.get(f"/v1/verify?queue={QUEUE}", headers=headers)).status_code == 401
         assert file.changed() is None
 
 
 async def test_a_challenge_outlives_a_change_of_keys(redis_url: str, tmp_path: Path) -> None:
-    async with hands.house(redis_url, clock=HandClock()) as house:
-        house, file = _with_file(house, tmp_path)
-        mark = house.tokens.seal.stamp("text")
-        house.tokens.adopt(file.rotate(Kind.QUEUE, now_s=1_700_000_000))
-        assert house.tokens.seal.stamped("text", mark)
-        assert not house.tokens.seal.stamped("other", mark)
+    async with harness.service(redis_url, clock=HandClock()) as service:
+        service, file = _with_file(service, tmp_path)
+        mark = service.tokens.seal.stamp("text")
+        service.tokens.adopt(file.rotate(Kind.QUEUE, now_s=1_700_000_000))
+        assert service.tokens.seal.stamped("text", mark)
+        assert not service.tokens.seal.stamped("other", mark)
 
 
-async def test_keys_of_a_setting_are_changed_there(house: House) -> None:
-    admin = await house.operator()
+async def test_keys_of_a_setting_are_changed_there(service: RoomService) -> None:
+    admin = await service.operator()
     answer = await admin.post(f"{KEYS}/rotate", {"kind": "sessions"})
     assert (answer.status_code, answer.json()["code"]) == (409, "KEYS_ELSEWHERE")
     assert (await admin.post(f"{KEYS}/rotate", {"kind": "x"})).status_code == 400
-    operator = await house.operator("operator")
+    operator = await service.operator("operator")
     assert (await operator.get(KEYS)).status_code == 403
 
 
-def _with_file(house: House, folder: Path) -> tuple[House, KeyFile]:
+def _with_file(service: RoomService, folder: Path) -> tuple[RoomService, KeyFile]:
     file = KeyFile(folder / "keys.json")
-    house.tokens.adopt(file.read())
-    house.app = App(house.context, keys=file)
-    return house, file
+    service.tokens.adopt(file.read())
+    service.app = App(service.context, keys=file)
+    return service, file

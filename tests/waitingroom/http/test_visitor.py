@@ -7,21 +7,21 @@ import httpx2
 
 from tests.support.patience import until
 from tests.support.ports import free_port
-from tests.waitingroom.http import hands
-from tests.waitingroom.http.hands import QUEUE, House, Person
+from tests.waitingroom.http import harness
+from tests.waitingroom.http.harness import QUEUE, Person, RoomService
 from waystation.core.clock import HandClock
 from waystation.core.http.server import serving
 from waystation.waitingroom.http.status import STALE_S
 
 
-async def test_a_visitor_joins_waits_is_called_and_comes_in(house: House) -> None:
-    first, second = house.visitor(), house.visitor("10.1.1.2")
+async def test_a_visitor_joins_waits_is_called_and_comes_in(service: RoomService) -> None:
+    first, second = service.visitor(), service.visitor("10.1.1.2")
     assert (await first.join())["people_ahead"] == 0
     joined = await second.join()
     assert (joined["status"], joined["position"], joined["people_ahead"]) == ("waiting", 2, 1)
     assert (await second.claim()).status_code == 202
 
-    await house.admission.admit_now(1)
+    await service.admission.admit_now(1)
     assert (await first.status())["status"] == "admitted"
     assert (await second.status())["people_ahead"] == 0
     begun = await first.claim()
@@ -30,25 +30,25 @@ async def test_a_visitor_joins_waits_is_called_and_comes_in(house: House) -> Non
     assert (await first.status())["status"] == "active"
 
 
-async def test_joining_again_gives_the_same_place(house: House) -> None:
-    visitor = house.visitor()
+async def test_joining_again_gives_the_same_place(service: RoomService) -> None:
+    visitor = service.visitor()
     place = await visitor.join()
     again = await visitor.ask("POST", "enqueue", {})
     assert again.status_code == 200
     assert again.json()["position_id"] == place["position_id"]
 
 
-async def test_whoever_keeps_no_cookie_gets_no_place(house: House) -> None:
-    answer = await house.visitor().ask("POST", "enqueue", {})
+async def test_whoever_keeps_no_cookie_gets_no_place(service: RoomService) -> None:
+    answer = await service.visitor().ask("POST", "enqueue", {})
     assert answer.status_code == 401
     assert answer.json()["code"] == "VISITOR_KEY_REQUIRED"
-    assert (await house.room.state()).waiting == 0
+    assert (await service.room.state()).waiting == 0
 
 
-async def test_an_app_without_cookies_brings_a_key_and_a_secret(house: House) -> None:
+async def test_an_app_without_cookies_brings_a_key_and_a_secret(service: RoomService) -> None:
     import hashlib
 
-    app = house.visitor()
+    app = service.visitor()
     key, secret = "k" * 43, "only the app knows"
     joined = await app.ask(
         "POST",
@@ -59,20 +59,20 @@ async def test_an_app_without_cookies_brings_a_key_and_a_secret(house: House) ->
     assert joined.status_code == 201
     app.http.cookies.clear()
     bearer = {"authorization": f"Bearer {joined.json()['token']}"}
-    await house.admission.admit_now(1)
+    await service.admission.admit_now(1)
     wrong = await app.ask("POST", "claim", {"secret": "guessed"}, headers=bearer)
     assert wrong.status_code == 403
     begun = await app.ask("POST", "claim", {"secret": secret}, headers=bearer)
     assert begun.status_code == 200
 
 
-async def test_the_snapshot_costs_the_store_nothing_within_a_second(house: House) -> None:
-    visitor = house.visitor()
+async def test_the_snapshot_costs_the_store_nothing_within_a_second(service: RoomService) -> None:
+    visitor = service.visitor()
     joined = await visitor.join()
     first = await visitor.ask("GET", "snapshot")
-    before = (await house.store.redis.info("commandstats")).get("cmdstat_evalsha", {})
+    before = (await service.store.redis.info("commandstats")).get("cmdstat_evalsha", {})
     second = await visitor.ask("GET", "snapshot")
-    after = (await house.store.redis.info("commandstats")).get("cmdstat_evalsha", {})
+    after = (await service.store.redis.info("commandstats")).get("cmdstat_evalsha", {})
     assert before == after
     assert first.headers["etag"] == second.headers["etag"]
     assert "max-age=1" in first.headers["cache-control"]
@@ -84,9 +84,9 @@ async def test_the_snapshot_costs_the_store_nothing_within_a_second(house: House
 
 async def test_a_missed_turn_can_be_taken_back(redis_url: str) -> None:
     clock = HandClock()
-    async with hands.house(redis_url, clock=clock) as house:
-        visitor = await house.joined()
-        await house.admission.admit_now(1)
+    async with harness.service(redis_url, clock=clock) as service:
+        visitor = await service.joined()
+        await service.admission.admit_now(1)
         await clock.advance(121)
         late = await visitor.ask("GET", "status")
         assert late.status_code == 410
@@ -96,8 +96,10 @@ async def test_a_missed_turn_can_be_taken_back(redis_url: str) -> None:
         assert back.json()["status"] == "returned"
 
 
-async def test_leaving_gives_the_place_up_and_coming_back_goes_to_the_end(house: House) -> None:
-    visitor, other = house.visitor(), house.visitor("10.1.1.2")
+async def test_leaving_gives_the_place_up_and_coming_back_goes_to_the_end(
+    service: RoomService,
+) -> None:
+    visitor, other = service.visitor(), service.visitor("10.1.1.2")
     await visitor.join()
     await other.join()
     left = await visitor.ask("DELETE", "position", {})
@@ -107,8 +109,8 @@ async def test_leaving_gives_the_place_up_and_coming_back_goes_to_the_end(house:
 
 async def test_whoever_left_by_mistake_takes_it_back(redis_url: str) -> None:
     clock = HandClock()
-    async with hands.house(redis_url, clock=clock) as house:
-        visitor, other = house.visitor(), house.visitor("10.1.1.2")
+    async with harness.service(redis_url, clock=clock) as service:
+        visitor, other = service.visitor(), service.visitor("10.1.1.2")
         place = await visitor.join()
         await other.join()
         left = (await visitor.ask("DELETE", "position", {})).json()
@@ -127,84 +129,86 @@ async def test_whoever_left_by_mistake_takes_it_back(redis_url: str) -> None:
         assert (late.status_code, late.json()["code"]) == (410, "PLACE_LOST")
 
 
-async def test_a_full_line_a_closed_room_and_a_passing_one_say_so(house: House) -> None:
-    await house.visitor().join()
-    await house.room.store.write({"max_queue_size": "1"})
-    late = await house.arrived("10.1.1.2")
+async def test_a_full_line_a_closed_room_and_a_passing_one_say_so(service: RoomService) -> None:
+    await service.visitor().join()
+    await service.room.store.write({"max_queue_size": "1"})
+    late = await service.arrived("10.1.1.2")
     full = await late.ask("POST", "enqueue", {})
     assert (full.status_code, full.json()["code"]) == (503, "QUEUE_FULL")
     assert full.headers["retry-after"]
 
-    await house.control.close()
+    await service.control.close()
     over = await late.ask("POST", "enqueue", {})
     assert (over.status_code, over.json()["code"]) == (410, "ENDED")
 
-    await house.room.store.write({"status": "active", "queueing_method": "passthrough"})
+    await service.room.store.write({"status": "active", "queueing_method": "passthrough"})
     passed = await late.ask("POST", "enqueue", {})
     assert (passed.status_code, passed.json()["status"]) == (200, "pass")
     assert late.cookie(f"s_{QUEUE}") == passed.json()["session_token"]
 
 
-async def test_everybody_hears_the_operator(house: House) -> None:
-    visitor = await house.joined()
-    await house.control.show_message({"en": "Back at noon"}, level="warning")
+async def test_everybody_hears_the_operator(service: RoomService) -> None:
+    visitor = await service.joined()
+    await service.control.show_message({"en": "Back at noon"}, level="warning")
     assert (await visitor.status())["message"]["text"] == {"en": "Back at noon"}
 
 
-async def test_a_heartbeat_keeps_a_place_and_says_when_the_next_is_due(house: House) -> None:
-    visitor = await house.joined()
+async def test_a_heartbeat_keeps_a_place_and_says_when_the_next_is_due(
+    service: RoomService,
+) -> None:
+    visitor = await service.joined()
     beat = await visitor.ask("POST", "heartbeat", {"visible": False})
     assert beat.json()["next_heartbeat_seconds"] == 120
 
 
-async def test_a_problem_says_what_it_is(house: House) -> None:
-    answer = await house.visitor().ask("GET", "status")
+async def test_a_problem_says_what_it_is(service: RoomService) -> None:
+    answer = await service.visitor().ask("GET", "status")
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json().keys() >= {"type", "title", "status", "code", "detail", "request_id"}
-    missing = await house.visitor().get("/api/v1/queues/nowhere/snapshot")
+    missing = await service.visitor().get("/api/v1/queues/nowhere/snapshot")
     assert missing.status_code == 404
-    wrong = await house.visitor().ask("PUT", "status")
+    wrong = await service.visitor().ask("PUT", "status")
     assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET")
 
 
-async def test_those_in_front_follow_their_place_live(house: House) -> None:
-    visitor = await house.joined()
-    await house.admission.admit_now(1)
+async def test_those_in_front_follow_their_place_live(service: RoomService) -> None:
+    visitor = await service.joined()
+    await service.admission.admit_now(1)
     live = await visitor.ask("GET", "events")
     assert live.headers["content-type"] == "text/event-stream"
     assert live.text.startswith("event: admitted\ndata: {")
 
 
 async def test_those_far_behind_do_not(redis_url: str) -> None:
-    from tests.waitingroom.http import hands
+    from tests.waitingroom.http import harness
     from waystation.waitingroom.http.options import ServerOptions
 
-    async with hands.house(redis_url, ServerOptions(poll_floor_ms=0, front=0)) as house:
-        visitor = await house.joined()
+    async with harness.service(redis_url, ServerOptions(poll_floor_ms=0, front=0)) as service:
+        visitor = await service.joined()
         assert (await visitor.ask("GET", "events")).status_code == 204
 
 
-async def test_a_phone_that_changes_its_network_keeps_place_and_seat(house: House) -> None:
+async def test_a_phone_that_changes_its_network_keeps_place_and_seat(service: RoomService) -> None:
     """F33: nothing is bound to an address."""
-    person = house.visitor("203.0.113.5")
+    person = service.visitor("203.0.113.5")
     joined = await person.join()
-    moved = house.visitor("2001:db8::7")
+    moved = service.visitor("2001:db8::7")
     moved.http.cookies = person.http.cookies
     assert (await moved.status())["position_id"] == joined["position_id"]
-    await house.admission.admit_now(1)
+    await service.admission.admit_now(1)
     assert (await moved.claim()).status_code == 200
-    back = house.visitor("198.51.100.9")
+    back = service.visitor("198.51.100.9")
     back.http.cookies = moved.http.cookies
     assert (await back.get(f"/v1/verify?queue={QUEUE}")).status_code == 204
 
 
 async def test_the_snapshot_is_told_as_it_was_while_the_store_is_away(redis_url: str) -> None:
     clock = HandClock()
-    async with hands.house(redis_url, clock=clock) as house:
-        visitor = await house.joined()
+    async with harness.service(redis_url, clock=clock) as service:
+        visitor = await service.joined()
         before = await visitor.ask("GET", "snapshot")
-        await house.store.close()
-        house.rooms.forget()
+        await service.store.close()
+        service.rooms.forget()
         await clock.advance(30)
         stale = await visitor.ask("GET", "snapshot")
         assert (stale.status_code, stale.json()) == (200, before.json())
@@ -213,13 +217,13 @@ async def test_the_snapshot_is_told_as_it_was_while_the_store_is_away(redis_url:
         assert (await visitor.ask("GET", "snapshot")).status_code == 503
 
 
-async def test_one_visitor_follows_the_line_in_a_few_tabs_only(house: House) -> None:
-    visitor, other = house.visitor(), house.visitor("10.1.1.9")
+async def test_one_visitor_follows_the_line_in_a_few_tabs_only(service: RoomService) -> None:
+    visitor, other = service.visitor(), service.visitor("10.1.1.9")
     await visitor.join()
     await other.join()
     port = free_port()
     async with (
-        serving(house.app, host="127.0.0.1", port=port),
+        serving(service.app, host="127.0.0.1", port=port),
         httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as browser,
         contextlib.AsyncExitStack() as open_streams,
     ):

@@ -9,7 +9,7 @@ import msgspec
 
 from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
-from tests.waitingroom.http.hands import QUEUE, House
+from tests.waitingroom.http.harness import QUEUE, RoomService
 from waystation.core.http.server import serving
 from waystation.waitingroom.middleware import GateOptions, Rule, WaitingRoomMiddleware
 
@@ -23,10 +23,10 @@ class Got(msgspec.Struct):
 
 
 class Block:
-    """A street corner with a shop, a room and a proxy in front."""
+    """A shop, a room, and a proxy in front of the shop."""
 
-    def __init__(self, house: House) -> None:
-        self.house = house
+    def __init__(self, service: RoomService) -> None:
+        self.service = service
         self.port = 0
         self.origin = 0
         self.room = 0
@@ -54,7 +54,7 @@ class Block:
 
     async def session(self) -> str:
         """The cookie of somebody who waited and came in."""
-        visitor = self.house.visitor(f"10.9.0.{len(self.seen) % 250 + 1}")
+        visitor = self.service.visitor(f"10.9.0.{len(self.seen) % 250 + 1}")
         await visitor.enter()
         return f"__Host-wr_s_{QUEUE}={visitor.cookie(f's_{QUEUE}')}"
 

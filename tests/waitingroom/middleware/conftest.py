@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import pytest
 
 from tests.support.ports import free_port
-from tests.waitingroom.http import hands
+from tests.waitingroom.http import harness
 from tests.waitingroom.middleware import recipes
 from tests.waitingroom.middleware.block import Block, welcome
 from tests.waitingroom.middleware.nginx import nginx
@@ -46,7 +46,7 @@ class Corner:
 
     async def to_room(self, scope: Any, receive: Any, send: Any) -> None:
         if self.block and scope["type"] == "http":
-            await self.block.house.app(scope, receive, send)
+            await self.block.service.app(scope, receive, send)
 
     async def to_site(self, scope: Any, receive: Any, send: Any) -> None:
         if self.block:
@@ -73,8 +73,8 @@ async def corner(
 @pytest.fixture
 async def behind(corner: Corner, redis_url: str) -> AsyncGenerator[Block]:
     """A new shop and its room behind each of the proxies."""
-    async with hands.house(redis_url, OPTIONS, newcomers_per_minute=0) as house:
-        built = corner.block = Block(house)
+    async with harness.service(redis_url, OPTIONS, newcomers_per_minute=0) as service:
+        built = corner.block = Block(service)
         built.port, built.origin, built.room = corner.port, corner.origin, corner.room
         yield built
         corner.block = None
@@ -99,10 +99,10 @@ async def block(redis_url: str, tmp_path: Path) -> AsyncGenerator[Block]:
 async def block_behind(proxy: Proxy, redis_url: str, folder: Path) -> AsyncGenerator[Block]:
     """A shop and its room, behind this one."""
     room, origin = free_port(), free_port()
-    async with hands.house(redis_url, OPTIONS, newcomers_per_minute=0) as house:
-        built = Block(house)
+    async with harness.service(redis_url, OPTIONS, newcomers_per_minute=0) as service:
+        built = Block(service)
         async with (
-            serving(house.app, host="127.0.0.1", port=room) as closing,
+            serving(service.app, host="127.0.0.1", port=room) as closing,
             serving(built.site, host="127.0.0.1", port=origin),
             proxy(folder, room=room, origin=origin) as port,
         ):
@@ -119,7 +119,7 @@ def clock() -> HandClock:
 
 @pytest.fixture
 async def shop(redis_url: str, clock: HandClock) -> AsyncGenerator[Shop]:
-    async with hands.house(redis_url, clock=clock) as house:
-        built = Shop(house, clock)
+    async with harness.service(redis_url, clock=clock) as service:
+        built = Shop(service, clock)
         yield built
         await built.http.aclose()

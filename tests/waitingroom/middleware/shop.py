@@ -6,7 +6,7 @@ from typing import Any
 import httpx2
 
 from examples.shop.site import site
-from tests.waitingroom.http.hands import QUEUE, House
+from tests.waitingroom.http.harness import QUEUE, RoomService
 from waystation.core.clock import HandClock
 from waystation.core.errors import StoreUnreachable
 from waystation.waitingroom.middleware import GateOptions, Rule, WaitingRoomMiddleware
@@ -19,8 +19,10 @@ PAGE = {"accept": "text/html"}
 class Shop:
     """A site behind the middleware, and the room it asks."""
 
-    def __init__(self, house: House, clock: HandClock, options: GateOptions = OPTIONS) -> None:
-        self.house = house
+    def __init__(
+        self, service: RoomService, clock: HandClock, options: GateOptions = OPTIONS
+    ) -> None:
+        self.service = service
         self.asked: list[str] = []
         self.away = False
         self.seen: list[dict[str, str]] = []
@@ -38,7 +40,9 @@ class Shop:
             self.asked.append(path)
             if self.away:
                 raise StoreUnreachable("away")
-            asking = self.house.visitor().http.request(method, path, headers=headers, content=body)
+            asking = self.service.visitor().http.request(
+                method, path, headers=headers, content=body
+            )
             answer = asyncio.run_coroutine_threadsafe(asking, loop).result(10)
             return answer.status_code, answer.content
 
@@ -50,7 +54,7 @@ class Shop:
 
     async def session(self) -> dict[str, str]:
         """The headers of a browser whose visitor waited and came in."""
-        visitor = self.house.visitor()
+        visitor = self.service.visitor()
         await visitor.enter()
         return {**PAGE, "cookie": f"own=1; __Host-wr_s_{QUEUE}={visitor.cookie(f's_{QUEUE}')}"}
 

@@ -11,7 +11,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured  # pyright: ignore[reportMissingTypeStubs]
 
 from tests.support.ports import free_port
-from tests.waitingroom.http import hands
+from tests.waitingroom.http import harness
 from waystation.core.http.server import serving
 from waystation.waitingroom.middleware.django import connector_of
 
@@ -67,12 +67,12 @@ async def test_a_session_passes_and_the_site_sees_its_own_cookies_alone(
     file, port = tmp_path / "site.py", free_port()
     file.write_text(SITE)
     async with (
-        hands.house(redis_url, newcomers_per_minute=0) as house,
-        serving(house.app, host="127.0.0.1", port=port),
+        harness.service(redis_url, newcomers_per_minute=0) as service,
+        serving(service.app, host="127.0.0.1", port=port),
     ):
-        visitor = house.visitor()
+        visitor = service.visitor()
         await visitor.enter()
-        session = f"__Host-wr_s_{hands.QUEUE}={visitor.cookie(f's_{hands.QUEUE}')}"
+        session = f"__Host-wr_s_{harness.QUEUE}={visitor.cookie(f's_{harness.QUEUE}')}"
 
         def ask(cookie: str) -> tuple[int, str, dict[str, str]]:
             command = [sys.executable, str(file), f"http://127.0.0.1:{port}", cookie, kind]

@@ -49,7 +49,7 @@ async def test_whoever_has_a_session_passes_and_nobody_else_does(
 
 
 async def test_a_session_that_is_about_to_run_out_is_signed_anew(behind: Block) -> None:
-    behind.house.tokens.session_s = 20
+    behind.service.tokens.session_s = 20
     session = await behind.session()
     got = await behind.send("GET /checkout", PAGE, f"Cookie: {session}")
     assert got.status == 200
@@ -139,8 +139,10 @@ async def test_a_session_that_was_ended_stops_passing_at_the_next_request(behind
     for _ in range(2):
         assert (await behind.send("GET /checkout", PAGE, f"Cookie: {session}")).status == 200
     token = session.partition("=")[2]
-    place = await behind.house.room.get_place(behind.house.tokens.read_session(token, "shop").sub)
-    await behind.house.room.terminate(place, "admin_revoked")
+    place = await behind.service.room.get_place(
+        behind.service.tokens.read_session(token, "shop").sub
+    )
+    await behind.service.room.terminate(place, "admin_revoked")
     assert (await behind.send("GET /checkout", PAGE, f"Cookie: {session}")).status == 303
     assert len(behind.seen) == 2
 

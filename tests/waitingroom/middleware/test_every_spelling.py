@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.ports import free_port
 from tests.waitingroom.connectors.conftest import following
-from tests.waitingroom.http import hands
+from tests.waitingroom.http import harness
 from tests.waitingroom.middleware.block import Block
 from tests.waitingroom.middleware.conftest import PROXIES
 from tests.waitingroom.middleware.spellings import LISTED, spellings, taken_for
@@ -51,11 +51,11 @@ async def behind(
     site, room, origin = Site(), free_port(), free_port()
     options = ServerOptions(poll_floor_ms=0, trusted_proxies=["127.0.0.1/32"])
     async with (
-        hands.house(redis_url, options, newcomers_per_minute=0) as house,
-        serving(house.app, host="127.0.0.1", port=free_port() if away else room),
+        harness.service(redis_url, options, newcomers_per_minute=0) as service,
+        serving(service.app, host="127.0.0.1", port=free_port() if away else room),
         await asyncio.start_server(site.answer, "127.0.0.1", origin),
     ):
-        block = Block(house)
+        block = Block(service)
         block.room, block.origin = room, origin
         if connector == "edge-worker":
             block.port = free_port()

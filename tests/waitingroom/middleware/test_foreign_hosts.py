@@ -27,8 +27,8 @@ async def test_no_proxy_lets_a_foreign_host_into_a_link(behind: Block) -> None:
 async def test_a_host_is_believed_from_a_proxy_and_only_if_the_operator_named_it(
     behind: Block,
 ) -> None:
-    await behind.house.room.store.write({"return_hosts": "shop.test"})
-    await behind.house.room.state()
+    await behind.service.room.store.write({"return_hosts": "shop.test"})
+    await behind.service.room.state()
     sent = await behind.send("GET /checkout?seat=4", PAGE)
     facts = await behind.facts(sent.headers["location"])
     assert "//shop.test/checkout?seat=4" in facts.body

@@ -8,7 +8,7 @@ from wsgiref.util import setup_testing_defaults
 import msgspec
 import pytest
 
-from tests.waitingroom.http.hands import QUEUE
+from tests.waitingroom.http.harness import QUEUE
 from tests.waitingroom.middleware.shop import OPTIONS, PAGE, Shop
 from waystation.core.clock import HandClock
 from waystation.waitingroom.middleware import WaitingRoomWsgi
@@ -51,11 +51,11 @@ async def test_a_session_that_was_ended_stops_passing_at_once(shop: Shop, by: st
     headers = await shop.session()
     assert (await shop.http.get("/checkout", headers=headers)).status_code == 200
     token = headers["cookie"].rpartition("=")[2]
-    place = await shop.house.room.get_place(shop.house.tokens.read_session(token, QUEUE).sub)
+    place = await shop.service.room.get_place(shop.service.tokens.read_session(token, QUEUE).sub)
     if by == "the visitor":
-        await shop.house.room.complete(place)
+        await shop.service.room.complete(place)
     else:
-        await shop.house.room.terminate(place, "admin_revoked")
+        await shop.service.room.terminate(place, "admin_revoked")
     assert (await shop.http.get("/checkout", headers=headers)).status_code == 303
     assert (await shop.http.post("/checkout", headers=headers)).status_code == 429
     assert len(shop.seen) == 1
@@ -64,15 +64,15 @@ async def test_a_session_that_was_ended_stops_passing_at_once(shop: Shop, by: st
 async def test_a_session_that_was_ended_is_not_signed_anew(shop: Shop, clock: HandClock) -> None:
     headers = await shop.session()
     token = headers["cookie"].rpartition("=")[2]
-    place = await shop.house.room.get_place(shop.house.tokens.read_session(token, QUEUE).sub)
-    await shop.house.room.complete(place)
+    place = await shop.service.room.get_place(shop.service.tokens.read_session(token, QUEUE).sub)
+    await shop.service.room.complete(place)
     await clock.advance(100)
     assert (await shop.http.get("/checkout", headers=headers)).status_code == 303
 
 
 async def test_a_site_may_ask_about_a_session_less_often(shop: Shop, clock: HandClock) -> None:
     seldom = msgspec.structs.replace(OPTIONS, recheck=30)
-    other = Shop(shop.house, clock, seldom)
+    other = Shop(shop.service, clock, seldom)
     headers = await other.session()
     assert (await other.http.get("/checkout", headers=headers)).status_code == 200
     before = len(other.asked)
@@ -80,8 +80,8 @@ async def test_a_site_may_ask_about_a_session_less_often(shop: Shop, clock: Hand
         assert (await other.http.get("/checkout", headers=headers)).status_code == 200
     assert len(other.asked) == before
     token = headers["cookie"].rpartition("=")[2]
-    place = await shop.house.room.get_place(shop.house.tokens.read_session(token, QUEUE).sub)
-    await shop.house.room.complete(place)
+    place = await shop.service.room.get_place(shop.service.tokens.read_session(token, QUEUE).sub)
+    await shop.service.room.complete(place)
     await clock.advance(31)
     assert (await other.http.get("/checkout", headers=headers)).status_code == 303
     await other.http.aclose()
@@ -113,7 +113,7 @@ async def test_the_site_frees_the_seat_with_one_header(shop: Shop) -> None:
     done = await shop.http.get("/checkout/done", headers=headers)
     assert "wr-command" not in done.headers
     assert done.headers["set-cookie"].startswith(f"__Host-wr_s_{QUEUE}=; Path=/; Max-Age=0;")
-    assert (await shop.house.room.state()).inside == 0
+    assert (await shop.service.room.state()).inside == 0
 
 
 async def test_what_a_visitor_says_about_itself_never_reaches_the_site(shop: Shop) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
-from tests.waitingroom.http.hands import QUEUE
+from tests.waitingroom.http.harness import QUEUE
 from tests.waitingroom.middleware.shop import OPTIONS, PAGE, Shop
 from waystation.core.clock import HandClock
 from waystation.core.errors import InvalidOption, StoreUnreachable
@@ -35,7 +35,7 @@ async def test_a_room_that_never_answered_lets_in_whom_the_policy_lets(
     shop.away = True
     closed = await shop.http.get("/checkout", headers=PAGE)
     assert (closed.status_code, closed.headers["retry-after"]) == (503, "5")
-    other = Shop(shop.house, clock, OPEN)
+    other = Shop(shop.service, clock, OPEN)
     other.away = True
     assert (await other.http.get("/checkout", headers=PAGE)).status_code == 200
     await other.http.aclose()
@@ -69,7 +69,7 @@ async def test_28_one_silence_changes_nothing_and_several_do(shop: Shop) -> None
 
 
 async def test_28_letting_everybody_in_ends_by_itself(shop: Shop, clock: HandClock) -> None:
-    other = Shop(shop.house, clock, OPEN)
+    other = Shop(shop.service, clock, OPEN)
     await other.look_again()
     await _away(other)
     assert (await other.http.post("/checkout")).status_code == 200
@@ -79,7 +79,7 @@ async def test_28_letting_everybody_in_ends_by_itself(shop: Shop, clock: HandClo
 
 
 async def test_those_inside_stay_inside_for_a_while(shop: Shop, clock: HandClock) -> None:
-    other = Shop(shop.house, clock, GateOptions(rules=OPTIONS.rules, grace=600))
+    other = Shop(shop.service, clock, GateOptions(rules=OPTIONS.rules, grace=600))
     headers = await other.session()
     await other.look_again()
     await _away(other)
@@ -91,7 +91,7 @@ async def test_those_inside_stay_inside_for_a_while(shop: Shop, clock: HandClock
 
 
 async def test_what_the_operator_says_counts_more_than_an_option(shop: Shop) -> None:
-    admin = await shop.house.operator()
+    admin = await shop.service.operator()
     assert (await admin.http.patch(ROOM, json={"fail_policy": "open"})).status_code == 200
     await shop.look_again()
     await _away(shop)
@@ -102,7 +102,7 @@ async def test_what_the_operator_says_counts_more_than_an_option(shop: Shop) -> 
 async def test_an_operator_opens_the_doors_of_the_middleware_too(
     shop: Shop, clock: HandClock
 ) -> None:
-    await shop.house.control.fail_open(60)
+    await shop.service.control.fail_open(60)
     await shop.look_again()
     assert (await shop.http.post("/checkout")).status_code == 200
     await clock.advance(61)
@@ -112,14 +112,14 @@ async def test_an_operator_opens_the_doors_of_the_middleware_too(
 async def test_rules_come_from_the_room_where_the_site_brings_none(
     shop: Shop, clock: HandClock
 ) -> None:
-    admin = await shop.house.operator()
+    admin = await shop.service.operator()
     rules: list[dict[str, Any]] = [
         {"path": "/checkout/health", "action": "bypass"},
         {"path": "/checkout*", "agent": "BadBot", "action": "block"},
         {"path": "/checkout*", "methods": ["GET"]},
     ]
     await admin.http.put(f"{ROOM}/rules", json=rules)
-    other = Shop(shop.house, clock, GateOptions())
+    other = Shop(shop.service, clock, GateOptions())
     await other.look_again()
     assert (await other.http.get("/checkout", headers=PAGE)).status_code == 303
     assert (await other.http.get("/checkout/health", headers=PAGE)).status_code == 200
@@ -151,7 +151,7 @@ async def test_rules_come_from_the_room_where_the_site_brings_none(
 async def test_rules_that_cannot_be_meant_are_refused_where_they_are_written(
     shop: Shop, rule: dict[str, Any]
 ) -> None:
-    admin = await shop.house.operator()
+    admin = await shop.service.operator()
     assert (await admin.http.put(f"{ROOM}/rules", json=[rule])).status_code == 422
     assert (await admin.http.get(f"{ROOM}/rules")).json() == {"rules": []}
 
@@ -160,7 +160,7 @@ async def test_a_room_that_was_started_anew_is_asked_over_a_new_connection(shop:
     port = free_port()
     fetch = http_fetch(f"http://127.0.0.1:{port}")
     for _ in range(2):
-        async with serving(shop.house.app, host="127.0.0.1", port=port):
+        async with serving(shop.service.app, host="127.0.0.1", port=port):
             for _ in range(2):
                 status, body = await asyncio.to_thread(fetch, "GET", "/health/live", {})
                 assert (status, body) == (200, b'{"status":"alive"}')
@@ -220,7 +220,7 @@ def test_a_sites_own_cookies_reach_it_whatever_they_begin_with(secure: bool, kep
 
 async def test_only_what_the_room_has_signed_is_believed(shop: Shop) -> None:
     await shop.look_again()
-    signed = await shop.house.visitor().get(
+    signed = await shop.service.visitor().get(
         "/v1/connector-config", headers={"accept": "application/jose"}
     )
     keys = shop.middleware.gate.keys
@@ -229,7 +229,7 @@ async def test_only_what_the_room_has_signed_is_believed(shop: Shop) -> None:
     assert keys.read(signed.text, SESSION) is None
     head, payload, signature = signed.text.split(".")
     assert keys.read(f"{head}.{payload[:-2]}AA.{signature}", CONFIG) is None
-    answers = {"/.well-known/jwks.json": shop.house.keyring.jwks(), "/v1/connector-config": {}}
+    answers = {"/.well-known/jwks.json": shop.service.keyring.jwks(), "/v1/connector-config": {}}
     gate = Gate(OPTIONS)
 
     def fetch(

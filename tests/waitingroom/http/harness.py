@@ -1,4 +1,4 @@
-"""A waiting room with its doors, and people who walk through them."""
+"""A waiting room behind its HTTP API, and visitors who use it."""
 
 import random
 from collections.abc import AsyncGenerator
@@ -31,8 +31,8 @@ ADMIN = f"/api/v1/admin/queues/{QUEUE}"
 OPTIONS = ServerOptions(poll_floor_ms=0, change_floor_ms=0)
 
 
-class House:
-    """One room called `shop` behind its doors."""
+class RoomService:
+    """One room called `shop` behind its HTTP API."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class House:
         self._clients: list[httpx2.AsyncClient] = []
 
     def visitor(self, address: str = "10.1.1.1", **headers: str) -> "Person":
-        """Somebody with a browser of their own."""
+        """Return a visitor with cookies of their own."""
         transport = httpx2.ASGITransport(app=self.app, client=(address, 1234))
         client = httpx2.AsyncClient(
             transport=transport, base_url=f"https://{HOST}", headers=headers
@@ -66,24 +66,24 @@ class House:
         return Person(self, client)
 
     async def arrived(self, address: str = "10.1.1.1", **headers: str) -> "Person":
-        """Somebody who has opened the page."""
+        """Return a visitor who has opened the page."""
         person = self.visitor(address, **headers)
         await person.arrive()
         return person
 
     async def joined(self, address: str = "10.1.1.1", **headers: str) -> "Person":
-        """Somebody who has a place in line."""
+        """Return a visitor who has joined the room."""
         person = self.visitor(address, **headers)
         await person.join()
         return person
 
     async def operator(self, role: str = "admin", queues: list[str] | None = None) -> "Person":
-        """Somebody with a key."""
+        """Return a client with an operator's key."""
         key = await self.app.operators.issue(f"a {role}", Role(role), queues=queues)
         return self.visitor(authorization=f"Bearer {key}")
 
     def invitation(self, key: str, lane: Lane = Lane.PREMIUM, **more: Any) -> str:
-        """A signed invitation."""
+        """Return a signed invitation."""
         now = int(self.tokens.now_s())
         claims = EnqueueTicket(
             iss=self.tokens.issuer, aud=QUEUE, iat=now, exp=now + 600, jti=key, epoch=1,
@@ -97,10 +97,10 @@ class House:
 
 
 class Person:
-    """A browser, or an app, in front of the room."""
+    """A client of the room, a browser or an app, with its own cookies."""
 
-    def __init__(self, house: House, client: httpx2.AsyncClient) -> None:
-        self.house = house
+    def __init__(self, service: RoomService, client: httpx2.AsyncClient) -> None:
+        self.service = service
         self.http = client
 
     async def get(self, path: str, **more: Any) -> httpx2.Response:
@@ -113,11 +113,11 @@ class Person:
         return await self.http.request(method, f"/api/v1/queues/{QUEUE}/{verb}", json=json, **more)
 
     async def arrive(self) -> None:
-        """Open the page, which asks who looks at it and brings those a cookie who have none."""
+        """Open the page, which sets the visitor's cookie when there is none."""
         assert (await self.get(f"/wait/{QUEUE}/facts")).status_code == 200
 
     async def join(self, **body: Any) -> dict[str, Any]:
-        """Join the line like a browser."""
+        """Join the room as a browser does."""
         await self.arrive()
         answer = await self.ask("POST", "enqueue", body)
         assert answer.status_code in (200, 201, 202), answer.text
@@ -130,30 +130,30 @@ class Person:
         return await self.ask("POST", "claim", {})
 
     async def enter(self) -> dict[str, Any]:
-        """Join, be called and come in."""
+        """Join, be called and enter."""
         await self.join()
-        await self.house.admission.admit_now(1)
+        await self.service.admission.admit_now(1)
         answer = await self.claim()
         assert answer.status_code == 200, answer.text
         return answer.json()
 
     def cookie(self, kind: str) -> str:
-        """One of the room's cookies."""
+        """Return one of the room's cookies."""
         return self.http.cookies.get(f"__Host-wr_{kind}") or ""
 
 
 @asynccontextmanager
-async def house(
+async def service(
     url: str,
     options: ServerOptions = OPTIONS,
     *,
     clock: HandClock | None = None,
     oidc: OidcOptions | None = None,
     **room: Any,
-) -> AsyncGenerator[House]:
-    """A house whose room is open; nobody is called in unless the test does it."""
+) -> AsyncGenerator[RoomService]:
+    """Serve a room that is open; nobody is admitted unless the test does it."""
     async with await connect(url) as store:
-        built = House(store, options, clock, oidc)
+        built = RoomService(store, options, clock, oidc)
         await built.room.open(RoomOptions(admission_rate=0.0, name="Shop").changed(**room))
         try:
             yield built
@@ -162,7 +162,7 @@ async def house(
 
 
 async def drain(room: Room, count: int) -> None:
-    """Call people in until that many were."""
+    """Admit visitors until `count` were called."""
     called = 0
     while called < count:
         called += len((await Admission(room).admit_now(min(1000, count - called))).called)

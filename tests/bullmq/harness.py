@@ -22,7 +22,7 @@ LISTS = ("wait", "active")
 SETS = ("prioritized", "delayed", "completed", "failed")
 
 
-class Hands:
+class Harness:
     """A producer, a worker and a checker whose every step a test takes itself."""
 
     def __init__(self, store: Store, keys: QueueKeys) -> None:
@@ -45,7 +45,7 @@ class Hands:
             await source.close()
 
     async def add(self, data: Any = None, *, name: str = "work", **options: Any) -> str:
-        """Put a job into the line."""
+        """Add a job; return its id."""
         chosen = JobOptions(**options)
         (id,) = await scripts.add(
             self.store.hot,
@@ -63,7 +63,7 @@ class Hands:
         return id
 
     async def claim(self, many: int = 1) -> list[Claim[Job]]:
-        """What the worker gets."""
+        """Claim up to `many` jobs for the worker."""
         return list((await self.worker.settle([], claim=many)).claims)
 
     async def claim_one(self) -> Claim[Job]:
@@ -71,7 +71,7 @@ class Hands:
         return claim
 
     async def end(self, claim: Claim[Job], outcome: Outcome) -> BaseException | None:
-        """File an outcome; why it does not count, if it does not, or was stored as a failure."""
+        """Settle a claim; return why it was refused or stored as a failure, if it was."""
         reply = await self.worker.settle([Settled(claim, outcome)], claim=0)
         if reply.refused:
             return reply.refused[0].reason
@@ -91,14 +91,14 @@ class Hands:
         return await self.end(claim, Returned())
 
     async def extend(self, *claims: Claim[Job]) -> list[Claim[Job]]:
-        """Renew locks; those that are lost."""
+        """Renew locks; return the claims that are lost."""
         async with self.worker.keeper() as extend:
             return list(await extend(claims))
 
     async def check_stalled(
         self, *, max_stalled: int = 1, interval_ms: int = 30_000, most: int = 1000
     ) -> list[str]:
-        """One pass of the checker."""
+        """Make one pass of the stalled check."""
         return await scripts.recover_stalled(
             self.store.hot,
             self.keys,
@@ -119,20 +119,20 @@ class Hands:
         return await self.check_stalled(max_stalled=max_stalled)
 
     async def hash(self, id: str) -> dict[str, str]:
-        """The job as it is stored."""
+        """Return the job's hash as it is stored."""
         flat = await self.call("HGETALL", self.keys.of(id).job)
         texts = [part.decode() for part in flat]
         return dict(zip(texts[::2], texts[1::2], strict=True))
 
     async def ids(self, state: str) -> list[str]:
-        """Who is in a list or set."""
+        """Return the ids in a list or sorted set."""
         key = f"{self.keys.base}{state}"
         is_list = await self.call("TYPE", key) == b"list"
         found = await self.call("LRANGE" if is_list else "ZRANGE", key, 0, -1)
         return [id.decode() for id in found]
 
     async def where(self, id: str) -> list[str]:
-        """The states that hold this job, seen in one moment; one, if all is well."""
+        """Return the states that hold this job, read in one transaction; one, if all is well."""
         async with self.redis.pipeline(transaction=True) as look:
             for state in LISTS:
                 look.lpos(f"{self.keys.base}{state}", id)
@@ -142,28 +142,30 @@ class Hands:
         return [state for state, at in zip(LISTS + SETS, places, strict=True) if at is not None]
 
     async def events(self, name: str | None = None) -> list[dict[str, str]]:
-        """What the stream tells, in order, or only the events of one name."""
+        """Return the events of the stream in order; with `name`, only those."""
         entries = await self.call("XRANGE", self.keys.events, "-", "+")
         flat = [[part.decode() for part in entry] for _, entry in entries]
         told = [dict(zip(each[::2], each[1::2], strict=True)) for each in flat]
         return [event for event in told if name in (None, event.get("event"))]
 
     async def everything(self) -> dict[str, bytes]:
-        """All keys as they could be restored; equal means untouched."""
+        """Return a dump of every key; equal dumps mean an untouched store."""
         keys = sorted(await self.call("KEYS", "*"))
         return {key.decode(): await self.call("DUMP", key) for key in keys}
 
     async def call(self, *command: str | bytes | int | float) -> Any:
-        """Ask the store itself."""
+        """Send a command to the store."""
         return await self.store.hot.execute_command(*command)
 
 
 @contextlib.asynccontextmanager
-async def hands_on(url: str, name: str = "mail", *, prefix: str = "bull") -> AsyncGenerator[Hands]:
-    """Open a queue to be moved by hand."""
+async def harness_on(
+    url: str, name: str = "mail", *, prefix: str = "bull"
+) -> AsyncGenerator[Harness]:
+    """Open a harness of one queue."""
     async with await connect(url) as store:
-        hands = Hands(store, QueueKeys(name, prefix=prefix))
+        harness = Harness(store, QueueKeys(name, prefix=prefix))
         try:
-            yield hands
+            yield harness
         finally:
-            await hands.close()
+            await harness.close()

@@ -1,4 +1,4 @@
-"""A console over a store, and people who ask it."""
+"""A console over a store, and clients that ask its HTTP API."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -15,8 +15,8 @@ ADMIN = ConsoleOptions(local_role=Role.ADMIN, change_floor_s=0)
 SIGN_IN = ConsoleOptions(sign_in=True, change_floor_s=0, guess_floor_s=0)
 
 
-class Desk:
-    """A console, and whoever sits in front of it."""
+class ConsoleApi:
+    """A console under test, asked through its HTTP API."""
 
     def __init__(self, store: Store, options: ConsoleOptions) -> None:
         self.store = store
@@ -27,31 +27,31 @@ class Desk:
     def person(
         self, address: str = "127.0.0.1", host: str = "localhost:8090", **headers: str
     ) -> httpx2.AsyncClient:
-        """Somebody with a browser or a program of their own."""
+        """Return a client with an address, a host and cookies of its own."""
         transport = httpx2.ASGITransport(app=self.app, client=(address, 1234))
         client = httpx2.AsyncClient(transport=transport, base_url=f"http://{host}", headers=headers)
         self._clients.append(client)
         return client
 
     async def operator(self, role: str, queues: list[str] | None = None) -> httpx2.AsyncClient:
-        """Somebody with a key."""
+        """Return a client with an operator's key."""
         key = await self.app.console.operators.issue(f"a {role}", Role(role), queues=queues)
         return self.person("10.1.1.1", "console.test", authorization=f"Bearer {key}")
 
     async def get(self, path: str, **more: Any) -> Any:
-        """What is at a path, for whoever sits at this machine."""
+        """Send a GET request from this machine and return the JSON answer."""
         answer = await self.here.get(f"/api/v1/{path}", **more)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
     async def post(self, path: str, body: Any = None, *, status: int = 200) -> Any:
-        """What came of a request by whoever sits at this machine."""
+        """Send a POST request from this machine and return the JSON answer."""
         answer = await self.here.post(f"/api/v1/{path}", json=body or {})
         assert answer.status_code == status, answer.text
         return answer.json()
 
     async def act(self, queue: str, action: str, **asked: Any) -> Any:
-        """Take an action on a queue of bullmq."""
+        """Run an action on a bullmq queue."""
         return await self.post(f"queues/bullmq/{queue}/actions/{action}", asked)
 
     async def close(self) -> None:
@@ -61,10 +61,10 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk(url: str, options: ConsoleOptions = ADMIN) -> AsyncGenerator[Desk]:
-    """A console that is looked at."""
+async def api(url: str, options: ConsoleOptions = ADMIN) -> AsyncGenerator[ConsoleApi]:
+    """Open a console over the store at `url`."""
     async with await connect(url) as store:
-        opened = Desk(store, options)
+        opened = ConsoleApi(store, options)
         try:
             yield opened
         finally:

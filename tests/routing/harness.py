@@ -1,4 +1,4 @@
-"""The routing line in one's hands: a queue, sources and upkeep on a clock turned by hand."""
+"""A routing queue, its sources and its upkeep, on a clock turned by hand."""
 
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -21,7 +21,7 @@ from waystation.routing.upkeep import SchedulerOptions, Upkeep
 LEASE_MS = 30_000
 
 
-class Hands:
+class Harness:
     def __init__(self, store: Store, namespace: str) -> None:
         self.store = store
         self.redis: Redis = store.redis
@@ -39,7 +39,7 @@ class Hands:
         capabilities: Sequence[str] = (),
         types: Sequence[str] = (),
     ) -> RoutingSource:
-        """One more worker's view of the line."""
+        """Return the source of one more worker."""
         profile = Profile(
             server=server,
             stack=stack,
@@ -72,7 +72,7 @@ class Hands:
         return claim.id
 
     async def upkeep(self, options: SchedulerOptions | None = None, owner: str = "us") -> Upkeep:
-        """The duties, with the lead taken from whoever had it."""
+        """Return the upkeep, after taking the lead from whoever had it."""
         await self.redis.delete(self.keys.name + ":scheduler:lock")
         election = Election(self.redis, SchedulerKeys(self.keys.namespace), owner=owner)
         term = await election.acquire()
@@ -80,7 +80,7 @@ class Hands:
         return Upkeep(self.redis, self.keys, term, options, clock=self.clock)
 
     async def lapse(self) -> list[str]:
-        """Let every lease run out, and have it noticed."""
+        """Let every lease run out, and recover the jobs; return their ids."""
         await self.clock.advance(LEASE_MS / 1000 + 1)
         return await (await self.upkeep()).recover()
 
@@ -121,8 +121,8 @@ class Hands:
 
 
 @contextlib.asynccontextmanager
-async def hands_on(url: str, namespace: str = "bridge") -> AsyncGenerator[Hands]:
+async def harness_on(url: str, namespace: str = "bridge") -> AsyncGenerator[Harness]:
     async with await connect(url) as store:
-        hands = Hands(store, namespace)
-        yield hands
-        await hands.close()
+        harness = Harness(store, namespace)
+        yield harness
+        await harness.close()

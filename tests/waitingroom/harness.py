@@ -1,4 +1,4 @@
-"""A waiting room in one's hands, on a clock turned by hand."""
+"""A waiting room that a test moves step by step, on a clock turned by hand."""
 
 import asyncio
 import contextlib
@@ -30,8 +30,8 @@ from waystation.waitingroom.visitor import (
 QUEUE = "{concert-tickets}"
 
 
-class Hands:
-    """Everything that visitors and the room itself do, in a word each."""
+class Harness:
+    """A room with one short method for each thing that visitors or the room do."""
 
     def __init__(self, store: Store, queue_id: str = QUEUE) -> None:
         self.store = store
@@ -50,7 +50,7 @@ class Hands:
         await self.room.open(RoomOptions(**{**defaults, **options}))
 
     async def join(self, name: str, lane: int = 0, **more: Any) -> Place:
-        """Get somebody of that name in line; their secret is the name, too."""
+        """Join a visitor whose key and secret are `name`."""
         entry = await self.room.join(JoinRequest(key=name, secret=name, lane=Lane(lane), **more))
         assert isinstance(entry, Joined | Kept), entry
         self.places[name] = entry.place
@@ -62,7 +62,7 @@ class Hands:
         await asyncio.gather(*(self.join(name, lane) for name in names))
 
     async def admit(self) -> list[str]:
-        """Call in whoever may come, by name."""
+        """Admit whoever may enter; return their names."""
         return self.names((await self.admission.admit()).called)
 
     async def claim(self, name: str) -> object:
@@ -75,7 +75,7 @@ class Hands:
         return await self.room.status(self.places[name])
 
     async def waiting(self, name: str) -> Waiting:
-        """The place of somebody who is in line."""
+        """Return the place of a visitor who waits."""
         status = await self.status(name)
         assert isinstance(status, Waiting), status
         return status
@@ -112,7 +112,7 @@ class Hands:
 
 
 @contextlib.asynccontextmanager
-async def hands_on(url: str, queue_id: str = QUEUE) -> AsyncGenerator[Hands]:
-    """Take a room in one's hands."""
+async def harness_on(url: str, queue_id: str = QUEUE) -> AsyncGenerator[Harness]:
+    """Open a harness of one room."""
     async with await connect(url) as store:
-        yield Hands(store, queue_id)
+        yield Harness(store, queue_id)

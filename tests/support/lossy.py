@@ -1,4 +1,4 @@
-"""A client that does not hear every answer."""
+"""A client that loses answers of the store, as a bad network does."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ from waystation.core.errors import StoreUnreachable
 from waystation.core.store.script import Client
 
 
-class Deaf:
-    """Loses the answer to a call that took effect: one for each number put down in `loses`."""
+class LossyClient:
+    """Loses the answers to the calls whose numbers are in `loses`, after they took effect."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -36,7 +36,7 @@ class Deaf:
         return answer
 
 
-def made_deaf(source: Any) -> Deaf:
-    """Let a source of jobs miss answers from now on, when told to."""
-    source._client = deaf = Deaf(source._client)
-    return deaf
+def make_lossy(source: Any) -> LossyClient:
+    """Put a lossy client under a source of jobs, and return it."""
+    source._client = lossy = LossyClient(source._client)
+    return lossy

@@ -1,4 +1,4 @@
-"""People with browsers, and what can be checked about the page they see."""
+"""A room in a real browser: visitors, and what can be checked about their page."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 from playwright.async_api import Browser, BrowserContext, Page
 
 from tests.support.patience import LIMIT_S
-from tests.waitingroom.http.hands import QUEUE, House
+from tests.waitingroom.http.harness import QUEUE, RoomService
 
 PICTURES = Path(os.environ["WAYSTATION_PICTURES"]) if "WAYSTATION_PICTURES" in os.environ else None
 """Where to keep screenshots; nowhere unless asked."""
@@ -20,11 +20,11 @@ Object.defineProperty(document, 'visibilityState',
 LOOKS = "window.looked_at = true; document.dispatchEvent(new Event('visibilitychange'))"
 
 
-class Street:
-    """The way to the room."""
+class Harness:
+    """A room at a URL, and visitors with browsers of their own."""
 
-    def __init__(self, house: House, browser: Browser, url: str) -> None:
-        self.house = house
+    def __init__(self, service: RoomService, browser: Browser, url: str) -> None:
+        self.service = service
         self.url = url
         self._browser = browser
         self._contexts: list[BrowserContext] = []
@@ -41,7 +41,7 @@ class Street:
     async def crowd(self, count: int) -> None:
         """That many others who were here first."""
         for number in range(count):
-            await self.house.visitor(f"10.2.{number // 250}.{number % 250}").join()
+            await self.service.visitor(f"10.2.{number // 250}.{number % 250}").join()
 
     async def arrive(self, page: Page, query: str = "") -> None:
         """Open the waiting page."""

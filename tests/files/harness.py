@@ -1,4 +1,4 @@
-"""Hands on a line of files: put something in, look where it is, let time pass."""
+"""A queue of files: add a file, look where it is, let time pass."""
 
 import contextlib
 from collections.abc import AsyncGenerator, Callable
@@ -21,8 +21,8 @@ from waystation.files.upkeep.reaper import Reaper
 REMEMBER_MS = 3_600_000
 
 
-class Hands:
-    """One line of files and everything a test does with it."""
+class Harness:
+    """One queue of files and everything a test does with it."""
 
     def __init__(self, store: Store, layout: Layout | None = None) -> None:
         self.store = store
@@ -67,7 +67,7 @@ class Hands:
         worker: str | None = None,
         ending: str | None = None,
     ) -> FileSource:
-        """One worker's source; with an ending it has a handler for those files only."""
+        """Return one worker's source; with an ending it has a handler for those files only."""
         handles = HandledFiles([f"**/*{ending}"], _with_ending(ending)) if ending else None
         made = FileSource(
             self.store,
@@ -83,7 +83,7 @@ class Hands:
         return made
 
     async def where(self, id: str) -> list[str]:
-        """Every place the job is in, all looked at in one moment."""
+        """Return every place the job is in, all read in one transaction."""
         workers = {source.worker for source in self.sources}
         workers |= {each.decode() for each in await self.redis.smembers(self.keys.workers)}
         lists = [("completed", self.keys.completed), ("failed", self.keys.dead_letter)]
@@ -140,9 +140,9 @@ def _with_ending(ending: str) -> Callable[[jobs.Job], bool]:
 
 
 @contextlib.asynccontextmanager
-async def hands_on(url: str, layout: Layout | None = None) -> AsyncGenerator[Hands]:
+async def harness_on(url: str, layout: Layout | None = None) -> AsyncGenerator[Harness]:
     async with await connect(url) as store:
-        hands = Hands(store, layout)
-        yield hands
-        for source in hands.sources:
+        harness = Harness(store, layout)
+        yield harness
+        for source in harness.sources:
             await source.close()
