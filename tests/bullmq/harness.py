@@ -145,8 +145,8 @@ class Harness:
         """Return the events of the stream in order; with `name`, only those."""
         entries = await self.call("XRANGE", self.keys.events, "-", "+")
         flat = [[part.decode() for part in entry] for _, entry in entries]
-        told = [dict(zip(each[::2], each[1::2], strict=True)) for each in flat]
-        return [event for event in told if name in (None, event.get("event"))]
+        events = [dict(zip(each[::2], each[1::2], strict=True)) for each in flat]
+        return [event for event in events if name in (None, event.get("event"))]
 
     async def everything(self) -> dict[str, bytes]:
         """Return a dump of every key; equal dumps mean an untouched store."""

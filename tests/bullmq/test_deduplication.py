@@ -85,10 +85,10 @@ async def test_a_debounced_job_is_replaced_while_it_is_delayed(harness: Harness)
     assert await harness.ids("delayed") == ["2"]
     assert await harness.hash("1") == {}
     assert await stored(harness, "de:same") == "2"
-    told = [
+    events = [
         event for event in await harness.events() if event["event"] in ("removed", "deduplicated")
     ]
-    assert told == [
+    assert events == [
         {"event": "removed", "jobId": "1", "prev": "delayed"},
         {
             "event": "deduplicated",
@@ -151,8 +151,8 @@ async def test_the_last_one_is_kept_and_runs_when_its_owner_has_finished(harness
     assert (await harness.hash("3"))["deid"] == "same"
     assert await stored(harness, "de:same") == "3"
     assert await harness.call("EXISTS", f"{harness.keys.base}dn:same") == 0
-    told = [(event["event"], event["jobId"]) for event in await harness.events()][-3:]
-    assert told == [("added", "3"), ("waiting", "3"), ("completed", "1")]
+    events = [(event["event"], event["jobId"]) for event in await harness.events()][-3:]
+    assert events == [("added", "3"), ("waiting", "3"), ("completed", "1")]
 
 
 async def test_the_kept_one_runs_after_a_failure_and_keeps_its_own_delay(harness: Harness) -> None:

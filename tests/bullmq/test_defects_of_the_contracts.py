@@ -125,9 +125,9 @@ async def _is_whole_after(redis_url: str, commands: int) -> bool:
             await System(harness).add()
         harness.store.__dict__["hot"] = client
         waits = await harness.ids("wait")
-        told = [event["jobId"] for event in await harness.events("waiting")]
+        announced = [event["jobId"] for event in await harness.events("waiting")]
         stored = [id for id in ("1",) if await harness.hash(id)]
-        return waits == told == stored
+        return waits == announced == stored
 
 
 class Cut:

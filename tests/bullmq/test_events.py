@@ -1,4 +1,4 @@
-"""Listening to a queue, and telling events of one's own."""
+"""Listening to a queue, and adding events of one's own."""
 
 import asyncio
 import base64
@@ -38,13 +38,13 @@ async def events(redis_url: str) -> AsyncIterator[QueueEvents]:
         yield opened
 
 
-async def tell(redis: Redis, event: str, **fields: Any) -> str:
+async def write_event(redis: Redis, event: str, **fields: Any) -> str:
     id: Any = await redis.xadd(KEYS.events, {"event": event, **fields})
     return id.decode()
 
 
-def names(told: list[QueueEvent]) -> list[str]:
-    return [event.name for event in told]
+def names(events: list[QueueEvent]) -> list[str]:
+    return [event.name for event in events]
 
 
 # --- what an entry says --------------------------------------------------------------------------
@@ -92,23 +92,23 @@ def test_an_entry_that_makes_no_sense_says_so(entry: dict[bytes, bytes], complai
 
 
 async def test_iterating_tells_everything_since_it_was_opened(redis: Redis, redis_url: str) -> None:
-    await tell(redis, "added", jobId="1", name="before")
+    await write_event(redis, "added", jobId="1", name="before")
     async with QueueEvents("mail", redis_url) as events:
-        await tell(redis, "waiting", jobId="1")
-        await tell(redis, "active", jobId="1", prev="waiting", workerId="w1")
-        told = await first(aiter(events), 2)
-    assert names(told) == ["waiting", "active"]
-    assert (told[1].prev, told[1].worker) == ("waiting", "w1")
+        await write_event(redis, "waiting", jobId="1")
+        await write_event(redis, "active", jobId="1", prev="waiting", workerId="w1")
+        received = await first(aiter(events), 2)
+    assert names(received) == ["waiting", "active"]
+    assert (received[1].prev, received[1].worker) == ("waiting", "w1")
 
 
 async def test_listening_begins_at_any_position(redis: Redis, events: QueueEvents) -> None:
-    ids = [await tell(redis, "waiting", jobId=str(number)) for number in range(4)]
+    ids = [await write_event(redis, "waiting", jobId=str(number)) for number in range(4)]
 
     assert [e.job_id for e in await first(events.listen(START), 4)] == ["0", "1", "2", "3"]
     assert [e.job_id for e in await first(events.listen(ids[1]), 2)] == ["2", "3"]
     listening = asyncio.create_task(first(events.listen(NOW), 1))
     await blocked_on(redis)
-    await tell(redis, "drained")
+    await write_event(redis, "drained")
     assert names(await listening) == ["drained"]
 
 
@@ -119,8 +119,8 @@ async def test_more_events_than_one_answer_holds_are_told_in_order(
         for number in range(2500):
             pipe.xadd(KEYS.events, {"event": "waiting", "jobId": str(number)})
         await pipe.execute()
-    told = await first(events.listen(START), 2500)
-    assert [event.job_id for event in told] == [str(number) for number in range(2500)]
+    received = await first(events.listen(START), 2500)
+    assert [event.job_id for event in received] == [str(number) for number in range(2500)]
 
 
 async def test_a_position_that_is_none_is_refused(events: QueueEvents) -> None:
@@ -129,9 +129,9 @@ async def test_a_position_that_is_none_is_refused(events: QueueEvents) -> None:
 
 
 async def test_a_bad_entry_does_not_end_the_listening(redis: Redis, events: QueueEvents) -> None:
-    await tell(redis, "completed", jobId="1", returnvalue="{nope")
+    await write_event(redis, "completed", jobId="1", returnvalue="{nope")
     await redis.xadd(KEYS.events, {b"\xff\xfe": b"\xff"})
-    await tell(redis, "completed", jobId="2", returnvalue="null")
+    await write_event(redis, "completed", jobId="2", returnvalue="null")
 
     bad, worse, good = await first(events.listen(START), 3)
 
@@ -147,7 +147,7 @@ async def test_dashboards_find_the_listener_by_its_name(redis: Redis, events: Qu
     clients: list[dict[str, str]] = await redis.client_list()
     wanted = f"bull:{base64.b64encode(b'mail').decode()}:qe"
     assert [client["name"] for client in clients].count(wanted) == 1
-    await tell(redis, "drained")
+    await write_event(redis, "drained")
     await listening
 
 
@@ -165,12 +165,12 @@ async def test_listening_goes_on_where_it_was_after_the_store_has_been_away() ->
         async with QueueEvents("mail", server.url) as events:
             async with Redis.from_url(server.url, protocol=2) as redis:
                 waiting = asyncio.create_task(first(aiter(events), 2))
-                await tell(redis, "waiting", jobId="1")
+                await write_event(redis, "waiting", jobId="1")
                 await blocked_on(redis)
             server.kill()
             server.restart()
             async with Redis.from_url(server.url, protocol=2) as redis:
-                await tell(redis, "waiting", jobId="2")
+                await write_event(redis, "waiting", jobId="2")
             assert [event.job_id for event in await waiting] == ["1", "2"]
 
 
@@ -210,7 +210,7 @@ async def test_what_cannot_heal_ends_the_listening_with_the_reason(
 async def test_a_shared_store_is_not_closed(redis: Redis, redis_url: str) -> None:
     async with await connect(redis_url, StoreOptions()) as store:
         async with QueueEvents("mail", store) as events:
-            await tell(redis, "drained")
+            await write_event(redis, "drained")
             assert names(await first(aiter(events), 1)) == ["drained"]
         assert await store.hot.execute_command("PING") == b"PONG"
 
@@ -243,7 +243,7 @@ async def test_many_jobs_are_awaited_on_one_connection(redis: Redis, events: Que
     await blocked_on(redis)
     assert (await redis.info("clients"))["blocked_clients"] == 1
     for id in ids:
-        await tell(redis, "completed", jobId=id, returnvalue=id)
+        await write_event(redis, "completed", jobId=id, returnvalue=id)
     async with asyncio.timeout(LIMIT_S):
         assert await asyncio.gather(*waits) == [int(id) for id in ids]
 
@@ -254,7 +254,7 @@ async def test_a_failure_while_waiting_is_raised_with_its_reason(
     await store_job(redis, "1")
     waiting = asyncio.create_task(events.wait("1"))
     await blocked_on(redis)
-    await tell(redis, "failed", jobId="1", failedReason="the printer is on fire")
+    await write_event(redis, "failed", jobId="1", failedReason="the printer is on fire")
     with pytest.raises(JobFailed, match="the printer is on fire"):
         await waiting
 
@@ -288,7 +288,7 @@ async def test_waiting_for_a_job_that_is_removed_says_so(redis: Redis, events: Q
     waiting = asyncio.create_task(events.wait("1"))
     await blocked_on(redis)
     await redis.delete(KEYS.of("1").job)
-    await tell(redis, "removed", jobId="1", prev="wait")
+    await write_event(redis, "removed", jobId="1", prev="wait")
     with pytest.raises(NotFound, match="there is no job 1"):
         await waiting
 
@@ -309,7 +309,7 @@ async def test_closing_lets_nobody_wait_for_ever(redis: Redis, redis_url: str) -
         await waiting
 
 
-# --- telling -------------------------------------------------------------------------------------
+# --- adding events -------------------------------------------------------------------------------
 
 
 async def test_an_event_of_ones_own_reaches_the_listeners(
@@ -344,11 +344,11 @@ async def test_a_producer_keeps_the_stream_short(redis: Redis, redis_url: str) -
 
 
 async def test_listening_now_and_then_keeps_nothing(redis: Redis, events: QueueEvents) -> None:
-    await tell(redis, "added", jobId="1")
+    await write_event(redis, "added", jobId="1")
 
     async def listen_once() -> list[Redis]:
-        async with contextlib.aclosing(events.listen(START)) as heard:
-            assert (await anext(heard)).job_id == "1"
+        async with contextlib.aclosing(events.listen(START)) as stream:
+            assert (await anext(stream)).job_id == "1"
         gc.collect()
         # By its type, because what Django loads late is asked for its class by `isinstance`.
         return [each for each in gc.get_objects() if issubclass(type(each), Redis)]

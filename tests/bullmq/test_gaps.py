@@ -1,4 +1,4 @@
-"""A listener that comes too late is told what it has missed."""
+"""A listener that comes too late gets a gap with what it has missed."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ async def events(redis_url: str) -> AsyncIterator[QueueEvents]:
         yield opened
 
 
-async def tell(redis: Redis, many: int, *, keep: int | None = None) -> list[str]:
+async def write_events(redis: Redis, many: int, *, keep: int | None = None) -> list[str]:
     ids: list[Any] = []
     for number in range(many):
         ids.append(await redis.xadd(KEYS.events, {"event": "waiting", "jobId": str(number)}))
@@ -36,12 +36,12 @@ async def tell(redis: Redis, many: int, *, keep: int | None = None) -> list[str]
 async def test_what_was_trimmed_before_it_was_read_is_told_as_a_gap(
     redis: Redis, events: QueueEvents
 ) -> None:
-    async with contextlib.aclosing(events.listen(START)) as told:
-        before = await tell(redis, 3)
-        await first(told, 3)
-        after = await tell(redis, 10, keep=4)
+    async with contextlib.aclosing(events.listen(START)) as stream:
+        before = await write_events(redis, 3)
+        await first(stream, 3)
+        after = await write_events(redis, 10, keep=4)
 
-        gap, *rest = await first(told, 5)
+        gap, *rest = await first(stream, 5)
 
     assert isinstance(gap, Gap)
     assert (gap.name, gap.after, gap.before, gap.lost) == ("gap", before[-1], after[6], 6)
@@ -51,7 +51,7 @@ async def test_what_was_trimmed_before_it_was_read_is_told_as_a_gap(
 async def test_events_lost_since_the_listener_was_opened_are_counted(
     redis: Redis, events: QueueEvents
 ) -> None:
-    await tell(redis, 20, keep=5)
+    await write_events(redis, 20, keep=5)
     gap, *rest = await first(aiter(events), 6)
     assert isinstance(gap, Gap)
     assert gap.lost == 15
@@ -61,7 +61,7 @@ async def test_events_lost_since_the_listener_was_opened_are_counted(
 async def test_every_event_is_told_or_counted_however_short_the_stream_is(
     redis: Redis, redis_url: str, events: QueueEvents
 ) -> None:
-    """Nothing is silent: what was told and what was lost add up to what happened."""
+    """Nothing is silent: what was received and what was lost add up to what happened."""
     await redis.hset(KEYS.meta, "opts.maxLenEvents", "1")
     async with Queue("mail", redis_url) as queue:
         for _ in range(5):
@@ -78,37 +78,37 @@ async def test_every_event_is_told_or_counted_however_short_the_stream_is(
 
 
 async def test_trimming_behind_the_listener_is_no_gap(redis: Redis, events: QueueEvents) -> None:
-    async with contextlib.aclosing(events.listen(START)) as told:
-        await tell(redis, 5)
-        await first(told, 5)
+    async with contextlib.aclosing(events.listen(START)) as stream:
+        await write_events(redis, 5)
+        await first(stream, 5)
         await redis.xtrim(KEYS.events, maxlen=0, approximate=False)
-        ids = await tell(redis, 2)
-        assert [event.id for event in await first(told, 2)] == ids
+        ids = await write_events(redis, 2)
+        assert [event.id for event in await first(stream, 2)] == ids
 
 
 @pytest.mark.parametrize("position", [START, NOW])
 async def test_what_was_gone_before_the_listening_began_is_no_gap(
     redis: Redis, events: QueueEvents, position: str
 ) -> None:
-    kept = await tell(redis, 9, keep=3)
-    async with contextlib.aclosing(events.listen(position)) as told:
+    kept = await write_events(redis, 9, keep=3)
+    async with contextlib.aclosing(events.listen(position)) as stream:
         if position == NOW:
-            waiting = asyncio.create_task(first(told, 1))
+            waiting = asyncio.create_task(first(stream, 1))
             await blocked_on(redis)
-            [kept] = [await tell(redis, 1)]
+            [kept] = [await write_events(redis, 1)]
             assert [event.id for event in await waiting] == kept
         else:
-            assert [event.id for event in await first(told, 3)] == kept[-3:]
+            assert [event.id for event in await first(stream, 3)] == kept[-3:]
 
 
 async def test_a_remembered_place_inside_the_stream_counts_exactly(
     redis: Redis, events: QueueEvents
 ) -> None:
-    ids = await tell(redis, 10)
-    async with contextlib.aclosing(events.listen(ids[3])) as told:
-        await first(told, 6)
-        await tell(redis, 8, keep=3)
-        [gap] = await first(told, 1)
+    ids = await write_events(redis, 10)
+    async with contextlib.aclosing(events.listen(ids[3])) as stream:
+        await first(stream, 6)
+        await write_events(redis, 8, keep=3)
+        [gap] = await first(stream, 1)
     assert isinstance(gap, Gap)
     assert gap.lost == 5
 
@@ -116,25 +116,25 @@ async def test_a_remembered_place_inside_the_stream_counts_exactly(
 async def test_a_remembered_place_that_is_gone_is_a_gap_of_unknown_size(
     redis: Redis, events: QueueEvents
 ) -> None:
-    ids = await tell(redis, 10, keep=4)
-    async with contextlib.aclosing(events.listen(ids[1])) as told:
-        gap, event = await first(told, 2)
+    ids = await write_events(redis, 10, keep=4)
+    async with contextlib.aclosing(events.listen(ids[1])) as stream:
+        gap, event = await first(stream, 2)
     assert isinstance(gap, Gap)
     assert (gap.after, gap.before, gap.lost) == (ids[1], ids[6], None)
     assert event.id == ids[6]
-    async with contextlib.aclosing(events.listen(gap.id)) as told:
-        assert [event.id for event in await first(told, 4)] == ids[6:]
+    async with contextlib.aclosing(events.listen(gap.id)) as stream:
+        assert [event.id for event in await first(stream, 4)] == ids[6:]
 
 
 async def test_a_stream_that_began_anew_is_a_gap_of_unknown_size(
     redis: Redis, events: QueueEvents
 ) -> None:
-    async with contextlib.aclosing(events.listen(START)) as told:
-        await tell(redis, 5)
-        await first(told, 5)
+    async with contextlib.aclosing(events.listen(START)) as stream:
+        await write_events(redis, 5)
+        await first(stream, 5)
         await redis.delete(KEYS.events)
-        ids = await tell(redis, 2)
-        gap, *rest = await first(told, 3)
+        ids = await write_events(redis, 2)
+        gap, *rest = await first(stream, 3)
     assert isinstance(gap, Gap)
     assert gap.lost is None
     assert [event.id for event in rest] == ids

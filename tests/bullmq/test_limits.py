@@ -32,8 +32,8 @@ async def test_a_paused_queue_hands_out_nothing_until_resumed(
     assert not await queue.is_paused()
     assert await harness.redis.zscore(harness.keys.marker, "0") == 0
     assert [claim.work.name for claim in await harness.claim(5)] == ["before", "during", "urgent"]
-    told = [event["event"] for event in await harness.events()]
-    assert told.count("paused") == told.count("resumed") == 1
+    names = [event["event"] for event in await harness.events()]
+    assert names.count("paused") == names.count("resumed") == 1
 
 
 async def test_resuming_wakes_workers_for_the_next_delayed_job(

@@ -38,31 +38,31 @@ async def nothing(job: Job) -> None: ...
 async def test_a_listener_that_raises_is_told_as_an_error_and_the_worker_goes_on(
     redis_url: str, event: WorkerEvent, error: type[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
-    told: list[BaseException] = []
+    errors: list[BaseException] = []
 
     def raising(*_: Any) -> None:
         raise error
 
     worker = Worker("mail", nothing, redis_url)
     worker.on(event, raising)
-    worker.on("error", told.append)
+    worker.on("error", errors.append)
     await work_on(worker, redis_url)
 
-    assert told
-    assert {type(each) for each in told} == {error}
+    assert errors
+    assert {type(each) for each in errors} == {error}
     assert "listener_failed" in caplog.text
 
 
 async def test_a_listener_of_errors_that_raises_is_logged_and_not_told_again(
     redis_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told: list[BaseException] = []
+    errors: list[BaseException] = []
 
     def raising(*_: Any) -> None:
         raise Boom("first")
 
     def raising_again(error: BaseException) -> None:
-        told.append(error)
+        errors.append(error)
         raise Boom("second")
 
     worker = Worker("mail", nothing, redis_url)
@@ -70,27 +70,27 @@ async def test_a_listener_of_errors_that_raises_is_logged_and_not_told_again(
     worker.on("error", raising_again)
     await work_on(worker, redis_url, jobs=1)
 
-    assert [str(error) for error in told] == ["first"]
+    assert [str(error) for error in errors] == ["first"]
     assert "second" in caplog.text
 
 
 async def test_a_coroutine_is_a_listener_too_and_is_awaited_in_order(redis_url: str) -> None:
-    heard: list[str] = []
+    ids: list[str] = []
 
     async def completed(job: Job, result: Any) -> None:
         # The first one takes longest, and still ends first.
-        await asyncio.sleep(0.02 if not heard else 0)
-        heard.append(job.id)
+        await asyncio.sleep(0.02 if not ids else 0)
+        ids.append(job.id)
 
     worker = Worker("mail", nothing, redis_url)
     worker.on("completed", completed)
     await work_on(worker, redis_url, jobs=5)
 
-    assert heard == ["1", "2", "3", "4", "5"]
+    assert ids == ["1", "2", "3", "4", "5"]
 
 
 async def test_a_coroutine_that_fails_is_told_as_an_error(redis_url: str) -> None:
-    told: list[BaseException] = []
+    errors: list[BaseException] = []
 
     async def completed(job: Job, result: Any) -> None:
         await asyncio.sleep(0)
@@ -98,10 +98,10 @@ async def test_a_coroutine_that_fails_is_told_as_an_error(redis_url: str) -> Non
 
     worker = Worker("mail", nothing, redis_url)
     worker.on("completed", completed)
-    worker.on("error", told.append)
+    worker.on("error", errors.append)
     await work_on(worker, redis_url)
 
-    assert [str(error) for error in told] == ["1", "2"]
+    assert [str(error) for error in errors] == ["1", "2"]
 
 
 async def test_a_coroutine_that_does_not_end_holds_up_neither_jobs_nor_the_end(
@@ -134,7 +134,7 @@ async def test_a_listener_may_close_its_own_worker(redis_url: str) -> None:
 
 
 async def test_a_listening_object_that_raises_does_not_end_the_worker(redis_url: str) -> None:
-    told: list[BaseException] = []
+    errors: list[BaseException] = []
 
     class Raising:
         def settled(self, settled: Any) -> None:
@@ -144,39 +144,39 @@ async def test_a_listening_object_that_raises_does_not_end_the_worker(redis_url:
             raise Boom("claimed")
 
     worker = Worker("mail", nothing, redis_url, listener=Raising())  # pyright: ignore[reportArgumentType]
-    worker.on("error", told.append)
+    worker.on("error", errors.append)
     await work_on(worker, redis_url, jobs=1)
 
-    assert sorted(str(error) for error in told) == ["claimed", "settled"]
+    assert sorted(str(error) for error in errors) == ["claimed", "settled"]
 
 
 # --- the events ----------------------------------------------------------------------------------
 
 
 async def test_a_worker_tells_what_becomes_of_it(redis_url: str) -> None:
-    heard: list[str] = []
+    calls: list[str] = []
     worker = Worker("mail", nothing, redis_url)
     events: tuple[WorkerEvent, ...] = ("ready", "paused", "resumed", "closing", "closed")
     for event in events:
-        worker.on(event, functools.partial(heard.append, event))
+        worker.on(event, functools.partial(calls.append, event))
 
     async with worker:
         worker.pause()
         worker.resume()
 
-    assert heard == ["ready", "paused", "resumed", "closing", "closed"]
+    assert calls == ["ready", "paused", "resumed", "closing", "closed"]
 
 
 async def test_a_worker_tells_that_there_is_nothing_left(redis_url: str) -> None:
-    heard: list[str] = []
+    calls: list[str] = []
     drained = asyncio.Event()
     worker = Worker("mail", nothing, redis_url, poll=0.01)
 
     def on_completed(job: Job, result: Any) -> None:
-        heard.append(job.id)
+        calls.append(job.id)
 
     def on_drained() -> None:
-        heard.append("drained")
+        calls.append("drained")
         drained.set()
 
     worker.on("completed", on_completed)
@@ -187,16 +187,16 @@ async def test_a_worker_tells_that_there_is_nothing_left(redis_url: str) -> None
         async with worker, asyncio.timeout(LIMIT_S):
             await drained.wait()
             await asyncio.sleep(0.05)
-            assert heard == ["1", "2", "drained"]
+            assert calls == ["1", "2", "drained"]
             drained.clear()
             await queue.add("x")
             await drained.wait()
 
-    assert heard == ["1", "2", "drained", "3", "drained"]
+    assert calls == ["1", "2", "drained", "3", "drained"]
 
 
 async def test_a_worker_tells_the_progress_of_its_jobs(redis_url: str) -> None:
-    heard: list[tuple[str, Any]] = []
+    calls: list[tuple[str, Any]] = []
 
     async def handle(job: Job) -> None:
         await job.update_progress(50)
@@ -205,43 +205,43 @@ async def test_a_worker_tells_the_progress_of_its_jobs(redis_url: str) -> None:
     worker = Worker("mail", handle, redis_url)
 
     def on_progress(job: Job, progress: Any) -> None:
-        heard.append((job.id, progress))
+        calls.append((job.id, progress))
 
     worker.on("progress", on_progress)
     await work_on(worker, redis_url, jobs=1)
 
-    assert heard == [("1", 50), ("1", {"at": "end"})]
+    assert calls == [("1", 50), ("1", {"at": "end"})]
 
 
 async def test_a_worker_tells_the_jobs_it_has_found_stalled(harness: Harness) -> None:
-    heard: list[tuple[str, str]] = []
+    calls: list[tuple[str, str]] = []
     id = await harness.add()
     await harness.claim_one()
     await harness.redis.delete(harness.keys.of(id).lock)
     worker = Worker("mail", nothing, harness.store, stalled_interval=0.02)
 
     def on_stalled(id: str, state: str) -> None:
-        heard.append((id, state))
+        calls.append((id, state))
 
     worker.on("stalled", on_stalled)
     async with worker, asyncio.timeout(LIMIT_S):
-        while not heard:
+        while not calls:
             await asyncio.sleep(0.005)
 
-    assert heard == [(id, "active")]
+    assert calls == [(id, "active")]
 
 
 async def test_a_listener_can_be_called_once_or_no_more(redis_url: str) -> None:
-    heard: list[str] = []
+    calls: list[str] = []
 
     def always(job: Job, result: Any) -> None:
-        heard.append(f"always {job.id}")
+        calls.append(f"always {job.id}")
 
     def never(job: Job, result: Any) -> None:
-        heard.append("never")
+        calls.append("never")
 
     def first(job: Job, result: Any) -> None:
-        heard.append(f"first {job.id}")
+        calls.append(f"first {job.id}")
 
     worker = Worker("mail", nothing, redis_url)
     worker.once("completed", first)
@@ -251,7 +251,7 @@ async def test_a_listener_can_be_called_once_or_no_more(redis_url: str) -> None:
     assert not worker.off("completed", never)
     await work_on(worker, redis_url)
 
-    assert heard == ["first 1", "always 1", "always 2"]
+    assert calls == ["first 1", "always 1", "always 2"]
 
 
 def test_a_listener_must_be_a_function(redis_url: str) -> None:
@@ -297,14 +297,14 @@ async def test_a_job_says_of_itself_what_is_stored_wherever_somebody_gets_it(
                 while not seen:
                     await asyncio.sleep(0.005)
 
-    told, stored = seen[0]
-    assert told == stored
-    assert told["started_at"] is not None
-    assert told["processed_by"]
+    fields, stored = seen[0]
+    assert fields == stored
+    assert fields["started_at"] is not None
+    assert fields["processed_by"]
 
 
 async def test_a_job_knows_in_every_listener_when_it_started(redis_url: str) -> None:
-    heard: dict[str, tuple[Any, Any]] = {}
+    calls: dict[str, tuple[Any, Any]] = {}
 
     async def handler(job: Job) -> None:
         await job.update_progress(1)
@@ -312,13 +312,13 @@ async def test_a_job_knows_in_every_listener_when_it_started(redis_url: str) -> 
     worker = Worker("mail", handler, redis_url)
     events: tuple[WorkerEvent, ...] = ("active", "progress", "completed")
 
-    def hear(event: str, job: Job, *_: Any) -> None:
-        heard[event] = (job.started_ms, job.processed_by)
+    def listen(event: str, job: Job, *_: Any) -> None:
+        calls[event] = (job.started_ms, job.processed_by)
 
     for event in events:
-        worker.on(event, functools.partial(hear, event))  # type: ignore[call-overload]
+        worker.on(event, functools.partial(listen, event))  # type: ignore[call-overload]
     await work_on(worker, redis_url, jobs=1)
 
-    assert set(heard) == set(events)
-    assert len(set(heard.values())) == 1
-    assert None not in heard["active"]
+    assert set(calls) == set(events)
+    assert len(set(calls.values())) == 1
+    assert None not in calls["active"]

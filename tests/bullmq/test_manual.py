@@ -43,20 +43,20 @@ async def test_jobs_are_taken_and_ended_one_by_one(redis_url: str) -> None:
 
 
 async def test_what_happens_to_jobs_is_told_to_listeners(redis_url: str, redis: Redis) -> None:
-    told: list[tuple[str, str]] = []
+    calls: list[tuple[str, str]] = []
     lost = asyncio.Event()
     worker = ManualWorker("mail", redis_url, lease=0.1)
 
     def note(event: str) -> Callable[..., None]:
         def called(job: Job, *_: object) -> None:
-            told.append((event, job.name))
+            calls.append((event, job.name))
 
         return called
 
     for event in ("active", "completed", "failed", "progress", "refused", "lost"):
         worker.on(event, note(event))
     worker.on("lost", lambda job: lost.set())
-    worker.once("closed", lambda: told.append(("closed", "")))
+    worker.once("closed", lambda: calls.append(("closed", "")))
     async with Queue("mail", redis_url) as queue, asyncio.timeout(LIMIT_S), worker:
         await queue.add_many([("good", 1), ("bad", 2), ("held", 3)])
         good, bad, held = [await worker.get_next_job() for _ in range(3)]
@@ -70,9 +70,9 @@ async def test_what_happens_to_jobs_is_told_to_listeners(redis_url: str, redis: 
         await lost.wait()
         with pytest.raises(LeaseLost):
             await worker.complete(held)
-    assert sorted(told[:3]) == [("active", "bad"), ("active", "good"), ("active", "held")]
-    assert told[3:6] == [("progress", "good"), ("completed", "good"), ("failed", "bad")]
-    assert told[6:] == [("lost", "held"), ("closed", "")]
+    assert sorted(calls[:3]) == [("active", "bad"), ("active", "good"), ("active", "held")]
+    assert calls[3:6] == [("progress", "good"), ("completed", "good"), ("failed", "bad")]
+    assert calls[6:] == [("lost", "held"), ("closed", "")]
 
 
 async def test_one_who_takes_jobs_by_hand_does_what_every_worker_does(redis_url: str) -> None:

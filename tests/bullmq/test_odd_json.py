@@ -60,18 +60,20 @@ async def test_a_result_that_is_no_json_is_the_same_text_wherever_it_is_read(
         "HSET", harness.keys.of(job.id).job, "returnvalue", "{oops", "progress", "{oops"
     )
     await harness.call(
-        "XADD", harness.keys.events, "*", *told("completed", job.id, returnvalue="{oops")
+        "XADD", harness.keys.events, "*", *event_fields("completed", job.id, returnvalue="{oops")
     )
-    await harness.call("XADD", harness.keys.events, "*", *told("progress", job.id, data="{oops"))
+    await harness.call(
+        "XADD", harness.keys.events, "*", *event_fields("progress", job.id, data="{oops")
+    )
     await job.refresh()
 
     async with QueueEvents("mail", redis_url) as events:
         assert await job.wait(LIMIT_S, events) == "{oops"
-        heard = await first(events.listen(before), 2)
+        received = await first(events.listen(before), 2)
     assert await job.wait(timeout=LIMIT_S) == "{oops"
     assert job.result == job.progress == "{oops"
-    assert [event.result or event.data for event in heard] == ["{oops", "{oops"]
-    assert all("cannot be read" in (event.corrupt or "") for event in heard)
+    assert [event.result or event.data for event in received] == ["{oops", "{oops"]
+    assert all("cannot be read" in (event.corrupt or "") for event in received)
 
 
 async def test_text_with_half_a_character_may_be_logged(queue: Queue) -> None:
@@ -102,7 +104,7 @@ def data_of(job: Job) -> Any:
     return job.data
 
 
-def told(event: str, job_id: str, **fields: str) -> list[str]:
+def event_fields(event: str, job_id: str, **fields: str) -> list[str]:
     return ["event", event, "jobId", job_id, *(part for pair in fields.items() for part in pair)]
 
 

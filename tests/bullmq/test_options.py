@@ -259,9 +259,9 @@ def test_a_number_that_was_surely_meant_in_milliseconds_is_told_once_with_both_r
         JobOptions(delay=each)
         JobOptions(delay=each)
         assert caplog.text.count("milliseconds_suspected") == 1, each
-    told = vars(caplog.records[-1])["hint"]
-    assert "delay 86400000 is read as seconds: 1000 days" in told
-    assert "as milliseconds it were 1 day" in told
+    hint = vars(caplog.records[-1])["hint"]
+    assert "delay 86400000 is read as seconds: 1000 days" in hint
+    assert "as milliseconds it were 1 day" in hint
     JobOptions(delay=10**12)
 
 

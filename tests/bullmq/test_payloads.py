@@ -67,14 +67,14 @@ async def test_a_handler_and_its_caller_see_them_as_they_are(
         Queue("mail", redis_url, payloads=SEALED) as queue,
         Worker("mail", handler, redis_url, process=process, payloads=SEALED) as worker,
     ):
-        heard: list[Any] = []
-        worker.on("completed", lambda job, result: heard.append((job.data, job.result, result)))
+        calls: list[Any] = []
+        worker.on("completed", lambda job, result: calls.append((job.data, job.result, result)))
         job = await queue.add("echo", {"word": "secret"})
         assert job.data == {"word": "secret"}
         assert await waited(queue, job) == ["terces"]
         found = await queue.get_job(job.id)
         text = await stored(redis)
-    assert heard == [({"word": "secret"}, "terces", "terces")]
+    assert calls == [({"word": "secret"}, "terces", "terces")]
     assert found is not None
     assert (found.data, found.result) == ({"word": "secret"}, "terces")
     assert b"secret" not in text

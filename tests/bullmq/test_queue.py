@@ -163,11 +163,11 @@ async def test_one_bad_job_stops_all_before_anything_is_written(
 async def test_refused_jobs_are_told_and_the_others_added(queue: Queue, harness: Harness) -> None:
     orphan = JobOptions(parent=Parent("7", "bull:nowhere"))
 
-    with pytest.raises(NotAdded, match="1 of 3 jobs were refused, the first at 1") as told:
+    with pytest.raises(NotAdded, match="1 of 3 jobs were refused, the first at 1") as caught:
         await queue.add_many([("a", 1), ("b", 2, orphan), ("c", 3)])
 
-    assert isinstance(told.value.refused[1], NotFound)
-    assert [job and job.name for job in told.value.added] == ["a", None, "c"]
+    assert isinstance(caught.value.refused[1], NotFound)
+    assert [job and job.name for job in caught.value.added] == ["a", None, "c"]
     assert await harness.ids("wait") == ["2", "1"]
     with pytest.raises(NotFound, match="the parent of 'b' does not exist"):
         await queue.add("b", {}, orphan)

@@ -177,7 +177,7 @@ async def test_a_job_with_a_lock_is_left_alone(harness: Harness) -> None:
 async def test_recovered_jobs_are_logged_with_their_number(
     harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """P-41: every 30 s unless told otherwise."""
+    """P-41: every 30 s by default."""
     assert upkeep.STALLED_INTERVAL_MS == 30_000
     await harness.add()
     claim = await harness.claim_one()
@@ -186,8 +186,8 @@ async def test_recovered_jobs_are_logged_with_their_number(
     for _ in range(3):
         await harness.redis.delete(harness.keys.stalled_check)
         await upkeep.recover_stalled(harness.store.hot, harness.keys)
-    told = [record.getMessage() for record in caplog.records]
-    (line,) = [each for each in told if "requeued stalled jobs" in each]
+    messages = [record.getMessage() for record in caplog.records]
+    (line,) = [each for each in messages if "requeued stalled jobs" in each]
     assert "count=1" in line
 
 
@@ -215,8 +215,8 @@ async def test_progress_may_come_with_a_message(harness: Harness) -> None:
     await job.update_progress(25, "Generating scene 1")
     (event,) = await harness.events("progress")
     await job.refresh()
-    told = {"progress": 25, "message": "Generating scene 1"}
-    assert codec.decode(event["data"]) == job.progress == told
+    progress = {"progress": 25, "message": "Generating scene 1"}
+    assert codec.decode(event["data"]) == job.progress == progress
 
 
 # --- all of them ---------------------------------------------------------------------------------

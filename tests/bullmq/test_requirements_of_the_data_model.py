@@ -134,12 +134,12 @@ async def test_what_happens_is_told_in_one_stream(harness: Harness) -> None:
     await claim.work.update_progress(50)
     await harness.complete(claim)
     assert harness.keys.events == "bull:mail:events"
-    told = await harness.events()
-    assert [event["event"] for event in told] == [
+    events = await harness.events()
+    assert [event["event"] for event in events] == [
         *("added", "waiting", "active", "waiting", "retry", "active", "progress", "completed"),
         "drained",
     ]
-    assert all(event["jobId"] == "1" for event in told[:-1])
+    assert all(event["jobId"] == "1" for event in events[:-1])
 
 
 async def test_the_stream_keeps_about_as_many_as_the_queue_says(harness: Harness) -> None:

@@ -201,7 +201,7 @@ LEAVING: dict[str, tuple[Callable[[Job], Any], str]] = {
 async def test_a_handler_that_does_not_let_its_job_leave_is_told_so(
     queue: Queue, caplog: pytest.LogCaptureFixture, leave: Callable[[Job], Any], caught: str
 ) -> None:
-    told: list[str] = []
+    errors: list[str] = []
 
     async def handle(job: Job) -> str:
         with contextlib.suppress(Exception):
@@ -209,7 +209,7 @@ async def test_a_handler_that_does_not_let_its_job_leave_is_told_so(
         try:
             await job.step("charge", do, "charge")
         except LeaseLost as error:
-            told.append(str(error))
+            errors.append(str(error))
         return "done"
 
     async with working(queue, handle):
@@ -218,7 +218,7 @@ async def test_a_handler_that_does_not_let_its_job_leave_is_told_so(
             await asyncio.sleep(0.005)
     [refused] = [each for each in caplog.records if "outcome_refused" in each.getMessage()]
     assert f"its handler caught {caught}, which ends the attempt" in vars(refused)["error"]
-    assert told == [vars(refused)["error"]]
+    assert errors == [vars(refused)["error"]]
     assert await job.state() in ("delayed", "waiting-children")
 
 

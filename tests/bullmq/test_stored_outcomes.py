@@ -1,4 +1,4 @@
-"""What a worker's listeners hear: what was stored, and nothing else."""
+"""A worker's listeners are called with what was stored, and nothing else."""
 
 import asyncio
 import math
@@ -18,33 +18,33 @@ from waystation.core.runtime.metered import Metered
 from waystation.core.telemetry.metrics import Metrics
 
 
-class Heard:
-    """Remembers what listeners were told, and the job as it was then."""
+class Recorder:
+    """Records the calls of listeners, and the job as it was then."""
 
     def __init__(self, worker: Worker, *events: str) -> None:
-        self.told: list[tuple[str, dict[str, Any]]] = []
+        self.calls: list[tuple[str, dict[str, Any]]] = []
         for event in events:
             worker.on(event, self._listener(event))  # pyright: ignore[reportCallIssue, reportArgumentType]
 
     def _listener(self, event: str) -> Any:
-        def heard(job: Job, *_: Any) -> None:
+        def listener(job: Job, *_: Any) -> None:
             seen = {
                 "attempts_made": job.attempts_made,
                 "failed_reason": job.failed_reason,
                 "return_value": job.result,
                 "finished": job.finished_ms,
             }
-            self.told.append((event, seen))
+            self.calls.append((event, seen))
 
-        return heard
+        return listener
 
     @property
     def events(self) -> list[str]:
-        return [event for event, _ in self.told]
+        return [event for event, _ in self.calls]
 
     async def until(self, count: int) -> None:
         async with asyncio.timeout(LIMIT_S):
-            while len(self.told) < count:
+            while len(self.calls) < count:
                 await asyncio.sleep(0.005)
 
 
@@ -60,13 +60,13 @@ async def test_a_result_that_cannot_be_written_is_heard_as_failed(
         return result
 
     worker = Worker("mail", handle, redis_url)
-    heard = Heard(worker, "completed", "failed")
+    recorder = Recorder(worker, "completed", "failed")
     async with Queue("mail", redis_url) as queue, worker:
         await queue.add("x", attempts=3)
-        await heard.until(1)
+        await recorder.until(1)
         assert await queue.counts("completed", "failed") == {"completed": 0, "failed": 1}
 
-    assert heard.events == ["failed"]
+    assert recorder.events == ["failed"]
     assert runs == 1
 
 
@@ -77,10 +77,10 @@ async def test_metrics_count_a_result_that_cannot_be_written_as_a_failure(redis_
     metrics = Metrics()
     meter = Metered(metrics, product="bullmq", queue="mail")
     worker = Worker("mail", handle, redis_url, listener=meter)
-    heard = Heard(worker, "completed", "failed")
+    recorder = Recorder(worker, "completed", "failed")
     async with Queue("mail", redis_url) as queue, worker:
         await queue.add("x", attempts=1)
-        await heard.until(1)
+        await recorder.until(1)
 
     page = generate_latest(metrics.registry).decode()
     assert 'jobs_completed_total{queue="mail"} 0.0' in page
@@ -92,13 +92,13 @@ async def test_the_job_that_failed_carries_what_was_stored(redis_url: str) -> No
         raise RuntimeError(f"no {job.attempts_made}")
 
     worker = Worker("mail", handle, redis_url)
-    heard = Heard(worker, "failed")
+    recorder = Recorder(worker, "failed")
     async with Queue("mail", redis_url) as queue, worker:
         job = await queue.add("x", attempts=2)
-        await heard.until(2)
+        await recorder.until(2)
         await job.refresh()
 
-    first, last = (seen for _, seen in heard.told)
+    first, last = (seen for _, seen in recorder.calls)
     assert (first["attempts_made"], last["attempts_made"]) == (1, 2)
     assert "no 0" in first["failed_reason"]
     assert "no 1" in last["failed_reason"]
@@ -112,13 +112,13 @@ async def test_the_job_that_completed_carries_what_was_stored(redis_url: str) ->
         return {"sent": 1}
 
     worker = Worker("mail", handle, redis_url)
-    heard = Heard(worker, "completed")
+    recorder = Recorder(worker, "completed")
     async with Queue("mail", redis_url) as queue, worker:
         job = await queue.add("x")
-        await heard.until(1)
+        await recorder.until(1)
         await job.refresh()
 
-    ((_, seen),) = heard.told
+    ((_, seen),) = recorder.calls
     assert seen["attempts_made"] == 1
     assert seen["return_value"] == {"sent": 1}
     assert seen["finished"] == job.finished_ms is not None
@@ -135,12 +135,12 @@ async def test_a_job_put_back_by_a_rate_limit_is_heard_neither_as_failed_nor_com
         return "ok"
 
     worker = Worker("mail", handle, redis_url)
-    heard = Heard(worker, "completed", "failed")
+    recorder = Recorder(worker, "completed", "failed")
     async with Queue("mail", redis_url) as queue, worker:
         await queue.add("x", attempts=1)
-        await heard.until(1)
+        await recorder.until(1)
 
-    assert heard.events == ["completed"]
+    assert recorder.events == ["completed"]
 
 
 async def test_an_outcome_that_was_refused_is_heard_as_refused_only(harness: Harness) -> None:
@@ -152,17 +152,17 @@ async def test_an_outcome_that_was_refused_is_heard_as_refused_only(harness: Har
         return "late"
 
     worker = Worker("mail", handle, harness.store)
-    heard = Heard(worker, "completed", "failed", "refused")
+    recorder = Recorder(worker, "completed", "failed", "refused")
     async with worker:
         id = await harness.add()
         await begun.wait()
         worker.pause()
         await harness.redis.set(harness.keys.of(id).lock, "another worker")
         go_on.set()
-        await heard.until(1)
+        await recorder.until(1)
         await asyncio.sleep(0.05)
 
-    assert heard.events == ["refused"]
+    assert recorder.events == ["refused"]
 
 
 async def test_a_parent_that_its_children_hold_up_is_heard_as_failed(
@@ -176,14 +176,14 @@ async def test_a_parent_that_its_children_hold_up_is_heard_as_failed(
             return "too early"
 
         worker = Worker("mail", handle, redis_url)
-        heard = Heard(worker, "completed", "failed", "refused")
+        recorder = Recorder(worker, "completed", "failed", "refused")
         async with worker:
             await harness.add(attempts=1)
-            await heard.until(1)
+            await recorder.until(1)
             assert await queue.counts("failed") == {"failed": 1}
 
-    assert heard.events == ["failed"]
-    assert "pending dependencies" in heard.told[0][1]["failed_reason"]
+    assert recorder.events == ["failed"]
+    assert "pending dependencies" in recorder.calls[0][1]["failed_reason"]
 
 
 @pytest.mark.parametrize(

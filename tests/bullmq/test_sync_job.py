@@ -39,7 +39,7 @@ async def with_await(job: Job) -> Any:
     parent = await job.get_parent()
     assert parent
     await parent.log("from below")
-    told = [
+    answers = [
         job.data,
         job.progress,
         lines,
@@ -54,7 +54,7 @@ async def with_await(job: Job) -> Any:
     ]
     await job.clear_logs(keep=1)
     await job.refresh()
-    return [*told, job.data, job.attempts_started]
+    return [*answers, job.data, job.attempts_started]
 
 
 def without_await(job: SyncJob) -> Any:
@@ -65,7 +65,7 @@ def without_await(job: SyncJob) -> Any:
     parent = job.get_parent()
     assert parent
     parent.log("from below")
-    told = [
+    answers = [
         job.data,
         job.progress,
         lines,
@@ -80,7 +80,7 @@ def without_await(job: SyncJob) -> Any:
     ]
     job.clear_logs(keep=1)
     job.refresh()
-    return [*told, job.data, job.attempts_started]
+    return [*answers, job.data, job.attempts_started]
 
 
 def of_each(jobs: list[SyncJob]) -> Any:

@@ -286,8 +286,8 @@ async def test_what_a_lost_worker_has_done_is_undone_whatever_it_had_said_of_it(
         if back:
             return
         if not said:
-            told = (await harness.hash(job.id))["stacktrace"]
-            assert "a worker was lost after the steps charge" in told
+            stacktrace = (await harness.hash(job.id))["stacktrace"]
+            assert "a worker was lost after the steps charge" in stacktrace
         away = False
         assert await queue.retry(job.id)
         ended = "failed" if said else "completed"

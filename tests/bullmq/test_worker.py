@@ -339,7 +339,7 @@ async def test_a_worker_survives_the_server_going_away(own_server: Ephemeral) ->
 
 
 async def test_callbacks_tell_what_happens_here(redis_url: str) -> None:
-    told: list[tuple[str, str]] = []
+    calls: list[tuple[str, str]] = []
 
     async def handle(job: Job) -> None:
         if job.name == "bad":
@@ -348,10 +348,10 @@ async def test_callbacks_tell_what_happens_here(redis_url: str) -> None:
     worker = Worker("mail", handle, redis_url)
 
     def completed(job: Job, result: Any) -> None:
-        told.append(("completed", job.name))
+        calls.append(("completed", job.name))
 
     def failed(job: Job, error: BaseException) -> None:
-        told.append(("failed", job.name))
+        calls.append(("failed", job.name))
 
     worker.on("completed", completed)
     worker.on("failed", failed)
@@ -360,7 +360,7 @@ async def test_callbacks_tell_what_happens_here(redis_url: str) -> None:
         await queue.add("bad", {}, attempts=1)
         await finished(queue, 2)
 
-    assert told == [("completed", "good"), ("failed", "bad")]
+    assert calls == [("completed", "good"), ("failed", "bad")]
 
 
 async def test_a_worker_that_has_not_started_says_so(redis_url: str) -> None:

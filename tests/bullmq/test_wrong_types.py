@@ -45,13 +45,13 @@ async def test_a_worker_waits_until_it_is_repaired(
 ) -> None:
     await queue.add_many([NewJob("send")] * MANY)
     kept = await spoil(harness, name)
-    heard: list[BaseException] = []
+    errors: list[BaseException] = []
     ran: list[str] = []
     said = asyncio.Event()
 
     def listen(error: BaseException) -> None:
-        heard.append(error)
-        if len(heard) == 2:
+        errors.append(error)
+        if len(errors) == 2:
             said.set()
 
     async def handle(job: Any) -> None:
@@ -67,8 +67,8 @@ async def test_a_worker_waits_until_it_is_repaired(
         await until_completed(harness, MANY)
 
     assert len(ran) == MANY
-    assert {type(error) for error in heard} == {WrongType}
-    assert str(heard[0]).startswith(f"bull:mail:{name} must hold a ")
+    assert {type(error) for error in errors} == {WrongType}
+    assert str(errors[0]).startswith(f"bull:mail:{name} must hold a ")
 
 
 async def test_an_outcome_is_kept_until_it_can_be_filed(harness: Harness, queue: Queue) -> None:

@@ -1,4 +1,4 @@
-"""Waiting for what is told, and for those who wait to be told."""
+"""Waiting for events of a stream, and for clients that block on the store."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,11 +13,11 @@ T = TypeVar("T")
 _PATIENCE_S = LIMIT_S
 
 
-async def first(told: AsyncIterator[T], many: int) -> list[T]:
-    """The first so many of what is told; fewer when it ends before."""
+async def first(stream: AsyncIterator[T], many: int) -> list[T]:
+    """Return the first `many` of a stream; fewer when it ends before."""
     found: list[T] = []
     async with asyncio.timeout(_PATIENCE_S):
-        async for each in told:
+        async for each in stream:
             found.append(each)
             if len(found) == many:
                 break

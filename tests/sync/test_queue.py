@@ -128,10 +128,10 @@ def test_waiting_ends_with_the_time_or_without_a_job(queue: Queue) -> None:
 
 def test_events_are_heard_in_order(queue: Queue, redis_url: str) -> None:
     with QueueEvents("mail", redis_url) as events:
-        heard = events.listen()
+        stream = events.listen()
         queue.add("send", {"n": 1})
         queue.pause()
-        names = [next(heard).name for _ in range(3)]
+        names = [next(stream).name for _ in range(3)]
         again = queue.events(after="0")
         assert [next(again).name for _ in range(3)] == names
         with pytest.raises(InvalidOption, match="a position is"):

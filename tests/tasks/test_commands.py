@@ -84,9 +84,9 @@ async def test_payloads_without_a_job_are_swept(place: Path, redis_url: str) -> 
     (place / "blobs" / "mail" / ("0" * 32)).write_text("{}")
     (place / "shop.py").write_text(f"{MODULE}\n{SEALED}".replace("redis://there", redis_url))
 
-    told = [run(place, "sweep", "shop:sealed", *words).stdout for words in SWEEPS]
+    outputs = [run(place, "sweep", "shop:sealed", *words).stdout for words in SWEEPS]
 
-    assert told == ["0 deleted\n", "1 would be deleted\n", "1 deleted\n", "0 deleted\n"]
+    assert outputs == ["0 deleted\n", "1 would be deleted\n", "1 deleted\n", "0 deleted\n"]
     assert "no blobs" in run(place, "sweep", "shop:tasks").stderr
 
 
