@@ -88,7 +88,7 @@ async def test_weights_leave_nothing_idle_when_one_queue_is_empty(harness: Harne
 
 
 async def test_a_worker_blocked_on_nothing_is_woken_by_a_producer(harness: Harness) -> None:
-    """T-23: whoever waits hears of new work at once, not after a timeout."""
+    """T-23: whoever waits gets new work at once, not after a timeout."""
     harness.set(poll=3600.0)
     source = harness.source()
     waiting = asyncio.create_task(source.wait(3600))

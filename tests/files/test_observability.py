@@ -125,7 +125,7 @@ def test_labels_stay_few_whatever_comes() -> None:
 
 async def test_logs_are_json_with_the_canonical_keys_and_no_payload(harness: Harness) -> None:
     """T-42: level, ts, msg and the allowed keys. T-43, F-T18: others are dropped and counted in
-    production, an error in tests; what a file holds or is called is not told where that is set.
+    production, an error in tests; what a file holds or is called is not logged where that is set.
     """
     stream, rejected = io.StringIO(), list[int]()
     logs.configure(
@@ -151,9 +151,9 @@ async def test_logs_are_json_with_the_canonical_keys_and_no_payload(harness: Har
         log.info("a file is done", password="hunter2")
 
 
-@pytest.mark.parametrize(("redact", "is_told"), [("off", True), ("ours", False)])
+@pytest.mark.parametrize(("redact", "is_logged"), [("off", True), ("ours", False)])
 async def test_the_log_says_of_an_error_what_the_page_promises(
-    harness: Harness, redact: Any, is_told: bool
+    harness: Harness, redact: Any, is_logged: bool
 ) -> None:
     page = (ROOT / "docs/how-to/work-on-a-directory.md").read_text()
     assert "with the class, text and traceback\nof the error. A text may name the file" in page
@@ -166,7 +166,7 @@ async def test_the_log_says_of_an_error_what_the_page_promises(
     failed = [line for line in lines if line["msg"] == "job_failed"]
     assert {line["error_class"] for line in failed} == {"ValueError"}
     assert {line["namespace"] for line in failed} == {"jobqueue"}
-    assert ("bad-name" in stream.getvalue()) == is_told
+    assert ("bad-name" in stream.getvalue()) == is_logged
 
 
 async def test_a_failure_is_logged_with_all_that_leads_to_it(harness: Harness) -> None:

@@ -178,9 +178,9 @@ def test_a_bad_value_is_named_with_what_was_wanted(file: Path, text: str, senten
     """T-8 count, T-9 priorities, T-10 a queue for each, T-11 heartbeat_ttl, T-12
     brpoplpush_timeout, T-13 rate limit; T-17: an invalid value is an error, in one line.
     """
-    with pytest.raises(InvalidSetting) as told:
+    with pytest.raises(InvalidSetting) as caught:
         loaded(file, text)
-    assert sentence in str(told.value).replace(str(file), "FILE")
+    assert sentence in str(caught.value).replace(str(file), "FILE")
 
 
 @pytest.mark.parametrize(
@@ -243,10 +243,10 @@ def test_any_file_loads_or_says_in_one_line_why_not(
     try:
         load_files(file, environ={})
     except InvalidSetting as error:
-        told = str(error).splitlines()
+        lines = str(error).splitlines()
     else:
-        told = ["all is well"]
-    assert len(told) == 1
+        lines = ["all is well"]
+    assert len(lines) == 1
 
 
 @pytest.mark.parametrize(

@@ -167,17 +167,17 @@ async def test_every_transition_is_told_in_the_envelope(harness: Harness) -> Non
     await settle(source, Returned())
     await settle(source, Failed(RuntimeError()))
     await settle(source, Failed(RuntimeError()))
-    told = [event for event in await harness.events() if event["subject"] == id]
-    assert [event["event"] for event in told] == [
+    events = [event for event in await harness.events() if event["subject"] == id]
+    assert [event["event"] for event in events] == [
         "waiting", "active", "returned", "active", "retry", "waiting", "active", "dead",
     ]  # fmt: skip
-    assert told[0] == {
+    assert events[0] == {
         "v": "1", "line": "files", "queue": "jobqueue:low_priority", "event": "waiting",
         "at": str(harness.clock.now_ms()), "subject": id, "attempt": "1", "worker": "",
         "path": "/inbox/a.pdf", "size": "12",
     }  # fmt: skip
-    assert [event["attempt"] for event in told] == ["1", "1", "1", "1", "1", "2", "2", "2"]
-    assert told[-1]["worker"] == "w1"
+    assert [event["attempt"] for event in events] == ["1", "1", "1", "1", "1", "2", "2", "2"]
+    assert events[-1]["worker"] == "w1"
 
 
 async def test_the_stream_of_events_is_capped(harness: Harness) -> None:

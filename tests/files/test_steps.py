@@ -69,8 +69,8 @@ async def test_events_name_a_job_as_it_names_itself(
     source = harness.source()
     (claim,) = (await source.settle([], claim=1)).claims
     await source.settle([Settled(claim, Done())], claim=0)
-    told = [(e["event"], e["subject"], e["attempt"]) for e in await harness.events()]
-    assert told == [("active", subject, attempt), ("completed", subject, attempt)]
+    events = [(e["event"], e["subject"], e["attempt"]) for e in await harness.events()]
+    assert events == [("active", subject, attempt), ("completed", subject, attempt)]
 
 
 @pytest.mark.parametrize(

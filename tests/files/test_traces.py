@@ -32,7 +32,7 @@ def test_every_try_is_one_span_that_continues_the_producers_trace(
             OBSERVABILITY_TRACING_ENDPOINT=collector.endpoint,
         )
     assert done.returncode == 0, done.stderr
-    told = {job["id"]: (job["trace_id"], job["span_id"]) for job in jobs}
+    contexts = {job["id"]: (job["trace_id"], job["span_id"]) for job in jobs}
     seen = [attributes(span) for span in collector.spans]
     assert Counter((each["queue"], each["outcome"]) for each in seen) == {
         (HIGH, "completed"): 1,
@@ -40,7 +40,7 @@ def test_every_try_is_one_span_that_continues_the_producers_trace(
         (LOW, "failed"): 2,  # the second try is the last
     }
     for span, each in zip(collector.spans, seen, strict=True):
-        assert (span.trace_id.hex(), span.parent_span_id.hex()) == told[each["job_id"]]
+        assert (span.trace_id.hex(), span.parent_span_id.hex()) == contexts[each["job_id"]]
     assert collector.services == {"waystation"}
     # A trace goes to another house; the name of a file stays in this one.
     assert not [span for span in collector.spans if str(home) in str(span)]

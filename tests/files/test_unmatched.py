@@ -132,8 +132,8 @@ async def test_what_is_handed_over_is_untouched_and_costs_no_attempt(harness: Ha
     assert (claim.id, claim.work.attempt) == (id, 1)
     await second.settle([Settled(claim, Done())], claim=0)
     assert await harness.where(id) == ["completed"]
-    told = [(event["event"], event["worker"]) for event in await harness.events()]
-    assert told == [
+    events = [(event["event"], event["worker"]) for event in await harness.events()]
+    assert events == [
         ("waiting", ""), ("active", first.worker), ("returned", first.worker),
         ("active", second.worker), ("completed", second.worker),
     ]  # fmt: skip

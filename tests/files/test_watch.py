@@ -90,7 +90,7 @@ async def test_directories_that_come_are_walked_and_followed(harness: Harness, t
         (tree / "new" / "deep" / "a").touch()
         await until(lambda: producer.tally.enqueued == THERE + 1)
         os.rename(tree / "new", tree / "moved")
-        # By another name it is another file, and the kernel goes on telling of it.
+        # By another name it is another file, and the kernel goes on reporting it.
         await until(lambda: producer.tally.enqueued == THERE + 2)
         (tree / "moved" / "deep" / "b").touch()
         await until(lambda: producer.tally.enqueued == THERE + 3)

@@ -70,7 +70,7 @@ async def test_the_place_of_a_cancelled_job_is_free_when_its_lease_is_over(
     (claim,) = await harness.claim(source)
     await harness.queue.cancel(first)
     async with source.keeper() as extend:
-        # Told once more, then given up: a handler that is still cleaning up keeps its place.
+        # Cancelled once more, then given up: a handler that is still cleaning up keeps its place.
         assert await extend([claim]) == []
         await harness.clock.advance(LEASE_MS / 2000)
         assert await extend([claim]) == [claim]

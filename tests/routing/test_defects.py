@@ -100,8 +100,8 @@ async def test_a_job_that_kills_its_workers_is_given_up(
     (letter,) = [each async for each in harness.queue.dead_letters]
     assert (letter.id, letter.reason, letter.worker) == (id, "STALLED", "victim")
     assert not await harness.claim(source)
-    told = [(each.levelname, each.getMessage().split()[0]) for each in caplog.records]
-    assert told == [("WARNING", "job_stalled")] * 3 + [("ERROR", "job_failed")]
+    records = [(each.levelname, each.getMessage().split()[0]) for each in caplog.records]
+    assert records == [("WARNING", "job_stalled")] * 3 + [("ERROR", "job_failed")]
 
 
 async def test_the_status_follows_the_job_and_nothing_leaks(harness: Harness) -> None:

@@ -28,7 +28,7 @@ POSSIBLE: dict[str | None, list[str]] = {
 
 
 class Model:
-    """What each job waits for, as told by what was done, and by nothing that is stored."""
+    """What each job waits for, by what was done, and by nothing that is stored."""
 
     def __init__(self) -> None:
         self.live: set[str] = set()

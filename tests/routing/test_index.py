@@ -1,4 +1,4 @@
-"""The index beside the list: whatever happens, the list tells the truth and turns are kept."""
+"""The index beside the list: whatever happens, the list is true and turns are kept."""
 
 from typing import Any
 

@@ -173,9 +173,9 @@ async def test_progress_is_kept_in_the_documented_form(harness: Harness) -> None
         "data": {"file": "x"},
         "updatedAt": harness.clock.now_ms(),
     }
-    told = await harness.queue.progress(id)
-    assert told is not None
-    assert told.percent == 75
+    progress = await harness.queue.progress(id)
+    assert progress is not None
+    assert progress.percent == 75
 
 
 async def test_progress_that_could_not_be_read_is_refused(harness: Harness) -> None:

@@ -169,9 +169,9 @@ async def test_missed_slots_are_made_up_for_by_policy(
     fired = await (await harness.upkeep()).fire_schedules()
 
     assert len(fired) == count
-    told = [event for event in await harness.events() if event["event"] == "skipped"]
-    assert len(told) == 10 - count
-    assert all(event["reason"] == "missed" for event in told)
+    skipped = [event for event in await harness.events() if event["event"] == "skipped"]
+    assert len(skipped) == 10 - count
+    assert all(event["reason"] == "missed" for event in skipped)
 
 
 def test_a_slot_that_is_only_late_is_no_missed_one() -> None:
@@ -265,10 +265,10 @@ async def test_the_slots_that_were_fired_are_told_with_their_schedule(harness: H
     id = await harness.add("report", schedule=Schedule(cron="* * * * *"))
     (instance,) = await fire(harness)
 
-    (told,) = [event for event in await harness.events() if event["event"] == "fired"]
+    (fired,) = [event for event in await harness.events() if event["event"] == "fired"]
 
-    assert (told["subject"], told["schedule"], told["queue"]) == (instance, id, "report")
-    assert told["slot"] == instance.rpartition(":")[2]
+    assert (fired["subject"], fired["schedule"], fired["queue"]) == (instance, id, "report")
+    assert fired["slot"] == instance.rpartition(":")[2]
 
 
 async def test_a_schedule_that_has_had_its_last_slot_leaves_nothing_behind(
@@ -340,14 +340,14 @@ def test_every_slot_of_a_gap_is_fired_or_left_out(expression: str, gap_s: int) -
     last = due
     for every in ("all", "last", "skip"):
         found = turn(Schedule(cron=expression, missed=every), due, now)
-        told = sorted([*found.fire, *found.leave_out])
-        assert len(told) <= MOST_MISSED
-        start = told[0] if found.older else due
-        assert told == [start, *_between(expression, start, now)]
+        slots = sorted([*found.fire, *found.leave_out])
+        assert len(slots) <= MOST_MISSED
+        start = slots[0] if found.older else due
+        assert slots == [start, *_between(expression, start, now)]
         if found.older:
-            assert len(told) == MOST_MISSED
-            assert found.older == (due, told[0] - 1)
-        last = told[-1]
+            assert len(slots) == MOST_MISSED
+            assert found.older == (due, slots[0] - 1)
+        last = slots[-1]
         if every == "last":
             assert found.fire == [last]
         if every == "skip":

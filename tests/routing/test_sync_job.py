@@ -1,4 +1,4 @@
-"""Plain handlers tell how far they are, and see that they should stop."""
+"""Plain handlers report how far they are, and see that they should stop."""
 
 import asyncio
 import threading
@@ -28,9 +28,9 @@ async def test_a_plain_handler_tells_how_far_it_is(harness: Harness, process: bo
         while await queue.state(id) != "completed":
             await asyncio.sleep(0.01)
 
-    told = await queue.progress(id)
-    assert told is not None
-    assert (told.percent, told.message, told.data) == (75, "step 3 of 4", {"file": "x"})
+    progress = await queue.progress(id)
+    assert progress is not None
+    assert (progress.percent, progress.message, progress.data) == (75, "step 3 of 4", {"file": "x"})
 
 
 async def test_a_thread_sees_that_it_should_stop(harness: Harness) -> None:

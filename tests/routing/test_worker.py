@@ -65,9 +65,9 @@ async def test_a_worker_runs_the_handler_of_each_type_and_leaves_when_it_ends(
 
     results = [await queue.result(id) for id in (first, second)]
     assert [result.data for result in results if result] == ["to a", 3]
-    told = await queue.progress(first)
-    assert told is not None
-    assert told.message == "half"
+    progress = await queue.progress(first)
+    assert progress is not None
+    assert progress.message == "half"
     assert await queue.workers() == []
 
 
