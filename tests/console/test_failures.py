@@ -76,8 +76,8 @@ async def _redrive(api: ConsoleApi, group: dict[str, Any], mode: str) -> dict[st
     started = await api.post("queues/bullmq/shop/redrives", body, status=202)
 
     async def ended() -> Any:
-        told = await api.get(f"redrives/{started['id']}")
-        return told if told["state"] != "running" else None
+        answer = await api.get(f"redrives/{started['id']}")
+        return answer if answer["state"] != "running" else None
 
     return await _until(ended)
 
@@ -124,8 +124,8 @@ async def test_only_so_many_runs_are_remembered_and_the_rest_are_counted(
             return run.state != "running"
 
         await _until(ended)
-    told = await api.get("search/runs")
-    assert (len(told["runs"]), told["forgotten"]) == (2, 2)
+    answer = await api.get("search/runs")
+    assert (len(answer["runs"]), answer["forgotten"]) == (2, 2)
 
 
 async def test_an_incident_from_the_first_failure_to_a_clean_ledger(
@@ -258,8 +258,8 @@ async def test_a_group_that_may_be_larger_than_what_was_looked_at_says_so(
                 await _until(ended)
     await api.app.console.sampler.take()
     found = await api.get("failures")
-    told = {each["queue"]: (each["count"], each["is_complete"]) for each in found["groups"]}
-    assert told == {"many": (4, False), "some": (4, True)}
+    counts = {each["queue"]: (each["count"], each["is_complete"]) for each in found["groups"]}
+    assert counts == {"many": (4, False), "some": (4, True)}
     assert found["complete"] is False
 
 

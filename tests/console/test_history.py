@@ -87,9 +87,9 @@ async def test_the_ledger_adds_up_the_hours_of_each_queue(api: ConsoleApi, root:
     ]  # fmt: skip
     lakes.store(root, LEDGER, rows, 0)
 
-    told = await api.get("history/ledger")
+    page = await api.get("history/ledger")
 
-    mail, encode = told["rows"]
+    mail, encode = page["rows"]
     assert mail == {
         "product": "bullmq", "queue": "mail", "added": 13, "ended": 6, "removed": 2, "open": 4,
         "lost": 1, "twice": 0, "missed": 3, "clean": False, "lost_ids": ["17"],
@@ -110,12 +110,12 @@ async def test_the_pipeline_tells_its_lag_its_gaps_and_its_checks(
     async with Queue("mail", api.store) as mail:
         await mail.add("send", {})
         await api.app.console.directory.look()
-        told = await api.get("history/pipeline")
+        page = await api.get("history/pipeline")
 
-    [lag] = told["lags"]
+    [lag] = page["lags"]
     assert (lag["queue"], lag["events"]) == ("mail", 2)  # added, and waiting
-    assert [(each["lost"], each["reason"]) for each in told["gaps"]] == [(12, "trimmed")]
-    [found] = told["checks"]
+    assert [(each["lost"], each["reason"]) for each in page["gaps"]] == [(12, "trimmed")]
+    [found] = page["checks"]
     assert (found["wanted"], found["found"]) == (7, 6)
 
 
@@ -141,13 +141,13 @@ async def test_why_remembers_jobs_that_are_no_longer_in_the_store(
     job = next(each for each in jobs if each["state"] == "failed" and each["queue"] == "mail")
 
     [answer] = await why(api.store, f"mail/{job['job_id']}", history=History(root))
-    told = await api.get(f"queues/bullmq/mail/jobs/{job['job_id']}/why")
+    page = await api.get(f"queues/bullmq/mail/jobs/{job['job_id']}/why")
     [unknown] = await why(api.store, "mail/nobody", history=History(root))
 
     assert (answer.cause, answer.queue, answer.id) == (Cause.FAILED, "mail", job["job_id"])
     assert "failed for good at" in answer.sentence
     assert "the history remembers it" in answer.sentence
-    assert told["sentence"] == answer.sentence
+    assert page["sentence"] == answer.sentence
     assert unknown.cause is Cause.UNKNOWN
 
 

@@ -51,15 +51,15 @@ async def read(api: ConsoleApi, job_id: str, **headers: str) -> list[Event]:
 
 async def read_some(api: ConsoleApi, job_id: str, after: str, many: int) -> list[Event]:
     """Read so many events, and leave without a word."""
-    heard, left = [b""], asyncio.Event()
+    received, left = [b""], asyncio.Event()
 
     async def receive() -> dict[str, Any]:
         await left.wait()
         return {"type": "http.disconnect"}
 
     async def send(message: Any) -> None:
-        heard[0] += message.get("body", b"")
-        if len(events_in(heard[0].decode())) >= many or not message.get("more_body", True):
+        received[0] += message.get("body", b"")
+        if len(events_in(received[0].decode())) >= many or not message.get("more_body", True):
             left.set()
 
     scope: Any = {
@@ -72,7 +72,7 @@ async def read_some(api: ConsoleApi, job_id: str, after: str, many: int) -> list
         "client": ("127.0.0.1", 1234),
     }
     await api.app(scope, receive, send)
-    return events_in(heard[0].decode())
+    return events_in(received[0].decode())
 
 
 async def count(job: Job) -> str:
@@ -93,7 +93,7 @@ async def test_late_readers_get_everything_and_how_it_ended(
     assert end == Event("end", {"state": "completed"}, "end")
     again = await read(api, job.id, **{LAST: parts[0].id})
     assert again == [*parts[1:], end]
-    # The browser comes again once more, and hears that there is no more.
+    # The browser comes again once more, and learns that there is no more.
     assert (await api.here.get(path(job.id), headers={LAST: end.id})).status_code == 204
 
 
@@ -112,20 +112,20 @@ async def test_readers_who_leave_and_come_back_lose_nothing_and_get_nothing_twic
 
     async with asyncio.timeout(LIMIT_S), Worker("words", slowly, redis_url):
         job = await queue.add("count")
-        heard: list[Event] = []
+        received: list[Event] = []
         after = "0-0"
         try:
-            while not heard or heard[-1].name != "end":
+            while not received or received[-1].name != "end":
                 some = await read_some(api, job.id, after, many=3)
                 # What was on its way when the reader left was not seen.
-                heard += some[:3]
-                after = heard[-1].id
-                if len(heard) >= 9:
+                received += some[:3]
+                after = received[-1].id
+                if len(received) >= 9:
                     seen.set()
         finally:
             seen.set()
-    assert [each.data for each in heard[:-1]] == list(range(20))
-    assert len({each.id for each in heard}) == 21
+    assert [each.data for each in received[:-1]] == list(range(20))
+    assert len({each.id for each in received}) == 21
 
 
 async def test_a_reader_hears_how_a_job_failed(

@@ -152,8 +152,8 @@ async def test_a_flow_leads_to_a_child_under_another_prefix(api: ConsoleApi) -> 
 
 
 async def test_why_answers_for_each(api: ConsoleApi) -> None:
-    told = await api.get("queues/bullmq/trial:mail/why")
-    assert told["sentence"].startswith("Queue trial:mail has nobody who works on it")
+    page = await api.get("queues/bullmq/trial:mail/why")
+    assert page["sentence"].startswith("Queue trial:mail has nobody who works on it")
     places = places_of(_settings())
     [answer] = await why(api.store, "trial:mail", places=places)
     assert (answer.queue, answer.cause) == ("trial:mail", "nobody")

@@ -52,8 +52,8 @@ async def test_the_overview_finds_queues_of_every_product_by_itself(
         file.write_text("1")
         async with files.Queue(api.store) as added:
             await added.add(file)
-        told = await api.get("overview")
-    found = {(each["product"], each["name"]): each for each in told["queues"]}
+        page = await api.get("overview")
+    found = {(each["product"], each["name"]): each for each in page["queues"]}
     assert set(found) == {("bullmq", "mail"), ("routing", "bridge"), ("files", "jobqueue")}
     seen = found["bullmq", "mail"]
     assert (seen["ready"], seen["counts"]["delayed"], seen["paused"]) == (3, 1, False)
@@ -216,15 +216,15 @@ async def test_a_queue_that_is_deleted_disappears(api: ConsoleApi) -> None:
 async def test_a_job_shows_its_data_its_attempts_its_log_and_its_traceback(api: ConsoleApi) -> None:
     async with Queue("mail", api.store) as mail:
         [id] = await _fail(mail, "send")
-        told = await api.get(f"queues/bullmq/mail/jobs/{id}")
-    assert told["data"] == {"tenant": "acme"}
-    assert told["logs"] == ["trying"]
-    assert told["job"]["state"] == "failed"
-    assert told["job"]["error"] == "no answer"
-    assert "ConnectionError: no answer" in told["traces"][0]
-    assert told["timeline"][0]["what"] == "added"
-    assert told["timeline"][-1]["what"] in ("failed", "retries-exhausted")
-    assert told["actions"] == ["retry", "remove", "edit"]
+        page = await api.get(f"queues/bullmq/mail/jobs/{id}")
+    assert page["data"] == {"tenant": "acme"}
+    assert page["logs"] == ["trying"]
+    assert page["job"]["state"] == "failed"
+    assert page["job"]["error"] == "no answer"
+    assert "ConnectionError: no answer" in page["traces"][0]
+    assert page["timeline"][0]["what"] == "added"
+    assert page["timeline"][-1]["what"] in ("failed", "retries-exhausted")
+    assert page["actions"] == ["retry", "remove", "edit"]
 
 
 async def test_jobs_are_listed_by_state_a_page_at_a_time(api: ConsoleApi) -> None:
@@ -482,9 +482,9 @@ async def test_a_flood_of_events_is_told_as_a_gap(
 ) -> None:
     monkeypatch.setattr(live, "MOST_EVENTS", 2)
     monkeypatch.setattr(live, "EVERY_S", 0)
-    async with Queue("mail", api.store) as mail, aclosing(_followed(api)) as told:
+    async with Queue("mail", api.store) as mail, aclosing(_followed(api)) as stream:
         await mail.add("send")
-        coming = asyncio.ensure_future(anext(told))
+        coming = asyncio.ensure_future(anext(stream))
         while not (await asyncio.wait({coming}, timeout=0.05))[0]:
             await api.store.ask("EVAL", _FLOOD, 1, "bull:mail:events")
         _, events = await coming
@@ -508,9 +508,9 @@ async def test_a_flow_is_a_tree(api: ConsoleApi) -> None:
     async with bullmq.FlowProducer(api.store) as flows:
         child = bullmq.FlowNode(name="resize", queue="images")
         made = await flows.add(bullmq.FlowNode(name="album", queue="mail", children=[child]))
-        told = await api.get(f"queues/bullmq/mail/jobs/{made.job.id}/flow")
-    assert (told["name"], told["state"]) == ("album", "waiting-children")
-    assert [each["name"] for each in told["children"]] == ["resize"]
+        tree = await api.get(f"queues/bullmq/mail/jobs/{made.job.id}/flow")
+    assert (tree["name"], tree["state"]) == ("album", "waiting-children")
+    assert [each["name"] for each in tree["children"]] == ["resize"]
 
 
 async def test_coverage_says_what_no_worker_has(api: ConsoleApi) -> None:
@@ -525,9 +525,9 @@ async def test_why_says_in_a_sentence_where_a_job_is(api: ConsoleApi) -> None:
     async with Queue("mail", api.store) as mail:
         id = (await mail.add("send", {})).id
         await mail.pause()
-        told = await api.get(f"queues/bullmq/mail/jobs/{id}/why")
-        assert told["cause"] == "paused"
-        assert told["sentence"].endswith(".")
+        page = await api.get(f"queues/bullmq/mail/jobs/{id}/why")
+        assert page["cause"] == "paused"
+        assert page["sentence"].endswith(".")
         assert (await api.get("queues/bullmq/mail/why"))["cause"] == "paused"
         answer = await api.here.get("/api/v1/queues/bullmq/mail/jobs/nobody/why")
         assert answer.status_code == 404
@@ -537,9 +537,9 @@ async def test_a_job_is_cancelled_wherever_it_is(api: ConsoleApi) -> None:
     async with Queue("mail", api.store) as mail:
         id = (await mail.add("send", {})).id
         await api.act("mail", "cancel", ids=[id], reason="not wanted")
-        told = await api.get(f"queues/bullmq/mail/jobs/{id}")
-    assert told["job"]["state"] == "failed"
-    assert "not wanted" in told["job"]["error"]
+        page = await api.get(f"queues/bullmq/mail/jobs/{id}")
+    assert page["job"]["state"] == "failed"
+    assert "not wanted" in page["job"]["error"]
 
 
 async def test_a_job_that_was_completed_after_all_shows_no_error(api: ConsoleApi) -> None:
@@ -570,27 +570,30 @@ async def test_a_sealed_payload_is_shown_as_it_is_stored_with_a_sentence(api: Co
 
 
 async def test_why_says_how_a_whole_directory_moves(api: ConsoleApi, tmp_path: Path) -> None:
-    async def told() -> tuple[str, str]:
+    async def shown() -> tuple[str, str]:
         answer = await api.get("queues/files/jobqueue/why")
         return answer["cause"], answer["sentence"]
 
     async with files.Queue(api.store) as added:
-        assert await told() == ("empty", "Queue jobqueue has nothing to do now.")
+        assert await shown() == ("empty", "Queue jobqueue has nothing to do now.")
         file = tmp_path / "a.csv"
         file.write_text("1")
         await added.add(file)
         said = "Queue jobqueue has 1 file to do, and nobody works on it: no worker is alive."
-        assert await told() == ("nobody", said)
+        assert await shown() == ("nobody", said)
 
 
 async def test_why_says_how_a_whole_namespace_moves(api: ConsoleApi) -> None:
     async with routing.Queue(api.store) as queue:
-        told = await api.get("queues/routing/bridge/why")
-        assert (told["cause"], told["sentence"]) == ("empty", "Queue bridge has no job that waits.")
+        answer = await api.get("queues/routing/bridge/why")
+        assert (answer["cause"], answer["sentence"]) == (
+            "empty",
+            "Queue bridge has no job that waits.",
+        )
         await queue.add("encode", {})
         await queue.add("encode", {})
         await queue.add("translate", {})
-        told = await api.get("queues/routing/bridge/why")
-    assert told["cause"] == "nobody"
+        answer = await api.get("queues/routing/bridge/why")
+    assert answer["cause"] == "nobody"
     start = "Queue bridge has 3 waiting jobs, of which 3 cannot start; those of type encode: "
-    assert told["sentence"].startswith(start)
+    assert answer["sentence"].startswith(start)

@@ -139,19 +139,19 @@ async def test_the_past_is_searched_by_the_same_words(redis_url: str, tmp_path: 
     options = msgspec.structs.replace(harness.ADMIN, history=str(tmp_path / "history"))
     async with harness.api(redis_url, options) as api:
         for asked, fits in _questions(jobs[7]["job_id"]):
-            told = await api.get("history/search", params={"q": asked, "limit": "500"})
+            answer = await api.get("history/search", params={"q": asked, "limit": "500"})
             kept = [job for job in jobs if not (job["gone"] and "data" in asked)]
             wanted = {job["job_id"] for job in kept if fits(job)}
-            assert {each["id"] for each in told["jobs"]} == wanted, asked
+            assert {each["id"] for each in answer["jobs"]} == wanted, asked
         hostile = await api.get("history/search", params={"q": "x'); drop table items; --"})
         assert hostile["jobs"] == []
         late = (await api.get("history/search", params={"q": "timeout"}))["jobs"]
         assert late != []
-        # Of what is cut it is told that there is more.
+        # What is cut says that there is more.
         for limit, complete in ((len(late), True), (len(late) - 1, False)):
             asked = {"q": "timeout", "limit": str(limit)}
-            told = await api.get("history/search", params=asked)
-            assert (told["jobs"], told["complete"]) == (late[:limit], complete)
+            answer = await api.get("history/search", params=asked)
+            assert (answer["jobs"], answer["complete"]) == (late[:limit], complete)
 
 
 async def test_every_i_is_one_letter_now_and_in_the_past(redis_url: str, tmp_path: Path) -> None:
@@ -170,5 +170,5 @@ async def test_every_i_is_one_letter_now_and_in_the_past(redis_url: str, tmp_pat
 
 
 async def test_without_a_history_the_past_is_not_available(api: ConsoleApi) -> None:
-    told = await api.get("history/search", params={"q": "id:1"})
-    assert told == {"available": False, "jobs": [], "complete": True, "took_ms": 0.0}
+    answer = await api.get("history/search", params={"q": "id:1"})
+    assert answer == {"available": False, "jobs": [], "complete": True, "took_ms": 0.0}

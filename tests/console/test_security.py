@@ -114,8 +114,8 @@ async def test_a_viewer_changes_nothing_whatever_they_ask(mail: Queue, guarded: 
             answer = await _ask(viewer, endpoint, action=action)
             assert answer.status_code == 403, (endpoint.path, action, answer.text)
     assert (await mail.counts())["waiting"] == 1
-    told = (await viewer.get("/api/v1/queues/bullmq/mail")).json()
-    assert told["actions"] == []
+    page = (await viewer.get("/api/v1/queues/bullmq/mail")).json()
+    assert page["actions"] == []
     assert (await viewer.get("/api/v1/queues/bullmq/mail/jobs/1")).json()["actions"] == []
 
 

@@ -23,11 +23,11 @@ async def _events(client: httpx2.AsyncClient, path: str, name: str) -> Any:
     """The first event of this name in a stream."""
     async with client.stream("GET", path) as answer:
         assert answer.headers["content-type"] == "text/event-stream"
-        told = ""
+        event = ""
         async for line in answer.aiter_lines():
             if line.startswith("event: "):
-                told = line.removeprefix("event: ")
-            elif line.startswith("data: ") and told == name:
+                event = line.removeprefix("event: ")
+            elif line.startswith("data: ") and event == name:
                 return json.loads(line.removeprefix("data: "))
     return None
 
@@ -96,8 +96,8 @@ async def test_a_store_that_is_away_is_told_and_the_last_sample_stays(
         await app.console.sampler.take()
         sampling = asyncio.create_task(_events(client, "/api/v1/live", "trouble"))
         own_server.kill()
-        told = await asyncio.wait_for(sampling, limit(60))
-        assert "the store" in told["detail"]
+        answer = await asyncio.wait_for(sampling, limit(60))
+        assert "the store" in answer["detail"]
         seen = (await client.get("/api/v1/overview")).json()["queues"]
         assert [each["name"] for each in seen] == ["mail"]
         with pytest.raises(StoreError):

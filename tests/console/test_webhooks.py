@@ -67,7 +67,7 @@ class Receiver:
         bodies = [msgspec.json.decode(body) for _, body in self.requests]
         return [each for body in bodies for each in body["events"]]
 
-    def heard(self, queue: str = "mail") -> list[tuple[str, str]]:
+    def sent_events(self, queue: str = "mail") -> list[tuple[str, str]]:
         return [(e["event"], e["job"]) for e in self.events if e["queue"] == queue]
 
 
@@ -139,7 +139,7 @@ async def test_what_happens_to_jobs_is_sent_in_order_and_signed(
         console = _dispatcher(api, clock)
         await console.carry()
         await console.carry()
-    assert receiver.heard() == [
+    assert receiver.sent_events() == [
         ("added", good.id), ("added", bad.id), ("completed", good.id), ("failed", bad.id),
     ]  # fmt: skip
     assert receiver.events[-1]["product"] == "bullmq"
@@ -164,25 +164,25 @@ async def test_nothing_is_lost_while_the_receiver_and_the_console_are_killed(
         await _hooked(api, receiver, events=["added"])
         jobs = [(await queue.add("send")).id]
         await _dispatcher(api, clock).carry()
-        assert receiver.heard() == [("added", jobs[0])]
+        assert receiver.sent_events() == [("added", jobs[0])]
 
         await receiver.kill()
         jobs += [job.id for job in await queue.add_many([("send", {}) for _ in range(230)])]
         console = _dispatcher(api, clock)
         await console.carry()
         await console.carry()  # too soon, so nothing is tried
-        told = await _only(api)
-        assert (told["failures"], told["dead"]) == (1, False)
-        assert "does not answer" in told["last_error"]
-        assert told["next_try_at"]
+        hook = await _only(api)
+        assert (hook["failures"], hook["dead"]) == (1, False)
+        assert "does not answer" in hook["last_error"]
+        assert hook["next_try_at"]
 
         await receiver.start()
         jobs.append((await queue.add("send")).id)
         await clock.advance(5)
         await _dispatcher(api, clock).carry()
-        assert receiver.heard() == [("added", id) for id in jobs]
-        told = await _only(api)
-        assert (told["failures"], told["last_error"], told["delivered"]) == (0, "", len(jobs))
+        assert receiver.sent_events() == [("added", id) for id in jobs]
+        hook = await _only(api)
+        assert (hook["failures"], hook["last_error"], hook["delivered"]) == (0, "", len(jobs))
         assert max(len(msgspec.json.decode(body)["events"]) for _, body in receiver.requests) <= 100
 
 
@@ -198,7 +198,7 @@ async def test_an_answer_that_is_lost_repeats_a_delivery_and_loses_none(
         receiver.answer = 200
         await clock.advance(5)
         await _dispatcher(api, clock).carry()
-    assert receiver.heard() == [("added", job.id)] * 2
+    assert receiver.sent_events() == [("added", job.id)] * 2
     assert len({each["id"] for each in receiver.events}) == 1
 
 
@@ -217,10 +217,10 @@ async def test_a_receiver_that_stays_away_is_given_up_until_it_is_resumed(
                 await console.carry()
                 await clock.advance(1000)
         assert len(receiver.requests) == DEAD_AFTER
-        told = await _only(api)
-        assert (told["dead"], told["next_try_at"]) == (True, None)
-        assert told["last_error"] == "the answer was 503"
-        assert [each["error"] for each in told["recent_failures"]] == (
+        state = await _only(api)
+        assert (state["dead"], state["next_try_at"]) == (True, None)
+        assert state["last_error"] == "the answer was 503"
+        assert [each["error"] for each in state["recent_failures"]] == (
             ["the answer was 503"] * KEPT_FAILURES
         )
 
@@ -228,10 +228,10 @@ async def test_a_receiver_that_stays_away_is_given_up_until_it_is_resumed(
         assert (await api.post(f"webhooks/{hook['id']}/resume"))["dead"] is False
         receiver.requests.clear()
         await console.carry()
-        assert receiver.heard() == [("added", job.id)]
-        told = await _only(api)
-        assert (told["failures"], len(told["recent_failures"])) == (0, KEPT_FAILURES)
-        assert told["delivered_at"]
+        assert receiver.sent_events() == [("added", job.id)]
+        state = await _only(api)
+        assert (state["failures"], len(state["recent_failures"])) == (0, KEPT_FAILURES)
+        assert state["delivered_at"]
 
 
 async def test_events_that_were_trimmed_are_reported_as_a_gap(
@@ -268,7 +268,7 @@ async def test_events_that_were_trimmed_before_the_first_delivery_are_a_gap_too(
     assert [(e["event"], e.get("job")) for e in receiver.events if e["queue"] == "mail"] == [
         ("gap", None), ("added", job.id),
     ]  # fmt: skip
-    assert receiver.heard("pay") == [("added", other.id)]
+    assert receiver.sent_events("pay") == [("added", other.id)]
 
 
 async def test_a_console_that_stops_lets_another_send_at_once(
@@ -302,16 +302,18 @@ async def test_no_event_is_lost_when_the_console_is_killed_while_it_sends(
             with running(tmp_path, "-m", "waystation", "console", "--listen", listen) as process:
                 receiver.kill_at = (kills.pop(0), process.popen.kill) if kills else None
                 if receiver.kill_at is None:
-                    await process.until(lambda _: {id for _, id in receiver.heard()} == {*jobs})
+                    await process.until(
+                        lambda _: {id for _, id in receiver.sent_events()} == {*jobs}
+                    )
                     break
                 await process.ended()
             # Its term runs out, as it would by itself after half a minute.
             await api.store.ask("DEL", DispatcherKeys().leader)
     assert kills == []
-    heard = [id for _, id in receiver.heard()]
+    received = [id for _, id in receiver.sent_events()]
     # Whatever came twice came again from where it was; nothing is missing and nothing overtook.
-    assert list(dict.fromkeys(heard)) == jobs
-    assert len(heard) > len(jobs)
+    assert list(dict.fromkeys(received)) == jobs
+    assert len(received) > len(jobs)
 
 
 async def test_queues_are_chosen_and_those_that_come_later_are_found(
@@ -334,10 +336,10 @@ async def test_what_happens_in_the_millisecond_of_its_beginning_is_sent(
     await api.store.ask("HSET", keys.meta, "version", "bullmq:6")
     await _hooked(api, receiver, events=["added"])
     [(hook, _)] = await Hooks(api.store).every()
-    told = ("event", "added", "jobId", "7", "name", "send")
-    await api.store.ask("XADD", keys.events, f"{hook.added_ms}-0", *told)
+    fields = ("event", "added", "jobId", "7", "name", "send")
+    await api.store.ask("XADD", keys.events, f"{hook.added_ms}-0", *fields)
     await _dispatcher(api, HandClock()).carry()
-    assert receiver.heard() == [("added", "7")]
+    assert receiver.sent_events() == [("added", "7")]
 
 
 async def test_what_is_wrong_with_one_webhook_or_queue_stops_no_other(
