@@ -268,7 +268,7 @@ class BreakerLaws(RuleBasedStateMachine):
 
     @precondition(lambda self: self.permits)
     @rule(data=st.data(), failed=st.sampled_from([True, True, False, None]))
-    def somebody_tells(self, data: st.DataObject, failed: bool | None) -> None:
+    def a_permit_is_settled(self, data: st.DataObject, failed: bool | None) -> None:
         era, permit = self.permits.pop(data.draw(st.integers(0, len(self.permits) - 1)))
         before = self.breaker.state
         current = era == len(self.changes)

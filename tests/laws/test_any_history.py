@@ -49,14 +49,14 @@ LIVES: dict[str, list[Entry]] = {
         {**_OURS, "event": "claimed", "queue": "{sale}", "session": "s"},
     ],
 }
-"""What is told of a job, a file and a visitor."""
+"""The events of a job, a file and a visitor."""
 NAMES = ["a{b", "}", "{}", ".", "..", "x" * 600, "'\"`;--", "a b", "größe", "\n", "%s", "*", "[x]"]
 """Queues that another client may make; some have names that ours cannot have."""
 MEMBERS = ("line", "at", "subject", "jobId", "", "returnvalue", "data", "delay", "name")
-"""Members that most entries may have, whatever they tell."""
+"""Members that most entries may have, whatever their event."""
 
 
-def told(line: str, number: int, entries: Iterable[Entry]) -> Iterator[Entry]:
+def life_of(line: str, number: int, entries: Iterable[Entry]) -> Iterator[Entry]:
     """A life as the product writes it."""
     for each in entries:
         who = {"jobId": f"{number}"} if line == "bullmq" else {"line": line, "subject": f"{number}"}
@@ -67,7 +67,7 @@ def odd_lives(line: str) -> Iterator[Entry]:
     """A life for each member and each text in it, in one entry or the other."""
     names = dict.fromkeys((*itertools.chain(*LIVES[line]), *MEMBERS))
     for number, (name, text) in enumerate(itertools.product(names, TEXTS), 1):
-        life = list(told(line, number, LIVES[line]))
+        life = list(life_of(line, number, LIVES[line]))
         life[number % len(life)][name] = text
         yield from life
 
@@ -89,7 +89,7 @@ def fill(client: Redis) -> int:
     written = 0
     pipe = client.pipeline(transaction=False)
     for line, stream in STREAMS.items():
-        for entry in (*odd_lives(line), *told(line, 999_999, LIVES[line])):
+        for entry in (*odd_lives(line), *life_of(line, 999_999, LIVES[line])):
             flat = [
                 part.encode("utf-8", "surrogatepass") for pair in entry.items() for part in pair
             ]
@@ -103,13 +103,13 @@ def fill(client: Redis) -> int:
     for at, raw in enumerate(odd_data()):
         pipe.set(f"bridge:jobs:data:o{at}", raw)
         read: dict[str, Any] = {"v": "1", "line": "routing", "queue": "render", "subject": f"o{at}"}
-        told_last: dict[str, Any] = {**read, "event": "completed", "subject": f"e{at}", "data": raw}
+        last: dict[str, Any] = {**read, "event": "completed", "subject": f"e{at}", "data": raw}
         pipe.xadd(STREAMS["routing"], {**read, "event": "added"})
-        pipe.xadd(STREAMS["routing"], {**told_last})
-        pipe.xadd(STREAMS["files"], {**told_last, "line": "files", "queue": "low"})
+        pipe.xadd(STREAMS["routing"], {**last})
+        pipe.xadd(STREAMS["files"], {**last, "line": "files", "queue": "low"})
         written += 3
     for name, text in zip(NAMES, TEXTS, strict=False):
-        for entry in told("bullmq", 1, LIVES["bullmq"]):
+        for entry in life_of("bullmq", 1, LIVES["bullmq"]):
             pipe.xadd(f"bull:{name}:events", {**entry})
             written += is_name(name)
         pipe.hset(f"bull:{name}:meta", "opts.maxLenEvents", text.encode("utf-8", "surrogatepass"))
@@ -142,9 +142,9 @@ def test_whatever_is_in_the_streams_is_stored_and_can_be_asked_about(
     root = str(tmp_path / "history")
     with Redis.from_url(redis_url) as client:
         written = fill(client)
-        told_of = EventOptions(url=redis_url)
+        streams = EventOptions(url=redis_url)
         kept = PayloadSettings(fields={"tenant": "$.tenant"})
-        ran = runner.run(history_at(root), runner.RunOptions(events=told_of, payloads=kept))
+        ran = runner.run(history_at(root), runner.RunOptions(events=streams, payloads=kept))
         assert ran.events == written
         assert not ran.failed_checks
         # Those of a queue with good events, however odd the others are.

@@ -1,4 +1,4 @@
-"""Whoever waits for something of a queue ends when the queue is closed, and is told."""
+"""Whoever waits for something of a queue ends with an error when the queue is closed."""
 
 import asyncio
 import threading

@@ -122,10 +122,10 @@ async def test_without_a_replica_the_error_says_what_was_stored(
     primary: Ephemeral, add: Any
 ) -> None:
     async with await connect(primary.url, IMPATIENT) as store:
-        with pytest.raises(NotReplicated, match="no replica confirmed it within 50 ms") as told:
+        with pytest.raises(NotReplicated, match="no replica confirmed it within 50 ms") as caught:
             await add(store)
-        assert "adds nothing twice where the job has an id" in str(told.value)
-        assert told.value.stored
+        assert "adds nothing twice where the job has an id" in str(caught.value)
+        assert caught.value.stored
         async with client(primary) as redis:
             assert await redis.dbsize() > 0
 
@@ -133,9 +133,9 @@ async def test_without_a_replica_the_error_says_what_was_stored(
 async def test_the_ids_of_what_was_stored_are_known(primary: Ephemeral) -> None:
     store = await connect(primary.url, IMPATIENT)
     async with store, bullmq.Queue("mail", store) as queue:
-        with pytest.raises(NotReplicated, match=r"stored: \['1', '2', '3'\]") as told:
+        with pytest.raises(NotReplicated, match=r"stored: \['1', '2', '3'\]") as caught:
             await queue.add_many(("send", n) for n in range(3))
-        assert told.value.stored == ["1", "2", "3"]
+        assert caught.value.stored == ["1", "2", "3"]
         assert len(await queue.get_jobs("waiting")) == 3
 
 

@@ -139,11 +139,11 @@ async def test_a_slip_in_a_keyword_is_told_with_the_nearest(package: str, redis_
                     if each.kind is each.VAR_POSITIONAL:
                         continue
                     slip = each.name + "q"
-                    told = await sentence(
+                    message = await sentence(
                         getattr(thing, name), {**kinds.needed(function, KNOWN), slip: 1}
                     )
-                    if f"no option '{slip}'; did you mean {each.name}?" not in told:
-                        complaints.append(f"{owner}.{name}({slip}=1): {told}")
+                    if f"no option '{slip}'; did you mean {each.name}?" not in message:
+                        complaints.append(f"{owner}.{name}({slip}=1): {message}")
     assert not complaints, "\n".join(complaints)
 
 

@@ -1,4 +1,4 @@
-"""Every field of every options struct is a keyword, is stored and comes back; a slip is told."""
+"""Every field of every options struct is a keyword, is stored and comes back; a slip is named."""
 
 import contextlib
 import re
@@ -187,16 +187,16 @@ def test_a_method_that_has_another_name_is_told(queue: Any, name: str, meant: st
 
 
 def test_every_name_of_bullmq_leads_to_ours() -> None:
-    """Whoever calls a queue as Node does is told the call that the page for them has."""
+    """Whoever calls a queue as Node does gets an error with the call that the page for them has."""
     page = Path(__file__).parents[2] / "docs/how-to/come-from-bullmq.md"
     table = page.read_text().partition("\n## Queue\n")[2].partition("\n## ")[0]
     queue, checked = bullmq.Queue("mail", URL), 0
     for row in table.splitlines():
         theirs, _, ours = row.strip("| ").partition(" | ")
         for name in re.findall(r"`(\w*[A-Z]\w*)\(", theirs):
-            with pytest.raises(AttributeError) as told:
+            with pytest.raises(AttributeError) as caught:
                 getattr(queue, name)
-            meant = str(told.value).partition("did you mean ")[2].rstrip("?")
+            meant = str(caught.value).partition("did you mean ")[2].rstrip("?")
             assert f"`{meant}(" in ours, (name, meant)
             attrgetter(meant)(queue)
             checked += 1

@@ -65,10 +65,10 @@ async def test_what_ended_well_is_not_worth_a_line(
     done: list[Any] = []
     await line.add()
     await work_until(line, done.append, lambda: bool(done))
-    told = [each.getMessage().split()[0] for each in caplog.records]
+    names = [each.getMessage().split()[0] for each in caplog.records]
     # Whether the handler still counts as running when the worker is stopped is a matter of chance.
     by_chance = ("job_returned", "worker_stopping")
-    assert [each for each in told if each not in by_chance] == ["worker_started", "worker_stopped"]
+    assert [each for each in names if each not in by_chance] == ["worker_started", "worker_stopped"]
 
 
 async def test_a_job_that_is_handed_back_is_mentioned(

@@ -1,4 +1,4 @@
-"""A call that took effect, and whose answer nobody heard."""
+"""A call that took effect, and whose answer was lost."""
 
 import asyncio
 from typing import Any

@@ -23,7 +23,7 @@ class Product(NamedTuple):
     fill: Step
     work: Step
     counters: set[bytes]
-    """Keys without which nothing can be added: whoever adds is told which."""
+    """Keys without which nothing can be added: the error of whoever adds names it."""
 
 
 async def works(job: Any) -> str:

@@ -1,4 +1,4 @@
-"""Errors and results that cannot be told as they are do not hold up the line."""
+"""Errors and results that cannot be stored as they are do not block the queue."""
 
 import datetime
 from typing import Any

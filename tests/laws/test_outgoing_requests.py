@@ -44,7 +44,7 @@ async def dripping(said: bytes) -> AsyncGenerator[str]:
 
     server = await asyncio.start_server(drip, "127.0.0.1", 0)
     yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    # It hears that nobody listens any more.
+    # It learns that nobody listens any more.
     await ended.wait()
     server.close()
 

@@ -1,4 +1,4 @@
-"""What a worker is told about an outcome is what was stored."""
+"""A worker's answer about an outcome is what was stored."""
 
 import math
 from typing import Any

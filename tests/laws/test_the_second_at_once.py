@@ -307,7 +307,7 @@ class OperatedRoom:
         await self.alarms.set(AlarmOptions(waiting=1))
         await self.room.join(JoinRequest(key="a", secret="a"))
 
-    async def told(self) -> list[str]:
+    async def room_events(self) -> list[str]:
         """Events of the room, but for the visitors' own."""
         raw: Any = await self.room.store.ask("XRANGE", self.room.store.keys.events, "-", "+")
         names = [fields[fields.index(b"event") + 1].decode() for _, fields in raw]
@@ -373,7 +373,9 @@ PAIRS = {
     "codes revoked while others are made": Pair(
         on("codes.revoke", "a"), make("b", 3), batches, make("a")
     ),
-    "alarms": Pair(on("alarms.keep"), on("alarms.keep"), OperatedRoom.told, OperatedRoom.crowd),
+    "alarms": Pair(
+        on("alarms.keep"), on("alarms.keep"), OperatedRoom.room_events, OperatedRoom.crowd
+    ),
     "alarms and their limits": Pair(
         on("alarms.keep"),
         on("alarms.set", AlarmOptions(waiting=2)),

@@ -15,7 +15,7 @@ from waystation.core.runtime.worker import MOST_AT_ONCE, Worker, WorkerOptions
 
 
 class Notes:
-    """Remembers what a worker told."""
+    """Records what a worker reported."""
 
     def __init__(self) -> None:
         self.settled_ids: list[str] = []
@@ -64,7 +64,7 @@ async def until(line: Line, ids: list[str], state: str) -> None:
 
 
 class Blocked:
-    """A handler that tells when it has begun, and ends when let."""
+    """A handler that says when it has begun, and ends when let."""
 
     def __init__(self) -> None:
         self.begun = asyncio.Event()

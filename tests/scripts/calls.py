@@ -56,26 +56,26 @@ redis.call('SET', 'spoiled', ARGV[3])
 redis.call('SET', 'mark', changes() + 1)
 return has_changed and 1 or 0
 """
-# The script with an ear at its calls; the reply is what was heard.
+# The script with its calls recorded; the reply is the list of them.
 _WATCHED = """
-local real, heard = redis, {}
-local function heeded(call)
+local real, calls = redis, {}
+local function recorded(call)
   return function(...)
     local words = { ... }
     for at, word in ipairs(words) do words[at] = tostring(word) end
-    heard[#heard + 1] = words
+    calls[#calls + 1] = words
     return call(...)
   end
 end
 local redis = setmetatable(
-  { call = heeded(real.call), pcall = heeded(real.pcall) }, { __index = real }
+  { call = recorded(real.call), pcall = recorded(real.pcall) }, { __index = real }
 )
 local function body()
 BODY
 end
 local reply = body()
 if type(reply) == 'table' and reply.err then return reply end
-return heard
+return calls
 """
 _NUMBER = re.compile(r"\d+")
 _PART = re.compile(r"<\w+>")
@@ -171,10 +171,10 @@ class Replay:
         self._keep(call)
         text = _WATCHED.replace("BODY", call.script.source)
         try:
-            heard: Any = self._redis.eval(text, call.keys, *call.slots)
+            calls: Any = self._redis.eval(text, call.keys, *call.slots)
         except ResponseError:
             return None
-        commands = [[str(word, errors="replace") for word in [*command, b""]] for command in heard]
+        commands = [[str(word, errors="replace") for word in [*command, b""]] for command in calls]
         declared = {str(key) for key in call.slots[: call.keys]}
         known = {str(key, errors="replace") for key in call.database} | declared
         starts = tuple({f"{name.split(':')[0]}:" for name in known})

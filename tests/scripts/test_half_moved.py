@@ -52,8 +52,8 @@ class Nodes:
                 pass
 
     def _info(self, node: Any) -> bytes:
-        told: Any = node.execute_command("CLUSTER", "INFO")
-        return told if b"cluster_known_nodes:2" in told else b""
+        info: Any = node.execute_command("CLUSTER", "INFO")
+        return info if b"cluster_known_nodes:2" in info else b""
 
     def half_moved(self, call: Call, gone: set[bytes]) -> None:
         """What the call met, with these keys on the target."""

@@ -1,4 +1,4 @@
-"""A worker in the background: begun, told what to do, ended, and begun again where it failed."""
+"""A worker in the background: started, given work, ended, and begun again where it failed."""
 
 import asyncio
 import contextlib
@@ -25,19 +25,19 @@ from waystation.testing.memory import MemorySource
 
 class Presence:
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.calls: list[str] = []
         self.failure: Exception | None = None
         self.opening = asyncio.Event()
 
     async def open(self) -> None:
-        self.told.append("open")
+        self.calls.append("open")
         self.opening.set()
         await asyncio.sleep(0)
         if self.failure:
             raise self.failure
 
     async def close(self) -> None:
-        self.told.append("close")
+        self.calls.append("close")
 
 
 class LineWorker(BackgroundWorker[Any]):
@@ -101,7 +101,7 @@ async def test_entering_starts_it_and_leaving_lets_it_finish(redis_url: str) -> 
         await worker.begun.wait()
 
     assert worker.states() == ["completed"]
-    assert worker.presence.told == ["open", "close"]
+    assert worker.presence.calls == ["open", "close"]
     assert worker.went_on == ["begins", "ends"]
     assert not worker.is_running
 
@@ -111,7 +111,7 @@ async def test_two_who_start_it_at_once_start_it_once(redis_url: str) -> None:
     await asyncio.gather(worker.start(), worker.start())
     await worker.close()
 
-    assert worker.presence.told == ["open", "close"]
+    assert worker.presence.calls == ["open", "close"]
 
 
 async def test_a_paused_one_takes_nothing_until_it_is_resumed(redis_url: str) -> None:
@@ -156,7 +156,7 @@ async def test_cancelling_the_run_stops_it_and_lets_it_finish(redis_url: str) ->
 
     assert not worker.is_running
     assert worker.states() == ["completed"]
-    assert worker.presence.told == ["open", "close"]
+    assert worker.presence.calls == ["open", "close"]
     assert worker.store_at_the_end is None
 
 
@@ -179,7 +179,7 @@ async def test_one_that_is_forced_leaves_its_work_to_others(redis_url: str) -> N
     await worker.close(force=True)
 
     assert worker.states() == ["active"]
-    assert worker.presence.told == ["open", "close"]
+    assert worker.presence.calls == ["open", "close"]
 
 
 async def test_two_who_close_it_at_once_both_wait_until_its_work_is_filed(redis_url: str) -> None:
@@ -191,7 +191,7 @@ async def test_two_who_close_it_at_once_both_wait_until_its_work_is_filed(redis_
     await asyncio.gather(worker.close(), worker.close())
 
     assert worker.states() == ["completed"]
-    assert worker.presence.told == ["open", "close"]
+    assert worker.presence.calls == ["open", "close"]
     assert worker.store_at_the_end is None
 
 
@@ -220,7 +220,7 @@ async def test_one_that_is_closed_while_it_starts_ends_before_its_store_does(
     closing = asyncio.create_task(worker.close())
     await asyncio.gather(starting, closing)
 
-    assert worker.presence.told == ["open", "close"]
+    assert worker.presence.calls == ["open", "close"]
     assert not worker.is_running
 
 
@@ -270,7 +270,7 @@ async def test_a_start_that_failed_leaves_nothing_open_and_can_be_tried_again(
     worker.presence.failure = StoreUnreachable("away")
     with pytest.raises(StoreUnreachable, match="away"):
         await worker.start()
-    assert worker.presence.told == ["open", "close"]
+    assert worker.presence.calls == ["open", "close"]
     assert not worker.is_running
 
     worker.presence.failure = None
@@ -285,7 +285,7 @@ async def test_a_server_that_throws_work_away_is_refused(own_server: Ephemeral) 
 
     with pytest.raises(StoreUnsuitable, match="noeviction"):
         await worker.start()
-    assert "open" not in worker.presence.told
+    assert "open" not in worker.presence.calls
 
 
 async def loading(server: Ephemeral) -> None:
@@ -319,7 +319,7 @@ async def test_one_that_starts_before_its_store_waits_for_it(
         await worker.begun.wait()
 
     assert worker.states() == ["completed"]
-    assert worker.presence.told == ["open", "close"]
+    assert worker.presence.calls == ["open", "close"]
     assert caplog.text.count("store_unreachable") == caplog.text.count("store_back") == 1
 
 
@@ -374,8 +374,8 @@ async def test_a_signal_stops_the_run_and_the_handlers_of_before_are_back(
     await asyncio.gather(*runs)
 
     assert first.states() == second.states() == ["completed"]
-    told = {each.getMessage().split()[0]: vars(each) for each in caplog.records}
-    assert told["stop_requested"]["hint"] == "a second signal ends the process at once"
+    records = {each.getMessage().split()[0]: vars(each) for each in caplog.records}
+    assert records["stop_requested"]["hint"] == "a second signal ends the process at once"
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
 
 

@@ -107,7 +107,7 @@ def leave_a_thread_behind(counter: CounterView) -> None:
     threading.Timer(0.2, ended.set).start()
 
 
-def hear_of_it(counter: CounterView) -> Any:
+def late_answer(counter: CounterView) -> Any:
     for thread in _left_behind:
         thread.join(LIMIT_S)
     return _said, counter.add(1)
@@ -183,7 +183,7 @@ async def test_whoever_outlives_the_handler_in_a_process_has_no_work() -> None:
 
 
 def _one_after_the_other(counters: list[CounterView]) -> Any:
-    return hear_of_it(counters[0]) if _left_behind else leave_a_thread_behind(counters[0])
+    return late_answer(counters[0]) if _left_behind else leave_a_thread_behind(counters[0])
 
 
 async def test_a_thread_that_nobody_waits_for_any_more_sees_it_and_can_do_nothing() -> None:

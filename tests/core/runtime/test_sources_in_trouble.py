@@ -112,7 +112,7 @@ async def test_one_outcome_that_cannot_be_filed_does_not_take_the_others_with_it
     assert source.entries["4"].state == "active"
 
 
-def told_something_else(*_: object) -> None:
+def ignore(*_: object) -> None:
     pass
 
 
@@ -127,14 +127,14 @@ async def test_a_script_that_fails_is_asked_again_after_growing_pauses(
             return 1
 
     monkeypatch.setattr(worker_module, "_RETRY_BACKOFF", Patience())
-    told: list[str] = []
+    codes: list[str] = []
 
     class Listening:
         def troubled(self, error: StoreError) -> None:
-            told.append(error.code)
+            codes.append(error.code)
 
         def __getattr__(self, name: str) -> Any:
-            return told_something_else
+            return ignore
 
     source = Recorded()
     source.trouble = [WrongType("a key is spoiled"), *[ScriptFailed("no") for _ in range(4)]]
@@ -142,7 +142,7 @@ async def test_a_script_that_fails_is_asked_again_after_growing_pauses(
     async with working(source, no_op, listener=Listening()):
         await until_all(source)
     assert pauses == [1, 2, 3, 4, 5]
-    assert told == ["SCRIPT_FAILED"] * 4 + ["WRONG_TYPE"]
+    assert codes == ["SCRIPT_FAILED"] * 4 + ["WRONG_TYPE"]
 
 
 async def test_what_cannot_be_claimed_keeps_no_outcome_from_being_filed() -> None:

@@ -217,8 +217,8 @@ async def test_a_worker_that_stops_says_what_it_waits_for(caplog: pytest.LogCapt
         await until(lambda: "worker_stopping" in caplog.text)
         go_on.set()
 
-    [told] = [vars(each) for each in caplog.records if "worker_stopping" in each.getMessage()]
-    assert (told["count"], told["limit_ms"]) == (1, 10_000 * LIMIT_S)
+    [record] = [vars(each) for each in caplog.records if "worker_stopping" in each.getMessage()]
+    assert (record["count"], record["limit_ms"]) == (1, 10_000 * LIMIT_S)
     assert source.entries[id].state == "completed"
 
 
@@ -382,7 +382,7 @@ async def test_work_that_comes_while_an_older_answer_is_on_its_way_is_not_forgot
 
         async def wait(self, at_most: float) -> None:
             await super().wait(at_most)
-            # A wake-up is told once, as those of the store are.
+            # A wake-up comes once, as those of the store do.
             self._news.clear()
             if len(self.entries) > 1:
                 self.woken.set()

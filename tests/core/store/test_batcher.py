@@ -46,8 +46,8 @@ async def test_everybody_in_a_call_that_fails_is_told_and_the_next_is_asked() ->
     office.may_answer.set()
     office.fails = True
     together = Batcher(office.answer)
-    told = await asyncio.gather(together.ask(1), together.ask(2), return_exceptions=True)
-    assert [type(each) for each in told] == [StoreUnreachable, StoreUnreachable]
+    answers = await asyncio.gather(together.ask(1), together.ask(2), return_exceptions=True)
+    assert [type(each) for each in answers] == [StoreUnreachable, StoreUnreachable]
     office.fails = False
     assert await together.ask(3) == 6
 

@@ -35,10 +35,10 @@ async def test_the_database_of_the_url_is_the_one_used(own_server: Ephemeral) ->
 
 async def test_a_closed_port_is_told_in_one_sentence() -> None:
     url = f"redis://me:hunter2@127.0.0.1:{free_port()}"
-    with pytest.raises(StoreUnreachable, match=r"no store answers at redis://me:\*\*\*@") as told:
+    with pytest.raises(StoreUnreachable, match=r"no store answers at redis://me:\*\*\*@") as caught:
         await connect(url)
-    assert str(told.value) == f"no store answers at {parse(url)}: connection refused"
-    assert "hunter2" not in str(told.value)
+    assert str(caught.value) == f"no store answers at {parse(url)}: connection refused"
+    assert "hunter2" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

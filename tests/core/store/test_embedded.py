@@ -88,8 +88,8 @@ time.sleep(60)
 """
     user = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert user.stdout
-    with user.stdout as told:
-        url = told.readline().strip()
+    with user.stdout as output:
+        url = output.readline().strip()
     ask(url, "PING")
     user.kill()
     user.wait()

@@ -91,10 +91,10 @@ async def test_whatever_a_client_raises_during_a_call_is_an_error_of_the_store(
     ],
 )
 def test_what_helps_is_said(error: Exception, kind: type[StoreError], sentence: str) -> None:
-    told = faults.to_waystation_error(error)
-    assert type(told) is kind
+    translated = faults.to_waystation_error(error)
+    assert type(translated) is kind
     with pytest.raises(kind, match=sentence):
-        raise told
+        raise translated
 
 
 @pytest.mark.parametrize("word", ["CROSSSLOT", "WRONG_VERSION_NUMBER", "-BUSY", "script"])

@@ -101,8 +101,8 @@ def test_a_name_that_is_not_text_is_refused() -> None:
 def test_a_key_may_not_hide_what_every_keyspace_has() -> None:
     with pytest.raises((TypeError, RuntimeError)) as caught:
         type("Odd", (Keyspace,), {"within": String("within", "a bad idea")})
-    told = caught.value if isinstance(caught.value, TypeError) else caught.value.__cause__
-    assert "Odd.within would hide" in str(told)
+    raised = caught.value if isinstance(caught.value, TypeError) else caught.value.__cause__
+    assert "Odd.within would hide" in str(raised)
 
 
 @given(st.text(max_size=40))

@@ -81,7 +81,7 @@ return redis.call('LPUSH', wait, value)
 """
 
 
-async def test_a_door_hands_its_script_what_the_header_names(
+async def test_a_function_gives_its_script_what_the_header_names(
     redis: Redis, written: Written
 ) -> None:
     scripts = written({"push": PUSH}, args="value: str")
@@ -95,8 +95,8 @@ async def test_keys_and_arguments_keep_the_order_of_the_header(
 ) -> None:
     lua = "--- Tell.\n--- keys lock wait\n--- args b a\nreturn {lock, wait, b, a}"
     scripts = written({"tell": lua}, args="a: str, b: int")
-    told = await scripts.tell(redis, scripts.keys, a="A", b=2)
-    assert told == [b"waystation:mail:lock", b"waystation:mail:wait", b"2", b"A"]
+    answer = await scripts.tell(redis, scripts.keys, a="A", b=2)
+    assert answer == [b"waystation:mail:lock", b"waystation:mail:wait", b"2", b"A"]
 
 
 async def test_dots_spread_a_sequence_behind_the_other_arguments(
@@ -185,7 +185,7 @@ async def test_a_full_store_is_busy_and_nothing_happens(redis: Redis, written: W
     assert await redis.exists(scripts.keys.wait) == 0
 
 
-def test_the_same_door_serves_a_client_that_waits(redis_url: str, written: Written) -> None:
+def test_the_same_function_serves_a_client_that_waits(redis_url: str, written: Written) -> None:
     scripts = written({"push": PUSH}, args="value: str")
     with sync_redis.Redis.from_url(redis_url) as client:
         client.script_flush()
@@ -242,7 +242,7 @@ def test_a_script_that_only_reads_checks_nothing(written: Written) -> None:
     assert "redis.call('STRLEN', lock)" in written({"look": chosen}).look.source
 
 
-async def test_a_door_takes_the_hot_path_too(redis_url: str, written: Written) -> None:
+async def test_a_function_takes_the_hot_path_too(redis_url: str, written: Written) -> None:
     scripts = written({"push": PUSH}, args="value: str")
     fail = written({"fail": "--- Fail.\nreturn redis.error_reply('NOT_FOUND job 7')"})
     async with await connect(redis_url) as store:
@@ -268,7 +268,7 @@ async def test_a_prepared_step_is_taken_when_it_is_called(
         assert await store.redis.lrange(scripts.keys.wait, 0, -1) == [b"a", b"b", b"c"]
 
 
-async def test_a_door_finds_its_node_in_a_cluster(cluster_url: str, written: Written) -> None:
+async def test_a_function_finds_its_node_in_a_cluster(cluster_url: str, written: Written) -> None:
     scripts = written({"push": PUSH}, args="value: str")
     async with await connect(cluster_url) as store:
         for name in ("{a}", "{b}", "{c}"):
@@ -397,7 +397,7 @@ def test_helpers_in_a_circle_are_refused(written: Written) -> None:
         written(lua)
 
 
-def test_a_door_without_a_script_is_refused(written: Written) -> None:
+def test_a_function_without_a_script_is_refused(written: Written) -> None:
     with pytest.raises(ValueError, match="there is no script"):
         written({"shared/x": "--- X."}, more=FUNCTION.format(name="lonely", args=""))
 
@@ -417,7 +417,7 @@ return count .. ('x'):rep(2) .. tostring(time[1] ~= nil)
     scripts.do_it.script.check()
 
 
-def test_every_door_is_known(written: Written) -> None:
+def test_every_function_is_known(written: Written) -> None:
     scripts = written({"push": PUSH}, args="value: str")
     assert scripts.push in LuaScript.every
     assert scripts.push.header.summary == "Put a value in line, and say how many there are."

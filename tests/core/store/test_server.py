@@ -64,9 +64,11 @@ async def test_the_embedded_server_is_suitable(own_server: Ephemeral) -> None:
 async def test_a_server_that_evicts_is_refused(own_server: Ephemeral) -> None:
     async with await connect(own_server.url) as store:
         await store.redis.config_set("maxmemory-policy", "allkeys-lru")
-        with pytest.raises(StoreUnsuitable, match=r"wanted .* noeviction, got allkeys-lru") as told:
+        with pytest.raises(
+            StoreUnsuitable, match=r"wanted .* noeviction, got allkeys-lru"
+        ) as caught:
             await require_suitable(store.redis)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(caught.value)
 
 
 async def test_a_server_without_scripts_is_refused(own_server: Ephemeral) -> None:
@@ -112,8 +114,8 @@ def test_versions_from_the_oldest_on_are_taken(version: str) -> None:
 
 @pytest.mark.parametrize("version", ["6.0.16", "5.0.7", "2.8.24", "unknown"])
 def test_older_versions_are_refused(version: str) -> None:
-    told = unsuitable(msgspec.structs.replace(GOOD, version=version))
-    assert told == f"wanted Redis 6.2 or newer, got {version}"
+    reason = unsuitable(msgspec.structs.replace(GOOD, version=version))
+    assert reason == f"wanted Redis 6.2 or newer, got {version}"
 
 
 def test_dragonfly_is_known_by_its_own_version() -> None:

@@ -79,12 +79,12 @@ def test_what_is_counted_is_exposed() -> None:
     metrics.job_processing.of("mail").observe(0.2)
     metrics.circuit_breaker_state.of("mail").set(BREAKER_STATE[State.OPEN])
     metrics.reaper_jobs_moved.of().inc(2)
-    told = samples(metrics)
-    assert told["jobs_completed_total", ("mail",)] == 3
-    assert told["jobs_failed_total", ("mail", "TIMED_OUT")] == 1
-    assert told["job_processing_duration_seconds_count", ("mail",)] == 1
-    assert told["circuit_breaker_state", ("mail",)] == 2
-    assert told["reaper_jobs_moved_total", ()] == 2
+    values = samples(metrics)
+    assert values["jobs_completed_total", ("mail",)] == 3
+    assert values["jobs_failed_total", ("mail", "TIMED_OUT")] == 1
+    assert values["job_processing_duration_seconds_count", ("mail",)] == 1
+    assert values["circuit_breaker_state", ("mail",)] == 2
+    assert values["reaper_jobs_moved_total", ()] == 2
 
 
 def test_the_page_holds_no_creation_times() -> None:
@@ -124,10 +124,10 @@ def test_a_thousand_queues_are_fifty_labels_and_nothing_is_uncounted() -> None:
     metrics = Metrics()
     for number in range(1000):
         metrics.jobs_completed.of(f"queue-{number}").inc()
-    told = {k[1][0]: v for k, v in samples(metrics).items() if k[0] == "jobs_completed_total"}
-    assert len(told) == MOST_VALUES
-    assert told[OTHER] == 1000 - (MOST_VALUES - 1)
-    assert sum(told.values()) == 1000
+    counts = {k[1][0]: v for k, v in samples(metrics).items() if k[0] == "jobs_completed_total"}
+    assert len(counts) == MOST_VALUES
+    assert counts[OTHER] == 1000 - (MOST_VALUES - 1)
+    assert sum(counts.values()) == 1000
 
 
 def test_names_that_became_other_are_not_remembered() -> None:
