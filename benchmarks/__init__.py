@@ -1,1 +1,1 @@
-"""What things cost, measured on the machine at hand."""
+"""What things cost, measured on this machine."""

@@ -109,8 +109,8 @@ async def _watched(
 async def _store_s(store: Store) -> float:
     """Seconds of processor time that the store has used."""
     redis: Any = store.redis
-    told = await redis.info("cpu")
-    return float(told["used_cpu_user"]) + float(told["used_cpu_sys"])
+    info = await redis.info("cpu")
+    return float(info["used_cpu_user"]) + float(info["used_cpu_sys"])
 
 
 async def _fill(store: Store) -> None:

@@ -107,7 +107,7 @@ def _report(title: str, jobs: Sequence[Job], target_s: float) -> Report:
 
 def _drain_report(halves: Sequence[Sequence[Job]]) -> Report:
     """How many forecasts held, with too few workers, just enough and some more."""
-    told = held = 0
+    forecasts = held = 0
     widths: list[float] = []
     for half in halves:
         for factor in (1, 10, 40):
@@ -115,13 +115,13 @@ def _drain_report(halves: Sequence[Sequence[Job]]) -> Report:
             load = sum(run_s for _, run_s in jobs) / jobs[-1][0]
             for share in (0.8, 1.0, 1.3):
                 for is_held, width in _forecasts(_slots(jobs, max(1, round(share * load)))):
-                    told, held = told + 1, held + is_held
+                    forecasts, held = forecasts + 1, held + is_held
                     widths.append(width)
     return Report(
-        title=f"When a backlog is done: {told:,} forecasts",
+        title=f"When a backlog is done: {forecasts:,} forecasts",
         unit="what the band held",
         beside="promised",
-        rows=[Row("share of forecasts within their band", held / max(1, told), BAND)],
+        rows=[Row("share of forecasts within their band", held / max(1, forecasts), BAND)],
         remark=f"the median band ends {statistics.median(widths):.1f} times as late as it begins",
     )
 

@@ -163,7 +163,7 @@ async def fetch(store: Store, options: argparse.Namespace) -> dict[str, float]:
 
 
 def _peak_mb() -> float:
-    # Where there is one, the kernel's own record: what getrusage tells includes the parent's peak.
+    # Where there is one, the kernel's own record: getrusage's includes the parent's peak.
     status = Path("/proc/self/status")
     if status.exists():
         (line,) = (text for text in status.read_text().splitlines() if text.startswith("VmHWM"))

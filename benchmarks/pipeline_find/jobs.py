@@ -97,7 +97,7 @@ select 'bullmq' as product, queue, job_id, name, added_at, started_at, ended_at,
 from whole
 """
 _EVENTS = """
-with told as (
+with events as (
     select *, unnest(['added', 'waiting', 'active', state]) as event,
            unnest([added_at, added_at, started_at, ended_at]) as recorded_at
     from whole
@@ -111,7 +111,7 @@ select 'bullmq' as product, queue, 'bull:' || queue || ':events' as stream,
                   else map {} end as fields,
        1::int as version, null::varchar as _corrupt, recorded_at::date as date,
        recorded_at as written_at
-from told
+from events
 """
 _ATTEMPTS = """
 select 'bullmq' as product, queue, job_id, 1::int as attempt, 'w' || n % 16 as worker,

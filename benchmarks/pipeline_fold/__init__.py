@@ -74,9 +74,9 @@ def _in_turn(folder: str) -> Measured:
 def fold(spark: SparkSession, files: str, out: str) -> float:
     """Fold the events of files into attempts; the seconds."""
     began = time.perf_counter()
-    told = steps(spark.read.schema(EVENTS.schema).parquet(files))
+    stored = steps(spark.read.schema(EVENTS.schema).parquet(files))
     nothing = spark.createDataFrame([], STEPS.schema)
-    tried = lives.changes(nothing, told, can_return=False).selectExpr("inline(added_attempts)")
+    tried = lives.changes(nothing, stored, can_return=False).selectExpr("inline(added_attempts)")
     tried.write.mode("overwrite").parquet(f"{out}/attempts")
     return time.perf_counter() - began
 

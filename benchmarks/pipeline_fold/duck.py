@@ -37,7 +37,7 @@ with with_lives as (
            lead({{'is': case when not another then "at" end}}) over turn as "end",
            lead(case when another or event in {lets_go}
                 then {{'is': case when not another then event end}} end ignore nulls)
-               over turn as told,
+               over turn as ending,
            reason,
            lead(case when another or reason is not null
                 then {{'is': case when not another then reason end}} end ignore nulls)
@@ -52,8 +52,8 @@ with with_lives as (
                       rows unbounded preceding)
     qualify takes
 ), ended as (
-    select * exclude (ready, told, reason, odd), ready['is'] as ready_at, "end"['is'] as ended_at,
-           coalesce({outcomes}[told['is']],
+    select * exclude (ready, ending, reason, odd), ready['is'] as ready_at, "end"['is'] as ended_at,
+           coalesce({outcomes}[ending['is']],
                     case when ended_at is null then 'open'
                          when worker is null then 'retried' else 'returned' end) as outcome,
            case when outcome in ('failed', 'retried')

@@ -17,11 +17,11 @@ _AGAIN = [*_TAKEN, "delayed", "retry", "waiting", "active"]
 def write(files: str, many: int) -> None:
     """Leave about so many events in a folder."""
     spark = start_session(SessionOptions(master="local[2]", conf={"spark.log.level": "OFF"}))
-    _told(spark, many // EVENTS_A_JOB).write.parquet(files)
+    _events(spark, many // EVENTS_A_JOB).write.parquet(files)
     spark.stop()
 
 
-def _told(spark: SparkSession, jobs: int) -> DataFrame:
+def _events(spark: SparkSession, jobs: int) -> DataFrame:
     fate = F.pmod(F.hash("id"), F.lit(100))
     story = (
         F.when(fate < 70, _words(*_TAKEN, "completed"))

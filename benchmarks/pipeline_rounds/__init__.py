@@ -83,7 +83,7 @@ def _cold_s(turn: int) -> float:
     program = str(Path(sys.executable).parent / "waystation")
     with tempfile.TemporaryDirectory() as root, embedded.ephemeral() as server:
         with Redis.from_url(server.url, protocol=2) as store:
-            tell(store, turn)
+            write_round(store, turn)
         env = {"WAYSTATION_STORE__URL": server.url}
         with Tree((program, "pipeline", "run", "--once", "--history", root), env) as tree:
             return tree.wait()
@@ -109,10 +109,10 @@ class Warm:
         return self._round("count")["counts"]
 
     def _round(self, word: str) -> dict[str, Any]:
-        tell(self._store, next(self._numbers))
-        told: dict[str, Any] = msgspec.json.decode(self._tree.ask(word))
-        assert told["events"] == NEW, told
-        return told
+        write_round(self._store, next(self._numbers))
+        result: dict[str, Any] = msgspec.json.decode(self._tree.ask(word))
+        assert result["events"] == NEW, result
+        return result
 
 
 @contextmanager
@@ -127,9 +127,9 @@ def _rounds(size: int) -> Generator[Warm]:
         yield Warm(tree, store, f"on a history of {built:,} events")
 
 
-def tell(store: Any, number: int) -> None:
-    """What streams tell of jobs that are added and done; every fifth is tried twice."""
-    told = store.pipeline(transaction=False)
+def write_round(store: Any, number: int) -> None:
+    """Write the events of jobs that are added and done; every fifth is tried twice."""
+    pipe = store.pipeline(transaction=False)
     left, job = NEW, 0
     while left:
         queue, job_id = f"q{job % past.QUEUES}", f"n{number}-{job}"
@@ -147,12 +147,12 @@ def tell(store: Any, number: int) -> None:
                 {"event": "active", "prev": "waiting"},
             ]
         story += [{"event": "completed", "returnvalue": "1", "prev": "active"}]
-        told.hset(f"bull:{queue}:{job_id}", mapping={"name": "charge", "data": DATA, "opts": "{}"})
+        pipe.hset(f"bull:{queue}:{job_id}", mapping={"name": "charge", "data": DATA, "opts": "{}"})
         # The last one may be cut off, and stays open.
         for each in story[:left]:
-            told.xadd(f"bull:{queue}:events", {**each, "jobId": job_id})
+            pipe.xadd(f"bull:{queue}:events", {**each, "jobId": job_id})
         left -= min(left, len(story))
         if not left:
-            told.lpush(f"bull:{queue}:wait", job_id)
+            pipe.lpush(f"bull:{queue}:wait", job_id)
         job += 1
-    told.execute()
+    pipe.execute()

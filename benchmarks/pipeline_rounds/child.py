@@ -23,7 +23,7 @@ from waystation.pipeline.spark.session import SessionOptions, start_session
 MASTER = "local[2]"
 
 
-class Told(msgspec.Struct, frozen=True):
+class RoundResult(msgspec.Struct, frozen=True):
     """What a round did."""
 
     events: int
@@ -63,7 +63,9 @@ def rounds(root: str, url: str, events: int) -> None:
         with counts as counted:
             result = run_once(history, options)
         assert not result.failed_checks, result.failed_checks
-        _say(Told(result.events, time.perf_counter() - began, str(counted).partition("\n")[0]))
+        _say(
+            RoundResult(result.events, time.perf_counter() - began, str(counted).partition("\n")[0])
+        )
 
 
 def _session() -> SparkSession:

@@ -15,7 +15,7 @@ EVENTS_A_JOB = 5.2
 DAYS = 30
 JOBS_AT_ONCE = 200_000
 
-_TOLD = """
+_EVENTS = """
 with jobs as (
     select range as id, hash(range) % 100 as fate, 1 + hash(range + 7) % 900 as gap,
            {start} + range * {every} as born
@@ -25,11 +25,11 @@ with jobs as (
               else ['added', 'waiting', 'active', 'delayed', 'retry', 'waiting', 'active',
                     case when fate < 97 then 'completed' else 'failed' end] end as story
     from jobs
-), told as (
+), events as (
     select id, born, gap, unnest(story) as event, generate_subscripts(story, 1) - 1 as nth
     from stories
 ), timed as (
-    select *, cast(born + nth * gap as bigint) as ms from told
+    select *, cast(born + nth * gap as bigint) as ms from events
 )
 select 'bullmq' as product, 'q' || id % {queues} as queue,
        'bull:q' || id % {queues} || ':events' as stream,
@@ -56,7 +56,7 @@ def write(root: str, events: int) -> Iterator[int]:
     jobs = round(events / EVENTS_A_JOB)
     start = dt.datetime.now(dt.UTC) - dt.timedelta(days=DAYS)
     for first in range(0, jobs, JOBS_AT_ONCE):
-        query = _TOLD.format(
+        query = _EVENTS.format(
             first=first,
             last=min(jobs, first + JOBS_AT_ONCE),
             start=int(start.timestamp() * 1000),

@@ -167,7 +167,7 @@ class _Asked:
         return self._ask(what, where, _ASKS.get(what, ""), CONNECTIONS)
 
     def paced(self, what: str, per_second: float) -> Measured:
-        """About so often; wrk can only be told how long a connection rests between questions."""
+        """About so often; wrk only takes how long a connection rests between questions."""
         connections = 4 * CONNECTIONS
         mean_ms = 1000 * connections / per_second
         measured = Measured(0.0, 0.0, 0.0)
@@ -205,7 +205,7 @@ class _Asked:
 
 
 def _processor_s(process: int) -> float:
-    """Seconds that a process has had the processor, by what Linux tells."""
+    """Seconds that a process has had the processor, by what Linux reports."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -38,7 +38,7 @@ class Nothing:
 
     @endpoint("POST /api/v1/queues/{id}/nothing", takes=Enqueue)
     async def listen(self, request: Request) -> Answer:
-        """Hear what somebody who joins says, and say nothing."""
+        """Read the body of a join, and answer nothing."""
         await request.read(Enqueue)
         return answer({})
 

@@ -1,6 +1,6 @@
 """A driver of its own that a test may kill, and what it runs.
 
-`python -m tests.pipeline.drill follow ROOT` keeps what the streams tell until it is killed.
+`python -m tests.pipeline.drill follow ROOT` keeps the events of the streams until it is killed.
 """
 
 import os
@@ -133,7 +133,7 @@ def session() -> SparkSession:
 
 
 def follow(root: str) -> None:
-    """Keep what is told, in small batches, for as long as it lives."""
+    """Keep the events, in small batches, for as long as it lives."""
     ingest.start(session(), root, every="0 seconds", perTrigger="1000").finish()
 
 

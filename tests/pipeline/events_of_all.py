@@ -18,21 +18,21 @@ REASONS = (
 )
 
 
-def told_by_all(seed: int = 77) -> list[dict[str, Any]]:
+def events_of_products(seed: int = 77) -> list[dict[str, Any]]:
     """Rows of the events table about three products."""
     dice = random.Random(seed)
-    told = [*_routing(dice), *_files(dice), *_visitors(dice)]
-    return [_row(turn, *each) for turn, each in enumerate(told)]
+    events = [*_routing(dice), *_files(dice), *_visitors(dice)]
+    return [_row(turn, *each) for turn, each in enumerate(events)]
 
 
-def told_of_files(dice: random.Random, files: int) -> list[dict[str, Any]]:
+def events_of_files(dice: random.Random, files: int) -> list[dict[str, Any]]:
     """Rows of the events table about files of eight days, in the order of the stream.
 
     Some are tried again, put back on a later day, removed, or stay open.
     """
-    told = [each for number in range(files) for each in _life_of_file(dice, number)]
-    told.sort(key=lambda each: each[0])
-    return [_row(turn, *each) for turn, each in enumerate(told)]
+    events = [each for number in range(files) for each in _life_of_file(dice, number)]
+    events.sort(key=lambda each: each[0])
+    return [_row(turn, *each) for turn, each in enumerate(events)]
 
 
 def _life_of_file(dice: random.Random, number: int) -> Iterator[tuple[Any, ...]]:
@@ -120,8 +120,8 @@ def _files(dice: random.Random) -> Iterator[tuple[Any, ...]]:
         path = f"/data/{dice.choice('ab')}/f{number}{dice.choice(['.TXT', '.tar.gz', '', '.x y'])}"
         size = dice.choice(["0", "77", "5000", "9000000", "5000000000", "broken"])
         at = dice.randrange(6_000_000)
-        told = {"path": path, "size": size}
-        yield at, "files", "high", f"f{number}", "waiting", told, None, 1
+        fields = {"path": path, "size": size}
+        yield at, "files", "high", f"f{number}", "waiting", fields, None, 1
         if dice.random() < 0.1:
             continue
         yield at + 5, "files", "high", f"f{number}", "active", {}, "filer"

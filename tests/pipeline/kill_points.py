@@ -70,7 +70,7 @@ def dies_at(word: int) -> None:
     """Let this process be killed at one of its words with the store."""
     words = count(1)
     connection: Any = AbstractConnection
-    send, hear = connection.send_packed_command, connection.read_response
+    send, receive = connection.send_packed_command, connection.read_response
 
     def step() -> None:
         if next(words) == word:
@@ -81,13 +81,13 @@ def dies_at(word: int) -> None:
         send(self, *args, **more)
         step()
 
-    def heard(self: AbstractConnection, *args: Any, **more: Any) -> Any:
-        reply: Any = hear(self, *args, **more)
+    def received(self: AbstractConnection, *args: Any, **more: Any) -> Any:
+        reply: Any = receive(self, *args, **more)
         step()
         return reply
 
     connection.send_packed_command = sent
-    connection.read_response = heard
+    connection.read_response = received
 
 
 def survives(word: int, does: Callable[[], object]) -> bool:

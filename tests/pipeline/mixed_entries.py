@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from redis import Redis
 
 from tests.pipeline import routing_stories, stories
-from tests.pipeline.events_of_all import REASONS, told_of_files
+from tests.pipeline.events_of_all import REASONS, events_of_files
 from waystation.core.settings.secrets import Secret
 from waystation.pipeline.payloads.options import Action, PayloadSettings, Rule
 from waystation.waitingroom.redis.keys import RoomKeys
@@ -86,24 +86,24 @@ def rounds(many: int, parts: int, seed: int = 20260301) -> list[Round]:
     """About so many entries, cut into rounds; in the last one nothing is new."""
     dice = random.Random(seed)
     streams: dict[str, list[Entry]] = {}
-    for each in sorted(_told(dice, many), key=lambda each: (each.at_ms, each.stream)):
+    for each in sorted(_entries(dice, many), key=lambda each: (each.at_ms, each.stream)):
         if each.at_ms < START_MS + SPAN:
             streams.setdefault(each.stream, []).append(each)
-    numbered = {stream: _numbered(told) for stream, told in streams.items()}
-    clocks = _clocks([each for told in numbered.values() for each in told], parts - 1)
+    numbered = {stream: _numbered(entries) for stream, entries in streams.items()}
+    clocks = _clocks([each for entries in numbered.values() for each in entries], parts - 1)
     # Streams of other products are cut at places of their own, as if clocks differed.
     cuts = {
-        stream: [0, *sorted(dice.choices(range(len(told) + 1), k=parts - 2)), len(told)]
-        if told[0].line != "bullmq"
-        else [0, *(sum(each.at_ms < clock for each in told) for clock in clocks), len(told)]
-        for stream, told in numbered.items()
+        stream: [0, *sorted(dice.choices(range(len(entries) + 1), k=parts - 2)), len(entries)]
+        if entries[0].line != "bullmq"
+        else [0, *(sum(each.at_ms < clock for each in entries) for clock in clocks), len(entries)]
+        for stream, entries in numbered.items()
     }
     made: list[Round] = []
     for part, clock_ms in enumerate(clocks):
         mine = [
             each
-            for stream, told in numbered.items()
-            for each in told[cuts[stream][part] : cuts[stream][part + 1]]
+            for stream, entries in numbered.items()
+            for each in entries[cuts[stream][part] : cuts[stream][part + 1]]
         ]
         made.append(Round(_trimmed(mine) if part else mine, clock_ms))
     return [*made, Round([], clocks[-1] + 1_000)]
@@ -119,35 +119,35 @@ def write(store: Redis, given: Sequence[Round], nth: int) -> None:
     for stream in {each.stream for each in new if each.is_lost}:
         kept = next(each.id for each in new if each.stream == stream and not each.is_lost)
         line.xtrim(stream, minid=kept, approximate=False)
-    for queue, told in _by_queue(new):
-        _write_hashes(line, queue, told, before)
+    for queue, entries in _by_queue(new):
+        _write_hashes(line, queue, entries, before)
     line.delete(*LISTS)
     for whose in sorted(in_queues([*before, *new])[0]):
         _list(line, *whose)
     line.execute()
 
 
-def _clocks(told: Sequence[Entry], many: int) -> list[int]:
+def _clocks(entries: Sequence[Entry], many: int) -> list[int]:
     """The instants at which rounds begin: no job of BullMQ has an event then; the last is the end.
 
     Jobs that were removed without an event are found then, after all that is known of them.
     """
-    jobs = sorted({each.at_ms for each in told if each.line == "bullmq"})
+    jobs = sorted({each.at_ms for each in entries if each.line == "bullmq"})
     taken, clocks = set(jobs), list[int]()
     for nth in range(1, many):
         clock_ms = jobs[len(jobs) * nth // many]
         while clock_ms in taken:
             clock_ms += 1
         clocks.append(clock_ms)
-    return [*clocks, max(each.at_ms for each in told) + 1]
+    return [*clocks, max(each.at_ms for each in entries) + 1]
 
 
-def _trimmed(told: Sequence[Entry]) -> list[Entry]:
+def _trimmed(entries: Sequence[Entry]) -> list[Entry]:
     """Entries of which the first few of some streams are lost."""
-    many = Counter(each.stream for each in told)
+    many = Counter(each.stream for each in entries)
     left = {stream: LOST for stream in TRIMMED if many[stream] > LOST}
     made: list[Entry] = []
-    for each in told:
+    for each in entries:
         is_lost = left.get(each.stream, 0) > 0
         if is_lost:
             left[each.stream] -= 1
@@ -155,17 +155,17 @@ def _trimmed(told: Sequence[Entry]) -> list[Entry]:
     return made
 
 
-def _numbered(told: Iterable[Entry]) -> list[Entry]:
+def _numbered(entries: Iterable[Entry]) -> list[Entry]:
     """Entries with their ids, which count up within a millisecond."""
     seqs: dict[int, int] = {}
     made: list[Entry] = []
-    for each in told:
+    for each in entries:
         seq = seqs[each.at_ms] = seqs.get(each.at_ms, -1) + 1
         made.append(each._replace(id=f"{each.at_ms}-{seq}"))
     return made
 
 
-def _told(dice: random.Random, many: int) -> Iterator[Entry]:
+def _entries(dice: random.Random, many: int) -> Iterator[Entry]:
     yield from _jobs(dice, many * 11 // 100)
     yield from _files(dice, many * 4 // 100)
     yield from _routed(dice, many * 2 // 100)
@@ -175,14 +175,14 @@ def _told(dice: random.Random, many: int) -> Iterator[Entry]:
 
 def _jobs(dice: random.Random, jobs: int) -> Iterator[Entry]:
     """BullMQ: hours become days, and ids and names hold what a program might stumble over."""
-    for told in stories.told_about(dice, jobs, queues=len(QUEUES)):
-        queue = QUEUES[int(told.queue[1:])]
-        number = int(told.subject)
-        subject = (told.subject, f"jöb '{number}'", f"repeat:daily:{number}")[min(number % 40, 2)]
-        subject = told.subject if number % 40 > 2 else subject
-        at_ms = START_MS + told.at_ms * 12
-        yield _of_job(queue, subject, at_ms, told)
-        if told.event == "failed" and number % 3 == 0:
+    for story in stories.random_events(dice, jobs, queues=len(QUEUES)):
+        queue = QUEUES[int(story.queue[1:])]
+        number = int(story.subject)
+        subject = (story.subject, f"jöb '{number}'", f"repeat:daily:{number}")[min(number % 40, 2)]
+        subject = story.subject if number % 40 > 2 else subject
+        at_ms = START_MS + story.at_ms * 12
+        yield _of_job(queue, subject, at_ms, story)
+        if story.event == "failed" and number % 3 == 0:
             # What fails for good may be set aside in the same instant.
             yield _bullmq(queue, subject, at_ms, "dead", {"reason": "set aside"})
     for number, queue in enumerate(QUEUES):
@@ -197,15 +197,15 @@ def _jobs(dice: random.Random, jobs: int) -> Iterator[Entry]:
         yield _bullmq(queue, f"gone{number}", at_ms + 9, "removed", {"prev": "waiting"})
 
 
-def _of_job(queue: str, subject: str, at_ms: int, told: stories.StoryEvent) -> Entry:
-    fields = dict(told.fields)
+def _of_job(queue: str, subject: str, at_ms: int, story: stories.StoryEvent) -> Entry:
+    fields = dict(story.fields)
     if "failedReason" in fields and zlib.crc32(subject.encode()) % 3 == 0:
         fields["failedReason"] = REASONS[at_ms % len(REASONS)]
-    if told.attempt is not None:
-        fields["attemptsMade"] = str(told.attempt)
-    if told.worker is not None:
-        fields["workerId"] = told.worker
-    return _bullmq(queue, subject, at_ms, told.event, fields)
+    if story.attempt is not None:
+        fields["attemptsMade"] = str(story.attempt)
+    if story.worker is not None:
+        fields["workerId"] = story.worker
+    return _bullmq(queue, subject, at_ms, story.event, fields)
 
 
 def _bullmq(
@@ -217,7 +217,7 @@ def _bullmq(
 
 
 def _files(dice: random.Random, files: int) -> Iterator[Entry]:
-    for row in told_of_files(dice, files):
+    for row in events_of_files(dice, files):
         row["recorded_at"] = row["at"] = stories.START + (row["recorded_at"] - stories.START) / 4
         queue = FILE_QUEUES[row["queue"]]
         if row["event"] == "dead" and dice.random() < 0.3:
@@ -307,9 +307,11 @@ def _enveloped(stream: str, row: Mapping[str, Any]) -> Entry:
     return Entry(stream, at_ms, *whose, said)
 
 
-def in_queues(told: Sequence[Entry]) -> tuple[set[tuple[str, str, str]], set[tuple[str, str, str]]]:
+def in_queues(
+    entries: Sequence[Entry],
+) -> tuple[set[tuple[str, str, str]], set[tuple[str, str, str]]]:
     """What the queues list after these entries, and the jobs of BullMQ whose data is there."""
-    last = {_place(each): each for each in told if each.subject and each.event not in NO_JOB}
+    last = {_place(each): each for each in entries if each.subject and each.event not in NO_JOB}
     listed = {
         whose
         for whose, each in last.items()
@@ -331,9 +333,9 @@ def _place(each: Entry) -> tuple[str, str, str]:
     return (each.line, "", each.subject or "") if each.line == "routing" else each.whose
 
 
-def _by_queue(told: Sequence[Entry]) -> Iterator[tuple[str, list[Entry]]]:
+def _by_queue(entries: Sequence[Entry]) -> Iterator[tuple[str, list[Entry]]]:
     for queue in QUEUES:
-        if mine := [each for each in told if each.line == "bullmq" and each.queue == queue]:
+        if mine := [each for each in entries if each.line == "bullmq" and each.queue == queue]:
             yield queue, mine
 
 
@@ -341,10 +343,10 @@ def _chance(*words: str) -> int:
     return zlib.crc32("\0".join(words).encode())
 
 
-def _write_hashes(line: Any, queue: str, told: list[Entry], before: list[Entry]) -> None:
+def _write_hashes(line: Any, queue: str, entries: list[Entry], before: list[Entry]) -> None:
     """The jobs of a queue as they are after these events; some have been removed since."""
     born = {each.subject: each.at_ms for each in before if _is_birth(each, queue)}
-    for each in told:
+    for each in entries:
         subject = each.subject
         if not subject or each.event in NO_JOB:
             continue

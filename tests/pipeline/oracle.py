@@ -25,19 +25,19 @@ class Attempt:
         self.started: dt.datetime = row["at"]
         self.ready = ready
         self.ended: dt.datetime | None = None
-        self.told: str | None = None
+        self.ending: str | None = None
 
     @property
     def outcome(self) -> str:
-        if self.told:
-            return ENDINGS[self.told]
+        if self.ending:
+            return ENDINGS[self.ending]
         if self.ended is None:
             return "open"
         return "returned" if self.worker else "retried"
 
 
 def attempts(rows: Sequence[dict[str, Any]]) -> list[Attempt]:
-    """Every attempt that the events of many jobs tell of."""
+    """Return every attempt in the events of many jobs."""
     made: list[Attempt] = []
     running: dict[tuple[str, str], Attempt | None] = {}
     ready: dict[tuple[str, str], dt.datetime | None] = {}
@@ -55,8 +55,8 @@ def attempts(rows: Sequence[dict[str, Any]]) -> list[Attempt]:
         if attempt is None or event not in LETS_GO:
             continue
         attempt.ended = attempt.ended or row["at"]
-        if attempt.told is None and event in ENDINGS:
-            attempt.told = event
+        if attempt.ending is None and event in ENDINGS:
+            attempt.ending = event
     return made
 
 

@@ -13,16 +13,18 @@ from waystation.pipeline.sources.stream_readers import StreamsFollower
 from waystation.pipeline.sources.streams import EventOptions
 
 
-def tell(store: Redis, many: int, *, queue: str = "mail", event: str = "waiting") -> list[str]:
-    """Let a queue's stream tell so many events; their ids."""
+def write_events(
+    store: Redis, many: int, *, queue: str = "mail", event: str = "waiting"
+) -> list[str]:
+    """Write so many events to a queue's stream; return their ids."""
     line = store.pipeline(transaction=False)
     for number in range(many):
         line.xadd(f"bull:{queue}:events", {"event": event, "jobId": str(number)})
     return [entry.decode() for entry in line.execute()]
 
 
-async def told(redis: Any, stream: str) -> list[dict[str, Any]]:
-    """What a product itself has told, as rows of the events table."""
+async def event_rows(redis: Any, stream: str) -> list[dict[str, Any]]:
+    """Return the events that a product has written, as rows of the events table."""
     rows: list[dict[str, Any]] = []
     for number, (entry_id, entry) in enumerate(await redis.xrange(stream)):
         event = from_entry(entry_id, entry)

@@ -94,21 +94,21 @@ class Item(NamedTuple):
 
 
 class Recount:
-    """What some rounds tell, counted after the last of them."""
+    """The events of some rounds, counted after the last of them."""
 
     def __init__(self, given: Sequence[Round]) -> None:
         self.events: list[Event] = []
         self.fates: dict[Row, str] = {}
         """The jobs that are lost, or found removed, by the last round."""
         self._gaps = Counter[tuple[str, str, dt.datetime]]()
-        told: list[Entry] = []
+        entries: list[Entry] = []
         for each in given:
-            told += each.entries
+            entries += each.entries
             self.events += [event_of(one) for one in each.entries if not one.is_lost]
             self._count_gaps(each.entries)
             self.items = [item for lives in self._lives() for item in lives]
             self.places = places(self.events)
-            self._look(told, each.clock_ms)
+            self._look(entries, each.clock_ms)
 
     @property
     def attempts(self) -> list[Attempt]:
@@ -135,23 +135,23 @@ class Recount:
         for step in _steps(self.events):
             subjects[whose(step)].append(step)
         for steps in subjects.values():
-            yield lives_of(sorted(steps, key=lambda step: (step.told_ms, step.seq)))
+            yield lives_of(sorted(steps, key=lambda step: (step.recorded_ms, step.seq)))
 
-    def _count_gaps(self, told: Sequence[Entry]) -> None:
-        for stream in {each.stream for each in told if each.is_lost}:
-            mine = [each for each in told if each.stream == stream]
+    def _count_gaps(self, entries: Sequence[Entry]) -> None:
+        for stream in {each.stream for each in entries if each.is_lost}:
+            mine = [each for each in entries if each.stream == stream]
             first = next(each for each in mine if not each.is_lost)
             queue = "*" if first.line == "files" else first.queue
             lost = sum(each.is_lost for each in mine)
             self._gaps[first.line, queue, hour(instant(first.at_ms))] += lost
 
-    def _look(self, told: Sequence[Entry], clock_ms: int) -> None:
+    def _look(self, entries: Sequence[Entry], clock_ms: int) -> None:
         """Look for everything that is open: what is nowhere was removed, what is torn is lost."""
-        listed, kept = in_queues(told)
+        listed, kept = in_queues(entries)
         self.fates = {}
         for item in self.items:
             who = whose(item.steps[0])
-            if item.has_ended or item.steps[-1].told_ms >= clock_ms:
+            if item.has_ended or item.steps[-1].recorded_ms >= clock_ms:
                 continue
             if who[0] != "bullmq":
                 place = ("routing", "", who[2]) if who[0] == "routing" else who
@@ -260,25 +260,25 @@ def lives_of(steps: Sequence[Event]) -> list[Item]:
 def _attempt(
     step: Event, life: int, number: int, ready: int | None, later: Sequence[Event]
 ) -> Attempt:
-    ended, told, why, odd = None, None, step.reason, step.corrupt
+    ended, outcome, why, odd = None, None, step.reason, step.corrupt
     for each in later:
         if each.event == "active" or each.is_birth:
             break
         ended = each.at_ms if ended is None else ended
-        told = told or OUTCOMES.get(each.event)
+        outcome = outcome or OUTCOMES.get(each.event)
         why = each.reason if why is None else why
         odd = each.corrupt if odd is None else odd
-    if told is None:
-        told = "open" if ended is None else "returned" if step.worker else "retried"
-    reason = (why or "") if told in ("failed", "retried") else None
-    return Attempt(step, life, number, ready, ended, told, reason, odd)
+    if outcome is None:
+        outcome = "open" if ended is None else "returned" if step.worker else "retried"
+    reason = (why or "") if outcome in ("failed", "retried") else None
+    return Attempt(step, life, number, ready, ended, outcome, reason, odd)
 
 
 def _item(steps: list[Event], tried: list[Attempt], *, is_newest: bool) -> Item:
     # Of a retry and the wait after it in the same millisecond the wait counts.
     turns = sorted(
         steps,
-        key=lambda step: (step.told_ms, -1 if step.event in ("retry", "stalled") else step.seq),
+        key=lambda step: (step.recorded_ms, -1 if step.event in ("retry", "stalled") else step.seq),
     )
     stayed = [step for step in turns if step.event not in ("removed", "cancelled")]
     last = turns[-1]
@@ -316,7 +316,7 @@ def _item(steps: list[Event], tried: list[Attempt], *, is_newest: bool) -> Item:
         "reason": reasons[-1] if reasons else None,
         "fingerprint": fingerprint(reasons[-1]) if reasons else None,
         "duplicates": max(0, events["completed"] - 1 - again),
-        "last_recorded_at": instant(max(step.told_ms for step in steps)),
+        "last_recorded_at": instant(max(step.recorded_ms for step in steps)),
         "_corrupt": odd,
         "date": day(first if born is None else born),
     }
@@ -339,23 +339,25 @@ def _percentile(values: Sequence[int], part: float) -> float | None:
 
 def hourly(steps: Iterable[Event], attempts: Iterable[Attempt]) -> Iterator[Row]:
     """How much each queue did in each hour."""
-    told: dict[Row, list[Event]] = defaultdict(list)
+    done: dict[Row, list[Event]] = defaultdict(list)
     tried: dict[Row, list[Attempt]] = defaultdict(list)
     for step in steps:
-        told[step.line, step.queue, hour(instant(step.at_ms))].append(step)
+        done[step.line, step.queue, hour(instant(step.at_ms))].append(step)
     for each in attempts:
         of = each.step
         tried[of.line, of.queue, hour(instant(of.at_ms))].append(each)
-    for of in told.keys() | tried.keys():
-        events = Counter(step.event for step in told[of])
+    for of in done.keys() | tried.keys():
+        events = Counter(step.event for step in done[of])
         failed = {
-            (step.subject, step.told_ms) for step in told[of] if step.event in ("failed", "dead")
+            (step.subject, step.recorded_ms)
+            for step in done[of]
+            if step.event in ("failed", "dead")
         }
         outcomes = Counter(each.outcome for each in tried[of])
         waits = [each.wait for each in tried[of] if each.wait is not None]
         runs = [each.run for each in tried[of] if each.run is not None]
         spans = [_percentile(some, part) for some in (waits, runs) for part in (0.5, 0.95, 0.99)]
-        counts = sum(step.is_birth for step in told[of]), events["active"], events["completed"]
+        counts = sum(step.is_birth for step in done[of]), events["active"], events["completed"]
         histograms = [
             sorted(Counter(map(bucket, some)).items()) if waits or runs else None
             for some in (waits, runs)

@@ -39,7 +39,7 @@ class Event(NamedTuple):
     line: str
     queue: str
     stream: str
-    told_ms: int
+    recorded_ms: int
     seq: int
     at_ms: int
     event: str

@@ -31,16 +31,16 @@ def places(events: Iterable[Event]) -> list[dict[str, Any]]:
     for each in events:
         if each.line == "waitingroom" and each.subject is not None:
             mine[whose(each)].append(each)
-    return [_place(told) for told in mine.values()]
+    return [_place(of_place) for of_place in mine.values()]
 
 
-def _place(told: list[Event]) -> dict[str, Any]:
-    told = sorted(told, key=lambda each: (each.told_ms, each.seq))
+def _place(events: list[Event]) -> dict[str, Any]:
+    events = sorted(events, key=lambda each: (each.recorded_ms, each.seq))
 
     def of(*names: str, reason: str | None = None) -> list[Event]:
         return [
             each
-            for each in told
+            for each in events
             if each.event in names and (reason is None or each.fields.get("reason") == reason)
         ]
 
@@ -57,14 +57,14 @@ def _place(told: list[Event]) -> dict[str, Any]:
     joins, calls = of("waiting", "delayed"), of("admitted")
     ends = [*of("completed", "cancelled"), *of("expired", reason="session")]
     back = of("recovered", reason="left")
-    stays = [each for each in told if each.event != "refused"]
+    stays = [each for each in events if each.event != "refused"]
     last = stays[-1] if stays else None
     call = min(calls, key=lambda each: each.at_ms, default=None)
     born = first(joins)
     return {
-        "product": told[0].line,
-        "queue": told[0].queue,
-        "job_id": told[0].subject,
+        "product": events[0].line,
+        "queue": events[0].queue,
+        "job_id": events[0].subject,
         "lane": said(joins, "lane", int),
         "network": said(joins, "network", str),
         "joined_at": born,
@@ -83,13 +83,13 @@ def _place(told: list[Event]) -> dict[str, Any]:
         "times_left": len(of("left")) - len(back),
         "times_missed": len(of("missed")),
         "session_lane": said(of("claimed"), "lane", int),
-        "views": said(told, "views", int),
+        "views": said(events, "views", int),
         "ending": max((each.event for each in ends), default=None),
         "last_event": last and last.event,
-        "last_recorded_at": last and instant(last.told_ms),
+        "last_recorded_at": last and instant(last.recorded_ms),
         "last_seq": last and last.seq,
-        "first_at": first(told),
-        "date": (born or first(told)).date(),
+        "first_at": first(events),
+        "date": (born or first(events)).date(),
     }
 
 
@@ -148,33 +148,35 @@ def routed_jobs(events: Iterable[Event]) -> Iterator[Row]:
     for each in events:
         if each.line == "routing" and each.subject is not None and each.event not in others:
             subjects[each.stream, each.subject].append(each)
-    for told in subjects.values():
+    for mine in subjects.values():
         lives: list[list[Event]] = []
-        for each in sorted(told, key=lambda each: (each.told_ms, each.seq)):
+        for each in sorted(mine, key=lambda each: (each.recorded_ms, each.seq)):
             if each.event in ("added", "fired") or not lives:
                 lives.append([])
             lives[-1].append(each)
         yield from map(_routed, lives)
 
 
-def _routed(told: list[Event]) -> Row:
+def _routed(events: list[Event]) -> Row:
     def at(*names: str) -> list[int]:
-        return [each.at_ms for each in told if each.event in names]
+        return [each.at_ms for each in events if each.event in names]
 
     def most(found: Iterable[str | None]) -> str | None:
         return max((each for each in found if each is not None), default=None)
 
-    origin = most(each.event if each.event in ("added", "fired") else None for each in told)
-    target = most(each.fields.get("target") for each in told if each.event == "added")
-    crons = [each for each in told if each.event == "delayed" and each.fields.get("kind") == "cron"]
-    workers = sorted({each.worker for each in told if each.event == "active" and each.worker})
+    origin = most(each.event if each.event in ("added", "fired") else None for each in events)
+    target = most(each.fields.get("target") for each in events if each.event == "added")
+    crons = [
+        each for each in events if each.event == "delayed" and each.fields.get("kind") == "cron"
+    ]
+    workers = sorted({each.worker for each in events if each.event == "active" and each.worker})
     ends = at("completed", "dead", "cancelled", "removed")
     due = min((int(each.fields["due"]) for each in crons), default=None)
     return (
-        told[0].line,
-        told[0].stream,
-        max(each.queue for each in told),
-        told[0].subject,
+        events[0].line,
+        events[0].stream,
+        max(each.queue for each in events),
+        events[0].subject,
         origin,
         target,
         instant(min(at("waiting"), default=None)),
@@ -184,8 +186,8 @@ def _routed(told: list[Event]) -> Row:
         most(each.fields.get("cron") for each in crons),
         most(each.fields.get("timezone") for each in crons),
         instant(due),
-        instant(told[0].told_ms),
-        told[0].seq,
-        instant(told[-1].told_ms),
-        day(told[0].told_ms),
+        instant(events[0].recorded_ms),
+        events[0].seq,
+        instant(events[-1].recorded_ms),
+        day(events[0].recorded_ms),
     )

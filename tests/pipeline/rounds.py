@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from deltalake.writer import writer
 
 from tests.pipeline import conftest, stories
-from tests.pipeline.events_of_all import told_by_all
+from tests.pipeline.events_of_all import events_of_products
 from tests.pipeline.saved import save
 from waystation.pipeline.history import History
 from waystation.pipeline.products import product_tables
@@ -36,9 +36,9 @@ def history_at(root: str) -> History:
     return History(conftest.session, root)
 
 
-def told(dice: random.Random, jobs: int) -> list[dict[str, Any]]:
+def events_of_jobs(dice: random.Random, jobs: int) -> list[dict[str, Any]]:
     """Events of which some happened long before they were written."""
-    rows = stories.rows(stories.told_about(dice, jobs))
+    rows = stories.rows(stories.random_events(dice, jobs))
     for row in rows:
         if dice.random() < 0.05:
             row["at"] -= dt.timedelta(minutes=dice.randrange(1, 90))
@@ -46,9 +46,9 @@ def told(dice: random.Random, jobs: int) -> list[dict[str, Any]]:
     return rows
 
 
-def told_by_products(dice: random.Random) -> list[dict[str, Any]]:
+def events_of_products_over_days(dice: random.Random) -> list[dict[str, Any]]:
     """Events of the other products over some days, of which some happened days before."""
-    rows = told_by_all(dice.randrange(1_000_000))
+    rows = events_of_products(dice.randrange(1_000_000))
     for row in rows:
         row["recorded_at"] = stories.START + (row["recorded_at"] - stories.START) * 40
         row["at"] = row["recorded_at"]
@@ -59,8 +59,10 @@ def told_by_products(dice: random.Random) -> list[dict[str, Any]]:
 
 
 def visitors(dice: random.Random, room: str = "sale") -> list[dict[str, Any]]:
-    """Events of visitors over five days, of which some happened long before they were told."""
-    rows = [row for row in told_by_all(dice.randrange(1_000)) if row["product"] == "waitingroom"]
+    """Events of visitors over five days, of which some happened long before they were written."""
+    rows = [
+        row for row in events_of_products(dice.randrange(1_000)) if row["product"] == "waitingroom"
+    ]
     for row in rows:
         row["recorded_at"] = stories.START + (row["recorded_at"] - stories.START) * 2_000
         row["at"], row["date"] = row["recorded_at"], row["recorded_at"].date()

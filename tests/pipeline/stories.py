@@ -1,4 +1,4 @@
-"""Made-up histories: what streams might tell about many jobs, in every kind of fate."""
+"""Made-up histories: random events of many jobs, with every kind of ending."""
 
 import datetime as dt
 import random
@@ -24,21 +24,21 @@ class StoryEvent(NamedTuple):
     fields: Mapping[str, str] = {}
 
 
-def told_about(dice: random.Random, jobs: int, *, queues: int = 2) -> list[StoryEvent]:
-    """What is told about some jobs, each queue in the order of its stream."""
-    told = [
+def random_events(dice: random.Random, jobs: int, *, queues: int = 2) -> list[StoryEvent]:
+    """Return random events of some jobs, each queue in the order of its stream."""
+    events = [
         each
         for number in range(jobs)
         for each in _life(dice, f"q{number % queues}", str(number), dice.randrange(7_200_000))
     ]
-    return sorted(told, key=lambda each: (each.at_ms, each.queue))
+    return sorted(events, key=lambda each: (each.at_ms, each.queue))
 
 
-def rows(told: list[StoryEvent]) -> list[dict[str, Any]]:
+def rows(events: list[StoryEvent]) -> list[dict[str, Any]]:
     """The same as rows of the events table."""
     seqs: dict[tuple[str, int], int] = {}
     made: list[dict[str, Any]] = []
-    for each in told:
+    for each in events:
         turn = seqs[each.queue, each.at_ms] = seqs.get((each.queue, each.at_ms), -1) + 1
         at = START + dt.timedelta(milliseconds=each.at_ms)
         made.append(
@@ -75,7 +75,7 @@ def _life(dice: random.Random, queue: str, subject: str, at: int) -> Iterator[St
     now = at
     made = 0
 
-    def tell(event: str, **more: Any) -> StoryEvent:
+    def story_event(event: str, **more: Any) -> StoryEvent:
         return StoryEvent(now, queue, subject, event, **more)
 
     def later(most: int) -> None:
@@ -83,51 +83,55 @@ def _life(dice: random.Random, queue: str, subject: str, at: int) -> Iterator[St
         now += dice.randrange(1, most)
 
     if dice.random() < 0.97:
-        yield tell("added", fields={"name": "charge"})
+        yield story_event("added", fields={"name": "charge"})
     if dice.random() < 0.2:
-        yield tell("delayed", fields={"delay": str(now + 500)})
+        yield story_event("delayed", fields={"delay": str(now + 500)})
         later(900)
-        yield tell("waiting", fields={"prev": "delayed"})
+        yield story_event("waiting", fields={"prev": "delayed"})
     else:
-        yield tell("waiting")
+        yield story_event("waiting")
     while True:
         if dice.random() < 0.05:
             if dice.random() < 0.5:
-                yield tell("removed", fields={"prev": "wait"})
+                yield story_event("removed", fields={"prev": "wait"})
             return
         later(5_000)
         worker = dice.choice(["ada", "ben", None])
-        yield tell("active", worker=worker, fields={"prev": "waiting"})
+        yield story_event("active", worker=worker, fields={"prev": "waiting"})
         if dice.random() < 0.02:
             return
         later(20_000 if dice.random() < 0.9 else 4_000_000)
         fate = dice.random()
         made += 1
         if fate < 0.7:
-            yield tell("completed", attempt=made, fields={"returnvalue": "1", "prev": "active"})
+            yield story_event(
+                "completed", attempt=made, fields={"returnvalue": "1", "prev": "active"}
+            )
             if dice.random() < 0.05:
                 later(3_600_000)
-                yield tell("removed", fields={"prev": "completed"})
+                yield story_event("removed", fields={"prev": "completed"})
             if dice.random() < 0.05:
                 later(3_600_000)
                 yield from _life(dice, queue, subject, now)
             return
         if fate < 0.75:
-            yield tell("waiting", fields={"prev": "active"})
-            yield tell("stalled")
+            yield story_event("waiting", fields={"prev": "active"})
+            yield story_event("stalled")
         elif fate < 0.9:
-            yield tell("delayed", fields={"delay": str(now + 100)})
+            yield story_event("delayed", fields={"delay": str(now + 100)})
             why = f"TimeoutError: no answer after {dice.randrange(1000)} ms"
-            yield tell("retry", attempt=made, fields={"delay": "100", "failedReason": why})
+            yield story_event("retry", attempt=made, fields={"delay": "100", "failedReason": why})
             later(300)
-            yield tell("waiting", fields={"prev": "delayed"})
+            yield story_event("waiting", fields={"prev": "delayed"})
         elif fate < 0.93:
-            yield tell("waiting", fields={"prev": "active"})
+            yield story_event("waiting", fields={"prev": "active"})
         else:
             reason = f"card {dice.randrange(10**6)} refused"
-            yield tell("failed", attempt=made, fields={"failedReason": reason, "prev": "active"})
-            yield tell("retries-exhausted", attempt=made)
+            yield story_event(
+                "failed", attempt=made, fields={"failedReason": reason, "prev": "active"}
+            )
+            yield story_event("retries-exhausted", attempt=made)
             if dice.random() < 0.7:
                 return
             later(3_600_000)
-            yield tell("waiting", fields={"prev": "failed"})
+            yield story_event("waiting", fields={"prev": "failed"})

@@ -18,11 +18,11 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from redis import Redis
 
-from tests.pipeline.events_of_all import told_by_all
+from tests.pipeline.events_of_all import events_of_products
 from tests.pipeline.rounds import failed_checks, history_at, keep, refresh, rows_of, tables_at
 from tests.pipeline.stories import START
 from tests.pipeline.test_cli_pipeline import traces
-from tests.pipeline.test_erasure import told_about_all
+from tests.pipeline.test_erasure import events_of_all
 from tests.support.patience import LIMIT_S
 from waystation import pipeline
 from waystation.core.errors import CheckpointDamaged, InvalidInput, WrongState
@@ -57,9 +57,9 @@ CHANGES: list[tuple[Any, str]] = [
 """What changes tables."""
 
 
-def told_about_jobs(seed: int) -> list[dict[str, Any]]:
+def bullmq_events(seed: int) -> list[dict[str, Any]]:
     """Events of one product: turns are taken with a history, whatever is in it."""
-    return [row for row in told_about_all(seed) if row["product"] == Product.BULLMQ]
+    return [row for row in events_of_all(seed) if row["product"] == Product.BULLMQ]
 
 
 def someone(history: History) -> str:
@@ -89,7 +89,7 @@ def test_whoever_comes_while_another_is_alone_is_refused_and_changes_nothing(
     root: str, redis_url: str, store: Redis
 ) -> None:
     store.xadd("bull:mail:events", {"event": "added", "jobId": "<1>", "name": "x"})
-    history, rows = history_at(root), told_about_jobs(7)
+    history, rows = history_at(root), bullmq_events(7)
     keep(root, rows[::2], 0)
     refresh(history)
     keep(root, rows[1::2], 1)
@@ -118,7 +118,7 @@ def test_whoever_comes_while_another_is_alone_is_refused_and_changes_nothing(
 @pytest.mark.timeout(900)
 def test_all_at_once_leave_what_one_after_the_other_leaves(root: str) -> None:
     history = history_at(root)
-    keep(root, told_about_jobs(9), 0)
+    keep(root, bullmq_events(9), 0)
     refresh(history)
     gone = someone(history)
     acting = (MAINTENANCE[name] for name in ("forget", "compact", "rebuild"))
@@ -139,12 +139,12 @@ def test_a_fold_of_visitors_that_another_overtakes_after_it_has_looked_is_refuse
     root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There is no file yet that both would replace."""
-    told = [row for row in told_by_all(2) if row["product"] == Product.WAITINGROOM][:60]
+    rows = [row for row in events_of_products(2) if row["product"] == Product.WAITINGROOM][:60]
     places = next(each for each in folded_tables() if each.table == PLACES)
     events, history, write = EVENTS.path(root), history_at(root), task_files.write
-    keep(root, told[:40], 0)
+    keep(root, rows[:40], 0)
     fewer = DeltaTable(events).version()
-    keep(root, told[40:], 1)
+    keep(root, rows[40:], 1)
 
     def raced(*given: Any) -> Any:
         monkeypatch.undo()
@@ -156,7 +156,7 @@ def test_a_fold_of_visitors_that_another_overtakes_after_it_has_looked_is_refuse
         fold_subjects(history, places, DeltaTable(events).version())
     fold_subjects(history, places, DeltaTable(events).version())
     once = history_at(f"{root}-once")
-    keep(once.root, told, 0)
+    keep(once.root, rows, 0)
     fold_subjects(once, places, DeltaTable(EVENTS.path(once.root)).version())
     for table in (PLACES, VISITS, SESSIONS):
         assert rows_of(root, table) == rows_of(once.root, table)
@@ -169,7 +169,7 @@ def test_a_ledger_that_another_writes_first_is_refused(
 ) -> None:
     """Both find no file of the hour, so there is none that both would replace."""
     history, write = history_at(root), getattr(module, step)
-    keep(root, told_about_jobs(9), 0)
+    keep(root, bullmq_events(9), 0)
     fold.fold(history)
     gold_sums.catch_up(history, target_ms=30_000)
     hours = Hours(tuple(START.replace(minute=0) + dt.timedelta(hours=n) for n in range(3)))

@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from redis import Redis
 
 from tests.pipeline.batches import Batches
-from tests.pipeline.raw_streams import tell
+from tests.pipeline.raw_streams import write_events
 from waystation.core.errors import CheckpointDamaged, HistoryCut, Malformed
 from waystation.pipeline.bronze import commits
 from waystation.pipeline.maintenance import erasure
@@ -47,15 +47,15 @@ def ids(root: str) -> list[str]:
 def test_the_tables_hold_every_event_once_and_every_gap_by_its_count(
     store: Redis, redis_url: str, root: str
 ) -> None:
-    told = tell(store, 900, queue="mail")
-    trimmed = tell(store, 1000, queue="sms")
+    written = write_events(store, 900, queue="mail")
+    trimmed = write_events(store, 1000, queue="sms")
     store.xtrim("bull:sms:events", maxlen=300, approximate=False)
     reader = reading(root, redis_url)
     assert reader.store() == 1200
-    told += tell(store, 5, queue="mail")
+    written += write_events(store, 5, queue="mail")
     assert (reading(root, redis_url).store(), reading(root, redis_url).store()) == (5, 0)
 
-    assert ids(root) == sorted(told + trimmed[700:])
+    assert ids(root) == sorted(written + trimmed[700:])
     (gap,) = rows(root, GAPS, *COLUMNS)
     wanted = ("sms", "0-0", trimmed[700], 700, "trimmed")
     assert tuple(gap[name] for name in COLUMNS) == wanted
@@ -66,21 +66,21 @@ def test_one_connection_serves_any_number_of_streams(
 ) -> None:
     # More than a pool of connections may have.
     queues = [f"queue-{number}" for number in range(120)]
-    told = [entry for queue in queues for entry in tell(store, 1, queue=queue)]
+    written = [entry for queue in queues for entry in write_events(store, 1, queue=queue)]
     assert reading(root, redis_url).store() == 120
-    assert ids(root) == sorted(told)
+    assert ids(root) == sorted(written)
 
 
 def test_streams_are_trimmed_behind_what_is_stored_when_that_is_asked_for(
     store: Redis, redis_url: str, root: str
 ) -> None:
-    told = tell(store, 1000)
+    written = write_events(store, 1000)
     reading(root, redis_url, trim=True).store()
     # Trimming is approximate: whole nodes of the stream go.
     assert store.xlen("bull:mail:events") < 1000
-    told += tell(store, 10)
+    written += write_events(store, 10)
     reading(root, redis_url, trim=True).store()
-    assert ids(root) == sorted(told)
+    assert ids(root) == sorted(written)
     assert rows(root, GAPS, "lost") == []
 
 
@@ -88,20 +88,22 @@ def test_a_commit_notes_the_streams_that_have_moved_and_now_and_then_all(
     store: Redis, redis_url: str, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(offsets, "FEW", 2)
-    told = {f"bull:q{number}:events": tell(store, 1, queue=f"q{number}") for number in range(3)}
+    written = {
+        f"bull:q{number}:events": write_events(store, 1, queue=f"q{number}") for number in range(3)
+    }
     reader = reading(root, redis_url)
     reader.store()
     for turn in range(45):
-        told[f"bull:q{turn % 2}:events"] += tell(store, 1, queue=f"q{turn % 2}")
+        written[f"bull:q{turn % 2}:events"] += write_events(store, 1, queue=f"q{turn % 2}")
         assert reader.store() == 1
         reached = commits.offsets_in(root)
         assert {stream: offset.id for stream, offset in reached.items()} == {
-            stream: entries[-1] for stream, entries in told.items()
+            stream: entries[-1] for stream, entries in written.items()
         }
     noted = [each.value for each in every_noted(DeltaTable(EVENTS.path(root)), OFFSETS_NOTE)]
     many = [len(note["streams"]) for note in reversed(noted)]
     assert many == ([3] + [1] * 19) * 2 + [3] + [1] * 5
-    assert ids(root) == sorted(entry for entries in told.values() for entry in entries)
+    assert ids(root) == sorted(entry for entries in written.values() for entry in entries)
     # A log that is cut, as `forget` does, begins with all of them.
     place, reached = EVENTS.path(root), commits.offsets_in(root)
     version = erasure._restate(place, EVENTS)  # pyright: ignore[reportPrivateUsage]
@@ -128,7 +130,7 @@ def log_of(root: str) -> list[str]:
 def test_offsets_outlive_the_log_of_streams_that_are_silent_for_weeks(
     store: Redis, redis_url: str, root: str
 ) -> None:
-    told = tell(store, 30)
+    written = write_events(store, 30)
     reading(root, redis_url).store()
     reached, first = commits.offsets_in(root), log_of(root)[0]
     for turn in range(75):
@@ -141,15 +143,15 @@ def test_offsets_outlive_the_log_of_streams_that_are_silent_for_weeks(
     assert commits.offsets_in(root) == reached
     assert len(list(every_noted(DeltaTable(EVENTS.path(root)), OFFSETS_NOTE))) == 1
     assert reading(root, redis_url).store() == 0
-    told += tell(store, 3)
+    written += write_events(store, 3)
     assert reading(root, redis_url).store() == 3
-    assert [each for each in ids(root) if each in told] == sorted(told)
+    assert [each for each in ids(root) if each in written] == sorted(written)
 
 
 def test_offsets_that_others_store_meanwhile_are_not_set_back(
     store: Redis, redis_url: str, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tell(store, 5)
+    write_events(store, 5)
     reading(root, redis_url).store()
     make_old(root)
     whole = commits.lasting_notes
@@ -158,7 +160,7 @@ def test_offsets_that_others_store_meanwhile_are_not_set_back(
     def lasting(table: DeltaTable) -> dict[str, Any]:
         found = whole(table)
         if raced.pop(0):
-            tell(store, 2)
+            write_events(store, 2)
             assert reading(root, redis_url).store() == 2
         return found
 
@@ -172,7 +174,7 @@ def test_offsets_that_others_store_meanwhile_are_not_set_back(
 def test_nothing_is_read_from_the_beginning_because_the_offsets_are_lost(
     store: Redis, redis_url: str, root: str
 ) -> None:
-    tell(store, 5)
+    write_events(store, 5)
     reader = reading(root, redis_url)
     reader.store()
     cut = log_of(root)
@@ -180,7 +182,7 @@ def test_nothing_is_read_from_the_beginning_because_the_offsets_are_lost(
     DeltaTable(EVENTS.path(root)).create_checkpoint()
     for name in cut:
         Path(EVENTS.path(root), "_delta_log", name).unlink()
-    tell(store, 1)
+    write_events(store, 1)
     with pytest.raises(HistoryCut, match=r"how far each stream was read.*from a backup"):
         reading(root, redis_url).store()
     late = {"product": "bullmq", "queue": "mail", "stream": "bull:mail:events"}
@@ -216,7 +218,7 @@ WITH_FIELDS = PayloadSettings(fields={"n": "$.n"})
 def test_a_round_cut_short_at_any_commit_is_read_again_or_completed(
     allowed: int, store: Redis, redis_url: str, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = tell(store, 400)
+    written = write_events(store, 400)
     store.xtrim("bull:mail:events", maxlen=100, approximate=False)
     add_jobs(store, 10_001, 10_002)
     options = EventOptions(url=redis_url)
@@ -237,7 +239,7 @@ def test_a_round_cut_short_at_any_commit_is_read_again_or_completed(
     add_jobs(store, 10_003)
     Batches(root, options, WITH_FIELDS).store()
     assert len(ids(root)) == 103
-    assert set(told[300:]) < set(ids(root))
+    assert set(written[300:]) < set(ids(root))
     assert [row["lost"] for row in rows(root, GAPS, "lost")] == [300]
     assert [each for each in kept_jobs(root) if len(each) == 5] == ["10001", "10002", "10003"]
 
@@ -280,21 +282,21 @@ def test_a_driver_killed_beside_one_of_other_queues_loses_nothing_and_repeats_no
     )
     add_jobs(store, 1, 2)
     add_jobs(store, 3, queue="sms")
-    whole, told = delta.commit, list[str]()
+    whole, committed = delta.commit, list[str]()
 
     def raced(path: str, *given: Any, **more: Any) -> bool:
-        told.append(path)
-        if len(told) == 1:
+        committed.append(path)
+        if len(committed) == 1:
             # While the first one is about to commit, the other does, and is killed right after.
             with pytest.raises(KeyboardInterrupt):
                 mail.store()
-        elif len(told) == 3:
+        elif len(committed) == 3:
             raise KeyboardInterrupt
         return whole(path, *given, **more)
 
     monkeypatch.setattr(delta, "commit", raced)
     assert sms.store() == 1
-    assert told[:2] == [EVENTS.path(root)] * 2
+    assert committed[:2] == [EVENTS.path(root)] * 2
     assert mail.store() == 0
     assert kept_jobs(root) == ["1", "2", "3"]
     assert len(ids(root)) == 3
@@ -303,7 +305,7 @@ def test_a_driver_killed_beside_one_of_other_queues_loses_nothing_and_repeats_no
 def test_drivers_that_read_the_same_streams_at_once_store_every_event_once(
     store: Redis, redis_url: str, root: str
 ) -> None:
-    told: list[str] = []
+    written: list[str] = []
     errors: list[BaseException] = []
     is_over = threading.Event()
 
@@ -320,7 +322,7 @@ def test_drivers_that_read_the_same_streams_at_once_store_every_event_once(
     for driver in drivers:
         driver.start()
     for _ in range(12):
-        told += tell(store, 40, queue="mail") + tell(store, 10, queue="sms")
+        written += write_events(store, 40, queue="mail") + write_events(store, 10, queue="sms")
     is_over.set()
     for driver in drivers:
         driver.join()
@@ -328,13 +330,13 @@ def test_drivers_that_read_the_same_streams_at_once_store_every_event_once(
 
     assert errors == []
     found = Counter((row["stream"], row["entry_id"]) for row in rows(root, EVENTS, *EVENTS.key))
-    assert (len(found), max(found.values())) == (len(told), 1)
+    assert (len(found), max(found.values())) == (len(written), 1)
 
 
 def test_a_batch_of_spark_that_was_overtaken_is_refused(
     store: Redis, redis_url: str, root: str
 ) -> None:
-    tell(store, 10)
+    write_events(store, 10)
     reader = reading(root, redis_url)
     reader.store()
     late = {"product": "bullmq", "queue": "mail", "stream": "bull:mail:events"}

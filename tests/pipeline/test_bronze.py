@@ -14,7 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from redis import Redis
 
 from tests.pipeline.batches import Batches
-from tests.pipeline.raw_streams import tell
+from tests.pipeline.raw_streams import write_events
 from tests.wire.conftest import LATEST, started
 from tests.wire.node import NodePeer
 from waystation.core.errors import CheckpointDamaged
@@ -41,13 +41,13 @@ def ids(spark: SparkSession, root: str) -> list[str]:
 def test_the_tables_hold_every_event_once_and_every_gap_by_its_count(
     spark: SparkSession, store: Redis, redis_url: str, root: str
 ) -> None:
-    told = tell(store, 900, queue="mail")
-    trimmed = tell(store, 1000, queue="sms")
+    written = write_events(store, 900, queue="mail")
+    trimmed = write_events(store, 1000, queue="sms")
     store.xtrim("bull:sms:events", maxlen=300, approximate=False)
 
     keep_all(spark, root, redis_url, perTrigger="500")
 
-    assert ids(spark, root) == sorted(told + trimmed[700:])
+    assert ids(spark, root) == sorted(written + trimmed[700:])
     (gap,) = delta.read(spark, root, GAPS).collect()
     assert (gap["queue"], gap["after"], gap["before"]) == ("sms", "0-0", trimmed[700])
     assert (gap["lost"], gap["reason"]) == (700, "trimmed")
@@ -56,7 +56,7 @@ def test_the_tables_hold_every_event_once_and_every_gap_by_its_count(
 def test_malformed_entries_are_kept_and_counted(
     spark: SparkSession, store: Redis, redis_url: str, root: str
 ) -> None:
-    tell(store, 10)
+    write_events(store, 10)
     odd: list[Any] = [{"jobId": "1"}, {"event": "party"}, {"event": "active", "attemptsMade": "?"}]
     for fields in odd:
         store.xadd("bull:mail:events", fields)
@@ -72,52 +72,52 @@ def test_malformed_entries_are_kept_and_counted(
 def test_a_query_that_another_driver_overtakes_goes_on_behind_it(
     spark: SparkSession, store: Redis, redis_url: str, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = tell(store, 30)
+    written = write_events(store, 30)
     whole, turns = ingest.commit, [True]
 
     def overtaken(*given: Any) -> int:
         if turns:
             turns.clear()
             assert Batches(root, EventOptions(url=redis_url)).store() == 30
-            told.extend(tell(store, 20))
+            written.extend(write_events(store, 20))
         return whole(*given)
 
     monkeypatch.setattr(ingest, "commit", overtaken)
     assert ingest.start(spark, root, url=redis_url).finish() == 20
-    assert ids(spark, root) == sorted(told)
+    assert ids(spark, root) == sorted(written)
 
 
 def test_a_run_goes_on_where_the_last_one_stopped_with_or_without_its_checkpoint(
     spark: SparkSession, store: Redis, redis_url: str, root: str
 ) -> None:
     asked = EventOptions(url=redis_url)
-    told = tell(store, 50)
+    written = write_events(store, 50)
     keep_all(spark, root, redis_url, trim="true")
-    told += tell(store, 50)
+    written += write_events(store, 50)
     assert backlog(asked, root) == 50
     keep_all(spark, root, redis_url, trim="true")
     assert backlog(asked, root) == 0
     shutil.rmtree(ingest.checkpoint_of(root))
-    told += tell(store, 50)
+    written += write_events(store, 50)
 
     keep_all(spark, root, redis_url, trim="true")
 
-    assert ids(spark, root) == sorted(told)
+    assert ids(spark, root) == sorted(written)
     assert delta.read(spark, root, GAPS).count() == 0
 
 
 def test_what_was_trimmed_is_no_backlog(store: Redis, redis_url: str, root: str) -> None:
-    tell(store, 50)
+    write_events(store, 50)
     store.xtrim("bull:mail:events", maxlen=20, approximate=False)
     assert backlog(EventOptions(url=redis_url), root) == 20
 
 
 def test_a_stream_that_began_again_is_all_backlog(store: Redis, redis_url: str, root: str) -> None:
     asked = EventOptions(url=redis_url)
-    tell(store, 50)
+    write_events(store, 50)
     Batches(root, asked).store()
     store.delete("bull:mail:events")
-    tell(store, 30)
+    write_events(store, 30)
     assert backlog(asked, root) == 30
 
 
@@ -125,9 +125,9 @@ def test_events_that_a_run_stored_and_did_not_fold_are_ahead_of_the_next(
     store: Redis, redis_url: str, root: str
 ) -> None:
     asked = EventOptions(url=redis_url)
-    tell(store, 50)
+    write_events(store, 50)
     Batches(root, asked).store()
-    tell(store, 30)
+    write_events(store, 30)
     assert rows_ahead(asked, root) == 80
 
 
@@ -175,10 +175,10 @@ def offsets_of_something_else(folder: Path) -> None:
 def offsets_that_lie_ahead(folder: Path) -> None:
     last = newest(folder / "offsets")
     head, rest, offset = last.read_text().splitlines()
-    told = json.loads(offset)
-    for place in told["streams"].values():
+    offsets = json.loads(offset)
+    for place in offsets["streams"].values():
         place[:] = ["9999999999999-0", place[1] + 1000]
-    last.write_text("\n".join((head, rest, json.dumps(told))))
+    last.write_text("\n".join((head, rest, json.dumps(offsets))))
 
 
 def a_hole_in_offsets(folder: Path) -> None:
@@ -194,11 +194,11 @@ def newest(folder: Path) -> Path:
 def test_a_damaged_checkpoint_is_refused_with_instructions_that_work(
     spark: SparkSession, store: Redis, redis_url: str, root: str, tmp_path: Path
 ) -> None:
-    told = tell(store, 60)
+    written = write_events(store, 60)
     keep_all(spark, root, redis_url, perTrigger="20")
     folder, whole = Path(ingest.checkpoint_of(root)), tmp_path / "whole"
     shutil.copytree(folder, whole)
-    told += tell(store, 10)
+    written += write_events(store, 10)
     damages: list[Callable[[Path], None]] = [
         torn_offsets,
         lost_offsets,
@@ -224,19 +224,19 @@ def test_a_damaged_checkpoint_is_refused_with_instructions_that_work(
     shutil.copytree(whole, folder)
     newest(folder / "commits").unlink()
     keep_all(spark, root, redis_url)
-    assert ids(spark, root) == sorted(told)
+    assert ids(spark, root) == sorted(written)
 
     shutil.rmtree(folder)
-    told += tell(store, 10)
+    written += write_events(store, 10)
     keep_all(spark, root, redis_url)
 
-    assert ids(spark, root) == sorted(told)
+    assert ids(spark, root) == sorted(written)
 
 
 def test_tables_that_are_gone_are_not_taken_for_read(
     spark: SparkSession, store: Redis, redis_url: str, root: str
 ) -> None:
-    told = tell(store, 30)
+    written = write_events(store, 30)
     keep_all(spark, root, redis_url)
     shutil.rmtree(EVENTS.path(root))
     with pytest.raises(CheckpointDamaged, match="ends at other offsets than the tables"):
@@ -245,7 +245,7 @@ def test_tables_that_are_gone_are_not_taken_for_read(
     shutil.rmtree(ingest.checkpoint_of(root))
     keep_all(spark, root, redis_url)
 
-    assert ids(spark, root) == sorted(told)
+    assert ids(spark, root) == sorted(written)
 
 
 def test_an_empty_history_has_tables_without_rows(spark: SparkSession, root: str) -> None:
@@ -302,11 +302,11 @@ def ended(query: StreamingQuery) -> bool:
 def test_a_query_that_goes_on_adds_each_key_once_though_it_starts_over(
     spark: SparkSession, store: Redis, redis_url: str, tmp_path: Path
 ) -> None:
-    tell(store, 40, event="failed")
-    told = spark.readStream.format("waystation.events").options(url=redis_url, queues="mail")
+    write_events(store, 40, event="failed")
+    events = spark.readStream.format("waystation.events").options(url=redis_url, queues="mail")
     for attempt in range(2):
         adding = (
-            told.load()
+            events.load()
             .selectExpr("entry_id AS key", "'look-into' AS name")
             .writeStream.format("waystation.jobs")
             .options(
@@ -326,8 +326,8 @@ def test_a_query_that_goes_on_adds_each_key_once_though_it_starts_over(
 def test_every_query_over_the_present_sees_what_it_asks_for_whatever_another_one_left_out(
     spark: SparkSession, store: Redis, redis_url: str
 ) -> None:
-    tell(store, 30, queue="mail")
-    tell(store, 20, queue="sms")
+    write_events(store, 30, queue="mail")
+    write_events(store, 20, queue="sms")
     now = spark.read.format("waystation.events").option("url", redis_url).load()
 
     assert now.where("queue = 'sms' AND recorded_at > '2020-01-01'").count() == 20

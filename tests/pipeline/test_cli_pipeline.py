@@ -16,8 +16,8 @@ from redis import Redis
 
 from tests.pipeline.conftest import JAVA
 from tests.pipeline.drill import command_line, descendants
-from tests.pipeline.raw_streams import tell
-from tests.pipeline.rounds import keep, told_by_products
+from tests.pipeline.raw_streams import write_events
+from tests.pipeline.rounds import events_of_products_over_days, keep
 from waystation.cli import root
 from waystation.core.errors import SparkNotStarted
 from waystation.pipeline.commands import session as commands_session
@@ -193,10 +193,10 @@ def test_a_folder_is_scanned_and_a_receipt_given(
         file.touch()
         os.utime(file, (1, 1))
     assert called("scan", "in", "--queue", "low", "--exclude", "*.log") == 0
-    told = capsys.readouterr().out
-    assert "2 files found: 2 added, 0 were added before" in told
-    assert "1 skipped: excluded" in told
-    assert "receipt scan-" in told
+    output = capsys.readouterr().out
+    assert "2 files found: 2 added, 0 were added before" in output
+    assert "1 skipped: excluded" in output
+    assert "receipt scan-" in output
     assert store.llen("jobqueue:high_priority") == store.llen("jobqueue:low_priority") == 1
 
 
@@ -213,8 +213,8 @@ def test_a_run_without_duckdb_writes_every_table_before_ctrl_c_ends_it(
     store: Redis, redis_url: str, tmp_path: Path
 ) -> None:
     history, started = str(tmp_path / "history"), tmp_path / "started"
-    keep(history, told_by_products(random.Random(1)), 0)
-    tell(store, 20, queue="trimmed")
+    keep(history, events_of_products_over_days(random.Random(1)), 0)
+    write_events(store, 20, queue="trimmed")
     store.xtrim("bull:trimmed:events", maxlen=5, approximate=False)
     add(store, "1", '{"tenant":"acme"}')
     (tmp_path / "waystation.yaml").write_text(
@@ -223,17 +223,17 @@ def test_a_run_without_duckdb_writes_every_table_before_ctrl_c_ends_it(
     given = command("run", "--every", "1", url=redis_url, home=tmp_path)
     (tmp_path / "sitecustomize.py").write_text(WITHOUT_DUCKDB.format(started=started))
     given["env"]["PYTHONPATH"] = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
-    told: list[str] = []
+    lines: list[str] = []
     with subprocess.Popen(**given, stderr=subprocess.PIPE) as running:
         assert running.stderr is not None
         for line in running.stderr:
-            told.append(line)
+            lines.append(line)
             # In the middle of the batch.
             if line.startswith("folding events"):
                 running.send_signal(signal.SIGINT)
-        assert running.wait(PATIENCE_S) == 0, "".join(told)
-    assert "stopped; all events that were read are stored" in told[-1]
-    assert not any("Traceback" in line for line in told)
+        assert running.wait(PATIENCE_S) == 0, "".join(lines)
+    assert "stopped; all events that were read are stored" in lines[-1]
+    assert not any("Traceback" in line for line in lines)
     assert any("worker_daemon" in line for line in started.read_text().splitlines())
     # Deploys are marked by another command.
     tables = [each for each in (*every(), *OPEN, CELLS, *product_tables()) if each is not DEPLOYS]
@@ -245,19 +245,19 @@ def test_a_run_without_duckdb_writes_every_table_before_ctrl_c_ends_it(
 def test_a_run_whose_java_is_killed_says_so_and_what_to_do(
     store: Redis, redis_url: str, tmp_path: Path
 ) -> None:
-    tell(store, 10)
+    write_events(store, 10)
     given = command("run", "--every", "1", url=redis_url, home=tmp_path)
-    told: list[str] = []
+    lines: list[str] = []
     with subprocess.Popen(**given, stderr=subprocess.PIPE) as running:
         assert running.stderr is not None
         for line in running.stderr:
-            told.append(line)
+            lines.append(line)
             if line.startswith("reading events") and (java := the_java_of(running.pid)):
                 os.kill(java, signal.SIGKILL)
-        assert running.wait(PATIENCE_S) == 5, "".join(told)
-    assert "Java, which Spark runs in, was killed by signal 9" in told[-1]
-    assert "pipeline.driver_memory" in told[-1]
-    assert not any("Traceback" in line for line in told), "".join(told)
+        assert running.wait(PATIENCE_S) == 5, "".join(lines)
+    assert "Java, which Spark runs in, was killed by signal 9" in lines[-1]
+    assert "pipeline.driver_memory" in lines[-1]
+    assert not any("Traceback" in line for line in lines), "".join(lines)
 
 
 @pytest.mark.parametrize(
@@ -326,6 +326,6 @@ def test_java_compiles_less_where_spark_is_known_to_get_few_rows(
 
     monkeypatch.setattr(session, "open_session", start)
     monkeypatch.setattr(commands_session, "FEW_ROWS", 8)
-    tell(store, many)
+    write_events(store, many)
     assert called(*words) != 0
     assert asked == [few]

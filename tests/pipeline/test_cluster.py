@@ -21,7 +21,7 @@ from redis import Redis
 from tests.pipeline.conftest import JAVA, SMALL
 from tests.pipeline.drill import command_line, descendants
 from tests.pipeline.object_store import PLACE, SECRET, object_store
-from tests.pipeline.raw_streams import tell
+from tests.pipeline.raw_streams import write_events
 from tests.support.patience import limit
 from tests.support.ports import free_port
 from waystation.pipeline.bronze import commits
@@ -58,9 +58,9 @@ conf["spark.executor.extraJavaOptions"] = conf["spark.driver.extraJavaOptions"]
 spark = build_session(SessionOptions(master=master, shuffle_partitions=2, conf=conf))
 run(History(spark, root), RunOptions(events=EventOptions(url=url), write_back=False))
 history = History(spark, root)
-told = history.read(EVENTS).where("stream like 'bull:%'")
+events = history.read(EVENTS).where("stream like 'bull:%'")
 executors = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1
-print("SEEN", told.count(), history.items().count(), executors)
+print("SEEN", events.count(), history.items().count(), executors)
 spark.stop()
 """
 
@@ -166,8 +166,8 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 def test_two_workers_of_a_cluster_make_the_same_history(
     cluster: Cluster, store: Redis, redis_url: str, root: str, tmp_path: Path
 ) -> None:
-    tell(store, 500, queue="mail")
-    tell(store, 300, queue="post")
+    write_events(store, 500, queue="mail")
+    write_events(store, 300, queue="post")
     program = tmp_path / "driver.py"
     program.write_text(DRIVER)
     done = subprocess.run(
@@ -186,7 +186,7 @@ def test_two_workers_of_a_cluster_make_the_same_history(
 def test_spark_submit_chooses_the_master(
     cluster: Cluster, store: Redis, redis_url: str, root: str, tmp_path: Path
 ) -> None:
-    entries = tell(store, 500, queue="mail")
+    entries = write_events(store, 500, queue="mail")
     program = tmp_path / "pipeline.py"
     program.write_text("from waystation.cli.root import run\n\nrun()\n")
     conf = {**ON_LOOPBACK, "spark.cores.max": "2", "spark.executor.memory": "512m"}
@@ -222,7 +222,7 @@ def test_spark_submit_chooses_the_master(
 class Producer(threading.Thread):
     """Adds events to three queues until it is stopped, and knows all of them.
 
-    It begins with many, if it is told to.
+    It begins with many, if asked to.
     """
 
     def __init__(self, url: str, *, many: int = 0) -> None:
@@ -238,7 +238,7 @@ class Producer(threading.Thread):
             while not self._stopped.wait(0.1):
                 some = 200 if len(self.entries) < self._many else 20
                 for queue in queues:
-                    added = tell(store, some, queue=queue)
+                    added = write_events(store, some, queue=queue)
                     self.entries += ((f"bull:{queue}:events", entry) for entry in added)
 
     def stop(self) -> None:

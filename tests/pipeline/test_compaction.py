@@ -39,7 +39,7 @@ def soon_crowded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "MANY", 3)
 
 
-def tell(root: str, day: dt.date, batch: int) -> None:
+def write_entry(root: str, day: dt.date, batch: int) -> None:
     rows = [{"stream": "s", "entry_id": f"{batch}-0", "date": day}]
     with PartWriter(EVENTS.path(root), EVENTS.schema, EVENTS.partitions) as writer:
         writer.write(pa.RecordBatch.from_pylist(rows, schema=schema_of(EVENTS.schema)))
@@ -61,9 +61,9 @@ def answer(root: str) -> None:
 
 def test_a_crowded_day_is_compacted_and_the_others_are_left_alone(root: str) -> None:
     for batch in range(6):
-        tell(root, MONDAY, batch)
+        write_entry(root, MONDAY, batch)
     for batch in range(6, 9):
-        tell(root, TUESDAY, batch)
+        write_entry(root, TUESDAY, batch)
 
     (freed,) = compact_where_needed(history_at(root))
 
@@ -75,7 +75,7 @@ def test_a_crowded_day_is_compacted_and_the_others_are_left_alone(root: str) -> 
 
 def test_tables_by_sums_keep_a_file_for_each_hour_and_day(root: str) -> None:
     """A round would count all anew that is in the same file as what it has changed."""
-    save(told_nothing(EVENTS), root, EVENTS, BatchId("bronze", 0))
+    save(no_rows(EVENTS), root, EVENTS, BatchId("bronze", 0))
     for day in range(5):
         at = dt.datetime(2026, 3, 2 + day, tzinfo=dt.UTC)
         rows = pa.Table.from_pylist([{"product": "bullmq", "queue": "q", "hour": at}])
@@ -84,13 +84,13 @@ def test_tables_by_sums_keep_a_file_for_each_hour_and_day(root: str) -> None:
     assert freed[HOURLY.name] == (5, 5)
 
 
-def told_nothing(table: Table) -> Any:
+def no_rows(table: Table) -> Any:
     return pa.Table.from_pylist([], schema=schema_of(table.schema))
 
 
 def test_the_number_of_files_stays_bounded_however_often_a_round_is_run(root: str) -> None:
     for batch in range(12):
-        tell(root, MONDAY, batch)
+        write_entry(root, MONDAY, batch)
         compact_where_needed(history_at(root))
         assert files(root, MONDAY) <= compaction.MANY
     assert delta.last_batch(EVENTS.path(root), "bronze") == 11

@@ -11,7 +11,7 @@ from tests.pipeline.routing_stories import (
     HOUR,
     MINUTE,
     START,
-    Told,
+    RoutingEvent,
     added,
     fired,
     rows,
@@ -30,12 +30,12 @@ NOON = 3 * DAY - (22 * HOUR + 40 * MINUTE) + 12 * HOUR
 _readable, _slot = schedule_added(0, "broken", "0 * * * *"), fired(HOUR, "broken", HOUR)
 
 
-def again(at_ms: int) -> list[Told]:
+def again(at_ms: int) -> list[RoutingEvent]:
     """A schedule is added under an id that another one may have had."""
     return [added(at_ms, "again", "report"), schedule_added(at_ms, "again", "0 * * * *")]
 
 
-CASES: dict[str, list[list[Told]]] = {
+CASES: dict[str, list[list[RoutingEvent]]] = {
     "minutely": [
         [schedule_added(0, "minutely", "* * * * *")],
         [fired(2 * DAY + n * MINUTE, "minutely", 2 * DAY + n * MINUTE) for n in range(3)],
@@ -47,7 +47,10 @@ CASES: dict[str, list[list[Told]]] = {
     "again": [
         [*again(0), added(5 * HOUR, "j3")],
         # Another stream was read later.
-        [Told(2 * HOUR, "report", "again", "cancelled"), Told(5 * HOUR, "mail", "j3", "cancelled")],
+        [
+            RoutingEvent(2 * HOUR, "report", "again", "cancelled"),
+            RoutingEvent(5 * HOUR, "mail", "j3", "cancelled"),
+        ],
         again(6 * HOUR),
     ],
     "late": [
@@ -65,23 +68,23 @@ CASES: dict[str, list[list[Told]]] = {
     "long ago": [[schedule_added(0, "long ago", "0 * * * *", first_ms=-9000 * DAY)]],
     "ended": [
         [schedule_added(0, "ended", "0 12 * * *")],
-        [Told(2 * DAY, "report", "ended", "cancelled")],
+        [RoutingEvent(2 * DAY, "report", "ended", "cancelled")],
     ],
     "an id used again": [
         [
             added(0, "twice", target="tpu"),
-            Told(0, "render", "twice", "waiting"),
-            Told(1000, "render", "twice", "active", {}, "w1"),
+            RoutingEvent(0, "render", "twice", "waiting"),
+            RoutingEvent(1000, "render", "twice", "active", {}, "w1"),
         ],
         [
-            Told(2000, "render", "twice", "completed", {}, "w1"),
+            RoutingEvent(2000, "render", "twice", "completed", {}, "w1"),
             added(19 * DAY, "twice", target="tpu"),
-            Told(19 * DAY, "render", "twice", "waiting"),
+            RoutingEvent(19 * DAY, "render", "twice", "waiting"),
         ],
-        [Told(2 * DAY + 1, "", "w2", "joined", {}, "w2")],
+        [RoutingEvent(2 * DAY + 1, "", "w2", "joined", {}, "w2")],
     ],
 }
-"""What is told in three rounds, of a schedule or of a job that is named by it."""
+"""The events of three rounds, of a schedule or of a job that is named by it."""
 KEPT = START.date() + dt.timedelta(days=15)
 
 
@@ -115,10 +118,10 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
         patch.setattr(cron_slots, "AT_ONCE", 10_000)
         for turn in range(3):
             version = changes.version(CRON_SLOTS.path(root))
-            told = [
+            events = [
                 each for parts in CASES.values() for part in parts[turn : turn + 1] for each in part
             ]
-            keep(root, rows(told), turn)
+            keep(root, rows(events), turn)
             refresh(history)
     found, slots = tables_at(root), read(root, CRON_SLOTS)
     schedules, routes = read(root, SCHEDULES), read(root, ROUTES)
@@ -134,7 +137,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     refresh_all(history)
     refreshed = tables_at(root)
     version = changes.version(CRON_SLOTS.path(root))
-    keep(root, rows([Told(22 * DAY, "report", "late", "cancelled")]), 4)
+    keep(root, rows([RoutingEvent(22 * DAY, "report", "late", "cancelled")]), 4)
     refresh(history)
     now = changes.version(CRON_SLOTS.path(root)) or 0
     days = changes.changed_days(CRON_SLOTS.path(root), after=version, until=now)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.pipeline.events_of_all import told_by_all, told_of_files
+from tests.pipeline.events_of_all import events_of_files, events_of_products
 from tests.pipeline.rounds import history_at, keep, reads, refresh
 from tests.pipeline.stories import START
 from waystation.pipeline.maintenance.erasure import forget, retain
@@ -18,14 +18,14 @@ from waystation.pipeline.storage import delta
 
 def files(dice: random.Random) -> list[dict[str, Any]]:
     """Events of files, without those that stay open: every round looks at their days."""
-    rows = told_of_files(dice, 120)
+    rows = events_of_files(dice, 120)
     last = {row["job_id"]: row["event"] for row in rows}
     return [row for row in rows if last[row["job_id"]] in ("completed", "dead", "removed")]
 
 
 def visitors() -> list[dict[str, Any]]:
     """Events of visitors over the same days."""
-    rows = [row for row in told_by_all(4) if row["product"] == "waitingroom"]
+    rows = [row for row in events_of_products(4) if row["product"] == "waitingroom"]
     for row in rows:
         row["recorded_at"] = START + (row["recorded_at"] - START) * 4_000
         row["at"], row["date"] = row["recorded_at"], row["recorded_at"].date()

@@ -30,15 +30,15 @@ spark.driver.extraJavaOptions {JAVA}
 
 
 def work(store: Redis, first: int, last: int) -> None:
-    """Let a queue tell of jobs that were added, tried, retried and ended."""
+    """Write the events of jobs that were added, tried, retried and ended."""
     line = store.pipeline(transaction=False)
     for number in range(first, last):
-        told = [{"event": "added", "name": "send"}, {"event": "waiting"}, {"event": "active"}]
+        events = [{"event": "added", "name": "send"}, {"event": "waiting"}, {"event": "active"}]
         if number % 3 == 0:
-            told += [{"event": "retrying"}, {"event": "waiting"}, {"event": "active"}]
+            events += [{"event": "retrying"}, {"event": "waiting"}, {"event": "active"}]
         failed = {"event": "failed", "failedReason": f"TimeoutError: no answer from host {number}"}
-        told.append(failed if number % 5 == 0 else {"event": "completed"})
-        for each in told:
+        events.append(failed if number % 5 == 0 else {"event": "completed"})
+        for each in events:
             line.xadd("bull:mail:events", {**each, "jobId": str(number)})
     line.execute()
 

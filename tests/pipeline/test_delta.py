@@ -12,7 +12,7 @@ from deltalake.exceptions import CommitFailedError
 from redis import Redis
 
 from tests.pipeline.disk import small_disk
-from tests.pipeline.raw_streams import ALL, tell
+from tests.pipeline.raw_streams import ALL, write_events
 from waystation.core.errors import CheckpointDamaged, InvalidInput, InvalidOption, WrongSchema
 from waystation.pipeline import tables
 from waystation.pipeline.bronze import commits
@@ -211,7 +211,7 @@ def test_bounds_hold_for_instants_between_milliseconds_and_for_columns_without_v
     root: str,
 ) -> None:
     instant = datetime(2026, 3, 2, 12, 0, 0, 999_500, tzinfo=UTC)
-    heard(root, SIGHTINGS, 0, bird="owl", at=instant)
+    sighted(root, SIGHTINGS, 0, bird="owl", at=instant)
     table = DeltaTable(SIGHTINGS.path(root))
     (row,) = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     assert row["min.at"] <= instant <= row["max.at"]
@@ -280,7 +280,7 @@ WIDER = msgspec.structs.replace(
 )
 
 
-def heard(root: str, table: Table, batch: int, **row: Any) -> bool:
+def sighted(root: str, table: Table, batch: int, **row: Any) -> bool:
     """One row through task and driver, in the columns that a version of the program has."""
     rows = pa.RecordBatch.from_pylist([{"date": MONDAY, **row}], schema=schema_of(table.schema))
     with PartWriter(table.path(root), table.schema, table.partitions) as writer:
@@ -301,8 +301,8 @@ def songs(root: str) -> dict[str, str | None]:
 
 
 def test_a_column_that_is_new_stays_when_the_table_is_compacted(root: str) -> None:
-    heard(root, SIGHTINGS, 0, bird="owl")
-    heard(root, WIDER, 1, bird="wren", song="trill")
+    sighted(root, SIGHTINGS, 0, bird="owl")
+    sighted(root, WIDER, 1, bird="wren", song="trill")
     assert songs(root) == {"owl": None, "wren": "trill"}
 
     DeltaTable(WIDER.path(root)).optimize.compact()
@@ -313,7 +313,7 @@ def test_a_column_that_is_new_stays_when_the_table_is_compacted(root: str) -> No
 
 
 def test_a_table_that_is_opened_for_new_columns_has_them(root: str) -> None:
-    heard(root, SIGHTINGS, 0, bird="owl")
+    sighted(root, SIGHTINGS, 0, bird="owl")
     here = delta.read_arrow(root, WIDER, ("bird", "song"))
     assert here.to_pylist() == [{"bird": "owl", "song": None}]
 
@@ -326,12 +326,12 @@ def test_an_older_program_does_not_write_into_a_newer_table(
     root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tables, "VERSION", tables.VERSION + 1)
-    heard(root, WIDER, 0, bird="wren", song="trill")
+    sighted(root, WIDER, 0, bird="wren", song="trill")
     monkeypatch.undo()
     before = files(root)
 
     with pytest.raises(WrongSchema, match=r"sightings has the column song, .* a newer version"):
-        heard(root, SIGHTINGS, 1, bird="owl")
+        sighted(root, SIGHTINGS, 1, bird="owl")
 
     assert songs(root) == {"wren": "trill"}
     assert files(root) == before
@@ -342,13 +342,13 @@ def test_an_older_program_does_not_write_into_a_newer_table(
 )
 def test_a_column_that_nobody_knows_is_refused(root: str, layer: Layer, remedy: str) -> None:
     wider, ours = (msgspec.structs.replace(each, layer=layer) for each in (WIDER, SIGHTINGS))
-    heard(root, wider, 0, bird="wren", song="trill")
+    sighted(root, wider, 0, bird="wren", song="trill")
     with pytest.raises(WrongSchema, match=rf"the column song, .*something else.*{remedy}"):
-        heard(root, ours, 1, bird="owl")
+        sighted(root, ours, 1, bird="owl")
 
 
 def test_a_column_of_another_type_is_refused(root: str) -> None:
-    heard(root, SIGHTINGS, 0, bird="owl")
+    sighted(root, SIGHTINGS, 0, bird="owl")
     before = files(root)
     columns = tuple(
         each._replace(type=TEXT) if each.name == "count" else each for each in SIGHTINGS.columns
@@ -356,7 +356,7 @@ def test_a_column_of_another_type_is_refused(root: str) -> None:
     other = msgspec.structs.replace(SIGHTINGS, columns=columns)
 
     with pytest.raises(WrongSchema, match="the column count as integer, wanted string"):
-        heard(root, other, 1, bird="wren", count="many")
+        sighted(root, other, 1, bird="wren", count="many")
 
     assert birds(root) == ["owl"]
     assert files(root) == before
@@ -486,7 +486,7 @@ def test_offsets_stay_where_the_files_of_a_batch_are_on_the_disks_of_executors(
 def test_what_a_task_archives_is_seen_when_it_is_committed(
     store: Redis, redis_url: str, root: str
 ) -> None:
-    told = tell(store, 30)
+    written = write_events(store, 30)
     stream = ArchiveStream(ArchiveOptions(url=redis_url, root=root), PayloadSettings())
     start = stream.initialOffset()
     shares = stream.partitions(start, stream.latestOffset(start, ALL))
@@ -495,4 +495,4 @@ def test_what_a_task_archives_is_seen_when_it_is_committed(
     commit(root, kept, BatchId("drill", 0))
 
     table: Any = DeltaTable(EVENTS.path(root))
-    assert sorted(table.to_pyarrow_table().column("entry_id").to_pylist()) == sorted(told)
+    assert sorted(table.to_pyarrow_table().column("entry_id").to_pylist()) == sorted(written)

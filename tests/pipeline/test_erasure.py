@@ -14,8 +14,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.pipeline import stories
-from tests.pipeline.events_of_all import told_by_all
+from tests.pipeline.events_of_all import events_of_products
 from tests.pipeline.rounds import (
+    events_of_jobs,
     failed_checks,
     history_at,
     in_parts,
@@ -23,7 +24,6 @@ from tests.pipeline.rounds import (
     refresh,
     rows_of,
     tables_at,
-    told,
 )
 from tests.pipeline.stories import START, StoryEvent
 from tests.pipeline.test_cli_pipeline import traces
@@ -68,13 +68,13 @@ COMPARED = (
 )
 
 
-def told_about_all(seed: int) -> list[dict[str, Any]]:
+def events_of_all(seed: int) -> list[dict[str, Any]]:
     """Events of all four products and a schedule; ids that nothing else contains."""
-    rows = [*told(random.Random(seed), 30), *told_by_all(seed)]
+    rows = [*events_of_jobs(random.Random(seed), 30), *events_of_products(seed)]
     return [{**row, "job_id": f"<{row['product']} {row['job_id']}>"} for row in rows]
 
 
-class Told(NamedTuple):
+class FirstRound(NamedTuple):
     """A history of one round, and what comes later."""
 
     root: str
@@ -82,18 +82,18 @@ class Told(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def told_once(tmp_path_factory: pytest.TempPathFactory) -> Told:
+def first_round(tmp_path_factory: pytest.TempPathFactory) -> FirstRound:
     root = str(tmp_path_factory.mktemp("history") / "told")
-    parts = list(in_parts(random.Random(17), told_about_all(4), 2))
+    parts = list(in_parts(random.Random(17), events_of_all(4), 2))
     keep(root, parts[0], 0)
     refresh(history_at(root))
-    return Told(root, parts)
+    return FirstRound(root, parts)
 
 
 @pytest.fixture
-def history(told_once: Told, root: str) -> History:
+def history(first_round: FirstRound, root: str) -> History:
     """A history of one round, of which each test has a copy."""
-    shutil.copytree(told_once.root, root)
+    shutil.copytree(first_round.root, root)
     return history_at(root)
 
 
@@ -102,7 +102,7 @@ def no_refresh(_: History) -> None:
 
 
 def test_no_byte_is_left_whatever_is_done_in_whatever_order(
-    root: str, history: History, told_once: Told, monkeypatch: pytest.MonkeyPatch
+    root: str, history: History, first_round: FirstRound, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Gold is computed by what is done after each of them, and at the end.
     monkeypatch.setattr(erasure, "refresh_all", no_refresh)
@@ -117,9 +117,9 @@ def test_no_byte_is_left_whatever_is_done_in_whatever_order(
     for batch, products in enumerate((("bullmq", "routing"), ("files", "waitingroom"))):
         if batch:
             # What is stored later may be about them again.
-            keep(root, [row for row in told_once.parts[1] if row["job_id"] not in gone], batch)
+            keep(root, [row for row in first_round.parts[1] if row["job_id"] not in gone], batch)
             refresh(history)
-        subjects = sorted({row["job_id"] for row in told_once.parts[batch]})
+        subjects = sorted({row["job_id"] for row in first_round.parts[batch]})
         for product in products:
             theirs = [each for each in subjects if product in each and each not in gone]
             gone.append(dice.choice(theirs))
@@ -173,7 +173,7 @@ def test_a_file_that_a_run_may_be_writing_is_named(
 
 def test_a_queue_is_one_of_a_product(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(erasure, "refresh_all", no_refresh)
-    (row,) = told_about_all(1)[:1]
+    (row,) = events_of_all(1)[:1]
     shared: dict[str, Any] = {**row, "job_id": "7", "event": "added", "fields": []}
     keep(
         root,
@@ -235,7 +235,7 @@ def test_a_name_is_found_however_it_is_written(around: str) -> None:
 
 
 def test_spark_finds_a_name_in_every_column(spark: SparkSession, root: str) -> None:
-    (row,) = told_about_all(1)[:1]
+    (row,) = events_of_all(1)[:1]
     shared: dict[str, Any] = {**row, "job_id": "nobody", "worker": None, "fields": []}
     rows = [{**shared, "fields": [("reason", f"bad\\n{each}")]} for each in spellings(NAME)]
     rows += [{**shared, "job_id": f"welcome:{NAME}"}, {**shared, "worker": f"{NAME} 3"}]
@@ -249,7 +249,7 @@ def test_spark_finds_a_name_in_every_column(spark: SparkSession, root: str) -> N
 
 def test_a_retention_that_finds_nothing_old_changes_nothing(root: str) -> None:
     history = history_at(root)
-    keep(root, told(random.Random(5), 20), 0)
+    keep(root, events_of_jobs(random.Random(5), 20), 0)
     refresh(history)
     found = tables_at(root)
     assert found[LEDGER.name]
@@ -284,7 +284,7 @@ def test_what_retain_has_deleted_does_not_come_back_with_the_next_run(
         for row in good
     ]
     history, alone = history_at(root), history_at(f"{root}-alone")
-    keep(root, told(random.Random(5), 20), 0)
+    keep(root, events_of_jobs(random.Random(5), 20), 0)
     keep(root, new, 1)
     refresh(history)
     assert rows_of(root, FAILURES)

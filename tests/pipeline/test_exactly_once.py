@@ -36,12 +36,12 @@ class Producer:
     """Writes events of four queues, a hundred at a time; keeps some back for each driver."""
 
     def __init__(self, url: str, many: int, *, drivers: int) -> None:
-        self.told: list[bytes] = []
+        self.written: list[bytes] = []
         self._url = url
         self._many = many
         self._share = many // (drivers + 1)
         self._upto = 0
-        self._thread = threading.Thread(target=self._tell)
+        self._thread = threading.Thread(target=self._write)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -55,7 +55,7 @@ class Producer:
         """Write another driver's share, bit by bit."""
         self._upto += self._share
 
-    def _tell(self) -> None:
+    def _write(self) -> None:
         with Redis.from_url(self._url) as client:
             for first in range(0, self._many, 100):
                 time.sleep(PAUSE_S)
@@ -65,7 +65,7 @@ class Producer:
                 for number in range(first, first + 100):
                     fields: Any = {"event": "waiting", "jobId": number}
                     line.xadd(f"bull:q{number % 4}:events", fields)
-                self.told.extend(line.execute())
+                self.written.extend(line.execute())
 
 
 def kept(root: str) -> Any:
@@ -113,13 +113,13 @@ def test_killed_drivers_and_workers_lose_nothing_and_repeat_nothing(
                 driver.wait_for(lambda before=before: batches(root) > before)
                 time.sleep(dice.uniform(0, 3))
         # All of them died while there was more to come.
-        assert len(producer.told) < many
+        assert len(producer.written) < many
     for place in (root, unbroken):
         ingest.start(spark, place, url=redis_url).finish()
 
     table = kept(root)
     ids = list(zip(table["stream"].to_pylist(), table["entry_id"].to_pylist(), strict=True))
-    assert len(ids) == len(producer.told) == many
+    assert len(ids) == len(producer.written) == many
     assert len(set(ids)) == many
     assert fingerprint(table) == fingerprint(kept(unbroken))
     assert not DeltaTable.is_deltatable(GAPS.path(root))

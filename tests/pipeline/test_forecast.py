@@ -73,7 +73,7 @@ def test_the_first_backlog_is_forecast_by_the_part_of_it_that_is_done(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     dice = random.Random(23)
-    told = held = 0
+    forecasts = held = 0
     for _ in range(10 * RUNS):
         series = a_batch(dice)
         at = len(series) // 2
@@ -82,12 +82,14 @@ def test_the_first_backlog_is_forecast_by_the_part_of_it_that_is_done(
         assert len(misses(series[: at + 1])) < LEAST_CHECKS
         found = forecast(series[: at + 1], seconds=1)
         assert found is not None
-        told += 1
+        forecasts += 1
         held += found.low_s <= len(series) - 1 - at <= found.high_s
     with capsys.disabled():
-        print(f"\n  first backlogs: {BAND:.0%} promised, {held / told:.1%} of {told:,} held")
-    assert told > RUNS
-    assert held / told == pytest.approx(BAND, abs=0.07)
+        print(
+            f"\n  first backlogs: {BAND:.0%} promised, {held / forecasts:.1%} of {forecasts:,} held"
+        )
+    assert forecasts > RUNS
+    assert held / forecasts == pytest.approx(BAND, abs=0.07)
 
 
 def test_small_backlogs_of_before_do_not_widen_the_band_of_a_large_one() -> None:

@@ -51,7 +51,7 @@ async def empty_some(url: str) -> None:
         await queue.obliterate()
 
 
-def tell_of_the_far_future(store: Redis) -> None:
+def write_far_future_events(store: Redis) -> None:
     """What programs write for which the last instant of the year 9999 means never."""
     never = 253_402_300_799_999
     for line, stream, event in (
@@ -70,16 +70,16 @@ def ledger(spark: SparkSession, root: str, url: str) -> dict[tuple[str, str], di
     # Tasks write the rows of tables; what a snapshot has found missing is written here.
     assert seen <= {EVENTS.name}
     rows = history_at(root).read(LEDGER).collect()
-    told: dict[tuple[str, str], dict[str, Any]] = {}
+    accounts: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:
         if row["queue"].strip("{}") == "far":
             continue
         # An hour may end while the test runs.
-        mine = told.setdefault((row["product"], row["queue"]), dict.fromkeys(COUNTED, 0))
+        mine = accounts.setdefault((row["product"], row["queue"]), dict.fromkeys(COUNTED, 0))
         for name in COUNTED:
             mine[name] += row[name]
         mine["lost_ids"] = [*mine.get("lost_ids", []), *row["lost_ids"]]
-    return told
+    return accounts
 
 
 COUNTED = ("acknowledged", "terminal", "removed", "visible", "lost", "gaps")
@@ -98,8 +98,8 @@ def test_what_is_taken_out_is_removed_and_what_is_torn_out_is_lost(
         os.utime(tmp_path / "in" / name, (1, 1))
     asyncio.run(fill(redis_url, tmp_path / "in"))
 
-    told = ledger(spark, root, redis_url)
-    assert {place: counts(row) for place, row in told.items()} == {
+    accounts = ledger(spark, root, redis_url)
+    assert {place: counts(row) for place, row in accounts.items()} == {
         ("bullmq", "mail"): (4, 0, 1, 3, 0, 0),
         ("bullmq", "drained"): (4, 0, 0, 4, 0, 0),
         ("bullmq", "obliterated"): (4, 0, 0, 4, 0, 0),
@@ -111,7 +111,7 @@ def test_what_is_taken_out_is_removed_and_what_is_torn_out_is_lost(
     lines = history_at(root).read(EVENTS).groupBy("product").count().collect()
     assert {row["product"] for row in lines} == {"bullmq", "routing", "files", "waitingroom"}
 
-    tell_of_the_far_future(store)
+    write_far_future_events(store)
     asyncio.run(empty_some(redis_url))
     store.delete("bull:mail:1")
     store.lrem("bull:mail:wait", 1, "2")
@@ -119,8 +119,8 @@ def test_what_is_taken_out_is_removed_and_what_is_torn_out_is_lost(
     store.rpop("jobqueue:low_priority")
     store.zpopmax(RoomKeys("tickets").positions)
 
-    told = ledger(spark, root, redis_url)
-    assert {place: counts(row) for place, row in told.items()} == {
+    accounts = ledger(spark, root, redis_url)
+    assert {place: counts(row) for place, row in accounts.items()} == {
         ("bullmq", "mail"): (4, 0, 1, 1, 2, 0),
         ("bullmq", "drained"): (4, 0, 4, 0, 0, 0),
         ("bullmq", "obliterated"): (4, 0, 4, 0, 0, 0),
@@ -128,14 +128,14 @@ def test_what_is_taken_out_is_removed_and_what_is_torn_out_is_lost(
         ("files", "jobqueue:low_priority"): (3, 0, 0, 2, 1, 0),
         ("waitingroom", "{tickets}"): (4, 1, 0, 2, 1, 0),
     }
-    assert told["bullmq", "mail"]["lost_ids"] == ["1", "2"]
-    assert told["routing", "render"]["lost_ids"] == [torn.decode()]
+    assert accounts["bullmq", "mail"]["lost_ids"] == ["1", "2"]
+    assert accounts["routing", "render"]["lost_ids"] == [torn.decode()]
 
     hours = [hour["hour"] for queue in report(history_at(root)).queues for hour in queue.hours]
     assert hours
     assert max(hours).year < 9999
 
-    # What was found out is told from now on: it has ended, and nobody looks for it again.
+    # What was found out is reported from now on: it has ended, and nobody looks for it again.
     history = history_at(root)
     fold(history)
     still = history.read(STEPS).where("product = 'bullmq'").select("queue").distinct().collect()

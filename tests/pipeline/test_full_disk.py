@@ -54,13 +54,13 @@ class Filling(NoProgress):
 
 
 async def fill(url: str) -> None:
-    """Tell of jobs whose names cannot be made shorter."""
+    """Add jobs whose names cannot be made shorter."""
     async with Queue("mail", url) as queue:
         names = (hashlib.sha256(b"%d" % number).hexdigest() for number in range(JOBS))
         await queue.add_many((name, {}) for name in names)
 
 
-def tell_of_attempts(store: Redis) -> None:
+def write_attempts(store: Redis) -> None:
     line: Any = store.pipeline(transaction=False)
     for number in range(1, JOBS, 2):
         line.xadd("bull:mail:events", {"event": "active", "jobId": number, "prev": "waiting"})
@@ -73,7 +73,7 @@ def test_a_run_stopped_by_a_full_disk_wherever_it_was_goes_on_when_there_is_room
     spark: SparkSession, store: Redis, redis_url: str, tmp_path: Path
 ) -> None:
     asyncio.run(fill(redis_url))
-    tell_of_attempts(store)
+    write_attempts(store)
     disk, options = tmp_path / "disk", RunOptions(events=EventOptions(url=redis_url))
 
     def run_with(progress: Filling) -> RunResult:
@@ -86,9 +86,9 @@ def test_a_run_stopped_by_a_full_disk_wherever_it_was_goes_on_when_there_is_room
         assert run_with(Filling(disk, "never")).failed_checks == ()
 
         history = history_at(str(disk / "history"))
-        told: Any = store.xrange("bull:mail:events")
+        entries: Any = store.xrange("bull:mail:events")
         kept = [row["entry_id"] for row in history.read(EVENTS).select("entry_id").collect()]
-        assert sorted(kept) == sorted(entry_id.decode() for entry_id, _ in told)
+        assert sorted(kept) == sorted(entry_id.decode() for entry_id, _ in entries)
         counted = [sum(row[name] for row in history.read(LEDGER).collect()) for name in COUNTED]
         assert counted == [JOBS, JOBS // 2, JOBS // 2, 0, 0]
         assert history.attempts().count() == JOBS // 2

@@ -30,17 +30,17 @@ HOUR_MS = 3_600_000 - 40 * 60_000
 
 def runs(queue: str, at_ms: int, job: str) -> list[StoryEvent]:
     """A job that is run at once, for a second."""
-    told = [(0, "added"), (0, "waiting"), (0, "active"), (1_000, "completed")]
-    return [StoryEvent(at_ms + ms, queue, job, event, worker="ada") for ms, event in told]
+    steps = [(0, "added"), (0, "waiting"), (0, "active"), (1_000, "completed")]
+    return [StoryEvent(at_ms + ms, queue, job, event, worker="ada") for ms, event in steps]
 
 
 def fails(at_ms: int, job: str, first: str, second: str) -> list[StoryEvent]:
     """A job that fails with one error, is tried again, and fails with another."""
     ends = [("retry", first), ("active", ""), ("failed", second)]
-    told = [("added", ""), ("active", ""), *ends]
+    steps = [("added", ""), ("active", ""), *ends]
     return [
         StoryEvent(at_ms + ms, "kinds", job, event, fields={"failedReason": why} if why else {})
-        for ms, (event, why) in enumerate(told)
+        for ms, (event, why) in enumerate(steps)
     ]
 
 
@@ -52,15 +52,15 @@ def unlike(number: int) -> str:
 @pytest.fixture(scope="module")
 def rows() -> list[dict[str, Any]]:
     """Two hundred jobs in all fates, a hundred all at once and over an hour, and many errors."""
-    told = stories.told_about(random.Random(23), 250)
+    events = stories.random_events(random.Random(23), 250)
     for number in range(100):
-        told += runs("burst", HOUR_MS, str(number))
-        told += runs("even", HOUR_MS + number * 36_000, str(number))
+        events += runs("burst", HOUR_MS, str(number))
+        events += runs("even", HOUR_MS + number * 36_000, str(number))
     for number in range(KINDS):
-        told += fails(number * 1_000, str(number), unlike(2 * number), unlike(2 * number + 1))
+        events += fails(number * 1_000, str(number), unlike(2 * number), unlike(2 * number + 1))
     for number in range(25):
-        told += fails(number * 1_000, f"c{number}", "card was refused", "card was refused")
-    return stories.rows(sorted(told, key=lambda each: (each.at_ms, each.queue)))
+        events += fails(number * 1_000, f"c{number}", "card was refused", "card was refused")
+    return stories.rows(sorted(events, key=lambda each: (each.at_ms, each.queue)))
 
 
 @pytest.fixture(scope="module")
@@ -143,8 +143,10 @@ def test_every_table_passes_its_count(history: History) -> None:
 
 
 def test_a_count_that_is_off_is_named(root: str) -> None:
-    told = stories.rows([StoryEvent(0, "mail", "1", "added"), StoryEvent(1, "mail", "1", "active")])
-    keep(root, [{**row, "fields": []} for row in told], 0)
+    events = stories.rows(
+        [StoryEvent(0, "mail", "1", "added"), StoryEvent(1, "mail", "1", "active")]
+    )
+    keep(root, [{**row, "fields": []} for row in events], 0)
     folded = fold(history_at(root))
     assert folded is not None
     # Gold has not counted it.

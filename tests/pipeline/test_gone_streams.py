@@ -31,7 +31,7 @@ from waystation.pipeline.tables import EVENTS, LEDGER
 STREAM = "bull:mail:events"
 
 
-def tell(store: Redis, *ids: str) -> None:
+def write_entries(store: Redis, *ids: str) -> None:
     for each in ids:
         store.xadd(STREAM, {"event": "waiting", "jobId": "1"}, id=each)
 
@@ -44,19 +44,19 @@ def test_whatever_is_in_a_stream_that_went_back_is_stored_once(
     store: Redis, redis_url: str, root: str
 ) -> None:
     reader = Batches(root, EventOptions(url=redis_url))
-    tell(store, "1000-0", "2000-0", "3000-0")
+    write_entries(store, "1000-0", "2000-0", "3000-0")
     reader.store()
     # Another stream of that name, by a clock that is behind.
     store.delete(STREAM)
-    tell(store, "500-0", "600-0")
+    write_entries(store, "500-0", "600-0")
     reader.store()
     assert stored(root) == ["1000-0", "2000-0", "3000-0", "500-0", "600-0"]
-    tell(store, "700-0")
+    write_entries(store, "700-0")
     reader.store()
     assert stored(root)[-1] == "700-0"
-    # A replica that had not heard of the end.
+    # A replica that did not have the end.
     store.delete(STREAM)
-    tell(store, "500-0", "650-0")
+    write_entries(store, "500-0", "650-0")
     reader.store()
     assert stored(root) == ["1000-0", "2000-0", "3000-0", "500-0", "600-0", "650-0", "700-0"]
 
@@ -77,7 +77,7 @@ def test_nothing_is_trimmed_before_all_that_stands_for_it_is_on_the_disk(
 
     monkeypatch.setattr(os, "fsync", noting)
     monkeypatch.setattr(ArchiveStream, "commit", trimming)
-    tell(store, "1000-0", "2000-0")
+    write_entries(store, "1000-0", "2000-0")
     Batches(root, EventOptions(url=redis_url, trim=True)).store()
     before = done[: done.index("trim")]
     events = EVENTS.path(root)
@@ -94,7 +94,7 @@ def test_a_stream_that_is_gone_is_not_waited_for(
     store: Redis, redis_url: str, root: str, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Rounds, "refresh", Mock())
-    tell(store, "1000-0", "2000-0")
+    write_entries(store, "1000-0", "2000-0")
     rounds = Rounds(history_at(root), RunOptions(events=EventOptions(url=redis_url)))
     assert not rounds.after(0)
     match how:
@@ -105,12 +105,12 @@ def test_a_stream_that_is_gone_is_not_waited_for(
         case _:
             store.delete(STREAM)
     if how == "recreated":
-        tell(store, "5-0")
+        write_entries(store, "5-0")
     assert rounds.after(0)
 
 
 def test_a_stream_has_room_for_what_comes_while_a_round_lasts(store: Redis, redis_url: str) -> None:
-    tell(store, "1000-0")
+    write_entries(store, "1000-0")
     events, before = EventOptions(url=redis_url), {STREAM: Offset("1-0", 10)}
     for grown, wanted in ((10, STREAM_LIMIT), (50_000, 200_000), (10**9, 10 * STREAM_LIMIT)):
         reached = {STREAM: Offset("1000-0", 10 + grown)}
@@ -123,7 +123,7 @@ def test_marks_and_limits_are_renewed_by_the_clock(
 ) -> None:
     """Of a queue in which nothing happens, and of one that is new."""
     monkeypatch.setattr(Rounds, "refresh", Mock())
-    tell(store, "1000-0")
+    write_entries(store, "1000-0")
     rounds, stop = list[bytes](), threading.Event()
 
     def look(_: RunResult) -> None:
@@ -147,7 +147,7 @@ def test_a_round_follows_each_batch_of_the_query_and_the_clock(
     spark: SparkSession, store: Redis, redis_url: str, root: str
 ) -> None:
     history = History(spark, root)
-    tell(store, "1000-0", "2000-0")
+    write_entries(store, "1000-0", "2000-0")
     store.hset("bull:mail:1", mapping={"data": "{}"})
     store.lpush("bull:mail:wait", "1")
     rounds, stop = list[tuple[int, int, int]](), threading.Event()

@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from redis import Redis
 
-from tests.pipeline.raw_streams import ALL, Following, tell
+from tests.pipeline.raw_streams import ALL, Following, write_events
 from waystation.pipeline.bronze import commits, ingest
 from waystation.pipeline.bronze.archive import ArchiveOptions, ArchiveStream
 from waystation.pipeline.payloads.options import PayloadSettings
@@ -62,14 +62,14 @@ def read(store: Redis, span: StreamRange) -> tuple[list[str], dict[str, Any]]:
 def test_the_pieces_of_a_range_follow_each_other_and_hold_all_of_it(
     store: Redis, many: int, few: int
 ) -> None:
-    told = spread(store, random.Random(many), 1000)
+    written = spread(store, random.Random(many), 1000)
     span = whole(store)
     cut = pieces(store, span, many=many, few=few)
 
     assert 1 <= len(cut) <= 2 * many
     assert (cut[0].after, cut[-1].until) == (span.after, span.until)
     assert all(one.until == then.after for one, then in pairwise(cut))
-    assert [entry for each in cut for entry in read(store, each)[0]] == told
+    assert [entry for each in cut for entry in read(store, each)[0]] == written
     assert abs(sum(each.size for each in cut) - span.size) < len(cut)
 
 
@@ -85,13 +85,13 @@ def test_a_store_whose_clock_went_back_has_all_in_one_millisecond(store: Redis) 
     # Until its clock is there again, the ids of a stream have the same millisecond.
     burst(store, 77_000, 50)
     start = whole(store).until
-    told = burst(store, 77_000, 500, first=50)
+    written = burst(store, 77_000, 500, first=50)
     (still,) = pieces(store, whole(store, start), many=8, few=1)
     assert still == whole(store, start)
-    told += burst(store, 77_003, 10)
+    written += burst(store, 77_003, 10)
     cut = pieces(store, whole(store, start), many=8, few=1)
     assert [each.until.id for each in cut] == [f"77000-{LAST_SEQ}", "77003-9"]
-    assert [entry for each in cut for entry in read(store, each)[0]] == told
+    assert [entry for each in cut for entry in read(store, each)[0]] == written
 
 
 def test_stragglers_of_last_year_do_not_decide_where_a_stream_is_cut(store: Redis) -> None:
@@ -99,12 +99,12 @@ def test_stragglers_of_last_year_do_not_decide_where_a_stream_is_cut(store: Redi
     for day in range(12):
         burst(store, day * year_ms // 12, 3, first=1)
     dice = random.Random(4)
-    told = spread(store, dice, 5000, start_ms=year_ms)
+    written = spread(store, dice, 5000, start_ms=year_ms)
     cut = pieces(store, whole(store), many=16)
     found = [len(read(store, each)[0]) for each in cut]
-    assert sum(found) == 36 + len(told)
+    assert sum(found) == 36 + len(written)
     assert len(cut) >= 8
-    assert max(found) < len(told) // 2
+    assert max(found) < len(written) // 2
 
 
 def test_a_stream_with_the_last_of_all_ids_that_is_made_again_is_read(store: Redis) -> None:
@@ -121,8 +121,8 @@ def test_what_is_gone_is_counted_once_wherever_it_was(store: Redis, seed: int) -
     dice = random.Random(seed)
     spread(store, dice, 100)
     start = whole(store).until
-    told = spread(store, dice, 1000, start.order[0])
-    if gone := dice.sample(told, dice.choice([0, 5, 400])):
+    written = spread(store, dice, 1000, start.order[0])
+    if gone := dice.sample(written, dice.choice([0, 5, 400])):
         store.xdel(STREAM.key, *gone)
     store.xtrim(STREAM.key, maxlen=dice.choice([1, 250, 600, 2000]), approximate=False)
     span = whole(store, start)
@@ -166,7 +166,9 @@ def archive(url: str, root: str, tasks: int) -> Following:
 
 def test_a_hot_stream_is_shared_among_tasks(store: Redis, redis_url: str, root: str) -> None:
     dice = random.Random(7)
-    told = spread(store, dice, 2 * LEAST_ROWS_A_TASK + 1000) + tell(store, 50, queue="post")
+    written = spread(store, dice, 2 * LEAST_ROWS_A_TASK + 1000) + write_events(
+        store, 50, queue="post"
+    )
     following = archive(redis_url, root, 2)
     there = following.stream.latestOffset(following.here, ALL)
     shares: Any = following.stream.partitions(following.here, there)
@@ -175,41 +177,41 @@ def test_a_hot_stream_is_shared_among_tasks(store: Redis, redis_url: str, root: 
         for each in shares
     ]
     assert len(found) == 2
-    assert min(map(len, found)) > len(told) // 4
-    assert sorted(entry for ids in found for entry in ids) == sorted(told[:-50])
+    assert min(map(len, found)) > len(written) // 4
+    assert sorted(entry for ids in found for entry in ids) == sorted(written[:-50])
 
 
 def test_a_batch_reader_shares_a_hot_stream_as_well(store: Redis, redis_url: str) -> None:
-    told = spread(store, random.Random(8), LEAST_ROWS_A_TASK + 1000)
+    written = spread(store, random.Random(8), LEAST_ROWS_A_TASK + 1000)
     reader = EventsReader(EventOptions(url=redis_url, tasks=2))
     shares = reader.partitions()
     assert len(shares) == 2
     batches = [batch for each in shares for batch in reader.read(each)]
     found = [entry for batch in batches for entry in batch.column("entry_id").to_pylist()]
-    assert sorted(found) == sorted(told)
+    assert sorted(found) == sorted(written)
 
 
 def test_a_batch_whose_driver_died_before_the_commit_is_stored_once(
     store: Redis, redis_url: str, root: str
 ) -> None:
-    told = spread(store, random.Random(11), 2 * LEAST_ROWS_A_TASK + 500)
+    written = spread(store, random.Random(11), 2 * LEAST_ROWS_A_TASK + 500)
     before = archive(redis_url, root, 2)
     start = before.here
     there = before.stream.latestOffset(start, ALL)
     assert len([before.stream.read(each) for each in before.stream.partitions(start, there)]) == 2
     # What comes meanwhile belongs to the next batch, and the first pieces are trimmed.
-    later = spread(store, random.Random(12), 500, 1 + int(told[-1].partition("-")[0]))
+    later = spread(store, random.Random(12), 500, 1 + int(written[-1].partition("-")[0]))
     store.xtrim(STREAM.key, maxlen=2 * LEAST_ROWS_A_TASK, approximate=False)
     again = archive(redis_url, root, 2)
     commit(again, root, start, there, batch=0)
     commit(again, root, start, there, batch=0)
-    assert commits.offsets_in(root)[STREAM.key].id == told[-1]
+    assert commits.offsets_in(root)[STREAM.key].id == written[-1]
     commit(again, root, there, again.stream.latestOffset(there, ALL), batch=1)
 
     kept = delta.read_arrow(root, EVENTS, ["entry_id"])["entry_id"].to_pylist()
-    assert sorted(kept) == sorted((told + later)[1000:])
+    assert sorted(kept) == sorted((written + later)[1000:])
     (gap,) = delta.read_arrow(root, GAPS, GAPS.names).to_pylist()
-    assert (gap["lost"], gap["before"]) == (1000, told[1000])
+    assert (gap["lost"], gap["before"]) == (1000, written[1000])
 
 
 def commit(following: Following, root: str, start: Any, there: Any, batch: int) -> None:
@@ -225,22 +227,22 @@ def commit(following: Following, root: str, start: Any, there: Any, batch: int) 
 def test_those_who_count_for_themselves_get_one_report_on_a_range(
     store: Redis, redis_url: str
 ) -> None:
-    told = spread(store, random.Random(9), LEAST_ROWS_A_TASK + 1000)
+    written = spread(store, random.Random(9), LEAST_ROWS_A_TASK + 1000)
     found = Following(redis_url, tasks=2).batch()
-    assert (found.ids, len(found.accounts), found.lost) == (told, 1, 0)
+    assert (found.ids, len(found.accounts), found.lost) == (written, 1, 0)
 
 
 def test_the_tables_hold_a_hot_stream_once(
     spark: SparkSession, store: Redis, redis_url: str, root: str
 ) -> None:
-    told = spread(store, random.Random(10), 2 * LEAST_ROWS_A_TASK + 3000)
+    written = spread(store, random.Random(10), 2 * LEAST_ROWS_A_TASK + 3000)
     store.xtrim(STREAM.key, maxlen=2 * LEAST_ROWS_A_TASK, approximate=False)
     for _ in range(2):
         ingest.start(spark, root, url=redis_url).finish()
     # As many tasks as the executors have cores, each with a file of its own.
     assert len(DeltaTable(EVENTS.path(root)).file_uris()) == spark.sparkContext.defaultParallelism
     rows = delta.read(spark, root, EVENTS).select("entry_id").collect()
-    assert sorted(row["entry_id"] for row in rows) == sorted(told[3000:])
+    assert sorted(row["entry_id"] for row in rows) == sorted(written[3000:])
     (gap,) = delta.read(spark, root, GAPS).collect()
-    assert (gap["lost"], gap["before"]) == (3000, told[3000])
+    assert (gap["lost"], gap["before"]) == (3000, written[3000])
     assert commits.offsets_in(root) == {STREAM.key: whole(store).until}

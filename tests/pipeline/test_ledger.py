@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from redis import Redis
 
-from tests.pipeline.raw_streams import tell
+from tests.pipeline.raw_streams import write_events
 from tests.pipeline.rounds import history_at
 from tests.pipeline.saved import save
 from tests.support.patience import limit
@@ -75,7 +75,7 @@ def test_the_ledger_is_clean_after_chaos_and_names_what_is_trimmed_or_deleted_by
 ) -> None:
     store.hset("bull:mail:meta", "opts.maxLenEvents", 1_000_000)
     asyncio.run(chaos(redis_url))
-    tell(store, 300, queue="sms")
+    write_events(store, 300, queue="sms")
     store.xtrim("bull:sms:events", maxlen=183, approximate=False)
 
     history = rounds(spark, root, redis_url)
@@ -109,8 +109,8 @@ def test_what_a_store_has_forgotten_is_lost_however_often_it_is_looked_at(
     spark: SparkSession, store: Redis, redis_url: str
 ) -> None:
     options = EventOptions(url=redis_url)
-    told = [("bullmq", "mail", str(number), "waiting") for number in range(3)]
-    items = spark.createDataFrame(told, "product string, queue string, job_id string, state string")
+    rows = [("bullmq", "mail", str(number), "waiting") for number in range(3)]
+    items = spark.createDataFrame(rows, "product string, queue string, job_id string, state string")
 
     def fates(recorded_at: dt.datetime, *, is_first: bool = False) -> set[str]:
         seen = take_snapshot(options, is_first=is_first)

@@ -21,7 +21,7 @@ from redis import Redis
 from tests.pipeline.batches import Batches
 from tests.pipeline.drill import PROJECT
 from tests.pipeline.object_store import KEY, PLACE, SECRET, object_store
-from tests.pipeline.raw_streams import tell
+from tests.pipeline.raw_streams import write_events
 from tests.support.patience import limit
 from waystation.pipeline.bronze import ingest
 from waystation.pipeline.history import History
@@ -97,7 +97,7 @@ def test_the_keys_of_an_object_store_are_nowhere_but_in_the_environment(
     redis_url: str,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    tell(store, 30)
+    write_events(store, 30)
     ingest.start(History(spark, bucket).spark, bucket, url=redis_url).finish()
     rows = History(spark, bucket).read(EVENTS).where("queue = 'mail'")
     assert rows.count() == 30
@@ -116,22 +116,22 @@ def test_the_keys_of_an_object_store_are_nowhere_but_in_the_environment(
 def test_drivers_that_are_killed_and_two_at_a_time_store_every_event_once(
     bucket: str, store: Redis, redis_url: str
 ) -> None:
-    told: list[str] = []
+    written: list[str] = []
     for _ in range(3):
         drivers = [driver(bucket, redis_url) for _ in range(2)]
         try:
-            told += tell(store, 300)
-            stored_at_least(bucket, len(told) - 299, drivers)
+            written += write_events(store, 300)
+            stored_at_least(bucket, len(written) - 299, drivers)
         finally:
             for each in drivers:
                 each.kill()
                 each.wait()
-        told += tell(store, 50)
+        written += write_events(store, 50)
     Batches(bucket, EventOptions(url=redis_url)).store()
 
     rows = delta.read_arrow(bucket, EVENTS, EVENTS.key).to_pylist()
     found = Counter(row["entry_id"] for row in rows)
-    assert (sorted(found), max(found.values())) == (sorted(told), 1)
+    assert (sorted(found), max(found.values())) == (sorted(written), 1)
     assert delta.read_arrow(bucket, GAPS, ("lost",)).num_rows == 0
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from tests.pipeline.raw_streams import tell
+from tests.pipeline.raw_streams import write_events
 from tests.pipeline.test_cluster import stored_entries
 from tests.support.project import ROOT
 from tools.environments import python_with
@@ -47,7 +47,7 @@ def ended(python: Path, *words: str, home: Path, **environment: str) -> str:
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_dagster_makes_the_history(store: Redis, redis_url: str, root: str, tmp_path: Path) -> None:
-    told = [("bull:mail:events", entry) for entry in tell(store, 500, event="completed")]
+    written = [("bull:mail:events", entry) for entry in write_events(store, 500, event="completed")]
     (tmp_path / "queue_history.py").write_text(DAGSTER)
     ended(
         python_with("dagster", "dagster==1.13.*"),
@@ -58,13 +58,13 @@ def test_dagster_makes_the_history(store: Redis, redis_url: str, root: str, tmp_
         WAYSTATION_STORE__URL=redis_url,
         WAYSTATION_PIPELINE__HISTORY=root,
     )
-    assert sorted(stored_entries(root)) == sorted(told)
+    assert sorted(stored_entries(root)) == sorted(written)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_airflow_makes_the_history(store: Redis, redis_url: str, root: str, tmp_path: Path) -> None:
-    told = [("bull:mail:events", entry) for entry in tell(store, 500, event="completed")]
+    written = [("bull:mail:events", entry) for entry in write_events(store, 500, event="completed")]
     dags = tmp_path / "dags"
     dags.mkdir()
     (dags / "queue_history.py").write_text(
@@ -80,4 +80,4 @@ def test_airflow_makes_the_history(store: Redis, redis_url: str, root: str, tmp_
     }
     ended(python, "-m", "airflow", "db", "migrate", home=tmp_path, **environment)
     ended(python, str(dags / "queue_history.py"), home=tmp_path, **environment)
-    assert sorted(stored_entries(root)) == sorted(told)
+    assert sorted(stored_entries(root)) == sorted(written)

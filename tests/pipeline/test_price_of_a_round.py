@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import SparkSession
 from redis import Redis
 
-from benchmarks.pipeline_rounds import tell
+from benchmarks.pipeline_rounds import write_round
 from tests.pipeline.counting import Counts, counting
 from waystation.pipeline.history import History
 from waystation.pipeline.runner import RunOptions, run
@@ -29,7 +29,7 @@ def test_a_warm_round_keeps_its_budget(
 
 
 def counted(history: History, options: RunOptions, store: Redis, turn: int) -> Counts:
-    tell(store, turn)
+    write_round(store, turn)
     with counting(history.spark) as counts:
         result = run(history, options)
     assert (result.events, result.failed_checks) == (1000, ())

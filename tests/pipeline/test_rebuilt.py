@@ -26,12 +26,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A job of each of two queues that failed, was retried by hand, and completed."""
     root = str(tmp_path_factory.mktemp("history") / "made")
     fields = {"failed": {"failedReason": "ValueError: no"}}
-    told = [
+    events = [
         StoryEvent(n * 100, queue, "1", event, fields=fields.get(event, {}))
         for queue in ("mail", "post")
         for n, event in enumerate(LIFE)
     ]
-    found = [{**row, "fields": list(row["fields"].items())} for row in rows(told)]
+    found = [{**row, "fields": list(row["fields"].items())} for row in rows(events)]
     for row in found[4 :: len(LIFE)]:
         row["fields"] = [("prev", "failed")]
     keep(root, found, 0)

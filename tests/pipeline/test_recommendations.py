@@ -152,7 +152,7 @@ def attempt(ready: dt.datetime) -> dict[str, Any]:
 
 
 def item(subject: str, state: str) -> dict[str, Any]:
-    """A job that is open, of which the last was told half a minute before the end of the hour."""
+    """A job that is open, whose last event was written half a minute before the end of the hour."""
     at = HOUR + dt.timedelta(minutes=58, seconds=30)
     names = {"product": "bullmq", "queue": "mail", "job_id": subject, "state": state}
     return {**names, "last_recorded_at": at, "date": at.date()}

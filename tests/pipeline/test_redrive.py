@@ -196,11 +196,11 @@ def test_started_again_it_goes_on_where_it_was_and_adds_nothing_twice(
     class KilledError(Exception):
         pass
 
-    told: list[str] = []
+    lines: list[str] = []
 
     def die_soon(text: str) -> None:
-        told.append(text)
-        if len(told) % 3 == 0:
+        lines.append(text)
+        if len(lines) % 3 == 0:
             raise KilledError
 
     with working(store) as worker:
@@ -212,7 +212,7 @@ def test_started_again_it_goes_on_where_it_was_and_adds_nothing_twice(
                 continue
         else:
             pytest.fail("it never came to an end")
-    assert len(told) > 3
+    assert len(lines) > 3
     assert (outcome.completed, outcome.left) == (JOBS, 0)
     assert worker.ran == Counter(range(JOBS))
 

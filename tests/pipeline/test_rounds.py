@@ -11,10 +11,12 @@ import pytest
 from redis import Redis
 
 from tests.pipeline import stories
-from tests.pipeline.events_of_all import told_of_files
+from tests.pipeline.events_of_all import events_of_files
 from tests.pipeline.rounds import (
     COMPARED,
     cut_short,
+    events_of_jobs,
+    events_of_products_over_days,
     failed_checks,
     history_at,
     in_parts,
@@ -23,8 +25,6 @@ from tests.pipeline.rounds import (
     refresh,
     rows_of,
     tables_at,
-    told,
-    told_by_products,
     visitors,
     written_here,
 )
@@ -56,17 +56,17 @@ def dead_letters(dice: random.Random) -> Rows:
     """Jobs that fail and become dead letters in one instant, which are two events."""
     life = [(0, "added"), (0, "waiting"), (5, "active"), (9, "failed"), (9, "dead")]
     births = sorted(dice.randrange(3_600_000) for _ in range(4))
-    told = [
+    events = [
         StoryEvent(at + ms, "dead", str(number), event)
         for number, at in enumerate(births)
         for ms, event in life
     ]
-    return [{**row, "fields": [("failedReason", "broken")]} for row in stories.rows(told)]
+    return [{**row, "fields": [("failedReason", "broken")]} for row in stories.rows(events)]
 
 
 def other_files(dice: random.Random) -> Rows:
     """Events of files over eight days, in a stream of their own."""
-    rows = told_of_files(dice, 60)
+    rows = events_of_files(dice, 60)
     for row in rows:
         row["stream"], row["queue"] = "files:others:events", f"other {row['queue']}"
     return rows
@@ -100,15 +100,15 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """Rounds over the events of every product; the last has only visitors."""
     dice, root = random.Random(3), str(tmp_path_factory.mktemp("history"))
     history, failed, here = history_at(root), list[str](), set[str]()
-    jobs = [*told(dice, 100), *dead_letters(dice)]
-    mine = [*jobs, *told_by_products(dice), *some_days(dice, jobs=40)]
+    jobs = [*events_of_jobs(dice, 100), *dead_letters(dice)]
+    mine = [*jobs, *events_of_products_over_days(dice), *some_days(dice, jobs=40)]
     files = [row for row in mine if row["product"] == "files"] + other_files(dice)
     rooms = [row for row in mine if row["product"] == "waitingroom"] + visitors(dice, "fair")
     others = [row for row in mine if row["product"] not in ("files", "waitingroom")]
     of_files = [*in_parts(dice, files, 2), []]
     of_others = [*in_parts(dice, others, 2), []]
-    told_in = zip(of_files, of_others, in_parts(dice, rooms, 3), strict=True)
-    parts = [[row for some in each for row in some] for each in told_in]
+    by_round = zip(of_files, of_others, in_parts(dice, rooms, 3), strict=True)
+    parts = [[row for some in each for row in some] for each in by_round]
     one_round = f"{root}-one-round"
     for batch, part in enumerate(parts):
         keep(root, part, batch)
@@ -141,12 +141,12 @@ def differing(first: Tables, second: Tables) -> set[str]:
 def test_rounds_over_parts_of_the_streams_give_the_tables_of_a_rebuild(ran: Ran) -> None:
     assert len(ran.found[FAILED_ITEMS.name]) > 5
     # Gaps and jobs come with streams, which these events have not been read from.
-    assert {name for name, rows in ran.found.items() if not rows} <= NOT_TOLD
+    assert {name for name, rows in ran.found.items() if not rows} <= WITHOUT_ROWS
     # A rebuild makes the slots of the last day only.
     assert differing(ran.found, ran.rebuilt) <= {SLOTS.name}
 
 
-NOT_TOLD = {"gaps", "payloads", "field_values", "deploys", "recommendations"}
+WITHOUT_ROWS = {"gaps", "payloads", "field_values", "deploys", "recommendations"}
 
 
 def test_all_of_gold_computed_again_is_what_the_rounds_gave(ran: Ran) -> None:
@@ -246,7 +246,7 @@ def entry_id(at: dt.datetime) -> Any:
     return f"{int(at.timestamp() * 1000)}-*"
 
 
-def tell(store: Redis, hour: int, event: str, queue: str = "mail", **fields: str) -> None:
+def write_event(store: Redis, hour: int, event: str, queue: str = "mail", **fields: str) -> None:
     entry: dict[Any, Any] = {"event": event, "jobId": "1", **fields}
     store.xadd(f"bull:{queue}:events", entry, id=entry_id(TODAY + dt.timedelta(hours=hour)))
 
@@ -257,7 +257,7 @@ def put(store: Redis, queue: str) -> None:
     store.lpush(f"bull:{queue}:wait", "1")
 
 
-def tell_of_day(store: Redis, day: int) -> None:
+def write_day(store: Redis, day: int) -> None:
     """Two jobs of the days before and of this one, of which one fails and is tried again."""
     at = entry_id(TODAY - dt.timedelta(days=8 - day))
     for job, fails in ((f"{day}-a", False), (f"{day}-b", True)):
@@ -265,8 +265,8 @@ def tell_of_day(store: Redis, day: int) -> None:
             {"event": "retry", "failedReason": f"TimeoutError: no answer to {day}"},
             {"event": "active"},
         ]
-        told = [{"event": "added"}, {"event": "active"}, *(again if fails else [])]
-        for entry in [*told, {"event": "completed"}]:
+        steps = [{"event": "added"}, {"event": "active"}, *(again if fails else [])]
+        for entry in [*steps, {"event": "completed"}]:
             store.xadd("bull:daily:events", {**entry, "jobId": job}, id=at)
 
 
@@ -277,15 +277,15 @@ def test_the_ledger_sees_what_becomes_of_jobs_and_a_round_reads_only_the_days_of
     history = history_at(root)
     options = RunOptions(events=EventOptions(url=redis_url), write_back=False)
     for day in range(8):
-        tell_of_day(store, day)
+        write_day(store, day)
     run(history, options)
-    tell_of_day(store, 8)
+    write_day(store, 8)
     for queue in ("mail", "post"):
-        tell(store, 0, "added", queue)
-        tell(store, 0, "waiting", queue)
+        write_event(store, 0, "added", queue)
+        write_event(store, 0, "waiting", queue)
     put(store, "post")
-    tell(store, 1, "active")
-    tell(store, 1, "failed", failedReason="card expired")
+    write_event(store, 1, "active")
+    write_event(store, 1, "failed", failedReason="card expired")
     with reads() as seen:
         result = run(history, options)
     assert (result.events, result.failed_checks) == (14, ())
@@ -296,12 +296,12 @@ def test_the_ledger_sees_what_becomes_of_jobs_and_a_round_reads_only_the_days_of
     assert all(days <= lately for days in read.values()), read
     (failure,) = (row for row in _failures(root) if row["queue"] == "daily")
     assert (failure["attempts"], failure["jobs"]) == (9, 9)
-    # Nothing was told of files.
+    # There were no events of files.
     assert {versions(root)[table.name] for table in (ADDED_FILES, FILE_DAYS, FILES)} == {None}
     assert _account(root, "mail") == (1, 1, 0, 0)
     assert _account(root, "post") == (1, 0, 1, 0)
 
-    tell(store, 2, "waiting", prev="failed")
+    write_event(store, 2, "waiting", prev="failed")
     put(store, "mail")
     # Removed without an event, which a round that is cut short must not forget.
     store.delete("bull:post:1", "bull:post:wait")

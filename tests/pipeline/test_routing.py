@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from redis import Redis
 
 from tests.pipeline import stories
-from tests.pipeline.raw_streams import told
+from tests.pipeline.raw_streams import event_rows
 from tests.pipeline.summed import summed
 from tests.routing.harness import harness_on
 from waystation.core.durations import instant
@@ -45,7 +45,7 @@ async def test_routes_tell_what_is_asked_for_and_who_serves_it(
             await harness.settle(source, claim)
         await harness.clock.advance(10)
         await harness.add("mail")
-        rows = await told(harness.redis, harness.keys.events)
+        rows = await event_rows(harness.redis, harness.keys.events)
 
     found = {
         (row["queue"], "gpu" in row["target"]): row
@@ -73,7 +73,7 @@ async def test_slots_are_on_time_late_missed_skipped_or_doubled(
         await upkeep.fire_schedules()  # half a minute late
         await harness.clock.advance(120)
         await upkeep.fire_schedules()  # one made up for, late, and one left out
-        rows = await told(harness.redis, harness.keys.events)
+        rows = await event_rows(harness.redis, harness.keys.events)
     fired = [row for row in rows if row["event"] == "fired"]
     # What no upkeep of ours does: a slot fired twice, and one that nobody fired.
     again = {**fired[0], "entry_id": "1-1"}

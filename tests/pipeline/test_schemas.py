@@ -11,7 +11,7 @@ import pytest
 from deltalake import write_deltalake
 from redis import Redis
 
-from tests.pipeline.events_of_all import told_of_files
+from tests.pipeline.events_of_all import events_of_files
 from tests.pipeline.rounds import history_at, keep, refresh, rows_of
 from waystation import pipeline
 from waystation.core.errors import WrongSchema
@@ -125,12 +125,12 @@ def test_a_history_with_other_names_is_refused_and_taken_over_with_everything_in
 
 def test_tables_that_older_versions_had_not_are_filled_by_the_next_round(root: str) -> None:
     history = history_at(root)
-    told = told_of_files(random.Random(3), 60)
-    keep(root, told[: len(told) // 2], 0)
+    events = events_of_files(random.Random(3), 60)
+    keep(root, events[: len(events) // 2], 0)
     refresh(history)
     for table in (ADDED_FILES, FILE_DAYS):
         shutil.rmtree(table.path(root))
-    keep(root, told[len(told) // 2 :], 1)
+    keep(root, events[len(events) // 2 :], 1)
     refresh(history)
     found = {table.name: rows_of(root, table) for table in COMPARED}
     assert all(found.values())

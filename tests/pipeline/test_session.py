@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from redis import Redis
 
 from tests.pipeline.conftest import JAVA
-from tests.pipeline.raw_streams import tell
+from tests.pipeline.raw_streams import write_events
 from tests.pipeline.saved import save
 from waystation.core.errors import InvalidOption
 from waystation.pipeline.bronze import ingest
@@ -78,8 +78,8 @@ def test_spark_starts_with_the_machines_own_defaults(tmp_path: Path) -> None:
         text=True,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    told, heap_mb = done.stdout.splitlines()
-    assert told == "600m 3"
+    settings, heap_mb = done.stdout.splitlines()
+    assert settings == "600m 3"
     assert int(heap_mb) <= 600
 
 
@@ -179,7 +179,7 @@ def test_a_history_has_its_time_zone_also_in_a_session_that_knows_our_sources(
 def test_a_session_that_another_program_started_in_another_thread_will_do(
     spark: SparkSession, store: Redis, redis_url: str, root: str
 ) -> None:
-    told = tell(store, 20)
+    written = write_events(store, 20)
     theirs = spark.newSession()
     theirs.conf.set("spark.sql.session.timeZone", "America/New_York")
     history = History(theirs, root)
@@ -191,7 +191,7 @@ def test_a_session_that_another_program_started_in_another_thread_will_do(
         return history.read(EVENTS).where("date = to_date(recorded_at)").count()
 
     with ThreadPoolExecutor(1) as another:
-        assert another.submit(read_and_rewrite).result() == len(told)
+        assert another.submit(read_and_rewrite).result() == len(written)
 
 
 def test_java_starts_sooner_on_this_machine_unless_its_options_are_given() -> None:

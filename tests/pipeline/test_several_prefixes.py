@@ -128,8 +128,8 @@ def test_each_queue_has_its_own_jobs_from_the_run_to_the_redrive(
 
     store.delete("bull:mail:1", "bull:mail:failed", "trial:mail:1", "trial:mail:failed")
     with working(store, prefix="trial") as worker:
-        told = said("redrive", "--queue", "trial:mail", "--go")
-    assert "1 added, 1 completed" in told
+        output = said("redrive", "--queue", "trial:mail", "--go")
+    assert "1 added, 1 completed" in output
     assert worker.ran == {11: 1}
     ours, theirs = (
         cast(list[bytes], store.keys(f"{each}:mail:redrive-*")) for each in ("bull", "trial")
@@ -137,8 +137,8 @@ def test_each_queue_has_its_own_jobs_from_the_run_to_the_redrive(
     # One that has completed is kept for a day, so that it can be told from one that was removed.
     assert (ours, len(theirs)) == ([], 1)
     with working(store, prefix="sand") as worker:
-        told = said("redrive", "--state", "failed", "--since", "1h", "--sandbox", "sand", "--go")
-    assert "2 added, 2 completed" in told
+        output = said("redrive", "--state", "failed", "--since", "1h", "--sandbox", "sand", "--go")
+    assert "2 added, 2 completed" in output
     assert worker.ran == {1: 1, 11: 1}
 
     monkeypatch.setattr(erasure, "refresh_all", Mock())

@@ -26,7 +26,7 @@ from waystation.pipeline.tables import ATTEMPTS, EVENTS, ITEMS, Table
 Rows = list[dict[str, Any]]
 
 
-def told(*events: StoryEvent) -> Rows:
+def as_rows(*events: StoryEvent) -> Rows:
     return as_stored(stories.rows(list(events)))
 
 
@@ -56,7 +56,7 @@ def test_batches_cut_anywhere_fold_into_what_all_events_at_once_give(
 ) -> None:
     dice = random.Random(3)
     history = History(spark, root)
-    rows = stories.rows(stories.told_about(dice, 150))
+    rows = stories.rows(stories.random_events(dice, 150))
     cuts = sorted(dice.sample(range(1, len(rows)), 3))
     signed = {table.name: Counter[str]() for table in FOLDED}
     for batch, (first, last) in enumerate(zip([0, *cuts], [*cuts, len(rows)], strict=True)):
@@ -90,7 +90,7 @@ def test_drivers_that_fold_the_same_events_at_once_fold_them_once(
     spark: SparkSession, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     history = History(spark, root)
-    rows = as_stored(stories.rows(stories.told_about(random.Random(5), 40)))
+    rows = as_stored(stories.rows(stories.random_events(random.Random(5), 40)))
     many = len(rows) // 5 + 1
     batches = enumerate(rows[first : first + many] for first in range(0, len(rows), many))
 
@@ -181,7 +181,7 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     ],
     "odd": [(0, "1", "added"), (1, "1", "astonished"), (2, "", "active")],
 }
-"""What the stream of a queue tells: when, of which job, what, and more."""
+"""Events of a queue's stream: when, of which job, what, and more."""
 
 
 @pytest.fixture(scope="module")
@@ -191,7 +191,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> tuple[Rows, Rows]:
     rows = [
         row
         for queue, steps in CASES.items()
-        for row in told(
+        for row in as_rows(
             *(
                 StoryEvent(at_ms, queue, job, event, **(more[0] if more else {}))
                 for at_ms, job, event, *more in steps
@@ -271,11 +271,13 @@ def test_events_nobody_knows_and_events_without_a_subject_change_nothing(
 
 def test_ended_rows_are_kept_once_and_open_ones_are_carried(root: str) -> None:
     history = history_at(root)
-    keep(root, told(StoryEvent(0, "mail", "1", "added"), StoryEvent(5, "mail", "1", "active")), 0)
+    keep(
+        root, as_rows(StoryEvent(0, "mail", "1", "added"), StoryEvent(5, "mail", "1", "active")), 0
+    )
     fold.fold(history)
     assert read(root, ITEMS) == []
     assert [row["state"] for row in read(root, OPEN_ITEMS)] == ["active"]
-    keep(root, told(StoryEvent(9, "mail", "1", "completed")), 1)
+    keep(root, as_rows(StoryEvent(9, "mail", "1", "completed")), 1)
     fold.fold(history)
     assert [row["state"] for row in read(root, ITEMS)] == ["completed"]
     assert (len(read(root, ATTEMPTS)), read(root, OPEN_ITEMS)) == (1, [])
@@ -288,7 +290,7 @@ def test_a_job_that_returns_is_looked_for_in_few_days_and_by_its_id(
     history = History(spark, root)
     keep(
         root,
-        told(
+        as_rows(
             *(
                 StoryEvent(day * day_ms + step, "mail", str(day), event)
                 for day in range(days)
@@ -298,7 +300,7 @@ def test_a_job_that_returns_is_looked_for_in_few_days_and_by_its_id(
         0,
     )
     fold.fold(history)
-    keep(root, told(StoryEvent(days * day_ms, "mail", str(days - 1), "waiting")), 1)
+    keep(root, as_rows(StoryEvent(days * day_ms, "mail", str(days - 1), "waiting")), 1)
     looked_at: dict[str, list[int]] = {EVENTS.name: [], ITEMS.name: []}
     read = delta.read
 
@@ -324,9 +326,9 @@ def test_a_job_that_returns_is_known_to_whoever_finishes_a_fold_that_has_deleted
 ) -> None:
     history, day_ms = History(spark, root), 86_400_000
     lives = ("added", "active", "failed")
-    keep(root, told(*(StoryEvent(n, "mail", "1", each) for n, each in enumerate(lives))), 0)
+    keep(root, as_rows(*(StoryEvent(n, "mail", "1", each) for n, each in enumerate(lives))), 0)
     fold.fold(history)
-    keep(root, told(StoryEvent(2 * day_ms, "mail", "1", "waiting")), 1)
+    keep(root, as_rows(StoryEvent(2 * day_ms, "mail", "1", "waiting")), 1)
     with cut_short(lambda done: ITEMS.name in done), pytest.raises(KeyboardInterrupt):
         fold.fold(history)
     assert read(root, ITEMS) == []
@@ -338,7 +340,7 @@ def test_events_that_were_only_rewritten_leave_open_work_as_it_is(
     spark: SparkSession, root: str
 ) -> None:
     history = History(spark, root)
-    rows = as_stored(stories.rows(stories.told_about(random.Random(8), 20)))
+    rows = as_stored(stories.rows(stories.random_events(random.Random(8), 20)))
     for batch, some in enumerate((rows[:40], rows[40:80])):
         keep(root, some, batch)
     fold.fold(history)

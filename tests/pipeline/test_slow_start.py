@@ -11,7 +11,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from redis import Redis
 
-from tests.pipeline.raw_streams import tell
+from tests.pipeline.raw_streams import write_events
 from waystation.core.errors import CheckpointDamaged, SparkFailed
 from waystation.pipeline.bronze import ingest
 from waystation.pipeline.spark.session import register
@@ -46,7 +46,7 @@ def slow_once(spark: SparkSession, tmp_path: Path) -> Iterator[None]:
 def test_a_python_that_started_too_slowly_is_started_again(
     spark: SparkSession, store: Redis, redis_url: str, root: str
 ) -> None:
-    tell(store, 10)
+    write_events(store, 10)
     assert ingest.start(spark, root, url=redis_url).finish() == 10
 
 

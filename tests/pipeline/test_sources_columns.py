@@ -111,8 +111,8 @@ class TestTheEnvelopeOfOurOwnLines:
         monkeypatch.setattr("waystation.pipeline.products.PRODUCTS", {"routing": facts})
 
     def row(self, **fields: str) -> dict[str, Any]:
-        told = {"v": "1", "line": "routing", "queue": "gpu", "event": "active", **fields}
-        flat = [part.encode() for pair in told.items() for part in pair]
+        entry = {"v": "1", "line": "routing", "queue": "gpu", "event": "active", **fields}
+        flat = [part.encode() for pair in entry.items() for part in pair]
         (row,) = batch_of(EventStream("routing", "gpu", "r:gpu"), [[b"5000-1", flat]]).to_pylist()
         return row
 

@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
 from redis import Redis
 
-from tests.pipeline.raw_streams import ALL, Following, tell
+from tests.pipeline.raw_streams import ALL, Following, write_events
 from waystation.core.errors import InvalidOption, Malformed
 from waystation.pipeline.options import parse
 from waystation.pipeline.sources.redis_streams import PAGE_BYTES
@@ -15,10 +15,10 @@ EVENTS = "bull:mail:events"
 
 def test_everything_is_read_once_in_order_across_batches(store: Redis, redis_url: str) -> None:
     following = Following(redis_url)
-    first = tell(store, 2500)
+    first = write_events(store, 2500)
     assert following.batch().ids == first
 
-    second = tell(store, 10)
+    second = write_events(store, 10)
     assert following.batch().ids == second
     assert following.batch().ids == []
 
@@ -27,21 +27,21 @@ def test_many_queues_are_followed_together_and_new_ones_are_found(
     store: Redis, redis_url: str
 ) -> None:
     following = Following(redis_url, look_every=0.0)
-    told = tell(store, 5, queue="mail") + tell(store, 5, queue="sms")
-    assert sorted(following.batch().ids) == sorted(told)
+    written = write_events(store, 5, queue="mail") + write_events(store, 5, queue="sms")
+    assert sorted(following.batch().ids) == sorted(written)
 
     assert following.batch().ids == []
-    late = tell(store, 3, queue="push")
+    late = write_events(store, 3, queue="push")
     assert following.batch().ids == late
 
 
 def test_only_the_named_queues_are_followed(store: Redis, redis_url: str) -> None:
     for queue in ("mail", "mail-eu", "sms", "other:mail"):
-        tell(store, 1, queue=queue)
+        write_events(store, 1, queue=queue)
 
     asked = EventOptions(url=redis_url, products="bullmq", queues="mail*")
 
-    assert {told.queue for told in Streams(asked).now()} == {"mail", "mail-eu"}
+    assert {stream.queue for stream in Streams(asked).now()} == {"mail", "mail-eu"}
 
 
 def test_a_line_whose_queues_share_one_stream_is_followed_whole(redis_url: str) -> None:
@@ -52,11 +52,11 @@ def test_a_line_whose_queues_share_one_stream_is_followed_whole(redis_url: str) 
 
 def test_a_replay_of_a_batch_reads_the_same(store: Redis, redis_url: str) -> None:
     following = Following(redis_url)
-    tell(store, 100)
+    write_events(store, 100)
     before = following.here
     once = following.batch()
     there, following.here = following.here, before
-    tell(store, 50)
+    write_events(store, 50)
 
     assert following.again(there).events == once.events
 
@@ -66,9 +66,9 @@ def test_a_trimmed_stream_has_a_gap_with_an_exact_count(
     store: Redis, redis_url: str, kept: int
 ) -> None:
     following = Following(redis_url)
-    archived = tell(store, 10)
+    archived = write_events(store, 10)
     following.batch()
-    told = tell(store, 1000)
+    written = write_events(store, 1000)
     store.xtrim(EVENTS, maxlen=kept, approximate=False)
 
     batch = following.batch()
@@ -77,14 +77,14 @@ def test_a_trimmed_stream_has_a_gap_with_an_exact_count(
     assert batch.lost == 1000 - kept
     (account,) = batch.accounts
     assert account["after"] == archived[-1]
-    assert account["first"] == (told[-kept] if kept else None)
+    assert account["first"] == (written[-kept] if kept else None)
 
 
 def test_what_is_trimmed_between_planning_and_reading_is_counted_too(
     store: Redis, redis_url: str
 ) -> None:
     following = Following(redis_url)
-    tell(store, 1000)
+    write_events(store, 1000)
     there = following.stream.latestOffset(following.here, ALL)
     store.xtrim(EVENTS, maxlen=250, approximate=False)
 
@@ -95,8 +95,8 @@ def test_what_is_trimmed_between_planning_and_reading_is_counted_too(
 
 def test_entries_deleted_one_by_one_are_counted_as_lost(store: Redis, redis_url: str) -> None:
     following = Following(redis_url)
-    told = tell(store, 20)
-    store.xdel(EVENTS, told[3], told[11])
+    written = write_events(store, 20)
+    store.xdel(EVENTS, written[3], written[11])
 
     assert following.batch().lost == 2
 
@@ -105,19 +105,19 @@ def test_entries_deleted_one_by_one_are_counted_as_lost(store: Redis, redis_url:
 def test_a_limit_bounds_every_batch_and_loses_nothing(
     store: Redis, redis_url: str, limit: int
 ) -> None:
-    told = tell(store, 40, queue="mail") + tell(store, 3, queue="sms")
+    written = write_events(store, 40, queue="mail") + write_events(store, 3, queue="sms")
     following = Following(redis_url, per_trigger=limit)
     batches = [following.batch()]
     while batches[-1].events:
         batches.append(following.batch())
 
     assert all(len(batch.events) <= max(limit, 2) for batch in batches)
-    assert sorted(entry for batch in batches for entry in batch.ids) == sorted(told)
+    assert sorted(entry for batch in batches for entry in batch.ids) == sorted(written)
     assert sum(batch.lost for batch in batches) == 0
 
 
 def test_a_limited_batch_after_a_gap_counts_the_gap_once(store: Redis, redis_url: str) -> None:
-    tell(store, 1000)
+    write_events(store, 1000)
     store.xtrim(EVENTS, maxlen=400, approximate=False)
     following = Following(redis_url)
 
@@ -130,22 +130,22 @@ def test_a_limited_batch_after_a_gap_counts_the_gap_once(store: Redis, redis_url
 def test_a_run_over_what_is_there_ignores_what_comes_meanwhile(
     store: Redis, redis_url: str
 ) -> None:
-    told = tell(store, 10)
+    written = write_events(store, 10)
     following = Following(redis_url)
     following.stream.prepareForTriggerAvailableNow()
-    tell(store, 10)
+    write_events(store, 10)
 
-    assert following.batch().ids == told
+    assert following.batch().ids == written
     assert following.batch().ids == []
 
 
 def test_a_stream_made_anew_is_told_and_its_entries_are_read(store: Redis, redis_url: str) -> None:
     following = Following(redis_url)
-    tell(store, 100)
+    write_events(store, 100)
     following.batch()
     store.delete(EVENTS)
     assert following.batch().accounts == []
-    anew = tell(store, 30)
+    anew = write_events(store, 30)
 
     batch = following.batch()
 
@@ -177,9 +177,9 @@ def test_a_stream_that_fell_back_is_told_and_followed_from_there(
 
 def test_only_what_a_finished_batch_holds_is_trimmed(store: Redis, redis_url: str) -> None:
     following = Following(redis_url, trim=True)
-    tell(store, 1000)
+    write_events(store, 1000)
     following.batch()
-    later = tell(store, 5)
+    later = write_events(store, 5)
 
     following.stream.commit(following.here)
 
@@ -192,7 +192,7 @@ def test_only_what_a_finished_batch_holds_is_trimmed(store: Redis, redis_url: st
 
 def test_nothing_is_trimmed_unless_asked(store: Redis, redis_url: str) -> None:
     following = Following(redis_url)
-    tell(store, 1000)
+    write_events(store, 1000)
     following.batch()
 
     following.stream.commit(following.here)
@@ -201,9 +201,9 @@ def test_nothing_is_trimmed_unless_asked(store: Redis, redis_url: str) -> None:
 
 
 def test_a_follower_may_start_with_what_comes(store: Redis, redis_url: str) -> None:
-    tell(store, 10)
+    write_events(store, 10)
     following = Following(redis_url, starting="latest")
-    new = tell(store, 2)
+    new = write_events(store, 2)
 
     batch = following.batch()
 

@@ -74,10 +74,10 @@ def test_a_java_that_has_died_is_told_with_what_to_do(
 ) -> None:
     ended = subprocess.Popen(["sh", "-c", f"kill {code} $$" if code < 0 else f"exit {code}"])
     monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=ended))
-    with pytest.raises(JavaDied, match=how) as told, translated():
+    with pytest.raises(JavaDied, match=how) as caught, translated():
         raise error
-    assert "nothing lost and nothing twice" in str(told.value)
-    assert exit_code(told.value) == 5
+    assert "nothing lost and nothing twice" in str(caught.value)
+    assert exit_code(caught.value) == 5
 
 
 def test_an_error_of_neither_java_nor_files_is_left_alone(spark: SparkSession) -> None:

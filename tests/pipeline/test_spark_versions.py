@@ -12,7 +12,7 @@ from redis import Redis
 
 from tests.pipeline.conftest import JAVA
 from tests.pipeline.drill import PROJECT, URL, Driver
-from tests.pipeline.raw_streams import tell
+from tests.pipeline.raw_streams import write_events
 from tests.pipeline.test_cluster import stored_entries
 from tests.pipeline.whole_program import EXPECTED, JOBS
 from tools.environments import python_with_ours
@@ -75,17 +75,17 @@ def test_a_driver_that_is_killed_loses_nothing_and_stores_nothing_twice(
     version: str, store: Redis, redis_url: str, root: str
 ) -> None:
     python = python_of(version)
-    told = [("bull:mail:events", entry) for entry in tell(store, 3000)]
+    written = [("bull:mail:events", entry) for entry in write_events(store, 3000)]
     for dies in ("before 0", "after 0"):
         with Driver("follow", root, redis_url, dies=dies, python=python) as driver:
             driver.wait(killed=True)
-    told += [("bull:mail:events", entry) for entry in tell(store, 200)]
+    written += [("bull:mail:events", entry) for entry in write_events(store, 200)]
     # However few the events are, Spark has to store and fold them.
     run = ["-m", "waystation", "pipeline", "run", "--once", "--history", root]
     for _ in range(2):
         # It ends with 1 when the tables do not agree with each other.
         ended(python, *run, url=redis_url)
-    assert sorted(stored_entries(root)) == sorted(told)
+    assert sorted(stored_entries(root)) == sorted(written)
 
     question = "select count(*) as n, count(distinct job_id) as subjects from items"
     ask = ["-m", "waystation", "pipeline", "sql", question, "--json", "--history", root]

@@ -1,4 +1,4 @@
-"""A history that is damaged, or that is not there, is told in one sentence with what to do."""
+"""A history that is damaged, or that is not there, is reported in one sentence with what to do."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -28,9 +28,9 @@ def said(
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
             cli.run(list(words))
-        told = capsys.readouterr().err
-        assert (ended.value.code or 0) == code, told
-        return told.splitlines()[-1] if told else ""
+        output = capsys.readouterr().err
+        assert (ended.value.code or 0) == code, output
+        return output.splitlines()[-1] if output else ""
 
     return said
 
@@ -50,9 +50,9 @@ def test_silver_files_that_are_gone_are_told_and_can_be_built_again(
     for file in history.glob("silver/items/**/*.parquet"):
         file.unlink()
     store.xadd("bull:mail:events", {"event": "removed", "jobId": "7"})
-    told = said("pipeline", "find", "7", code=1)
-    assert told.startswith("waystation: the history cannot be read or written: ")
-    assert "`waystation pipeline rebuild`" in told
+    output = said("pipeline", "find", "7", code=1)
+    assert output.startswith("waystation: the history cannot be read or written: ")
+    assert "`waystation pipeline rebuild`" in output
     said("pipeline", "rebuild", code=0)
     said("pipeline", "find", "7", "--no-live", code=0)
 
@@ -61,16 +61,16 @@ def test_silver_files_that_are_gone_are_told_and_can_be_built_again(
 def test_a_log_that_is_damaged_is_told(said: Said, history: Path, command: tuple[str, ...]) -> None:
     for file in history.glob("bronze/events/_delta_log/*.json"):
         file.write_text("nonsense\n")
-    told = said("pipeline", *command, code=1)
-    assert told.startswith("waystation: the history ")
-    assert "cannot be read or written: " in told
+    output = said("pipeline", *command, code=1)
+    assert output.startswith("waystation: the history ")
+    assert "cannot be read or written: " in output
 
 
 def test_a_file_that_is_cut_short_is_told(said: Said, history: Path) -> None:
     for file in history.glob("bronze/events/**/*.parquet"):
         file.write_bytes(file.read_bytes()[:100])
-    told = said("pipeline", "sql", "select count(fields) from events", code=1)
-    assert told.startswith("waystation: the history cannot be read or written: ")
+    output = said("pipeline", "sql", "select count(fields) from events", code=1)
+    assert output.startswith("waystation: the history cannot be read or written: ")
 
 
 def test_a_history_that_is_not_there_is_no_answer(said: Said, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tests.pipeline import stories
-from tests.pipeline.raw_streams import told
+from tests.pipeline.raw_streams import event_rows
 from tests.pipeline.rounds import history_at, keep, reads, visitors
 from tests.pipeline.summed import summed
 from tests.waitingroom.harness import Harness, harness_on
@@ -69,7 +69,7 @@ async def test_a_visit_is_one_row_from_joining_to_its_end(
     spark: SparkSession, redis_url: str
 ) -> None:
     async with an_evening(redis_url) as harness:
-        events = stories.frame(spark, await told(harness.redis, harness.keys.events))
+        events = stories.frame(spark, await event_rows(harness.redis, harness.keys.events))
         names = {place.id: name for name, place in harness.places.items()}
 
     found = visits(places(events))
@@ -104,7 +104,7 @@ async def test_having_left_and_taken_that_back_is_no_end_of_a_visit(
             await harness.room.rejoin(place, name)
         await harness.clock.advance(5)
         await harness.room.leave(harness.places["leaves again"], "leaves again")
-        events = stories.frame(spark, await told(harness.redis, harness.keys.events))
+        events = stories.frame(spark, await event_rows(harness.redis, harness.keys.events))
         names = {place.id: name for name, place in harness.places.items()}
 
     rows = {names[row["visitor"]]: row for row in visits(places(events)).collect()}
@@ -131,7 +131,7 @@ async def test_whoever_an_operator_removed_is_neither_waiting_nor_lost(
         await harness.clock.advance(30)
         for name in ("called", "waiting"):
             await harness.room.remove(harness.places[name], "spam")
-        events = stories.frame(spark, await told(harness.redis, harness.keys.events))
+        events = stories.frame(spark, await event_rows(harness.redis, harness.keys.events))
         names = {place.id: name for name, place in harness.places.items()}
 
     ended = {names[id]: state for id, state in states(events).items()}
@@ -151,7 +151,7 @@ async def test_the_funnel_counts_every_step_once(
     spark: SparkSession, redis_url: str, root: str
 ) -> None:
     async with an_evening(redis_url) as harness:
-        events = stories.frame(spark, await told(harness.redis, harness.keys.events))
+        events = stories.frame(spark, await event_rows(harness.redis, harness.keys.events))
 
     found = summed(spark, root, room=room_events(events, places(events)))(FUNNEL)
 
@@ -168,7 +168,7 @@ async def test_the_funnel_counts_every_step_once(
 
 
 class Evening(NamedTuple):
-    """A simulated evening: what was told, and a store that a model can be written to."""
+    """A simulated evening: its events, and a store that a model can be written to."""
 
     events: DataFrame
     queue: str
@@ -179,7 +179,7 @@ async def simulated(spark: SparkSession, crowd: Crowd) -> Evening:
         async with await connect(server.socket_url) as store:
             simulation = Simulation(store, crowd, learn_after=1.0, events_cap=10_000_000)
             await simulation.run()
-            rows = await told(store.redis, simulation.room.store.keys.events)
+            rows = await event_rows(store.redis, simulation.room.store.keys.events)
     return Evening(stories.frame(spark, rows).cache(), simulation.room.queue_id)
 
 
@@ -195,7 +195,7 @@ async def test_what_spark_has_learnt_makes_better_estimates_of_visits_it_has_not
     ends: Any = every.agg(F.min("joined_at"), F.max("joined_at")).collect()[0]
     half: dt.datetime = ends[0] + (ends[1] - ends[0]) / 2
 
-    # Learn from what was told before half-time, write it back, and read it as the room does.
+    # Learn from the events before half-time, write it back, and read it as the room does.
     now = half.astimezone(dt.UTC)
     seen = evening.events.where(F.col("at") <= F.lit(half))
     ((queue, learnt),) = wait_models.models(visits(places(seen)), sessions(places(seen)), now)
@@ -255,9 +255,9 @@ def judged(rows: list[Any], model: Model) -> Judged:
         wait, ahead = row["waited_s"], row["ahead"]
         if wait < 10 or not row["rate"]:
             continue
-        told = Spread.of(model, row["rate"]).wait(ahead + 1)
-        errors.append(abs(told.p50 - wait) / wait)
-        held[reached(max(1, ahead))].append(told.p10 <= wait <= told.p90)
+        wait_range = Spread.of(model, row["rate"]).wait(ahead + 1)
+        errors.append(abs(wait_range.p50 - wait) / wait)
+        held[reached(max(1, ahead))].append(wait_range.p10 <= wait <= wait_range.p90)
     shares = {length: sum(each) / len(each) for length, each in sorted(held.items())}
     off = sum(abs(shares[length] - 0.8) * len(each) for length, each in held.items())
     covered = sum(map(sum, held.values()))
@@ -270,16 +270,16 @@ def test_too_few_visits_teach_nothing(spark: SparkSession) -> None:
 
 
 def test_models_are_learnt_from_the_visits_of_the_last_day_alone(redis_url: str, root: str) -> None:
-    told, history = visitors(random.Random(3)), history_at(root)
-    keep(root, told, 0)
+    rows, history = visitors(random.Random(3)), history_at(root)
+    keep(root, rows, 0)
     fold.fold(history)
-    now = max(row["at"] for row in told if row["event"] == "waiting")
+    now = max(row["at"] for row in rows if row["event"] == "waiting")
     days = {f"date={now.date()}", f"date={(now - wait_models.WINDOW).date()}"}
     with reads() as read:
         wait_models.write_models(history, Store(redis_url), now)
     assert read.keys() <= {VISITS.name, SESSIONS.name}
     assert set[str]() < read[VISITS.name] <= days
-    assert len(days) < len({row["date"] for row in told})
+    assert len(days) < len({row["date"] for row in rows})
 
 
 def test_the_line_says_where_its_stream_is() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.bullmq.harness import Harness, harness_on
 from tests.pipeline.batches import Batches
-from tests.pipeline.events_of_all import told_by_all
+from tests.pipeline.events_of_all import events_of_products
 from tests.pipeline.rounds import history_at
 from tests.pipeline.saved import save
 from waystation.bullmq import FlowNode, JobOptions
@@ -178,7 +178,7 @@ async def test_the_state_as_of_random_instants_is_what_dumps_showed(
 
 
 def test_the_state_as_of_now_is_that_of_the_jobs_and_files(root: str) -> None:
-    events = pa.Table.from_pylist(told_by_all(), schema=schema_of(EVENTS.schema))
+    events = pa.Table.from_pylist(events_of_products(), schema=schema_of(EVENTS.schema))
     save(events, root, EVENTS, BatchId("bronze-test", 0))
     fold(history_at(root))
     with Engine(root, threads=1) as engine:

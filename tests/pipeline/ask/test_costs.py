@@ -119,8 +119,8 @@ def test_jobs_without_the_field_and_jobs_that_nobody_has_read_are_two_rows(
     ]
     keep(root, jobs)
     since = lakes.START.isoformat()
-    told = said(capsys, "--by", "tenant", "--history", root, "--since", since, "--json")
-    rows = [json.loads(line) for line in told.splitlines()]
+    output = said(capsys, "--by", "tenant", "--history", root, "--since", since, "--json")
+    rows = [json.loads(line) for line in output.splitlines()]
     assert {(row["tenant"], row["known"]): row["jobs"] for row in rows} == {
         ("acme", True): 1,
         (None, True): 2,

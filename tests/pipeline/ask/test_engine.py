@@ -31,7 +31,7 @@ from waystation.pipeline.tables import DAY, EVENTS, ITEMS, TEXT, Column, Layer, 
 def filled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> History:
     """A history of jobs with every fate, some of them open, that nobody changes."""
     history = History(spark, str(tmp_path_factory.mktemp("lake") / "history"))
-    rows = stories.rows(stories.told_about(random.Random(11), 120))
+    rows = stories.rows(stories.random_events(random.Random(11), 120))
     half = len(rows) // 2
     for batch, part in enumerate((rows[:half], rows[half:])):
         events = stories.frame(spark, part)
@@ -144,7 +144,7 @@ def test_a_history_that_does_not_exist_yet_has_empty_tables(tmp_path: Path) -> N
 def test_columns_that_a_newer_version_has_added_are_null_in_older_files(
     spark: SparkSession, root: str
 ) -> None:
-    rows = stories.rows(stories.told_about(random.Random(2), 5))
+    rows = stories.rows(stories.random_events(random.Random(2), 5))
     history = history_at(root)
     save(stories.frame(spark, rows), root, EVENTS, BatchId("test", 0))
     fold.fold(history)

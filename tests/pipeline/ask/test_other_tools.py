@@ -54,13 +54,13 @@ def test_duckdb_opens_a_database_with_a_view_for_each_table(
     counts = Counter((job["queue"], job["state"]) for job in JOBS)
     assert ran("duckdb")["states"] == sorted((*key, many) for key, many in counts.items())
     with duckdb.connect("history.duckdb", read_only=True) as history:
-        told = dict(history.sql("select view_name, comment from duckdb_views()").fetchall())
+        comments = dict(history.sql("select view_name, comment from duckdb_views()").fetchall())
         columns = history.sql(
             "select column_name, comment from duckdb_columns() where table_name = 'visits'"
         ).fetchall()
         there = history.sql("select count(*) from as_of(now())").fetchall()
     tables = [*every(), STEPS, *product_tables()]
-    assert {table.name: told[table.name] for table in tables} == {
+    assert {table.name: comments[table.name] for table in tables} == {
         table.name: table.meaning for table in tables
     }
     (visits,) = [table for table in tables if table.name == "visits"]

@@ -79,9 +79,9 @@ async def test_a_replay_foresees_the_waits_with_another_number_of_workers(
     arrivals = rush(random.Random(4), 400, 0.4)
     work = await really(redis_url, tmp_path / "four", arrivals, 4)
     for workers in (2, 8):
-        foretold = replay(work, Setup(workers=workers)).percentile(0.95)
+        forecast = replay(work, Setup(workers=workers)).percentile(0.95)
         real = await really(redis_url, tmp_path / f"{workers}", arrivals, workers)
         was = percentile(real.waits, 0.95)
         with capsys.disabled():
-            print(f"\n  {workers} workers: p95 foretold {foretold:.2f} s, really {was:.2f} s")
-        assert foretold == pytest.approx(was, rel=0.15)
+            print(f"\n  {workers} workers: p95 forecast {forecast:.2f} s, really {was:.2f} s")
+        assert forecast == pytest.approx(was, rel=0.15)
