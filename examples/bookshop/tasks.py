@@ -44,20 +44,22 @@ async def fulfil(order_id: str, email: str, job: Job = depends(Job)) -> str:
     """See an order through. It takes weeks, and holds a worker for milliseconds of them."""
     await job.step("reserve", warehouse.reserve, order_id)
     job.on_failure("release", warehouse.release, order_id)
-    await job.step("bill", tell, order_id, email, "We keep your books for two days. Please pay.")
+    await job.step(
+        "bill", add_mail, order_id, email, "We keep your books for two days. Please pay."
+    )
     try:
         await job.wait_for("paid", timeout=timedelta(days=2))
     except TimedOut as error:
         raise Unrecoverable("not paid within two days") from error
 
     parcel = await job.step("ship", warehouse.ship, order_id)
-    await job.step("announce", tell, order_id, email, f"Your books are on their way: {parcel}.")
+    await job.step("announce", add_mail, order_id, email, f"Your books are on their way: {parcel}.")
     await job.sleep(days=14)
-    await job.step("ask", tell, order_id, email, "How did you like your books?")
+    await job.step("ask", add_mail, order_id, email, "How did you like your books?")
     return parcel
 
 
-async def tell(order_id: str, email: str, text: str) -> str:
+async def add_mail(order_id: str, email: str, text: str) -> str:
     """Add a mail; if a crash lets us come here again, the same id makes it the same mail."""
     same = uuid5(NAMESPACE_OID, f"{order_id} {text}")
     job = await mail.with_options(job_id=f"mail-{same}").add(to=email, text=text)

@@ -35,7 +35,7 @@ async def main() -> int:
     for number, scene in enumerate(SCENES, 1):
         stage.open(f"Scene {number} of {len(SCENES)}: {scene.TITLE}", scene.PART)
         account = await scene.run(stage)
-        stage.tell(account)
+        stage.show_account(account)
         accounts.append(account)
     stage.close(accounts)
     stage.part(history.PAGE)

@@ -79,7 +79,7 @@ def _session() -> session.SessionOptions:
 
 
 def _closed_books(stage: Stage, history: History, url: str) -> Report:
-    runner.run(history, RunOptions(events=EventOptions(url=url)), _Told(stage))
+    runner.run(history, RunOptions(events=EventOptions(url=url)), _Progress(stage))
     facts = report(History(history.spark, history.root), dt.datetime.now(dt.UTC))
     PAGE.write_text(html_report(facts))
     return facts
@@ -104,7 +104,7 @@ def _recounted(history: History) -> Recount:
     return Recount(*row.collect()[0])
 
 
-class _Told:
+class _Progress:
     """Says what the pipeline does."""
 
     def __init__(self, stage: Stage) -> None:

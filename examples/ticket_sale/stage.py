@@ -73,8 +73,8 @@ class Stage:
             task = bar.add_task(what, total=total)
             yield lambda done: bar.update(task, completed=done)
 
-    def tell(self, account: Account) -> None:
-        """Tell what became of everything in a scene."""
+    def show_account(self, account: Account) -> None:
+        """Show what became of everything in a scene."""
         width = len(f"{account.came_in:,}")
         self._console.print()
         self.say(f"[bold]{account.came_in:,} {account.what} came in[/]")

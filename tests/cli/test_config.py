@@ -8,8 +8,8 @@ def test_show_prints_each_setting_and_where_it_comes_from(
     waystation: Waystation, tmp_path: Path
 ) -> None:
     (tmp_path / "waystation.yaml").write_text("worker:\n  lease: 90s\n")
-    told = waystation("config", "show", WAYSTATION_WORKER__GRACE="5s")
-    rows = {line.split()[0]: line.split()[1:] for line in told.stdout.splitlines()}
+    result = waystation("config", "show", WAYSTATION_WORKER__GRACE="5s")
+    rows = {line.split()[0]: line.split()[1:] for line in result.stdout.splitlines()}
     assert rows["worker.lease"] == ["1m30s", "waystation.yaml:2"]
     assert rows["worker.grace"] == ["5s", "WAYSTATION_WORKER__GRACE"]
     assert rows["worker.watchdog"] == ["1m", "default"]
@@ -18,9 +18,9 @@ def test_show_prints_each_setting_and_where_it_comes_from(
 def test_show_masks_the_password(waystation: Waystation) -> None:
     url = "redis://me:hunter2@host:6379/0"
     for command in (("config", "show"), ("config", "show", "--json")):
-        told = waystation(*command, WAYSTATION_STORE__URL=url)
-        assert "redis://***@host:6379/0" in told.stdout
-        assert "hunter2" not in told.stdout + told.stderr
+        result = waystation(*command, WAYSTATION_STORE__URL=url)
+        assert "redis://***@host:6379/0" in result.stdout
+        assert "hunter2" not in result.stdout + result.stderr
 
 
 def test_show_can_speak_json(waystation: Waystation) -> None:
@@ -35,19 +35,19 @@ def test_a_file_named_on_the_command_line_is_read(waystation: Waystation, tmp_pa
 
 def test_a_file_that_was_named_has_to_be_there(waystation: Waystation) -> None:
     """Its defaults would be another store, on which everything looks well."""
-    told = waystation("--config", "other.yaml", "config", "show")
-    assert told.returncode == 2
-    assert told.stderr == "waystation: there is no settings file other.yaml\n"
+    result = waystation("--config", "other.yaml", "config", "show")
+    assert result.returncode == 2
+    assert result.stderr == "waystation: there is no settings file other.yaml\n"
 
 
 def test_an_unknown_setting_is_one_line_and_exit_code_2(
     waystation: Waystation, tmp_path: Path
 ) -> None:
     (tmp_path / "waystation.yaml").write_text("worker:\n  concurency: 3\n")
-    told = waystation("config", "show")
-    assert told.returncode == 2
-    assert told.stdout == ""
-    assert told.stderr == (
+    result = waystation("config", "show")
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert result.stderr == (
         "waystation: worker.concurency (waystation.yaml:2) is not a setting; "
         "did you mean worker.concurrency?\n"
     )

@@ -8,22 +8,22 @@ from tests.cli.conftest import Finished, Waystation
 from waystation.core.store.embedded import Ephemeral
 
 
-def refused(told: Finished, code: int = 2) -> str:
+def refused(result: Finished, code: int = 2) -> str:
     """The one line of a command that could not begin."""
-    assert told.returncode == code
-    assert "Traceback" not in told.stdout + told.stderr
-    [line] = told.stderr.splitlines()
+    assert result.returncode == code
+    assert "Traceback" not in result.stdout + result.stderr
+    [line] = result.stderr.splitlines()
     return line
 
 
-def verdicts(told: Finished) -> dict[str, str]:
-    return {line.split()[1]: line.split()[0] for line in told.stdout.splitlines()}
+def verdicts(result: Finished) -> dict[str, str]:
+    return {line.split()[1]: line.split()[0] for line in result.stdout.splitlines()}
 
 
 def test_a_suitable_server_passes(waystation: Waystation, own_server: Ephemeral) -> None:
-    told = waystation("doctor", WAYSTATION_STORE__URL=own_server.url)
-    assert told.returncode == 0
-    assert told.stderr == ""
+    result = waystation("doctor", WAYSTATION_STORE__URL=own_server.url)
+    assert result.returncode == 0
+    assert result.stderr == ""
     assert {
         "python",
         "server",
@@ -33,20 +33,20 @@ def test_a_suitable_server_passes(waystation: Waystation, own_server: Ephemeral)
         "memory",
         "java",
         "spark",
-    } <= set(verdicts(told))
-    assert "fail" not in verdicts(told).values()
+    } <= set(verdicts(result))
+    assert "fail" not in verdicts(result).values()
 
 
 def test_without_a_url_the_embedded_server_is_looked_at(waystation: Waystation) -> None:
-    told = waystation("doctor")
-    assert told.returncode == 0
-    assert verdicts(told)["embedded"] == "ok"
-    assert verdicts(told)["eviction"] == "ok"
+    result = waystation("doctor")
+    assert result.returncode == 0
+    assert verdicts(result)["embedded"] == "ok"
+    assert verdicts(result)["eviction"] == "ok"
 
 
 def test_it_can_speak_json(waystation: Waystation, own_server: Ephemeral) -> None:
-    told = waystation("doctor", "--json", WAYSTATION_STORE__URL=own_server.url)
-    page = json.loads(told.stdout)
+    result = waystation("doctor", "--json", WAYSTATION_STORE__URL=own_server.url)
+    page = json.loads(result.stdout)
     assert page["verdict"] in ("ok", "warn")
     assert {"about", "verdict", "sentence"} == set(page["findings"][0])
 
@@ -57,24 +57,24 @@ async def test_a_server_that_may_evict_is_refused(
     client = Redis.from_url(own_server.url)
     await client.config_set("maxmemory-policy", "allkeys-lru")
     await client.aclose()
-    told = waystation("doctor", WAYSTATION_STORE__URL=own_server.url)
-    line = refused(told)
+    result = waystation("doctor", WAYSTATION_STORE__URL=own_server.url)
+    line = refused(result)
     assert "noeviction" in line
     assert "allkeys-lru" in line
-    assert verdicts(told)["eviction"] == "fail"
-    assert "java" in verdicts(told)
+    assert verdicts(result)["eviction"] == "fail"
+    assert "java" in verdicts(result)
 
 
 def test_a_closed_port_is_refused_and_the_machine_still_looked_at(waystation: Waystation) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    told = waystation("doctor", WAYSTATION_STORE__URL=f"redis://:hunter2@127.0.0.1:{port}")
-    line = refused(told, 69)
+    result = waystation("doctor", WAYSTATION_STORE__URL=f"redis://:hunter2@127.0.0.1:{port}")
+    line = refused(result, 69)
     assert f"127.0.0.1:{port}" in line
-    assert verdicts(told)["store"] == "fail"
-    assert "java" in verdicts(told)
-    assert "hunter2" not in told.stdout + told.stderr
+    assert verdicts(result)["store"] == "fail"
+    assert "java" in verdicts(result)
+    assert "hunter2" not in result.stdout + result.stderr
 
 
 @pytest.mark.parametrize(

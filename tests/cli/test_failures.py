@@ -35,8 +35,8 @@ def test_a_store_that_does_not_answer_comes_with_what_to_do(
     with pytest.raises(SystemExit) as ended, in_one_line(Invocation()):
         raise StoreUnreachable("nobody answers.")
     assert ended.value.code == 69
-    told = capsys.readouterr().err
-    assert told == (
+    output = capsys.readouterr().err
+    assert output == (
         "waystation: nobody answers; start it, or name another in WAYSTATION_STORE__URL\n"
     )
 
@@ -45,9 +45,9 @@ def test_an_error_of_nobody_is_one_line_too(capsys: pytest.CaptureFixture[str]) 
     with pytest.raises(SystemExit) as ended, in_one_line(Invocation()):
         raise KeyError("a\nb")
     assert ended.value.code == 1
-    told = capsys.readouterr().err
-    assert told.startswith("waystation: this should not happen (KeyError")
-    assert len(told.splitlines()) == 1
+    output = capsys.readouterr().err
+    assert output.startswith("waystation: this should not happen (KeyError")
+    assert len(output.splitlines()) == 1
 
 
 def test_debug_lets_the_error_through() -> None:

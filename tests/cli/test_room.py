@@ -149,10 +149,10 @@ def test_events_are_planned_listed_and_called_off(room: Command) -> None:
     assert "64 small hex digits" in wrong.err
     made = room("events", "plan", "{sale}", noon, two, *gathering, "--rate", "9")
     id = made.out.strip()
-    told = room("events", "list", "{sale}").out
-    assert told.startswith(f"{id}  20")
-    assert told.endswith(")  Presale\n")
-    assert ", by lot (commitment " in told
+    output = room("events", "list", "{sale}").out
+    assert output.startswith(f"{id}  20")
+    assert output.endswith(")  Presale\n")
+    assert ", by lot (commitment " in output
     (event,) = json.loads(room("events", "list", "{sale}", "--json").out)
     assert (event["changes"], event["witness"]) == ({"admission_rate": "9"}, "ab" * 32)
     assert "the draw has no witness" in room("events", "reveal", "{sale}", "cd" * 32).err
@@ -168,8 +168,8 @@ def test_webhooks_are_added_listed_and_removed(room: Command) -> None:
     lines = dict(line.split(maxsplit=1) for line in made.out.splitlines())
     assert lines["events"] == "admitted"
     assert lines["secret"].startswith("whs_")
-    told = room("webhooks", "list", "{sale}").out
-    assert told == f"{lines['id']}  https://shop.example/room  0 delivered\n"
+    output = room("webhooks", "list", "{sale}").out
+    assert output == f"{lines['id']}  https://shop.example/room  0 delivered\n"
     assert lines["secret"] not in room("webhooks", "list", "{sale}", "--json").out
     assert room("webhooks", "remove", "{sale}", lines["id"]).out == "removed\n"
     assert room("webhooks", "list", "{sale}").out == ""
@@ -194,8 +194,8 @@ async def test_whatever_a_shell_does_to_a_room_is_written_down(
     await asyncio.to_thread(work)
     async with await connect(redis_url) as store:
         entries = (await Operators(store, SystemClock()).audit(100)).entries
-    told = [(each["action"], each["queue"]) for each in reversed(entries)]
-    assert told == [
+    actions = [(each["action"], each["queue"]) for each in reversed(entries)]
+    assert actions == [
         *((action, "sale") for action in (
             "open", "pause", "resume", "queue-all", "drain", "rate", "alarms", "message", "admit",
             "make-codes", "revoke-codes", "schedule", "draw", "add-webhook", "close",

@@ -28,14 +28,14 @@ async def _room(redis_url: str, folder: Path, *args: str) -> Process:
 async def test_a_room_that_was_never_opened_is_not_served(redis_url: str, tmp_path: Path) -> None:
     for spelled in ("shop", "{shop}"):
         process = await _room(redis_url, tmp_path, "serve", "--room", spelled)
-        _, told = await process.communicate()
+        _, output = await process.communicate()
         assert process.returncode != 0
-        assert b"there is no room shop; `waystation room open shop` opens it" in told
+        assert b"there is no room shop; `waystation room open shop` opens it" in output
     async with await connect(redis_url) as store:
         assert await Rooms(store).look() == []
 
 
-async def test_the_doors_open_serve_and_close(redis_url: str, tmp_path: Path) -> None:
+async def test_the_room_starts_serves_and_stops(redis_url: str, tmp_path: Path) -> None:
     port = free_port()
     async with Room("shop", redis_url) as room:
         await room.open(RoomOptions(admission_rate=33))
@@ -54,15 +54,15 @@ async def test_the_doors_open_serve_and_close(redis_url: str, tmp_path: Path) ->
             keys = await client.get("/.well-known/jwks.json")
             assert len(keys.json()["keys"]) == 2
         second = await _room(redis_url, tmp_path, "serve", "--port", str(port), "--room", "shop")
-        _, told = await second.communicate()
+        _, output = await second.communicate()
         assert second.returncode == 2
-        assert f"wanted a port that can be listened on, got 127.0.0.1:{port}".encode() in told
+        assert f"wanted a port that can be listened on, got 127.0.0.1:{port}".encode() in output
         process.send_signal(signal.SIGTERM)
         async with asyncio.timeout(LIMIT_S):
-            _, told = await process.communicate()
+            _, output = await process.communicate()
         assert process.returncode == 0
-        assert told.count(f"waiting page at http://127.0.0.1:{port}/wait/shop\n".encode()) == 1
-        assert f"operators at http://127.0.0.1:{port}/operate\n".encode() in told
+        assert output.count(f"waiting page at http://127.0.0.1:{port}/wait/shop\n".encode()) == 1
+        assert f"operators at http://127.0.0.1:{port}/operate\n".encode() in output
     finally:
         if process.returncode is None:
             process.kill()
@@ -99,9 +99,9 @@ async def test_several_processes_share_one_port_and_one_is_replaced(
             await _enter(port, 5)
             assert (await room.state()).inside == 25
             second = await _room(redis_url, tmp_path, *serve)
-            _, told = await second.communicate()
+            _, output = await second.communicate()
             assert second.returncode == 2
-            assert b"wanted a port that can be listened on" in told
+            assert b"wanted a port that can be listened on" in output
             process.send_signal(signal.SIGTERM)
             async with asyncio.timeout(LIMIT_S):
                 assert await process.wait() == 0

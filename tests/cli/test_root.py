@@ -12,12 +12,12 @@ def test_the_version_is_told(waystation: Waystation) -> None:
 
 
 def test_help_says_what_there_is_and_how_to_begin(waystation: Waystation) -> None:
-    told = waystation("--help")
-    assert told.returncode == 0
-    assert "Queues for jobs, files and people" in told.stdout
-    assert "doctor" in told.stdout
-    assert "Examples:" in told.stdout
-    assert told.stderr == ""
+    result = waystation("--help")
+    assert result.returncode == 0
+    assert "Queues for jobs, files and people" in result.stdout
+    assert "doctor" in result.stdout
+    assert "Examples:" in result.stdout
+    assert result.stderr == ""
 
 
 def test_help_loads_nothing_heavy() -> None:
@@ -27,14 +27,14 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 def test_a_misspelt_command_is_answered_with_the_nearest(waystation: Waystation) -> None:
-    told = waystation("docter")
-    assert told.returncode == 2
-    assert "Did you mean 'doctor'?" in told.stderr
+    result = waystation("docter")
+    assert result.returncode == 2
+    assert "Did you mean 'doctor'?" in result.stderr
 
 
 def test_debug_shows_where_an_error_came_from(waystation: Waystation) -> None:
-    told = waystation("--debug", "config", "show", WAYSTATION_WORKER__LEASE="x")
-    assert "Traceback" in told.stderr
+    result = waystation("--debug", "config", "show", WAYSTATION_WORKER__LEASE="x")
+    assert "Traceback" in result.stderr
 
 
 def test_help_has_a_short_name_in_every_command(waystation: Waystation) -> None:

@@ -183,8 +183,8 @@ def test_schedules_are_listed_until_they_are_cancelled(routing: Routing, redis_u
 
     (line,) = routing("schedules").out.splitlines()
     assert line.endswith(f"{id}  report  30 2 * * * (Europe/Vienna)")
-    (told,) = json.loads(routing("schedules", "--json").out)
-    assert (told["id"], told["type"]) == (id, "report")
+    (schedule,) = json.loads(routing("schedules", "--json").out)
+    assert (schedule["id"], schedule["type"]) == (id, "report")
     routing("cancel", id)
     assert routing("schedules").out == ""
     with Redis.from_url(redis_url) as redis:

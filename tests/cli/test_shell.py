@@ -60,10 +60,10 @@ def on_mail(redis_url: str, step: Callable[[Queue], Coroutine[Any, Any, Any]]) -
 def test_why_prints_a_sentence_and_its_evidence(shell: Shell, redis_url: str) -> None:
     on_mail(redis_url, lambda queue: queue.add("send", delay=86_400))
 
-    told = shell("why", "mail/1")
+    result = shell("why", "mail/1")
 
-    assert told.code == 0
-    sentence, *evidence = told.out.splitlines()
+    assert result.code == 0
+    sentence, *evidence = result.out.splitlines()
     assert sentence.startswith("Job 1 is delayed until 20")
     assert "  name              send" in evidence
 
@@ -96,9 +96,9 @@ def test_why_says_whose_job_it_is_where_several_have_the_id(shell: Shell, redis_
 
     on_mail(redis_url, add)
 
-    told = shell("why", "1").out.splitlines()
+    lines = shell("why", "1").out.splitlines()
 
-    assert [each.split() for each in told if "queue  " in each] == [
+    assert [each.split() for each in lines if "queue  " in each] == [
         ["queue", "mail"],
         ["queue", "sms"],
     ]
@@ -212,9 +212,9 @@ def test_a_queue_with_active_jobs_is_neither_deleted_nor_paused(
 def test_events_are_followed(shell: Shell, redis_url: str) -> None:
     on_mail(redis_url, lambda queue: queue.add("send"))
 
-    told = shell("bullmq", "follow", "mail", "--after", "0-0", "--count", "2", "--json")
+    result = shell("bullmq", "follow", "mail", "--after", "0-0", "--count", "2", "--json")
 
-    names = [json.loads(line)["name"] for line in told.out.splitlines()]
+    names = [json.loads(line)["name"] for line in result.out.splitlines()]
     assert names == ["added", "waiting"]
 
 
@@ -225,16 +225,16 @@ def test_help_of_a_command_loads_nothing_heavy(command: str) -> None:
         "import atexit, sys; from waystation.cli.root import run; "
         f"atexit.register(lambda: print('modules:', *sys.modules)); run({words!r})"
     )
-    told = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
-    text, _, loaded = told.stdout.decode().partition("modules:")
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    text, _, loaded = result.stdout.decode().partition("modules:")
     assert text.startswith(f"Usage: waystation {command} ")
     assert set(loaded.split()) & HEAVY == set()
 
 
 def test_help_is_that_of_the_command_wherever_it_is_loaded(shell: Shell) -> None:
     for words in ("pipeline run", "room serve", "routing work", "console key"):
-        told = shell(*words.split(), "--help")
-        assert (told.out.split(" [")[0], told.code) == (f"Usage: waystation {words}", 0)
+        result = shell(*words.split(), "--help")
+        assert (result.out.split(" [")[0], result.code) == (f"Usage: waystation {words}", 0)
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_help_is_that_of_the_command_wherever_it_is_loaded(shell: Shell) -> None
 )
 def test_a_shell_completes_commands_and_options(typed: str, offered: str) -> None:
     words = f"waystation {typed}"
-    told = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "waystation"],
         env=os.environ
         | {
@@ -254,7 +254,7 @@ def test_a_shell_completes_commands_and_options(typed: str, offered: str) -> Non
         capture_output=True,
         check=True,
     )
-    assert told.stdout.decode().split() == [offered]
+    assert result.stdout.decode().split() == [offered]
 
 
 def test_the_script_for_a_shell_is_printed(shell: Shell) -> None:

@@ -1,4 +1,4 @@
-"""`waystation webhooks`: who hears what happens to jobs, from the shell."""
+"""`waystation webhooks`: who is sent what happens to jobs, from the shell."""
 
 import asyncio
 import json
@@ -55,12 +55,12 @@ class Receiver(HTTPServer):
     status = 204
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Heard)
+        super().__init__(("127.0.0.1", 0), Handler)
         self.bodies: list[bytes] = []
         self.url = f"http://127.0.0.1:{self.server_port}/hook"
 
 
-class Heard(BaseHTTPRequestHandler):
+class Handler(BaseHTTPRequestHandler):
     """One request."""
 
     def do_POST(self) -> None:
@@ -91,11 +91,13 @@ def test_a_webhook_is_added_listed_tried_and_removed(
     assert events == "failed"
     assert (id[:3], secret[:4]) == ("wh_", "whs_")
 
-    told = webhooks("list").out
-    assert all(part in told for part in (id, receiver.url, "bullmq/mail", "failed", "0 delivered"))
+    output = webhooks("list").out
+    assert all(
+        part in output for part in (id, receiver.url, "bullmq/mail", "failed", "0 delivered")
+    )
     [listed] = json.loads(webhooks("list", "--json").out)
     assert (listed["id"], listed["events"], listed["dead"]) == (id, ["failed"], False)
-    assert secret not in told + json.dumps(listed)
+    assert secret not in output + json.dumps(listed)
 
     assert webhooks("test", id).out == "taken\n"
     assert json.loads(receiver.bodies[0])["events"][0]["event"] == "ping"

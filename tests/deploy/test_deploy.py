@@ -236,12 +236,12 @@ def test_the_scaler_follows_a_metric_that_there_is() -> None:
     [scaler] = [each for each in MANIFESTS if each["kind"] == "ScaledObject"]
     [trigger] = scaler["spec"]["triggers"]
     wanted = DesiredWorkers(made_at=0, until=1, workers=7, target_wait_ms=1000)
-    told = "\n".join(recommended(Product.BULLMQ, {"mail": Forecast(workers=wanted)}))
+    exposed = "\n".join(recommended(Product.BULLMQ, {"mail": Forecast(workers=wanted)}))
 
     metric = re.search(r"max\((\w+)\{queue=\"mail\"\}\)", trigger["metadata"]["query"])
 
     assert metric
-    assert f'{metric[1]}{{product="bullmq",queue="mail"}} 7' in told
+    assert f'{metric[1]}{{product="bullmq",queue="mail"}} 7' in exposed
     targets = {each["metadata"]["name"] for each in NATIVE if each["kind"] == "Deployment"}
     assert scaler["spec"]["scaleTargetRef"]["name"] in targets
 

@@ -77,5 +77,5 @@ def test_a_loss_is_shown(stage: Stage, page: io.StringIO) -> None:
 
 
 def test_a_scene_ends_with_what_became_of_everything(stage: Stage, page: io.StringIO) -> None:
-    stage.tell(FAIR)
+    stage.show_account(FAIR)
     assert page.getvalue().split() == ["10", "tickets", "came", "in", "7", "sold", "3", "refused"]

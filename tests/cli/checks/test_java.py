@@ -7,8 +7,8 @@ from waystation.pipeline.spark.java import programs
 
 
 def settings(version: str, major: str) -> str:
-    told = f"    java.home = /x\\n    java.specification.version = {major}\\n"
-    return f"printf '{told}    java.version = {version}\\n' >&2"
+    properties = f"    java.home = /x\\n    java.specification.version = {major}\\n"
+    return f"printf '{properties}    java.version = {version}\\n' >&2"
 
 
 OLD = settings("1.8.0_292", "1.8")
