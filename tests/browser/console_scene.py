@@ -118,8 +118,8 @@ def _remember(root: str) -> str:
     lakes.keep(root, jobs)
     counted = {"product": "bullmq", "queue": "mail", "hour": lakes.START, "acknowledged": 9}
     row = {"terminal": 7, "removed": 0, "visible": 1, "lost": 1, "duplicated": 0, "gaps": 0}
-    told = {**dict.fromkeys(LEDGER.names), **counted, **row, "lost_ids": ["17"], "clean": False}
-    lakes.store(root, LEDGER, [told], 0)
+    account = {**dict.fromkeys(LEDGER.names), **counted, **row, "lost_ids": ["17"], "clean": False}
+    lakes.store(root, LEDGER, [account], 0)
     return next(job["job_id"] for job in jobs if job["queue"] == "mail")
 
 

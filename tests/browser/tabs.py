@@ -32,11 +32,11 @@ class Tab:
 
     async def evaluate(self, script: str) -> Any:
         """What an expression is on this page."""
-        told = await self._window.command(
+        answer = await self._window.command(
             "Runtime.evaluate", self._session, expression=script, returnByValue=True
         )
-        assert "exceptionDetails" not in told, told
-        return told["result"].get("value")
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
 
     async def until(self, script: str) -> None:
         """Wait until an expression is true here."""
@@ -44,8 +44,8 @@ class Tab:
         async with asyncio.timeout(LIMIT_S):
             while True:
                 # A page that is about to give way to the next one has no answer.
-                told = await self._window.ask("Runtime.evaluate", self._session, **asked)
-                if told.get("result", {}).get("result", {}).get("value"):
+                answer = await self._window.ask("Runtime.evaluate", self._session, **asked)
+                if answer.get("result", {}).get("result", {}).get("value"):
                     return
                 await asyncio.sleep(0.2)
 
@@ -69,14 +69,14 @@ class Window:
     async def tab(self) -> Tab:
         """A new tab, in front."""
         target = (await self.command("Target.createTarget", url="about:blank"))["targetId"]
-        told = await self.command("Target.attachToTarget", targetId=target, flatten=True)
-        return Tab(self, target, told["sessionId"])
+        answer = await self.command("Target.attachToTarget", targetId=target, flatten=True)
+        return Tab(self, target, answer["sessionId"])
 
     async def command(self, method: str, session: str = "", **params: Any) -> dict[str, Any]:
         """Have the browser do something, and say what came of it."""
-        told = await self.ask(method, session, **params)
-        assert "error" not in told, told
-        return told["result"]
+        answer = await self.ask(method, session, **params)
+        assert "error" not in answer, answer
+        return answer["result"]
 
     async def ask(self, method: str, session: str = "", **params: Any) -> dict[str, Any]:
         """The browser's whole answer, be it an error."""
@@ -91,9 +91,9 @@ class Window:
     async def listen(self) -> None:
         """Read what the browser says, as long as it speaks."""
         while True:
-            told = json.loads((await self._reader.readuntil(b"\0"))[:-1])
-            if "id" in told:
-                self._asked[told["id"]].set_result(told)
+            message = json.loads((await self._reader.readuntil(b"\0"))[:-1])
+            if "id" in message:
+                self._asked[message["id"]].set_result(message)
 
 
 @asynccontextmanager

@@ -357,10 +357,10 @@ async def test_a_redrive_does_not_call_jobs_completed_that_were_removed(stocked:
             while drive.state == "running":
                 await asyncio.sleep(0.02)
     page = await stocked.page("failures")
-    told = await page.get_by_role("region", name="Redrives").inner_text()
-    assert "0 of 1 completed, 0 failed again, 1 removed or not stored any more" in told
-    assert "Completed but for 1 job" in told
-    assert "All of them were completed" not in told
+    text = await page.get_by_role("region", name="Redrives").inner_text()
+    assert "0 of 1 completed, 0 failed again, 1 removed or not stored any more" in text
+    assert "Completed but for 1 job" in text
+    assert "All of them were completed" not in text
 
 
 async def _retry(page: Page, name: str) -> None:

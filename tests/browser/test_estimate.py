@@ -57,21 +57,21 @@ def some_room(dice: random.Random) -> RoomState:
 async def test_the_page_tells_the_wait_that_the_server_tells(browser: Browser) -> None:
     dice = random.Random(11)
     cases: list[tuple[object, int, int]] = []
-    told: list[estimate.Wait | None] = []
+    waits: list[estimate.Wait | None] = []
     for state in (some_room(dice) for _ in range(200)):
         model = msgspec.to_builtins(eta_model_of(state))
         for lane in Lane:
             ahead = dice.choice([0, 1, 5, dice.randrange(200_000)])
             cases.append((model, int(lane), ahead))
-            told.append(estimate.wait(state, Waiting(lane=lane, seq=0, ahead=ahead, length=1)))
+            waits.append(estimate.wait(state, Waiting(lane=lane, seq=0, ahead=ahead, length=1)))
     page = await browser.new_page()
     await page.add_script_tag(content=source("estimate.js"))
     shown = await page.evaluate("cases => cases.map((each) => estimatedWait(...each))", cases)
     await page.close()
 
-    assert sum(each is not None for each in told) > 300
-    assert sum(each is None for each in told) > 100
-    for case, ours, theirs in zip(cases, told, shown, strict=True):
+    assert sum(each is not None for each in waits) > 300
+    assert sum(each is None for each in waits) > 100
+    for case, ours, theirs in zip(cases, waits, shown, strict=True):
         wanted = {"known": False}
         if ours is not None:
             wanted = {"known": True} | msgspec.to_builtins(ours)

@@ -1,4 +1,4 @@
-"""A tab that nobody looks at keeps its place, and hears that it is its turn."""
+"""A tab that nobody looks at keeps its place, and is called when it is its turn."""
 
 import asyncio
 from itertools import pairwise
@@ -16,7 +16,7 @@ from tests.waitingroom.http.harness import QUEUE
 IDLE_S = round(limit(20))
 HIDDEN_S = IDLE_S + 60
 AHEAD = 80
-"""More than those who follow their place live, and so hear it without asking."""
+"""More than those who follow their place live, and so learn it without asking."""
 
 LISTENS = Path(__file__).with_name("listens.js").read_text()
 
@@ -59,13 +59,13 @@ async def test_a_tab_behind_others_keeps_its_place_and_hears_its_turn(
 
 
 async def _silence(page: Page, *, seconds: int, step: int) -> float:
-    """The longest the page is not heard within so many seconds of its own clock."""
+    """Return the longest pause between two requests in `seconds` of the page's clock."""
     for _ in range(0, seconds, step):
         await page.clock.run_for(step * 1000)
         while await page.evaluate("pending"):
             await asyncio.sleep(0.005)
-    heard = [*await page.evaluate("heard"), await page.evaluate("Date.now()")]
-    return max(later - before for before, later in pairwise(heard)) / 1000
+    instants = [*await page.evaluate("heard"), await page.evaluate("Date.now()")]
+    return max(later - before for before, later in pairwise(instants)) / 1000
 
 
 @pytest.mark.parametrize("hides", ["", HIDES], ids=["seen", "hidden"])

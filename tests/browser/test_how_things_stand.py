@@ -113,12 +113,12 @@ async def test_a_missed_turn_has_a_clock_and_is_in_the_title(harness: Harness) -
 
 async def test_who_presses_is_called_with_a_sound(harness: Harness) -> None:
     page = await harness.visitor()
-    heard = list[str]()
+    states = list[str]()
 
-    def hear(state: str) -> None:
-        heard.append(state)
+    def sounded(state: str) -> None:
+        states.append(state)
 
-    await page.expose_function("heard", hear)
+    await page.expose_function("heard", sounded)
     await page.add_init_script(
         "const start = OscillatorNode.prototype.start;"
         "OscillatorNode.prototype.start = function (at)"
@@ -128,7 +128,7 @@ async def test_who_presses_is_called_with_a_sound(harness: Harness) -> None:
     await shows(page, "waiting")
     await page.click("#notify")
     await expect(page.locator("#notify")).to_be_hidden()
-    assert heard == ["running", "running"]
+    assert states == ["running", "running"]
 
 
 async def test_the_page_works_off_the_hardest_challenge(harness: Harness) -> None:

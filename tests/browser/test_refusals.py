@@ -64,8 +64,8 @@ async def test_a_browser_that_keeps_no_cookies_is_told_so(harness: Harness, tmp_
         tab = await browser.tab()
         await tab.open(f"{harness.url}/wait/{QUEUE}")
         await tab.until("document.body && document.body.dataset.status === 'cookies'")
-        told = await tab.evaluate("document.getElementById('text').textContent")
-        assert told == WORDS["text_cookies"]
+        text = await tab.evaluate("document.getElementById('text').textContent")
+        assert text == WORDS["text_cookies"]
         assert await tab.evaluate("document.getElementById('banner').hidden")
         # The button tries again, and comes to the same.
         await tab.evaluate("document.body.dataset.status = ''")

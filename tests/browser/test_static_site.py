@@ -1,4 +1,4 @@
-"""A static page behind the room, as its how-to tells, in a browser without third-party cookies."""
+"""A static page behind the room, as its how-to says, in a browser without third-party cookies."""
 
 import asyncio
 import re

@@ -66,14 +66,14 @@ async def town(redis_url: str) -> AsyncGenerator[Town]:
     guarded.add_middleware(WaitingRoomMiddleware, room=f"http://127.0.0.1:{room}", options=options)
 
     async def shop_app(scope: Any, receive: Any, send: Any) -> None:
-        async def told(message: Any) -> None:
+        async def send_on(message: Any) -> None:
             if built.forgets and "headers" in message:
                 kept = [each for each in message["headers"] if each[0] != b"set-cookie"]
                 message = {**message, "headers": kept}
             await send(message)
 
         if scope["type"] == "http":
-            await guarded(scope, receive, told)
+            await guarded(scope, receive, send_on)
 
     async with (
         harness.service(redis_url, newcomers_per_minute=0) as service,
@@ -198,8 +198,8 @@ async def test_a_browser_without_cookies_is_told_so_where_it_would_wait(
         await tab.open(f"{town.shop}/checkout?seat=4")
         await tab.until("document.body && document.body.dataset.status === 'cookies'")
         assert (await tab.evaluate("location.href")).startswith(town.room)
-        told = await tab.evaluate("document.getElementById('text').textContent")
-        assert told == languages()["en"]["text_cookies"]
+        text = await tab.evaluate("document.getElementById('text').textContent")
+        assert text == languages()["en"]["text_cookies"]
     assert (await town.service.room.state()).waiting == 1
 
 

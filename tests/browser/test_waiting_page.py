@@ -272,7 +272,9 @@ async def test_nothing_is_fetched_from_elsewhere_and_the_page_is_small(harness: 
     asked: list[str] = []
     errors: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    page.on("console", lambda told: errors.append(told.text) if told.type == "error" else None)
+    page.on(
+        "console", lambda message: errors.append(message.text) if message.type == "error" else None
+    )
     await harness.arrive(page)
     await shows(page, "waiting")
     assert all(url.startswith((harness.url, f"blob:{harness.url}")) for url in asked)

@@ -54,8 +54,8 @@ async def test_a_batch_made_twice_is_told_on_its_own_terms(harness: Harness) -> 
     codes = Codes(harness.room)
     await codes.make("press", 2, bits=BITS, uses=9)
     await codes.make("press", 3, bits=BITS, lane=Lane.VIP)
-    told = [(each.lane, each.uses, each.codes) for each in await codes.batches()]
-    assert sorted(told) == [(Lane.NORMAL, 9, 2), (Lane.VIP, 1, 3)]
+    batches = [(each.lane, each.uses, each.codes) for each in await codes.batches()]
+    assert sorted(batches) == [(Lane.NORMAL, 9, 2), (Lane.VIP, 1, 3)]
     assert await codes.revoke("press") == 5
 
 

@@ -1,4 +1,4 @@
-"""The waits that three crowds are told, and what comes of them."""
+"""The waits that three crowds are shown, and how long they really waited."""
 
 import random
 
@@ -10,19 +10,19 @@ from waystation.waitingroom.simulator import Crowd
 from waystation.waitingroom.simulator.people import Person
 
 
-def person(called_s: float, *told: tuple[float, float, float, float]) -> Person:
-    """Somebody who joined at 0 and was told these ranges: when, p10, p50 and p90."""
+def person(called_s: float, *ranges: tuple[float, float, float, float]) -> Person:
+    """Somebody who joined at 0 and was shown these ranges: when, p10, p50 and p90."""
     each = Person(0, Crowd(), random.Random(1))
     each.joined_s, each.called_s = 0.0, called_s
-    each.estimates = [(at, Wait(p10=p10, p50=p50, p90=p90)) for at, p10, p50, p90 in told]
+    each.estimates = [(at, Wait(p10=p10, p50=p50, p90=p90)) for at, p10, p50, p90 in ranges]
     return each
 
 
 def test_a_range_that_an_operator_has_overturned_gives_way_to_the_next() -> None:
-    told = (0.0, 90.0, 100.0, 110.0), (60.0, 90.0, 100.0, 120.0)
-    seen = judged([person(165, *told)], 50)
+    ranges = (0.0, 90.0, 100.0, 110.0), (60.0, 90.0, 100.0, 120.0)
+    seen = judged([person(165, *ranges)], 50)
     assert (seen.inside, seen.standing) == (0, 1)
-    assert judged([person(165, *told)], 90).standing == 0
+    assert judged([person(165, *ranges)], 90).standing == 0
 
 
 def test_the_first_range_counts_from_when_it_was_told() -> None:
@@ -46,8 +46,8 @@ def test_the_first_range_counts_from_when_it_was_told() -> None:
 def test_a_latest_time_that_moves_back_is_a_broken_promise(
     latest: tuple[float, ...], broken: int, twice: int
 ) -> None:
-    told = [(at * 15.0, 0.0, 100.0, each - at * 15) for at, each in enumerate(latest)]
-    seen = judged([person(400, *told)])
+    ranges = [(at * 15.0, 0.0, 100.0, each - at * 15) for at, each in enumerate(latest)]
+    seen = judged([person(400, *ranges)])
     assert (seen.broken, seen.broken_twice) == (broken, twice)
 
 

@@ -64,7 +64,7 @@ async def test_the_estimate_before_the_opening_holds_after_it(
     await harness.clock.advance(60)
     await harness.lottery.draw()
     after = await _known(harness, stays, names)
-    # Of a draw nobody is told about the luckiest and the unluckiest tenth.
+    # Of a draw nobody is shown the luckiest and the unluckiest tenth.
     drawn = harness.names(await harness.lottery.drawn())[2:-2] if lots else names
     for name in drawn:
         early, late = before[name], after[name]
@@ -123,7 +123,7 @@ async def test_where_lanes_are_strict_everybody_of_a_higher_one_comes_first(
     found = estimate.wait(await harness.room.state(), await harness.status("n9"))
     assert found is not None
     assert found.p50 == 10
-    # What is told is what history learns from, or it would count them twice.
+    # What is shown is what history learns from, or it would count them twice.
     await harness.join("last")
     assert (await harness.events())[-1]["ahead"] == "20"
 

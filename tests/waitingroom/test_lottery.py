@@ -38,7 +38,7 @@ async def witnessed(harness: Harness, *names: str) -> None:
 
 
 async def test_people_gather_before_the_room_opens(harness: Harness) -> None:
-    """F39: nobody is called, nobody expires, and everybody is told when it starts."""
+    """F39: nobody is called, nobody expires, and everybody sees when it starts."""
     await gathered(harness, "a", "b")
     status = await harness.status("a")
     assert status == Prequeued(

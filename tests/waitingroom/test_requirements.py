@@ -143,7 +143,7 @@ async def test_nothing_that_names_a_person_is_kept(harness: Harness) -> None:
 
 
 async def test_a_place_says_when_it_was_called_and_what_became_of_it(harness: Harness) -> None:
-    """W-9, W-28, W-30, W-31, W-32: waiting, called, active, completed; each told by the place."""
+    """W-9, W-28, W-30, W-31, W-32: waiting, called, active, completed; each in its fields."""
     await harness.open()
     place = await harness.join("ann")
     await harness.clock.advance(5)

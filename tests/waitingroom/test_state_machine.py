@@ -262,7 +262,7 @@ class Rooms(RuleBasedStateMachine):
                 self.ahead[name] = status.ahead
 
 
-# A failure is made small for up to five minutes, and must be told after that.
+# A failure is made small for up to five minutes, and must be reported after that.
 @pytest.mark.hypothesis
 @pytest.mark.timeout(600)
 def test_the_room_keeps_its_promises(redis_url: str) -> None:

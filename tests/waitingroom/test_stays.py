@@ -1,4 +1,4 @@
-"""What a room learns by itself about how long people stay, and tells them how long they wait."""
+"""What a room learns by itself about how long visitors stay, and so how long others wait."""
 
 import pytest
 

@@ -1,1 +1,1 @@
-"""Connectors, as their pages tell to use them."""
+"""Connectors, used as their pages say."""

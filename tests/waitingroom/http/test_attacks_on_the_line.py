@@ -192,7 +192,7 @@ async def test_20_whoever_left_stands_at_the_back(service: RoomService) -> None:
     assert (await second.status())["people_ahead"] == 0
 
 
-async def test_21_the_clock_of_the_doors_does_not_move_anybody(redis_url: str) -> None:
+async def test_21_the_clock_of_the_server_does_not_move_anybody(redis_url: str) -> None:
     async with harness.service(redis_url) as service:
         await service.joined()
         slow = harness.RoomService(service.store, harness.OPTIONS, None)

@@ -1,4 +1,4 @@
-"""What proxies are told."""
+"""The configuration that proxies are sent."""
 
 from tests.waitingroom.http.harness import QUEUE, Person, RoomService
 

@@ -1,4 +1,4 @@
-"""What everybody is told, whatever the room does and wherever they stand: one table, all cells."""
+"""The answers to visitors in every state of a room and of theirs: one table."""
 
 import re
 
@@ -35,7 +35,7 @@ LOST = {
     "done": ("done", "PLACE_LOST"),
 }
 ENDS = ("waiting", "returned", "late", "gone", "done")
-"""Who is told that the room is over; whoever was called or is inside goes in."""
+"""Who gets the answer that the room is over; whoever was called or is inside goes in."""
 
 
 async def _stand(service: RoomService, clock: HandClock, where: str) -> Person:

@@ -138,7 +138,7 @@ async def test_a_proxy_brings_the_token_to_verify(redis_url: str) -> None:
         )
         assert (clean.status_code, clean.headers["location"]) == (303, "/checkout?seat=4")
         assert clean.headers["set-cookie"].startswith(f"__Host-wr_s_{QUEUE}=")
-        # Spent: it is sent to wait, and the page is not told the token.
+        # Spent: it is sent to wait, and the page does not get the token.
         spent = await service.visitor().get(verify, headers={**site, "x-original-uri": came})
         assert spent.status_code == 401
         sealed = parse_qs(urlsplit(spent.headers["wr-location"]).query)["r"][0]

@@ -1,4 +1,4 @@
-"""Webhooks: what a site is told, signed, in order, and again until it has taken it."""
+"""Webhooks: events are sent signed, in order, and again until the site took them."""
 
 import asyncio
 import hashlib
@@ -36,19 +36,19 @@ class Listener:
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}/heard?shop=1"
         self.answer = 204
-        self.heard: list[tuple[dict[str, str], bytes]] = []
+        self.requests: list[tuple[dict[str, str], bytes]] = []
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             return
         body = (await receive())["body"]
-        self.heard.append(({n.decode(): v.decode() for n, v in scope["headers"]}, body))
+        self.requests.append(({n.decode(): v.decode() for n, v in scope["headers"]}, body))
         headers = [(b"location", b"http://127.0.0.1:1/")]
         await send({"type": "http.response.start", "status": self.answer, "headers": headers})
         await send({"type": "http.response.body", "body": b""})
 
     def events(self) -> list[dict[str, Any]]:
-        return [each for _, body in self.heard for each in msgspec.json.decode(body)["events"]]
+        return [each for _, body in self.requests for each in msgspec.json.decode(body)["events"]]
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +98,7 @@ async def test_a_site_hears_what_it_asked_for_in_order_and_signed(
     assert [each["event"] for each in listener.events()] == ["waiting", "admitted"]
     assert {each["subject"] for each in listener.events()} == {place["position_id"]}
     assert "network" not in listener.events()[0]
-    headers, body = listener.heard[0]
+    headers, body = listener.requests[0]
     stamp, _, mac = headers["wr-signature"].partition(",v1=")
     said = stamp.removeprefix("t=").encode() + b"." + body
     assert mac == hmac.new(hook["secret"].encode(), said, hashlib.sha256).hexdigest()
@@ -148,15 +148,15 @@ async def test_what_was_not_taken_comes_again_later_and_nothing_is_skipped(
     await service.visitor().join()
     await dispatcher.carry()
     await dispatcher.carry()
-    assert len(listener.heard) == 1
+    assert len(listener.requests) == 1
     [hook] = (await admin.get(HOOKS)).json()["webhooks"]
     assert (hook["failures"], hook["last_error"]) == (1, "the answer was 500")
     listener.answer = 200
     await service.visitor("10.1.1.2").join()
     await clock.advance(3)
     await dispatcher.carry()
-    assert len(listener.heard) == 2
-    assert len(msgspec.json.decode(listener.heard[1][1])["events"]) == 2
+    assert len(listener.requests) == 2
+    assert len(msgspec.json.decode(listener.requests[1][1])["events"]) == 2
     [hook] = (await admin.get(HOOKS)).json()["webhooks"]
     assert (hook["failures"], hook["delivered"]) == (0, 2)
 
@@ -176,7 +176,7 @@ async def test_of_several_processes_one_carries(service: RoomService, listener: 
     await service.visitor().join()
     for dispatcher in dispatchers:
         await dispatcher.carry()
-    assert len(listener.heard) == 1
+    assert len(listener.requests) == 1
 
 
 async def test_whoever_asked_for_it_is_told_by_the_site_that_it_is_their_turn(

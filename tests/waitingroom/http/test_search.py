@@ -29,8 +29,8 @@ async def test_it_is_read_as_people_say_it(service: RoomService) -> None:
     for said in (f" {ticket[:3]} {ticket[3:]} ", f"{ticket[:3]}-{ticket[3:]}", id[-16:]):
         answer = await viewer.get(f"{ROOT}/positions", params={"ticket": said})
         assert [each["position_id"] for each in answer.json()["positions"]] == [id]
-    misheard = ticket.upper().translate(str.maketrans("OIB", "018"))
-    answer = await viewer.get(f"{ROOT}/positions", params={"ticket": misheard})
+    misread = ticket.upper().translate(str.maketrans("OIB", "018"))
+    answer = await viewer.get(f"{ROOT}/positions", params={"ticket": misread})
     assert [each["position_id"] for each in answer.json()["positions"]] == [id]
 
 

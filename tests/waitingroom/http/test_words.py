@@ -70,7 +70,7 @@ def test_a_language_with_plurals_uses_them(lang: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lang", "p90", "told"),
+    ("lang", "p90", "text"),
     [
         ("ru", 7 * 3600, "от 0 до 7 часов"),
         ("ru", 21 * 3600, "от 0 до 21 часа"),
@@ -84,8 +84,8 @@ def test_a_language_with_plurals_uses_them(lang: str) -> None:
         ("zh-Hans", 5 * 3600, "0 到 5 小时"),
     ],
 )
-def test_nouns_take_the_form_that_their_number_asks_for(lang: str, p90: float, told: str) -> None:
-    assert wait_text(languages()[lang], 0, p90) == told
+def test_nouns_take_the_form_that_their_number_asks_for(lang: str, p90: float, text: str) -> None:
+    assert wait_text(languages()[lang], 0, p90) == text
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Caddy, Envoy and Traefik as their pages tell to run them, in front of a room and a site."""
+"""Caddy, Envoy and Traefik run as their pages say, in front of a room and a site."""
 
 import asyncio
 import os
@@ -60,7 +60,7 @@ async def traefik(folder: Path, *, room: int, origin: int) -> AsyncGenerator[int
 
 
 def _recipe(page: str, ports: dict[str, int]) -> str:
-    """What the page tells to save, on ports that are free here."""
+    """What the page says to save, on ports that are free here."""
     (recipe,) = _RECIPE.findall((PAGES / f"{page}.md").read_text())
     return re.sub(r"\b(8080|8000|8088)\b", lambda found: str(ports[found[0]]), recipe)
 

@@ -15,7 +15,7 @@ async def test_a_room_that_is_away_lets_nobody_in_who_was_not(block: Block) -> N
         while (got := await block.send("GET /checkout", PAGE)).status == 303:
             await asyncio.sleep(0.1)
     assert got.status == 503
-    # Who has no scripts is told, and sent on when the room is back; a form is not sent twice.
+    # Without scripts one gets a page and is sent on when the room is back; no form is sent twice.
     page = await block.send("GET /wait/shop?r=1", PAGE)
     pressed = await block.send("POST /wait/shop/join", PAGE, body="x=1")
     for each, again in ((got, "5"), (page, "5"), (pressed, "5;url=/wait/shop")):

@@ -99,9 +99,7 @@ async def test_what_the_operator_says_counts_more_than_an_option(shop: Shop) -> 
     assert (await admin.http.patch(ROOM, json={"fail_policy": "ajar"})).status_code == 422
 
 
-async def test_an_operator_opens_the_doors_of_the_middleware_too(
-    shop: Shop, clock: HandClock
-) -> None:
+async def test_an_operator_opens_the_middleware_too(shop: Shop, clock: HandClock) -> None:
     await shop.service.control.fail_open(60)
     await shop.look_again()
     assert (await shop.http.post("/checkout")).status_code == 200
