@@ -1,6 +1,6 @@
 """Nothing is cut silently: every cap in the code is known, with how whoever meets it learns of it.
 
-`caps.toml` has them all. A cap that is not in it fails: decide how it is told, and write it down.
+`caps.toml` has them all. A cap that is not in it fails: decide how it is shown, and write it down.
 """
 
 import ast
@@ -69,9 +69,9 @@ def _is_number(value: ast.expr) -> bool:
     )
 
 
-def test_every_cap_is_known_with_how_it_is_told() -> None:
+def test_every_cap_is_known_with_how_it_is_reported() -> None:
     lists = [name for kind in ("refused", "paged", "inside", "left") for name in KNOWN[kind]]
-    found, known = set(caps()), {*KNOWN["told"], *lists}
+    found, known = set(caps()), {*KNOWN["reported"], *lists}
 
     assert sorted(found - known) == [], "say in caps.toml how whoever meets it learns of it"
     assert sorted(known - found) == [], "these are gone from the code"
@@ -79,7 +79,7 @@ def test_every_cap_is_known_with_how_it_is_told() -> None:
 
 def test_what_is_cut_says_so_where_the_table_says() -> None:
     silent: dict[str, str] = {}
-    for name, where in KNOWN["told"].items():
+    for name, where in KNOWN["reported"].items():
         place, _, text = where.partition(": ")
         if text not in (SOURCE / place).read_text():
             silent[name] = where

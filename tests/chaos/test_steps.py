@@ -112,7 +112,7 @@ def batched(ids: list[bytes], size: int) -> Iterator[list[bytes]]:
 
 
 async def accepted_steps(redis: "Redis") -> Counter[tuple[bytes, bytes]]:
-    """How often each step of each job was stored, as the queue's events tell."""
+    """How often each step of each job was stored, by the queue's events."""
     accepted: Counter[tuple[bytes, bytes]] = Counter()
     place = "-"
     while True:

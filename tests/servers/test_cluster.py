@@ -103,8 +103,8 @@ async def share_slots(nodes: list[Ephemeral], clients: list[Any]) -> None:
 
 
 async def knows_everybody(client: Any) -> bool:
-    told = await client.execute_command("CLUSTER", "INFO")
-    return b"cluster_state:ok" in told and b"cluster_known_nodes:%d" % NODES in told
+    info = await client.execute_command("CLUSTER", "INFO")
+    return b"cluster_state:ok" in info and b"cluster_known_nodes:%d" % NODES in info
 
 
 async def test_jobs_are_added_worked_on_and_told(cluster_url: str) -> None:
@@ -263,9 +263,9 @@ async def test_a_command_says_what_a_cluster_needs_and_ends_with_2(
         ended = await run(*command)
         assert ended.returncode == ends_with, (command, ended.stderr)
         assert ("must share a hash tag" in ended.stderr) is (ends_with == 2)
-    told = (await run("doctor")).stdout
+    output = (await run("doctor")).stdout
     for product in ("bullmq", "routing"):
-        assert (f"warn  {product}" in told) is (ends_with == 2), told
+        assert (f"warn  {product}" in output) is (ends_with == 2), output
 
 
 async def test_the_address_of_one_node_is_told_to_be_a_cluster(cluster_url: str) -> None:
@@ -306,8 +306,8 @@ async def test_the_commands_of_the_page_work_on_a_cluster(cluster_url: str, tmp_
             cwd=tmp_path, env=clean | environ,
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
         )  # fmt: skip
-        told, _ = await ran.communicate()
-        assert ran.returncode == 0, (words, told.decode())
+        output, _ = await ran.communicate()
+        assert ran.returncode == 0, (words, output.decode())
 
     async with files.Queue(cluster_url, prefix="{jobqueue}") as queue:
         assert (await queue.counts("waiting"))["waiting"] == 1

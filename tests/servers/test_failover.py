@@ -51,11 +51,11 @@ async def arranged() -> AsyncGenerator[Arrangement]:
 
 
 async def know_each_other(sentinels: list[Ephemeral]) -> None:
-    """Wait until each sentinel has heard of the others and of the replica."""
+    """Wait until each sentinel knows the others and the replica."""
     for each in sentinels:
         while True:
-            told = await ask(each, "SENTINEL", "MASTER", SERVICE)
-            facts = dict(zip(told[::2], told[1::2], strict=True))
+            answer = await ask(each, "SENTINEL", "MASTER", SERVICE)
+            facts = dict(zip(answer[::2], answer[1::2], strict=True))
             if (facts[b"num-slaves"], facts[b"num-other-sentinels"]) == (b"1", b"2"):
                 break
             await asyncio.sleep(0.05)
@@ -108,13 +108,13 @@ async def test_nothing_acknowledged_is_lost_and_each_outcome_counts_once() -> No
         completed = {job.id for job in await queue.get_jobs("completed", limit=100_000)}
         entries: Any = await ask(servers.replica, "XRANGE", "bull:orders:events", "-", "+")
 
-    told = Counter(_completed(fields) for _, fields in entries)
-    del told[None]
+    completions = Counter(_completed(fields) for _, fields in entries)
+    del completions[None]
     assert len(acknowledged) >= 200
     assert {*acknowledged, "afterwards"} <= completed
-    assert set(told.values()) == {1}
+    assert set(completions.values()) == {1}
 
 
 def _completed(fields: list[bytes]) -> bytes | None:
-    told = dict(zip(fields[::2], fields[1::2], strict=True))
-    return told[b"jobId"] if told[b"event"] == b"completed" else None
+    entry = dict(zip(fields[::2], fields[1::2], strict=True))
+    return entry[b"jobId"] if entry[b"event"] == b"completed" else None

@@ -21,7 +21,7 @@ APART = (
     "logging", "outgoing_requests", "recipes_of_telemetry", "wrong_kinds",
 )  # fmt: skip
 SPARK = "tests/laws/test_failing.py::test_what_a_handler_raised_is_in_the_history"
-RETOLD = (
+FULL = (
     "tests/laws",
     *(f"--ignore=tests/laws/test_{law}.py" for law in APART),
     f"--deselect={SPARK}_with_class_and_message",
@@ -56,7 +56,7 @@ async def test_every_script_runs_on_redis(server: Ephemeral, package: str) -> No
 
 @pytest.mark.parametrize(
     "tests",
-    [pytest.param(BRIEFLY, id="some"), pytest.param(RETOLD, id="all", marks=pytest.mark.long)],
+    [pytest.param(BRIEFLY, id="some"), pytest.param(FULL, id="all", marks=pytest.mark.long)],
 )
 def test_what_holds_on_valkey_holds_on_redis(server: Ephemeral, tests: tuple[str, ...]) -> None:
     ended = subprocess.run(

@@ -68,9 +68,9 @@ async def test_a_server_of_an_unknown_authority_is_refused(
 ) -> None:
     other = Authority(tmp_path, "stranger").certificate
     url = secured.url(ssl_ca_certs=other, ssl_certfile=secured.certificate, ssl_keyfile=secured.key)
-    with pytest.raises(StoreUnsuitable, match=r"is not trusted .*ssl_ca_certs") as told:
+    with pytest.raises(StoreUnsuitable, match=r"is not trusted .*ssl_ca_certs") as caught:
         await connect(url)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(caught.value)
 
 
 async def test_a_client_without_papers_is_not_let_in(secured: Secured) -> None:

@@ -6,5 +6,5 @@ def forged(signed: str) -> str:
 
     The first letter of it, because some of the last one's bits count for nothing.
     """
-    told, dot, signature = signed.rpartition(".")
-    return f"{told}{dot}{'B' if signature.startswith('A') else 'A'}{signature[1:]}"
+    payload, dot, signature = signed.rpartition(".")
+    return f"{payload}{dot}{'B' if signature.startswith('A') else 'A'}{signature[1:]}"

@@ -15,7 +15,7 @@ from tests.support.patience import LIMIT_S
 
 
 class Process:
-    """A command that runs until it is told to stop."""
+    """A command that runs until it is stopped."""
 
     def __init__(self, popen: subprocess.Popen[bytes], errors: Path) -> None:
         self.popen = popen

@@ -11,13 +11,13 @@ from tests.wire.normal import Normal, Raw, RawKey, Stored, each
 
 Snapshot: TypeAlias = Mapping[str, Stored]
 
-# What our worker tells beyond BullMQ; Node's listeners ignore it.
+# What our worker adds to BullMQ's events; Node's listeners ignore it.
 OUR_EVENTS = {"retry"}
 OUR_FIELDS = {"active": "workerId", "completed": "attemptsMade", "failed": "attemptsMade"}
 
 
 async def dump(redis: Redis, *, since: int) -> Snapshot:
-    """All keys with their values; instants are told as minutes after `since` (milliseconds)."""
+    """All keys with their values; instants are written as minutes after `since` (milliseconds)."""
     return Normal(since).snapshot(await _read(redis))
 
 

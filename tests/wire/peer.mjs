@@ -46,7 +46,7 @@ const commands = {
     const entry = opened.get(handle);
     opened.delete(handle);
     const closing = entry?.thing.close(force);
-    // Without a server a connection may wait for ever to be told goodbye.
+    // Without a server a connection may wait for ever for the answer to its goodbye.
     await (force ? Promise.race([closing, sleep(CLOSE_WITHIN_MS)]) : closing);
   },
 };

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeAlias
 Json: TypeAlias = Any
 Options: TypeAlias = Mapping[str, Json]
 
-# BullMQ says nothing about attempts unless told, our producer says three: scenarios always say.
+# BullMQ writes no attempts by default, our producer says three: scenarios always say.
 ONE_TRY: Options = {"attempts": 1}
 
 # Node's worker signs a job only when it has a name, ours always has one.

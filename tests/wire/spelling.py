@@ -44,7 +44,7 @@ def schedule(given: Options) -> Schedule:
 
 
 def worker_options(given: Options) -> dict[str, Any]:
-    """What a worker is told, as our `Worker` takes it."""
+    """A worker's options, as our `Worker` takes them."""
     names = {"maxStalledCount": "max_stalled", "lockDuration": "lease", "lockRenewTime": "renew"}
     said: dict[str, Any] = {
         names.get(each, snake(each)): _option(each, given[each]) for each in given

@@ -276,8 +276,8 @@ async def test_each_side_hears_progress_and_reads_logs(queue: Queue, any_node: N
     await remote.call_job(job.id, "log", "three")
     await remote.call_job(job.id, "updateProgress", 50)
 
-    told = await events.until("progress", count=2)
-    assert [entry["data"] for entry in told] == [
+    entries = await events.until("progress", count=2)
+    assert [entry["data"] for entry in entries] == [
         {"progress": 40, "message": "Generating scene 1"},
         50,
     ]

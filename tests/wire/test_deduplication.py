@@ -105,9 +105,13 @@ async def test_node_listeners_hear_of_jobs_that_we_turned_away(
     async with Queue("q", redis_url) as ours:
         for _ in range(2):
             await ours.add("work", deduplication=Deduplication("same"))
-        (told,) = await events.until("deduplicated")
+        (entry,) = await events.until("deduplicated")
 
-    assert (told["jobId"], told["deduplicationId"], told["deduplicatedJobId"]) == ("1", "same", "2")
+    assert (entry["jobId"], entry["deduplicationId"], entry["deduplicatedJobId"]) == (
+        "1",
+        "same",
+        "2",
+    )
 
 
 async def test_both_sides_refuse_a_leaf_that_another_job_could_stand_for(

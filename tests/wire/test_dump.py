@@ -21,9 +21,9 @@ async def test_a_difference_is_told_with_its_key_and_both_values(redis: Redis) -
     await redis.hset("bull:q:1", "priority", "7")
     await redis.sadd("bull:q:stalled", "1")
 
-    told = differences(before, await dump(redis, since=START), names=("node", "ours"))
+    shown = differences(before, await dump(redis, since=START), names=("node", "ours"))
 
-    assert told.splitlines() == [
+    assert shown.splitlines() == [
         "--- node",
         "+++ ours",
         '-bull:q:1 (hash) priority = "0"',

@@ -1,4 +1,4 @@
-"""Events told by one side and heard by the other."""
+"""Events written by one side and received by the other."""
 
 import asyncio
 
@@ -17,19 +17,19 @@ async def test_we_hear_everything_that_happens_to_a_job_of_node(
         queue = await node6.queue("mail").ready()
         worker = await node6.worker("mail").ready()
         await queue.call("add", "send", {"to": "ada"}, {"jobId": "letter"})
-        told = await first(aiter(events), 5)
+        received = await first(aiter(events), 5)
         await worker.close()
 
-    assert [event.name for event in told] == [
+    assert [event.name for event in received] == [
         "added",
         "waiting",
         "active",
         "completed",
         "drained",
     ]
-    assert all(event.corrupt is None for event in told)
-    assert [event.job_id for event in told] == ["letter"] * 4 + [None]
-    assert told[2].prev == "waiting"
+    assert all(event.corrupt is None for event in received)
+    assert [event.job_id for event in received] == ["letter"] * 4 + [None]
+    assert received[2].prev == "waiting"
 
 
 async def test_we_wait_for_a_job_that_node_does(node6: NodePeer, redis_url: str) -> None:

@@ -47,19 +47,19 @@ async def test_every_event_of_our_worker_reaches_a_node_listener(
     await queue.clean(0, 100, "failed")
     await events.until("cleaned")
 
-    told = await events.journal()
+    entries = await events.journal()
 
-    assert {entry["type"] for entry in told} >= {
+    assert {entry["type"] for entry in entries} >= {
         "added", "waiting", "active", "progress", "completed", "failed", "retries-exhausted",
         "delayed", "deduplicated", "duplicated", "drained", "paused", "resumed",
         "removed", "cleaned",
     }  # fmt: skip
-    assert [entry for entry in told if entry["type"] == "error"] == []
+    assert [entry for entry in entries if entry["type"] == "error"] == []
     [progress] = await events.journal(type="progress")
     assert progress["data"] == {"at": "ü"}
     [failed] = await events.journal(type="failed")
     assert failed["failedReason"] == "no"
-    # A listener that one entry had killed would not hear this.
+    # A listener that one entry had killed would not receive this.
     await queue.add("last", job_id="last")
     await events.until("added", jobId="last")
 
@@ -71,22 +71,22 @@ async def test_every_event_of_a_node_worker_reaches_our_listener(
     async with QueueEvents("q", store) as events:
         await remote.call("addBulk", JOBS)
         any_node.worker("q")
-        told: list[QueueEvent] = []
+        received: list[QueueEvent] = []
         ended = 0
         async for event in events:
-            told.append(event)
+            received.append(event)
             ended += event.name in ("completed", "failed")
             if ended == ENDED:
                 break
 
-    assert {event.name for event in told} >= {
+    assert {event.name for event in received} >= {
         "added", "waiting", "active", "progress", "completed", "failed", "retries-exhausted",
         "delayed", "deduplicated", "duplicated",
     }  # fmt: skip
-    [progress] = [event for event in told if event.name == "progress"]
+    [progress] = [event for event in received if event.name == "progress"]
     assert progress.data == {"at": "ü"}
-    assert [event.failed_reason for event in told if event.name == "failed"] == ["no"]
-    assert [1] in [event.result for event in told if event.name == "completed"]
+    assert [event.failed_reason for event in received if event.name == "failed"] == ["no"]
+    assert [1] in [event.result for event in received if event.name == "completed"]
 
 
 async def test_a_node_producer_waits_for_what_our_handler_returns(

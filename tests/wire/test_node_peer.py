@@ -92,8 +92,8 @@ async def test_events_are_recorded_once_each_from_the_start_of_the_stream(
 
     await events.until("drained")
 
-    told = [entry["type"] for entry in await events.journal()]
-    assert told == ["added", "waiting", "active", "progress", "completed", "drained"]
+    types = [entry["type"] for entry in await events.journal()]
+    assert types == ["added", "waiting", "active", "progress", "completed", "drained"]
     (completed,) = await events.journal(type="completed")
     assert completed["returnvalue"] == [1, 2]
 
@@ -103,9 +103,9 @@ async def test_custom_events_reach_a_listener(any_node: NodePeer) -> None:
     producer = any_node.producer("mail")
     await producer.call("publishEvent", {"eventName": "greeting", "text": "hello"})
 
-    (told,) = await events.until("greeting")
+    (entry,) = await events.until("greeting")
 
-    assert told["text"] == "hello"
+    assert entry["text"] == "hello"
 
 
 async def test_a_method_may_be_handed_another_open_object(any_node: NodePeer) -> None:

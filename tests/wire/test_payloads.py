@@ -70,8 +70,8 @@ async def test_odd_json_of_node_says_the_same_wherever_we_read_it(
         async with Worker("q", handle, store):
             found["awaited"] = await ours.wait(timeout=LIMIT_S)
         found["awaited by event"] = await ours.wait(LIMIT_S, events)
-        async with aclosing(events.listen("0")) as told:
-            async for event in told:
+        async with aclosing(events.listen("0")) as stream:
+            async for event in stream:
                 assert event.corrupt is None
                 if event.name == "progress":
                     found["told on the way"] = event.data

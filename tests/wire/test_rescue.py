@@ -96,7 +96,7 @@ async def test_a_result_that_comes_after_the_rescue_is_refused(
 
     async def handle(_: Job) -> str:
         begun.set()
-        # As a handler that blocks its process: it hears of nothing until it is done.
+        # As a handler that blocks its process: it learns nothing until it is done.
         while not go_on.is_set():
             try:
                 await go_on.wait()

@@ -124,8 +124,8 @@ async def test_we_keep_a_schedule_of_node_going(any_node: NodePeer, redis_url: s
     assert [job.options.raw["repeat"]["count"] for job in jobs] == [1, 2, 3, 4]
     assert found
     assert found.next_ms == cron.next_after("0 0 3 * * *", "Asia/Tokyo", jobs[0].created_ms)
-    told = await theirs.call("getJobScheduler", "tick")
-    assert told["iterationCount"] == 4
+    scheduler = await theirs.call("getJobScheduler", "tick")
+    assert scheduler["iterationCount"] == 4
 
 
 async def test_node_keeps_a_schedule_of_ours_going(any_node: NodePeer, redis_url: str) -> None:
@@ -209,11 +209,15 @@ async def test_a_scheduler_that_we_pause_is_gone_for_node_until_somebody_resumes
         await theirs.poll("getJobCounts", gives={"delayed": 0, "waiting": 0})
 
         await ours.schedulers.resume("tick")
-        told = await theirs.call("getJobScheduler", "tick")
-        assert (told["name"], told["pattern"], told["tz"]) == ("beat", "0 0 1 1 *", "UTC")
-        assert told["template"]["data"] == {"n": 1}
+        scheduler = await theirs.call("getJobScheduler", "tick")
+        assert (scheduler["name"], scheduler["pattern"], scheduler["tz"]) == (
+            "beat",
+            "0 0 1 1 *",
+            "UTC",
+        )
+        assert scheduler["template"]["data"] == {"n": 1}
         (job,) = await ours.get_jobs("delayed")
-        assert told["next"] == int(job.id.rpartition(":")[2])
+        assert scheduler["next"] == int(job.id.rpartition(":")[2])
 
         # A program that makes its schedulers when it starts has the last word.
         assert await ours.schedulers.pause("tick", by="anna")

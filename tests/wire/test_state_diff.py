@@ -82,7 +82,7 @@ async def test_a_scenario_that_differs_shows(
     )
     second = await left_by_us(second_url, [Add("q", [Job("a", {}, {"delay": 6000_000})])])
 
-    told = differences(first, second)
+    shown = differences(first, second)
 
-    assert '-bull:q:delayed (zset) [0] = ["1","<start+50 min>"]' in told
-    assert '+bull:q:delayed (zset) [0] = ["1","<start+100 min>"]' in told
+    assert '-bull:q:delayed (zset) [0] = ["1","<start+50 min>"]' in shown
+    assert '+bull:q:delayed (zset) [0] = ["1","<start+100 min>"]' in shown

@@ -100,8 +100,8 @@ async def test_metrics_fill_minutes_without_work_as_node_does(
             else:
                 async with Worker(name, Steps(store), store, metrics_points=5):
                     await node6.queue(name).poll("getCompletedCount", gives=1)
-            told = await node6.queue(name).call("getMetrics", "completed")
-            seen.append([int(point) for point in told["data"]])
+            answer = await node6.queue(name).call("getMetrics", "completed")
+            seen.append([int(point) for point in answer["data"]])
 
     assert seen[0] == seen[1]
     assert await remote.call("getJobCounts", "completed") == {"completed": 0}

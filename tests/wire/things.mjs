@@ -17,7 +17,7 @@ const kinds = {
   flow: (bullmq, _, options) => new bullmq.FlowProducer(options),
   producer: (bullmq, name, options) => new bullmq.QueueEventsProducer(name, options),
 
-  /** From the stream's start unless told otherwise: `$` would miss what comes before the first read. */
+  /** From the stream's start by default: `$` would miss what comes before the first read. */
   events(bullmq, name, options, journal) {
     return recordingEvents(bullmq, journal, name, { lastEventId: '0-0', ...options });
   },
@@ -40,7 +40,7 @@ function recordingEvents(bullmq, journal, name, options) {
   class RecordingEvents extends bullmq.QueueEvents {
     emit(event, ...args) {
       const [fields, id] = args.length > 1 ? args : [{}, args[0]];
-      // Every entry is told a second time, under its name and job id together.
+      // Every entry is emitted a second time, under its name and job id together.
       const again = fields?.jobId !== undefined && event.endsWith(`:${fields.jobId}`);
       if (isStreamId(id) && !again) journal.write(event, { id, ...fields });
       return super.emit(event, ...args);

@@ -47,14 +47,14 @@ class FalseProvider:
         if scope["type"] != "http":
             return
         self.asked.append(scope["path"])
-        told: dict[str, Any] = self.itself
+        answer: dict[str, Any] = self.itself
         if scope["path"] == "/token":
-            told = {"id_token": self.token(), "token_type": "Bearer"}
+            answer = {"id_token": self.token(), "token_type": "Bearer"}
         if scope["path"] == "/jwks":
-            told = {"keys": [self.key.as_dict(private=False)]}
+            answer = {"keys": [self.key.as_dict(private=False)]}
         kind = [(b"content-type", b"application/json")]
         await send({"type": "http.response.start", "status": self.status, "headers": kind})
-        await send({"type": "http.response.body", "body": msgspec.json.encode(told)})
+        await send({"type": "http.response.body", "body": msgspec.json.encode(answer)})
 
 
 @asynccontextmanager

@@ -46,12 +46,12 @@ async def provider(public_url: str) -> AsyncGenerator[OidcOptions]:
         public_url=public_url,
         grants=GRANTS,
     )
-    told = {
+    settings = {
         "port": port, "client": CLIENT, "secret": SECRET, "callback": public_url + CALLBACK,
         "people": PEOPLE,
     }  # fmt: skip
     process = await asyncio.create_subprocess_exec(
-        program, HERE / "provider.mjs", json.dumps(told),
+        program, HERE / "provider.mjs", json.dumps(settings),
         cwd=folder, stdin=PIPE, stdout=PIPE, stderr=DEVNULL,
     )  # fmt: skip
     assert process.stdin is not None

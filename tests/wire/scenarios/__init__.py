@@ -10,9 +10,9 @@ from tests.wire.scenarios.endings import (
     AGAIN,
     DETOURS,
     OUTCOMES,
+    REPORTING,
     RETENTION,
     RETENTION_BY_THE_WORKER,
-    TELLING,
 )
 from tests.wire.scenarios.holding import LIMITED, LIMITS, PAUSING, STALLS, TURNS
 from tests.wire.scenarios.likeness import DEDUPLICATION, DEDUPLICATION_MEETS_WORK
@@ -28,7 +28,7 @@ SCENARIOS: Mapping[str, Sequence[Step]] = {
     "outcomes": OUTCOMES,
     "detours": DETOURS,
     "retention": RETENTION,
-    "telling": TELLING,
+    "telling": REPORTING,
     "pausing": PAUSING,
     "limits": LIMITS,
     "removal": REMOVAL,

@@ -122,7 +122,7 @@ RETENTION_BY_THE_WORKER: Sequence[Step] = [
     Work("counted", outcomes=2, options={"metrics": {"maxDataPoints": 5}}),
 ]
 
-TELLING: Sequence[Step] = [
+REPORTING: Sequence[Step] = [
     Add(
         "telling",
         [

@@ -1,4 +1,4 @@
-"""The times and the job that scenarios are told with.
+"""The times and the job that scenarios are written with.
 
 Delays are whole hours, which no run reaches, or a few milliseconds, which every run waits for.
 """
