@@ -16,7 +16,7 @@ PICTURES = Path(os.environ["WAYSTATION_PICTURES"]) if "WAYSTATION_PICTURES" in o
 HIDES = """Object.defineProperty(document, 'hidden', { get: () => !window.looked_at });
 Object.defineProperty(document, 'visibilityState',
   { get: () => window.looked_at ? 'visible' : 'hidden' });"""
-"""Makes a page believe that it is hidden, until somebody looks at it."""
+"""A script that makes a page believe that it is hidden, until `LOOKS` is run."""
 LOOKS = "window.looked_at = true; document.dispatchEvent(new Event('visibilitychange'))"
 
 
@@ -30,7 +30,7 @@ class Harness:
         self._contexts: list[BrowserContext] = []
 
     async def visitor(self, locale: str = "en-GB", *, looks: bool = True, **more: Any) -> Page:
-        """Somebody with cookies of their own, who may look at another tab all the time."""
+        """Return a page with cookies of its own; without `looks` it believes that it is hidden."""
         context = patient(await self._browser.new_context(locale=locale, **more))
         self._contexts.append(context)
         page = await context.new_page()
@@ -39,7 +39,7 @@ class Harness:
         return page
 
     async def crowd(self, count: int) -> None:
-        """That many others who were here first."""
+        """Join `count` other visitors."""
         for number in range(count):
             await self.service.visitor(f"10.2.{number // 250}.{number % 250}").join()
 
@@ -53,24 +53,24 @@ class Harness:
 
 
 def patient(context: BrowserContext) -> BrowserContext:
-    """A browser whose pages are waited for as long as everything else in the tests."""
+    """Give a browser the tests' limit for waiting, and return it."""
     context.set_default_timeout(LIMIT_S * 1000)
     return context
 
 
 async def picture(page: Page, name: str) -> None:
-    """Keep a screenshot, if somebody wants to look at it."""
+    """Save a screenshot where `WAYSTATION_PICTURES` is set."""
     if PICTURES:
         await page.screenshot(path=PICTURES / f"{name}.png", full_page=True)
 
 
 async def shows(page: Page, status: str) -> None:
-    """Wait until the page says so."""
+    """Wait until the page shows a status."""
     await page.wait_for_selector(f'body[data-status="{status}"]')
 
 
 async def complaints(page: Page) -> list[str]:
-    """What somebody who cannot see well, or uses no mouse, would complain about."""
+    """Return what is wrong with the page for people who cannot see well or use no mouse."""
     return await page.evaluate(_AUDIT)
 
 

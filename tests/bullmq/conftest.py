@@ -1,4 +1,4 @@
-"""Queues to be moved by hand."""
+"""A harness, a queue and a flow producer on an empty server."""
 
 from collections.abc import AsyncIterator
 
@@ -11,20 +11,20 @@ from waystation.bullmq.queue import Queue
 
 @pytest.fixture
 async def harness(redis_url: str) -> AsyncIterator[Harness]:
-    """An empty queue whose every step the test takes itself."""
+    """A harness of an empty queue."""
     async with harness_on(redis_url) as opened:
         yield opened
 
 
 @pytest.fixture
 async def queue(harness: Harness) -> AsyncIterator[Queue]:
-    """The same queue as its users have it."""
+    """The same queue through its public class."""
     async with Queue(harness.keys.name, harness.store) as opened:
         yield opened
 
 
 @pytest.fixture
 async def flows(harness: Harness) -> AsyncIterator[FlowProducer]:
-    """Trees of jobs into the same store."""
+    """A flow producer on the same store."""
     async with FlowProducer(harness.store) as opened:
         yield opened

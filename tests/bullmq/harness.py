@@ -23,7 +23,7 @@ SETS = ("prioritized", "delayed", "completed", "failed")
 
 
 class Harness:
-    """A producer, a worker and a checker whose every step a test takes itself."""
+    """A queue with a producer, a worker and a stalled check, which a test moves step by step."""
 
     def __init__(self, store: Store, keys: QueueKeys) -> None:
         self.store = store
@@ -34,7 +34,7 @@ class Harness:
         self.worker = self.source()
 
     def source(self, *, worker: str = "host-1-abc", **options: Any) -> BullSource:
-        """One more worker."""
+        """Return the source of one more worker."""
         chosen = ClaimOptions(worker=worker, **options)
         source = BullSource(self.store, self.keys, chosen, clock=self.clock)
         self._sources.append(source)
@@ -110,7 +110,7 @@ class Harness:
         )
 
     async def lapse(self, *, max_stalled: int = 1) -> list[str]:
-        """Let every lock run out, and have the checker notice at its second look."""
+        """Let every lock run out, and make two passes of the stalled check; return its ids."""
         for id in await self.ids("active"):
             await self.redis.delete(self.keys.of(id).lock)
         await self.redis.delete(self.keys.stalled_check)

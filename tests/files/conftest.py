@@ -1,4 +1,4 @@
-"""A line of files for every test that asks for one, and a directory to run the command in."""
+"""A harness of a queue of files, and a directory to run the command in."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -38,6 +38,6 @@ def run(home: Path) -> Files:
 
 @pytest.fixture
 def server(redis_url: str) -> Iterator[Any]:
-    """The server as a program sees it that waits for its answers."""
+    """A blocking client of the server."""
     with Redis.from_url(redis_url) as client:
         yield client

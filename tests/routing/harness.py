@@ -93,12 +93,12 @@ class Harness:
         return sorted([key.decode() async for key in found])
 
     async def calls(self, *commands: str) -> int:
-        """How often the server has run these commands."""
+        """Return how often the server has run these commands."""
         found: Any = await self.redis.info("commandstats")
         return sum(found.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in commands)
 
     async def asked(self, *command: Any) -> Any:
-        """The answer to a plain command."""
+        """Send a command to the store."""
         return await self.store.hot.execute_command(*command)
 
     async def text(self, key: str) -> str | None:

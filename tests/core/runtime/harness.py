@@ -1,4 +1,4 @@
-"""A source that remembers its calls, and a worker on it."""
+"""A source that records its calls, and a worker on it."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ from waystation.testing.memory import MemorySource
 
 
 class Recorded(MemorySource):
-    """Remembers each call: how many outcomes went along and how many claims came back."""
+    """Records each call: how many outcomes were sent and how many claims came back."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)

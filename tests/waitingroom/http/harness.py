@@ -27,7 +27,7 @@ from waystation.waitingroom.visitor import Lane
 HOST = "shop.test"
 QUEUE = "shop"
 ADMIN = f"/api/v1/admin/queues/{QUEUE}"
-"""Where operators reach the room."""
+"""The path of the room's API for operators."""
 OPTIONS = ServerOptions(poll_floor_ms=0, change_floor_ms=0)
 
 

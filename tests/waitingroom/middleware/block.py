@@ -1,4 +1,4 @@
-"""The shop, its visitors, and what reached it."""
+"""A shop behind a room and a proxy, and the requests that reached it."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -43,7 +43,7 @@ class Block:
 
     @asynccontextmanager
     async def guarded(self) -> AsyncGenerator[int]:
-        """The same shop with the middleware in it; the port that it listens on."""
+        """Serve the same shop with the middleware in it; give the port that it listens on."""
         options = GateOptions(rules=[Rule(queue=QUEUE, path="/checkout*")])
         shop = WaitingRoomMiddleware(
             self.site, room=f"http://127.0.0.1:{self.room}", options=options
@@ -53,13 +53,13 @@ class Block:
             yield port
 
     async def session(self) -> str:
-        """The cookie of somebody who waited and came in."""
+        """Return the session cookie of a visitor who waited and entered."""
         visitor = self.service.visitor(f"10.9.0.{len(self.seen) % 250 + 1}")
         await visitor.enter()
         return f"__Host-wr_s_{QUEUE}={visitor.cookie(f's_{QUEUE}')}"
 
     async def facts(self, link: str) -> Got:
-        """What the page behind a link asks for when it is opened."""
+        """Send the request that the page behind a link makes when it is opened."""
         where, _, query = link.partition("?")
         return await self.send(f"GET {where}/facts?{query}")
 
@@ -84,7 +84,7 @@ class Block:
 
 
 async def welcome(send: Any) -> None:
-    """What the shop says to everybody."""
+    """Answer as the shop answers everybody."""
     kind = [(b"content-type", b"text/plain")]
     await send({"type": "http.response.start", "status": 200, "headers": kind})
     await send({"type": "http.response.body", "body": b"the shop"})
