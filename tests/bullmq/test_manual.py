@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from redis.asyncio import Redis
 
-from tests.support.deaf import made_deaf
+from tests.support.lossy import make_lossy
 from tests.support.patience import LIMIT_S
 from waystation.bullmq import (
     Backoff,
@@ -240,10 +240,10 @@ async def test_a_job_that_nobody_was_given_is_not_held(
 async def test_all_jobs_that_lost_answers_had_claimed_are_given_out(redis_url: str) -> None:
     async with Queue("mail", redis_url) as queue, ManualWorker("mail", redis_url) as worker:
         ids = {job.id for job in await queue.add_many([("send", 1), ("send", 2)])}
-        deaf = made_deaf(await worker._connected_source())  # pyright: ignore[reportPrivateUsage]
+        lossy = make_lossy(await worker._connected_source())  # pyright: ignore[reportPrivateUsage]
         async with asyncio.timeout(LIMIT_S):
-            deaf.lose_next()
-            deaf.lose_next(after=1)
+            lossy.lose_next()
+            lossy.lose_next(after=1)
             lost = [worker.get_next_job(), worker.get_next_job()]
             for answer in await asyncio.gather(*lost, return_exceptions=True):
                 assert isinstance(answer, StoreUnreachable)
