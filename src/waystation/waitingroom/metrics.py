@@ -76,12 +76,12 @@ class RoomMetrics:
     )
     fail_open = Instrument(Gauge, "waiting_room_fail_open", "1 while everybody is let in.", "queue")
 
-    def __init__(self, house: Metrics | None = None) -> None:
-        self.house = house or Metrics()
-        registry: CollectorRegistry = self.house.registry
+    def __init__(self, shared: Metrics | None = None) -> None:
+        self.shared = shared or Metrics()
+        registry: CollectorRegistry = self.shared.registry
         for line in declared(RoomMetrics):
             line.install(self, registry, {})
 
     def expose(self) -> bytes:
         """All numbers in Prometheus' text format."""
-        return self.house.expose()
+        return self.shared.expose()
