@@ -66,8 +66,9 @@ select *, added_at as read_at, false as ended from whole
 union all select *, ended_at as read_at, true as ended from whole
 """
 _PAYLOADS = """
-select 'bullmq' as product, queue, job_id, read_at, added_at, ended, name, data, '{"attempts":3}' as
-       options, 0::int as priority, 0::bigint as delay_ms, ended::int as attempts,
+select 'bullmq' as product, queue, job_id, read_at, added_at, ended, name, data, 'plain' as form,
+       '{"attempts":3}' as options, 0::int as priority, 0::bigint as delay_ms,
+       ended::int as attempts,
        null::varchar as parent, null::varchar as "group", null::varchar as deduplication,
        null::varchar as scheduler, null::varchar as trace,
        case when ended and state = 'completed' then '{"ok":' || n || '}' end as result,
