@@ -34,7 +34,7 @@ async def _arrives(tab: Tab, url: str) -> None:
     await tab.until("document.body && document.body.dataset.status === 'waiting'")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_a_tab_behind_others_keeps_its_place_and_hears_its_turn(
     harness: Harness, tmp_path: Path
 ) -> None:
