@@ -140,7 +140,7 @@ def _report(executors: int, turn: Turn, one: Turn) -> Report:
             Row("processor seconds of the driver", turn.driver_s, one.driver_s),
             Row("share of executors", _share(turn), _share(one)),
         ],
-        remark=f"median of {TURNS}, in turn; driver, executors, Python and the store share "
+        remark=f"median of {max(1, TURNS)}, in turn; driver, executors, Python and the store share "
         f"{os.cpu_count()} processors: more executors can take only what one leaves idle",
     )
 
