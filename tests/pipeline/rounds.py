@@ -17,7 +17,7 @@ from tests.pipeline.events_of_all import events_of_products
 from tests.pipeline.saved import save
 from waystation.pipeline.history import History
 from waystation.pipeline.products import product_tables
-from waystation.pipeline.refresh import fold, gold_tables, quality
+from waystation.pipeline.refresh import gold_sums, gold_tables, quality
 from waystation.pipeline.silver.moves import OPEN
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa
@@ -98,7 +98,7 @@ def keep(root: str, rows: list[dict[str, Any]], batch: int) -> None:
 def refresh(history: History) -> None:
     """What a round does after it has stored events."""
     with kept_open():
-        fold.fold(history)
+        gold_sums.fold(history)
         gold_tables.refresh(history)
 
 

@@ -28,7 +28,7 @@ from waystation.pipeline.products.facts import OpenIds
 from waystation.pipeline.products.files import open_files
 from waystation.pipeline.progress import NoProgress, Progress
 from waystation.pipeline.refresh import gold_sums, gold_tables
-from waystation.pipeline.refresh.fold import fold, rows_to_fold
+from waystation.pipeline.refresh.fold import rows_to_fold
 from waystation.pipeline.refresh.quality import last_checks
 from waystation.pipeline.refresh.snapshot import Snapshot, take_snapshot
 from waystation.pipeline.sources.offsets import Offset, StreamRange, behind, between
@@ -285,11 +285,7 @@ def _refresh(history: History, options: RunOptions, snapshot: Snapshot, progress
     """Refresh silver and gold; returns the number of recommendations written."""
     progress.begin("folding events into attempts and items")
     target_ms = milliseconds(options.target_wait)
-    if gold_sums.is_used(history):
-        # What a run before has folded and not counted: this fold leaves its own changes. Where all
-        # is counted again, that waits for the fold, which knows what was deleted meanwhile.
-        gold_sums.catch_up(history, target_ms=target_ms, only_next=True)
-    fold(history)
+    gold_sums.fold(history, target_ms=target_ms)
     gold_tables.refresh(history, snapshot, target_ms=target_ms, progress=progress)
     compact_where_needed(history)
     retain_payloads(history, first_day_kept(options.payloads.retain, snapshot.at.date()))

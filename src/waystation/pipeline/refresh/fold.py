@@ -30,6 +30,7 @@ from waystation.pipeline.refresh.changed_rows import (
     noted,
 )
 from waystation.pipeline.refresh.stale_hours import Hours
+from waystation.pipeline.refresh.subjects import APPLICATION as OF_PRODUCTS
 from waystation.pipeline.refresh.subjects import fold_subjects
 from waystation.pipeline.silver import lives
 from waystation.pipeline.silver.lives import FOLDED, NEW_STEPS, RETURNED
@@ -96,34 +97,38 @@ def rows_to_fold(root: str) -> float:
 
 def fold(history: History) -> Folded | None:
     """Fold the new events of bronze; None when there are none."""
-    # Gaps and payloads that go with these events.
-    commits.complete(history.root)
+    finished = finish(history)
     newest = changes.version(EVENTS.path(history.root))
-    if newest is None:
+    return finished if newest is None else _fold(history, newest) or finished
+
+
+def finish(history: History) -> Folded | None:
+    """Finish a fold that was interrupted, as it was begun: part of it is stored already."""
+    # Gaps and payloads that go with the events.
+    commits.complete(history.root)
+    begun, before = _begun(history), folded_version(history)
+    if begun is None or (before is not None and before >= begun):
         return None
+    return _fold(history, begun)
+
+
+def _fold(history: History, until: int) -> Folded | None:
+    """Fold the events up to a version of bronze; None when that was done before."""
     # First: the commit of `open_steps`, after which gold is counted, stands for all of them.
     for each in folded_tables():
-        fold_subjects(history, each, newest)
-    return _fold_jobs(history, newest)
-
-
-def _fold_jobs(history: History, newest: int) -> Folded | None:
-    before, begun = folded_version(history), _begun(history)
-    if begun is not None and (before is None or begun > before):
-        # An interrupted fold must be finished as it was begun: part of it is stored already.
-        finished = _fold_up_to(history, before, begun)
-        return _fold_up_to(history, begun, newest) if newest > begun else finished
-    if before is None or newest > before:
-        return _fold_up_to(history, before, newest)
-    return None
+        fold_subjects(history, each, until)
+    before = folded_version(history)
+    if before is not None and before >= until:
+        return None
+    return _fold_up_to(history, before, until)
 
 
 def _begun(history: History) -> int | None:
     """The newest version of bronze that a table of silver was folded from."""
+    of_products = [(each.table, OF_PRODUCTS) for each in folded_tables()]
+    of_jobs = [(table, name) for table in FOLDED for name in (APPLICATION, BEGUN)]
     found = [
-        delta.last_batch(table.path(history.root), application)
-        for table in FOLDED
-        for application in (APPLICATION, BEGUN)
+        delta.last_batch(table.path(history.root), name) for table, name in of_products + of_jobs
     ]
     return max((each for each in found if each is not None), default=None)
 

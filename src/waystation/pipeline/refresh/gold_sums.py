@@ -16,13 +16,14 @@ from waystation.core.events import Product
 from waystation.pipeline.gold import sums
 from waystation.pipeline.gold.cells import CELLS, FILE, LEFT, MINUTE, ROUTE, Changed
 from waystation.pipeline.gold.files import files_by
+from waystation.pipeline.gold.staffing import DEFAULT_TARGET_MS
 from waystation.pipeline.history import History
 from waystation.pipeline.products import folded_tables
 from waystation.pipeline.products.files import ADDED_FILES, FILE_DAYS, FILES
 from waystation.pipeline.products.room_places import PLACES, ROOM_EVENTS, room_events
 from waystation.pipeline.products.routing import ROUTE_DAYS, ROUTED_JOBS, ROUTES
 from waystation.pipeline.products.waitingroom import ABANDONMENT, ABANDONMENT_DAYS, FUNNEL
-from waystation.pipeline.refresh import fold
+from waystation.pipeline.refresh import fold as folds
 from waystation.pipeline.refresh.changed_rows import CHANGES_NOTE, added, removed
 from waystation.pipeline.refresh.subjects import changed_tables
 from waystation.pipeline.silver.moves import OPEN_ATTEMPTS, OPEN_FAILURES, OPEN_ITEMS, STEPS
@@ -67,10 +68,27 @@ Files: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
 """The files with changes, by what they hold."""
 
 
-def is_used(history: History) -> bool:
+def fold(history: History, *, target_ms: int = DEFAULT_TARGET_MS) -> None:
+    """Fold the new events, after what a run before has folded and not counted, or begun to fold.
+
+    Each fold leaves its own changes alone. Where all is counted again, that waits for the fold,
+    which knows what was deleted meanwhile.
+    """
+    if _is_used(history):
+        catch_up(history, target_ms=target_ms, only_next=True)
+        if folds.finish(history):
+            catch_up(history, target_ms=target_ms, only_next=True)
+    folds.fold(history)
+
+
+def _is_used(history: History) -> bool:
     """Whether the last fold has left what sums are counted from."""
-    seen = delta.last_batch(OPEN_ITEMS.path(history.root), fold.APPLICATION)
-    return seen == fold.folded_version(history)
+    seen, folded = (
+        delta.last_batch(table.path(history.root), folds.APPLICATION)
+        for table in (OPEN_ITEMS, STEPS)
+    )
+    # One that was interrupted may have written further than it counts.
+    return folded is None or (seen is not None and seen >= folded)
 
 
 def catch_up(
@@ -81,7 +99,7 @@ def catch_up(
     With `only_next` nothing is counted again: another fold comes first.
     """
     root = history.root
-    folded, done = fold.folded_version(history), _added(root)
+    folded, done = folds.folded_version(history), _added(root)
     if folded is None or (done == folded and not everything):
         return
     batch = BatchId(sums.APPLICATION, folded)
@@ -150,7 +168,7 @@ def _size(files: Files) -> int:
 
 def _changed(history: History, batch: BatchId, files: Files) -> Changed:
     """The changes of a batch, from the files that its fold has left."""
-    apart = {**fold.APART, **_of_products()}
+    apart = {**folds.APART, **_of_products()}
 
     def read(column: str, sign: int) -> DataFrame:
         table = apart[column]
