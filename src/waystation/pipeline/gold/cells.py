@@ -83,6 +83,8 @@ class Kind(msgspec.Struct, frozen=True):
         named = {
             self.column(name) if name in self.counts else name: text for name, text in given.items()
         }
+        if unknown := named.keys() - _NOTHING.keys() - {"when"}:
+            raise KeyError(f"{self.name} has no count or column {', '.join(sorted(unknown))}")
         return {"kind": f"'{self.name}'", COUNTS[0]: "1", **named}
 
     def column(self, name: str) -> str:
