@@ -47,20 +47,20 @@ def refresh_ledger(history: History, snapshot: Snapshot | None, hours: Hours) ->
     if not hours:
         return
     root, spans = history.root, [span_of(each, "hour") for each in hours.starts]
+    path = LEDGER.path(root)
     # Before the files: a commit in between is refused.
-    before = delta.last_batch(LEDGER.path(root), APPLICATION)
+    before = delta.last_batch(path, APPLICATION)
     there = meeting(spans, {LEDGER.name: files_by(LEDGER, root, "hour")})[LEDGER.name]
     starts = history.spark.createDataFrame([(each,) for each in hours.starts], "hour timestamp")
-    old = delta.read_with_spark(history.spark, LEDGER.path(root), LEDGER, there)
+    old = delta.read_with_spark(history.spark, path, LEDGER, there)
     # Of other hours in the same files.
     kept = old.join(F.broadcast(starts), "hour", "left_anti").select(*LEDGER.names)
     few = sum(map(delta.count, (OPEN_ITEMS.path(root), PLACES.path(root))))
     with sized(history.spark, few):
         rows = _rows(history, snapshot, hours).join(F.broadcast(starts), "hour", "left_semi")
         parts = write_days(kept.unionByName(rows.select(*LEDGER.names)), root, LEDGER)
-    batch = BatchId(APPLICATION, (changes.version(LEDGER.path(root)) or 0) + 1)
+    batch = BatchId(APPLICATION, (changes.version(path) or 0) + 1)
     check = delta.unless_overtaken(APPLICATION, before)
-    path = LEDGER.path(root)
     if not delta.commit(path, LEDGER.schema, parts, batch, gone=there, check=check):
         # Another driver has taken the number, perhaps for other hours.
         raise delta.overtaken(path)

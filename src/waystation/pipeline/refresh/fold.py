@@ -98,17 +98,18 @@ def rows_to_fold(root: str) -> float:
 def fold(history: History) -> Folded | None:
     """Fold the new events of bronze; None when there are none."""
     finished = finish(history)
+    # Gaps and payloads that go with these events.
+    commits.complete(history.root)
     newest = changes.version(EVENTS.path(history.root))
     return finished if newest is None else _fold(history, newest) or finished
 
 
 def finish(history: History) -> Folded | None:
     """Finish a fold that was interrupted, as it was begun: part of it is stored already."""
-    # Gaps and payloads that go with the events.
-    commits.complete(history.root)
     begun, before = _begun(history), folded_version(history)
     if begun is None or (before is not None and before >= begun):
         return None
+    commits.complete(history.root)
     return _fold(history, begun)
 
 
