@@ -13,6 +13,7 @@ from tests.chaos.fleet import Fleet
 from tests.chaos.history import History
 from tests.chaos.worker import LOCK_MS
 from tests.support.patience import LIMIT_S
+from tests.support.size import size
 from waystation.bullmq import JobOptions, Queue
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.core.errors import StoreError
@@ -110,13 +111,14 @@ async def quiet(redis: Redis, fleet: Fleet, *, within: float) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.full
 async def test_every_job_ends_exactly_once_whatever_breaks(
     durable: Ephemeral, queue: Queue
 ) -> None:
     history, stop = History(), asyncio.Event()
     async with Fleet(durable.url, "chaos", size=3) as fleet:
         producing = asyncio.create_task(produce(queue, history, stop))
-        await break_things(durable, fleet, rounds=15)
+        await break_things(durable, fleet, rounds=size(5, full=15))
         stop.set()
         await producing
         async with Redis.from_url(durable.url, protocol=2) as redis:

@@ -19,6 +19,7 @@ from tests.chaos.files_process import SLOW_HEARTBEAT_S, STEPS
 from tests.files.harness import Harness, harness_on
 from tests.support.patience import LIMIT_S
 from tests.support.project import ROOT
+from tests.support.size import size
 from waystation.core.store import embedded
 
 pytestmark = pytest.mark.slow
@@ -137,10 +138,11 @@ async def test_a_file_that_takes_longer_than_the_heartbeat_is_not_reaped(
         assert await left_over(harness) == {}
 
 
+@pytest.mark.full
 async def test_a_restart_of_the_store_loses_no_file_and_completes_none_twice(
     tmp_path: Path,
 ) -> None:
-    count, ledger = 300, tmp_path / "ledger"
+    count, ledger = size(100, full=300), tmp_path / "ledger"
     durable = {"appendonly": "yes", "appendfsync": "always"}
     with embedded.ephemeral(durable) as server:
         async with harness_on(server.url) as harness:
@@ -148,7 +150,7 @@ async def test_a_restart_of_the_store_loses_no_file_and_completes_none_twice(
             for path in paths:
                 await harness.add(path)
             with worker(server.url, ledger, "slow") as good:
-                for part in (20, 80):
+                for part in size((20,), full=(20, 80)):
                     await until_ended(harness, part)
                     await asyncio.to_thread(server.kill)
                     await asyncio.to_thread(server.restart)
@@ -160,15 +162,16 @@ async def test_a_restart_of_the_store_loses_no_file_and_completes_none_twice(
             assert await left_over(harness) == {}
 
 
+@pytest.mark.full
 async def test_every_file_is_accounted_for_while_workers_die_at_random(
     redis_url: str, tmp_path: Path
 ) -> None:
-    count, dice, ledger = 600, random.Random(7), tmp_path / "ledger"
+    count, dice, ledger = size(200, full=600), random.Random(7), tmp_path / "ledger"
     async with harness_on(redis_url) as harness:
         paths = [f"/inbox/{number}.pdf" for number in range(count)]
         for path in paths:
             await harness.add(path)
-        for _ in range(4):
+        for _ in range(size(1, full=4)):
             with worker(redis_url, ledger, "slow") as first, worker(redis_url, ledger, "slow"):
                 await until(lambda: "ready" in lines(ledger))
                 await asyncio.sleep(dice.uniform(0.3, 0.8))

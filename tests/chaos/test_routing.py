@@ -6,15 +6,19 @@ import pytest
 
 from tests.chaos.routing_run import run, start
 from tests.support.patience import LIMIT_S
+from tests.support.size import size
 from waystation.core.store.connection import connect
 from waystation.core.store.embedded import Ephemeral
 from waystation.routing import Queue, Retry
 
 
 @pytest.mark.slow
+@pytest.mark.full
 async def test_every_job_ends_once_whoever_is_killed(own_server: Ephemeral) -> None:
     """B-43 B-60"""
-    account = await run(own_server.url, workers=3, count=1_500, kills=5)
+    account = await run(
+        own_server.url, workers=3, count=size(500, full=1_500), kills=size(2, full=5)
+    )
 
     assert account.verdict.is_clean, account.verdict
     assert account.left == []

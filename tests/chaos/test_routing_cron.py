@@ -12,18 +12,20 @@ from typing import Any
 
 import pytest
 
+from tests.support.size import size
 from waystation.core.store.connection import Store, connect
 from waystation.core.store.embedded import Ephemeral
 from waystation.routing import JobOptions, Queue, Schedule
 
 ROOT = Path(__file__).parents[2]
 SCHEDULES = 3
-SLOTS = 8
-CRASHES = 6
+SLOTS = size(3, full=8)
+CRASHES = size(3, full=6)
 MOST_STEPS = 60
 
 
 @pytest.mark.slow
+@pytest.mark.full
 async def test_every_slot_makes_one_job_whoever_is_killed_at_whatever_step(
     own_server: Ephemeral,
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import pytest
 from redis.asyncio import Redis
 
+from tests.support.size import size
 from waystation.core.errors import StoreError
 from waystation.core.store import embedded
 from waystation.core.store.connection import StoreOptions, connect
@@ -28,7 +29,7 @@ from waystation.waitingroom import (
 
 QUEUE = "{chaos}"
 PATIENT = StoreOptions(call_timeout=2.0)
-VISITORS = 300
+VISITORS = size(100, full=300)
 T = TypeVar("T")
 
 
@@ -93,17 +94,21 @@ async def break_things(server: Ephemeral, rounds: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.full
 async def test_everybody_comes_in_once_and_in_order_whatever_breaks(durable: Ephemeral) -> None:
     """Attack 50: no double admission and nobody lost over crashes of the store."""
     async with await connect(durable.url, PATIENT) as store:
         room = Room(QUEUE, store)
         await room.open(
             RoomOptions(
-                admission_rate=60, max_active=40, events_cap=1_000_000, newcomers_per_minute=0
+                admission_rate=VISITORS / 5,
+                max_active=40,
+                events_cap=1_000_000,
+                newcomers_per_minute=0,
             )
         )
         keepers = [asyncio.create_task(look_after(durable.url)) for _ in range(2)]
-        trouble = asyncio.create_task(break_things(durable, rounds=6))
+        trouble = asyncio.create_task(break_things(durable, rounds=size(3, full=6)))
         places = await arrive(room)
         await trouble
         for keeper in keepers:

@@ -157,7 +157,7 @@ async def confused(mailer: str = depends(Mailer)) -> None: ...  # mistake
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_mypy_finds_every_mistake_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "mistakes.py").write_text(PROGRAM)
     command = ["--strict", "--no-error-summary", "--cache-dir", str(tmp_path / "cache")]

@@ -35,9 +35,10 @@ async def with_odd_bytes(url: str) -> AsyncGenerator[Command]:
             except ResponseError:
                 continue  # what a worker has taken meanwhile
             yield command
-            store.flushdb()
+            as_before = store.pipeline().flushdb()
             for key, (value, left_ms) in whole.items():
-                store.restore(key, left_ms, value, replace=True)
+                as_before.restore(key, left_ms, value)
+            as_before.execute()
 
 
 def _changes(store: Any, key: bytes) -> Iterator[Command]:

@@ -6,6 +6,7 @@ import pytest
 from benchmarks.room.loadtest import Visits
 from benchmarks.room.loadtest import visits as visits_module
 from tests.support.ports import free_port
+from tests.support.size import size
 from tests.waitingroom.http import harness
 from waystation.core.errors import InvalidOption
 from waystation.core.http.server import serving
@@ -14,8 +15,8 @@ from waystation.waitingroom.running import RoomMaintenance
 from waystation.waitingroom.simulator import Crowd, Mood
 
 SMALL = Crowd(
-    visitors=300,
-    hours=3 / 3600,
+    visitors=size(150, full=300),
+    hours=size(1, full=3) / 3600,
     patience_s=1e6,
     no_show=0.1,
     session_median_s=0.01,
@@ -25,12 +26,15 @@ SMALL = Crowd(
 SHOP = "api/v1/queues/shop"
 
 
+@pytest.mark.full
 async def test_a_crowd_comes_in_through_the_doors(redis_url: str) -> None:
     port = free_port()
     seen: list[tuple[int, int]] = []
     async with harness.service(redis_url) as service:
         await service.room.open(
-            RoomOptions(admission_rate=25, max_active=500, newcomers_per_minute=0, idle=20)
+            RoomOptions(
+                admission_rate=25, max_active=500, newcomers_per_minute=0, idle=size(10, full=20)
+            )
         )
         async with (
             RoomMaintenance(service.rooms, service.context.metrics),

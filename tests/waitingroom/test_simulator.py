@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from tests.support.size import size
 from waystation.core.errors import InvalidOption
 from waystation.core.store import embedded
 from waystation.core.store.connection import connect
@@ -11,7 +12,7 @@ from waystation.waitingroom.simulator import Crowd, Mood, Simulation, Verdict, m
 from waystation.waitingroom.simulator.people import Person
 from waystation.waitingroom.visitor import Lane
 
-SMALL = Crowd(visitors=1500, hours=0.25, patience_s=300)
+SMALL = Crowd(visitors=size(750, full=1500), hours=size(0.125, full=0.25), patience_s=300)
 
 
 async def judged(crowd: Crowd) -> tuple[Simulation, dict[str, Verdict]]:
@@ -22,6 +23,7 @@ async def judged(crowd: Crowd) -> tuple[Simulation, dict[str, Verdict]]:
     return simulation, {each.name: each for each in verdicts}
 
 
+@pytest.mark.full
 async def test_a_crowd_finds_the_room_safe_and_fair() -> None:
     """F16, F38: no broken promise, nobody overtaken, and every lane gets its share."""
     simulation, verdicts = await judged(SMALL)

@@ -63,6 +63,7 @@ async def test_we_leave_the_state_that_node_leaves(
     assert node
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SCENARIOS)
 async def test_node_leaves_the_same_state_twice(
     name: str, node6_process: NodeProcess, redis_url: str, second_url: str

@@ -14,23 +14,23 @@ from tests.support.odd_bytes import with_odd_bytes
 from waystation.console.why import why
 from waystation.core.errors import WaystationError
 
-SHOWN = (
-    situations.waits_for_a_failed_child,
-    situations.job_of_a_scheduler,
-    situations.retried_job,
-    situations.limited_type,
-    situations.dead_routing_job,
-    situations.dead_file,
-    rooms.visitor_in_line,
-)
+ANY = ("overview", "workers", "schedulers", "failures", "coverage", "search?q=send")
+PATHS_OF = {
+    "bullmq": ["mail", *(f"mail/jobs?state={each}" for each in ("waiting", "failed", "delayed"))],
+    "routing": ["bridge", *(f"bridge/jobs?state={each}" for each in ("waiting", "dead"))],
+    "files": ["jobqueue", *(f"jobqueue/jobs?state={each}" for each in ("waiting", "failed"))],
+    "waitingroom": [],
+}
+SHOWN = {
+    situations.waits_for_a_failed_child: "bullmq",
+    situations.job_of_a_scheduler: "bullmq",
+    situations.retried_job: "bullmq",
+    situations.limited_type: "routing",
+    situations.dead_routing_job: "routing",
+    situations.dead_file: "files",
+    rooms.visitor_in_line: "waitingroom",
+}
 """What is in stores whose pages are looked at."""
-PATHS = [
-    *("overview", "workers", "schedulers", "failures", "coverage", "search?q=send"),
-    *("queues/bullmq/mail", "queues/routing/bridge", "queues/files/jobqueue"),
-    *(f"queues/bullmq/mail/jobs?state={state}" for state in ("waiting", "failed", "delayed")),
-    *(f"queues/routing/bridge/jobs?state={state}" for state in ("waiting", "dead")),
-    *(f"queues/files/jobqueue/jobs?state={state}" for state in ("waiting", "failed")),
-]
 
 
 @pytest.fixture
@@ -58,10 +58,12 @@ async def test_why_answers_or_refuses(scene: Scene, redis_url: str, make: Situat
 async def test_the_console_shows_the_rest(scene: Scene, redis_url: str, make: Situation) -> None:
     await make(scene)
     console = ConsoleApi(scene.store, ADMIN)
+    product = SHOWN[make]
+    paths = [*ANY, *(f"queues/{product}/{each}" for each in PATHS_OF[product])]
     failed: list[str] = []
 
     async for command in with_odd_bytes(redis_url):
-        for path in PATHS:
+        for path in paths:
             answer = await console.here.get(f"/api/v1/{path}")
             if answer.status_code >= 500:
                 failed.append(f"{command}, {path}: {answer.text}")
