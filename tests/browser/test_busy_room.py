@@ -85,13 +85,13 @@ async def test_an_operator_watches_people_come_and_go(harness: Harness) -> None:
         await page.fill("#key", key)
         await page.click("#login button")
         line = page.locator("#line-arrivals")
-        await expect(line).to_have_attribute("points", _points(6))
+        await expect(line).to_have_attribute("points", _points(3))
         await page.fill("#rate-exact", "300")
         await page.click("#rate-form button")
         await expect(page.locator("#audit tr")).to_have_count(1)
         # A picture is worth a minute of waiting.
         await expect(line).to_have_attribute(
-            "points", _points(58 if PICTURES else 11), timeout=limit(90) * 1000
+            "points", _points(58 if PICTURES else 6), timeout=limit(90) * 1000
         )
         assert int(await page.inner_text("#flow")) > 0
         assert not (await page.inner_text("#active")).startswith("0 ")

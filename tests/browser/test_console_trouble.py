@@ -152,7 +152,7 @@ async def test_what_is_reached_by_keyboard_is_not_drawn_anew(
         await page.keyboard.press("Tab")
         focused = "document.activeElement.textContent"
         assert await page.evaluate(focused) == "Run now"
-        await page.clock.run_for(60_000)
+        await page.clock.fast_forward(60_000)
         await page.evaluate("fetch('/api/v1/schedulers').then((answer) => answer.text())")
         assert await page.evaluate(focused) == "Run now"
 

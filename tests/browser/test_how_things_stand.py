@@ -7,6 +7,7 @@ import pytest
 from playwright.async_api import expect
 
 from tests.browser.harness import Harness, complaints, picture, shows
+from tests.support.size import size
 from waystation.waitingroom.operating.control import Control
 from waystation.waitingroom.operating.lottery import Lottery
 
@@ -98,19 +99,6 @@ async def test_a_number_that_rose_is_shown_with_its_reason(harness: Harness) -> 
     await expect(page.locator("#banner")).to_contain_text("somebody who had left came back")
 
 
-async def test_a_missed_turn_has_a_clock_and_is_in_the_title(harness: Harness) -> None:
-    page = await harness.visitor(looks=False)
-    await harness.service.room.store.write({"claim_window_s": "5"})
-    await harness.arrive(page)
-    await shows(page, "waiting")
-    await harness.service.control.set_rate(10)
-    await shows(page, "missed")
-    await expect(page.locator("#clock-word")).to_have_text("time left to take it back")
-    await expect(page.locator("#clock")).to_contain_text("9:")
-    assert await page.title() == "● You missed your turn"
-    await picture(page, "missed")
-
-
 async def test_who_presses_is_called_with_a_sound(harness: Harness) -> None:
     page = await harness.visitor()
     states = list[str]()
@@ -131,8 +119,9 @@ async def test_who_presses_is_called_with_a_sound(harness: Harness) -> None:
     assert states == ["running", "running"]
 
 
-async def test_the_page_works_off_the_hardest_challenge(harness: Harness) -> None:
-    await harness.service.room.store.write({"pow_bits": "20"})
+@pytest.mark.full
+async def test_the_page_works_off_a_hard_challenge(harness: Harness) -> None:
+    await harness.service.room.store.write({"pow_bits": size("14", full="20")})
     page = await harness.visitor()
     await harness.arrive(page)
     await shows(page, "waiting")

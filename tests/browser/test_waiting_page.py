@@ -142,7 +142,9 @@ async def test_the_same_chance_is_promised_only_where_lots_are_drawn(
     await expect(page.locator("#text")).to_contain_text(said)
 
 
-async def test_a_turn_that_is_over_is_not_offered_for_long(harness: Harness) -> None:
+async def test_a_turn_that_is_over_is_said_with_the_time_to_take_it_back(
+    harness: Harness,
+) -> None:
     await harness.crowd(2)
     # A long wait, so that the page has planned to look again in a minute.
     await harness.service.control.set_rate(0.001)
@@ -153,6 +155,10 @@ async def test_a_turn_that_is_over_is_not_offered_for_long(harness: Harness) -> 
     await harness.service.admission.admit_now(3)
     await shows(page, "admitted")
     await shows(page, "missed")
+    await expect(page.locator("#clock-word")).to_have_text("time left to take it back")
+    await expect(page.locator("#clock")).to_contain_text("9:")
+    assert await page.title() == "● You missed your turn"
+    await picture(page, "missed")
 
 
 @pytest.mark.parametrize("scripts", [True, False])

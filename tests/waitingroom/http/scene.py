@@ -94,6 +94,7 @@ class Scene:
                 "event_start_time": rfc3339(now_ms + 3 * DAY_MS),
                 "event_end_time": rfc3339(now_ms + 4 * DAY_MS),
             },
+            "NewRoom": {"id": "concert"},
             "NewWebhook": {"url": "https://shop.example/room"},
         }
         self._key = admin.http.headers["authorization"].partition(" ")[2]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.ports import free_port
+from tests.support.size import size
 from tests.waitingroom.http import harness, scene
 from tests.waitingroom.http.harness import QUEUE, RoomService
 from waystation.core.http.endpoints import declared
@@ -15,6 +16,7 @@ from waystation.core.http.server import serving
 from waystation.waitingroom.http.app import PARTS
 
 PROGRAM = Path(sys.executable).with_name("schemathesis")
+PHASES = size("examples,coverage", full="examples,coverage,fuzzing")
 EXAMPLES = 10
 
 
@@ -54,6 +56,7 @@ async def test_a_number_in_a_query_is_what_it_was_checked_as(service: RoomServic
 
 
 @pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("group", ["visitor", "sessions", "connectors", "admin", "operations"])
 async def test_made_up_requests_find_nothing(redis_url: str, tmp_path: Path, group: str) -> None:
     """Schemathesis asks whatever the document allows, and what it does not, of every operation."""
@@ -68,7 +71,7 @@ async def test_made_up_requests_find_nothing(redis_url: str, tmp_path: Path, gro
             process = await asyncio.create_subprocess_exec(
                 PROGRAM, "run", "openapi.json", "--url", f"http://127.0.0.1:{port}",
                 "--include-tag", group, "--max-examples", str(EXAMPLES), "--no-color",
-                "--phases", "examples,coverage,fuzzing", "--seed", "7",
+                "--phases", PHASES, "--seed", "7",
                 "--generation-deterministic",
                 "--suppress-health-check", "all",
                 *(part for each in shown for part in ("--header", each)),
