@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from waystation.core.app import compose
@@ -233,7 +233,6 @@ values = st.recursive(
 names = sorted({part for setting in rows(FilesSettings) for part in setting.key})
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.dictionaries(st.sampled_from(names), st.dictionaries(st.sampled_from(names), values)))
 def test_any_file_loads_or_says_in_one_line_why_not(
     tmp_path_factory: pytest.TempPathFactory, tree: Any

@@ -31,8 +31,22 @@ def primary() -> Iterator[Ephemeral]:
         yield server
 
 
+@pytest.fixture(scope="module")
+async def pair() -> AsyncIterator[tuple[Ephemeral, Ephemeral]]:
+    """A server and its replica, which tests share that break neither."""
+    with embedded.ephemeral({"repl-diskless-sync-delay": "0"}) as primary:
+        async with followed(primary) as replica:
+            yield primary, replica
+
+
 @pytest.fixture
 async def replica(primary: Ephemeral) -> AsyncIterator[Ephemeral]:
+    async with followed(primary) as server:
+        yield server
+
+
+@contextlib.asynccontextmanager
+async def followed(primary: Ephemeral) -> AsyncGenerator[Ephemeral]:
     """A second server that follows the first."""
     with embedded.ephemeral() as server:
         async with client(server) as redis:
@@ -108,30 +122,33 @@ ADDITIONS = [
 
 @pytest.mark.parametrize("add", ADDITIONS)
 async def test_what_was_added_is_on_the_replica_at_once(
-    primary: Ephemeral, replica: Ephemeral, add: Any
+    pair: tuple[Ephemeral, Ephemeral], add: Any
 ) -> None:
-    async with await connect(primary.url, ON_TWO) as store:
+    primary, replica = pair
+    async with await connect(primary.url, ON_TWO) as store, client(replica) as redis:
+        await store.hot.execute_command("FLUSHALL")
         keys = await add(store)
-        primary.kill()
-    async with client(replica) as redis:
-        assert await redis.exists(*keys) == len(keys)
+        primary.freeze()
+        try:
+            assert await redis.exists(*keys) == len(keys)
+        finally:
+            primary.thaw()
 
 
 @pytest.mark.parametrize("add", ADDITIONS)
 async def test_without_a_replica_the_error_says_what_was_stored(
-    primary: Ephemeral, add: Any
+    redis_url: str, redis: Redis, add: Any
 ) -> None:
-    async with await connect(primary.url, IMPATIENT) as store:
+    async with await connect(redis_url, IMPATIENT) as store:
         with pytest.raises(NotReplicated, match="no replica confirmed it within 50 ms") as caught:
             await add(store)
         assert "adds nothing twice where the job has an id" in str(caught.value)
         assert caught.value.stored
-        async with client(primary) as redis:
-            assert await redis.dbsize() > 0
+        assert await redis.dbsize() > 0
 
 
-async def test_the_ids_of_what_was_stored_are_known(primary: Ephemeral) -> None:
-    store = await connect(primary.url, IMPATIENT)
+async def test_the_ids_of_what_was_stored_are_known(redis_url: str) -> None:
+    store = await connect(redis_url, IMPATIENT)
     async with store, bullmq.Queue("mail", store) as queue:
         with pytest.raises(NotReplicated, match=r"stored: \['1', '2', '3'\]") as caught:
             await queue.add_many(("send", n) for n in range(3))
@@ -149,21 +166,22 @@ async def test_a_replica_that_is_gone_is_missed(primary: Ephemeral, replica: Eph
 
 
 async def test_a_producer_that_waits_for_a_replica_keeps_nobody_else_waiting(
-    primary: Ephemeral,
+    redis_url: str, redis: Redis
 ) -> None:
-    async with await connect(primary.url, ON_TWO) as store:
+    async with await connect(redis_url, ON_TWO) as store:
         adding = asyncio.create_task(add_a_job(store))
-        async with client(primary) as redis:
-            await blocked_on(redis)
+        await blocked_on(redis)
         assert await store.hot.execute_command("PING") == b"PONG"
         assert not adding.done()
         adding.cancel()
         await asyncio.wait([adding])
 
 
-async def test_many_who_add_at_once_wait_together(primary: Ephemeral, replica: Ephemeral) -> None:
+async def test_many_who_add_at_once_wait_together(pair: tuple[Ephemeral, Ephemeral]) -> None:
+    primary, _ = pair
     store = await connect(primary.url, ON_TWO)
     async with store, client(primary) as redis, bullmq.Queue("mail", store) as queue:
+        await redis.flushall()
         before = (await redis.info("commandstats"))["cmdstat_wait"]["calls"]
         await asyncio.gather(*(queue.add("send", number) for number in range(200)))
         after = (await redis.info("commandstats"))["cmdstat_wait"]["calls"]
@@ -171,8 +189,8 @@ async def test_many_who_add_at_once_wait_together(primary: Ephemeral, replica: E
     assert after - before < 50
 
 
-async def test_a_refusal_is_told_before_anything_about_replicas(primary: Ephemeral) -> None:
-    async with await connect(primary.url, IMPATIENT) as store:
+async def test_a_refusal_is_told_before_anything_about_replicas(redis_url: str) -> None:
+    async with await connect(redis_url, IMPATIENT) as store:
         await store.hot.execute_command("SET", "bull:mail:wait", "not a list")
         with pytest.raises(WrongType, match="bull:mail:wait must hold a list"):
             await add_a_job(store)
@@ -189,15 +207,15 @@ def test_a_cluster_cannot_be_asked_for_a_replica() -> None:
 
 
 async def test_the_environment_asks_for_a_replica(
-    primary: Ephemeral, monkeypatch: pytest.MonkeyPatch
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WAYSTATION_STORE__DURABILITY", "replica")
-    async with bullmq.Queue("mail", primary.url) as queue:
+    async with bullmq.Queue("mail", redis_url) as queue:
         with pytest.raises(NotReplicated):
             await queue.add("send")
     monkeypatch.setenv("WAYSTATION_STORE__DURABILITY", "paper")
     with pytest.raises(InvalidSetting, match="wants 'primary' or 'replica', got 'paper'"):
-        async with bullmq.Queue("mail", primary.url):
+        async with bullmq.Queue("mail", redis_url):
             pass
 
 

@@ -100,7 +100,14 @@ def test_without_any_configuration_failures_are_on_stderr(
     assert trace[-1] == "KeyError: 'email'"
 
 
-@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(PROGRAMS["bullmq"], id="bullmq"),
+        pytest.param(PROGRAMS["routing"], id="routing", marks=pytest.mark.long),
+        pytest.param(PROGRAMS["files"], id="files", marks=pytest.mark.long),
+    ],
+)
 def test_sentry_sees_the_final_failure(program: str, redis_url: str, tmp_path: Path) -> None:
     (line,) = run(SENTRY + program, redis_url, str(tmp_path)).stdout.splitlines()
     event = json.loads(line)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.any_json import JSON, VALUES
@@ -111,7 +111,6 @@ LEAVES = st.none() | st.booleans() | st.integers() | TEXTS | st.floats(allow_nan
 ANY = LEAVES | st.lists(LEAVES, max_size=3) | st.dictionaries(TEXTS, LEAVES, max_size=3)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.dictionaries(st.sampled_from(MEMBERS), ANY, max_size=3))
 def test_what_can_be_read_can_be_written_anew(members: dict[str, Any]) -> None:
     try:

@@ -55,8 +55,6 @@ async def check(harness: Harness, model: Model) -> None:
 
 
 @settings(
-    max_examples=25,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(steps)

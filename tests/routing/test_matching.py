@@ -116,8 +116,6 @@ async def test_the_script_and_the_oracle_agree_on_who_fits(harness: Harness) -> 
 
 
 @settings(
-    max_examples=40,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(worker=workers, wanted=st.lists(targets, min_size=1, max_size=12))

@@ -18,6 +18,7 @@ from redis.exceptions import RedisError, ResponseError
 from tests.scripts.calls import Call, Replay, recorded
 from tests.scripts.test_declared_keys import NEVER_THERE
 from tests.scripts.walks import bullmq, routing
+from tests.support.size import size
 from waystation.bullmq.redis.keys import PREFIX, QueueKeys
 from waystation.core.store import embedded
 from waystation.core.store.embedded import Ephemeral
@@ -27,7 +28,7 @@ from waystation.routing.redis.keys import NAMESPACE, RoutingKeys
 TAGGED = "{bull}"
 SLOTS = 16384
 FAR_MS = 3_600_000
-WAYS = 3
+WAYS = size(1, full=3)
 """Ways through a script that are played."""
 
 
@@ -129,6 +130,7 @@ def tag_routing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RoutingKeys, "__init__", tagged)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("walk", "tag"),
     [(bullmq.walk, tag_bullmq), (routing.walk, tag_routing)],

@@ -37,7 +37,6 @@ FULL = (
 BRIEFLY = (
     "tests/laws/test_holding.py",
     "tests/core/store/test_leader.py",
-    "tests/core/store/test_script.py",
     "tests/bullmq/test_queue.py",
 )
 

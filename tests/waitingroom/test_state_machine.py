@@ -270,5 +270,5 @@ def test_the_room_keeps_its_promises(redis_url: str) -> None:
     Rooms.url = redis_url
     run_state_machine_as_test(  # pyright: ignore[reportUnknownMemberType]
         Rooms,
-        settings=settings(max_examples=25, stateful_step_count=30, deadline=None, database=None),
+        settings=settings(stateful_step_count=30),
     )

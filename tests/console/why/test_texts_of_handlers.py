@@ -14,23 +14,26 @@ from waystation import routing
 from waystation.bullmq import JobOptions
 from waystation.console.why import Cause, why
 
-WHERE = ("console/why", "routing/source", "files/fetch")
-FILES = (
-    "bullmq/source.py",
-    "bullmq/callbacks.py",
-    "bullmq/worker.py",
-    "bullmq/fields.py",
-    "routing/reasons.py",
-    "routing/worker.py",
-)
+BETWEEN = {
+    "bullmq": (
+        *("bullmq/source.py", "bullmq/callbacks.py", "bullmq/worker.py", "bullmq/fields.py"),
+        *("console/why/[!o]*.py", "console/why/of_bullmq.py"),
+    ),
+    "routing": (
+        *("routing/source/**/*.py", "routing/reasons.py", "routing/worker.py"),
+        *("console/why/[!o]*.py", "console/why/of_routing.py"),
+    ),
+    "files": ("files/fetch/**/*.py", "console/why/[!o]*.py", "console/why/of_files.py"),
+}
+"""What stands between a handler and `why`, by product."""
 
 
-def texts() -> list[str]:
+def texts(product: str) -> list[str]:
     """Every text in the code between a handler and `why`, so all that it could look for."""
-    paths = [path for each in WHERE for path in sorted((SOURCE / each).rglob("*.py"))]
     found = {
         " ".join(node.value.split())
-        for path in [*paths, *(SOURCE / each for each in FILES)]
+        for where in BETWEEN[product]
+        for path in SOURCE.glob(where)
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
@@ -78,14 +81,17 @@ async def _has(queue: Any, state: str, wanted: int) -> bool:
     return (await queue.counts())[state] == wanted
 
 
-@pytest.mark.parametrize("fail", [bullmq_fails, routing_fails, files_fails])
-async def test_whatever_a_handler_raises_is_told_as_its_failure(scene: Scene, fail: Any) -> None:
-    said = texts()
+FAILS = {"bullmq": bullmq_fails, "routing": routing_fails, "files": files_fails}
 
-    ids = await fail(scene, said)
+
+@pytest.mark.parametrize("product", FAILS)
+async def test_whatever_a_handler_raises_is_told_as_its_failure(scene: Scene, product: str) -> None:
+    said = texts(product)
+
+    ids = await FAILS[product](scene, said)
 
     assert len(said) > 100
     for id, text in zip(ids, said, strict=True):
-        [answer] = await why(scene.store, id, product=fail.__name__.removesuffix("_fails"))
+        [answer] = await why(scene.store, id, product=product)
         assert answer.cause is Cause.FAILED, (text, answer.sentence)
         assert text in answer.sentence

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from itertools import pairwise
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.patience import LIMIT_S, until
@@ -143,7 +143,6 @@ async def renewals(source: Dropping, lease: float, every: float) -> list[float]:
     many=st.integers(1, 3),
     after=st.none() | st.floats(0, 120),
 )
-@settings(max_examples=50, deadline=None)
 def test_no_lease_is_lost_by_answers_that_get_lost(
     lease: float, share: float, first: int, many: int, after: float | None
 ) -> None:

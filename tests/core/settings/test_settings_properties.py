@@ -43,7 +43,7 @@ VARIABLES = st.sampled_from([variable_of(setting.key) for setting in rows(togeth
 VALUES = st.text(st.characters(exclude_characters="\0"))
 A_PASSWORD = st.text(min_size=1).map(lambda text: f"hunter2{text}hunter2")
 
-quickly = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quickly = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture

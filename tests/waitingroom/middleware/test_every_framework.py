@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, quote, unquote, unquote_to_bytes, urlsplit
 
 import msgspec
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.waitingroom.middleware.spellings import spellings, taken_for
@@ -326,7 +326,6 @@ def test_the_way_back_leads_to_what_was_asked_for(framework: str) -> None:
 @pytest.mark.parametrize("framework", ["asgi", "wsgi", "gunicorn"])
 @given(tail=TAILS, query=QUERIES)
 @example("%2e%2e", "")
-@settings(max_examples=60, deadline=None)
 def test_the_way_back_leads_to_whatever_was_asked_for(
     framework: str, tail: str, query: str
 ) -> None:
