@@ -7,6 +7,7 @@ from pathlib import Path
 from tools.step import ROOT
 
 SOURCE = ROOT / "src"
+RUFF = Path(sys.executable).with_name("ruff")
 MADE = "Written by `make docs` from"
 """The mark of a generated module."""
 
@@ -25,9 +26,9 @@ def module(file: Path, title: str, source: str, *code: str) -> str:
 
 def formatted(file: Path, text: str) -> str:
     """The text as `make check` wants it, without what is imported and not used."""
-    for command in ("check --fix --select F401", "check --fix --select I", "format"):
+    for command in ("check --fix --select F401,I", "format"):
         text = subprocess.run(
-            [sys.executable, "-m", "ruff", *command.split(), "-q", "--stdin-filename", file, "-"],
+            [RUFF, *command.split(), "-q", "--stdin-filename", file, "-"],
             input=text,
             capture_output=True,
             text=True,

@@ -54,11 +54,14 @@ def _defaults(arguments: ast.arguments) -> Iterator[str]:
 
 
 def _is_cut(node: ast.Subscript) -> bool:
-    part, whole = node.slice, ast.unparse(node)
+    part = node.slice
     if not isinstance(part, ast.Slice) or part.lower or part.step:
         return False
     up_to = part.upper.value if isinstance(part.upper, ast.Constant) else None
-    return isinstance(up_to, int) and up_to > 2 and not any(e in whole for e in OF_AN_IDENTITY)
+    if not isinstance(up_to, int) or up_to <= 2:
+        return False
+    whole = ast.unparse(node)
+    return not any(each in whole for each in OF_AN_IDENTITY)
 
 
 def _is_number(value: ast.expr) -> bool:

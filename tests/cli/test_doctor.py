@@ -2,9 +2,9 @@ import json
 import socket
 
 import pytest
-from redis.asyncio import Redis
+from redis import Redis
 
-from tests.cli.conftest import Finished, Waystation
+from tests.support.command import Command, Finished
 from waystation.core.store.embedded import Ephemeral
 
 
@@ -20,7 +20,7 @@ def verdicts(result: Finished) -> dict[str, str]:
     return {line.split()[1]: line.split()[0] for line in result.stdout.splitlines()}
 
 
-def test_a_suitable_server_passes(waystation: Waystation, own_server: Ephemeral) -> None:
+def test_a_suitable_server_passes(waystation: Command, own_server: Ephemeral) -> None:
     result = waystation("doctor", WAYSTATION_STORE__URL=own_server.url)
     assert result.returncode == 0
     assert result.stderr == ""
@@ -37,26 +37,23 @@ def test_a_suitable_server_passes(waystation: Waystation, own_server: Ephemeral)
     assert "fail" not in verdicts(result).values()
 
 
-def test_without_a_url_the_embedded_server_is_looked_at(waystation: Waystation) -> None:
+def test_without_a_url_the_embedded_server_is_looked_at(waystation: Command) -> None:
     result = waystation("doctor")
     assert result.returncode == 0
     assert verdicts(result)["embedded"] == "ok"
     assert verdicts(result)["eviction"] == "ok"
 
 
-def test_it_can_speak_json(waystation: Waystation, own_server: Ephemeral) -> None:
+def test_it_can_speak_json(waystation: Command, own_server: Ephemeral) -> None:
     result = waystation("doctor", "--json", WAYSTATION_STORE__URL=own_server.url)
     page = json.loads(result.stdout)
     assert page["verdict"] in ("ok", "warn")
     assert {"about", "verdict", "sentence"} == set(page["findings"][0])
 
 
-async def test_a_server_that_may_evict_is_refused(
-    waystation: Waystation, own_server: Ephemeral
-) -> None:
-    client = Redis.from_url(own_server.url)
-    await client.config_set("maxmemory-policy", "allkeys-lru")
-    await client.aclose()
+def test_a_server_that_may_evict_is_refused(waystation: Command, own_server: Ephemeral) -> None:
+    with Redis.from_url(own_server.url) as client:
+        client.config_set("maxmemory-policy", "allkeys-lru")
     result = waystation("doctor", WAYSTATION_STORE__URL=own_server.url)
     line = refused(result)
     assert "noeviction" in line
@@ -65,7 +62,7 @@ async def test_a_server_that_may_evict_is_refused(
     assert "java" in verdicts(result)
 
 
-def test_a_closed_port_is_refused_and_the_machine_still_looked_at(waystation: Waystation) -> None:
+def test_a_closed_port_is_refused_and_the_machine_still_looked_at(waystation: Command) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -86,14 +83,14 @@ def test_a_closed_port_is_refused_and_the_machine_still_looked_at(waystation: Wa
     ],
 )
 def test_a_bad_url_is_refused_without_being_repeated(
-    waystation: Waystation, url: str, came: str
+    waystation: Command, url: str, came: str
 ) -> None:
     line = refused(waystation("doctor", WAYSTATION_STORE__URL=url))
     assert "store.url (WAYSTATION_STORE__URL) must be redis://host:port/db" in line
     assert line.endswith(f"got {came}")
 
 
-def test_an_unknown_setting_is_refused(waystation: Waystation) -> None:
+def test_an_unknown_setting_is_refused(waystation: Command) -> None:
     line = refused(waystation("doctor", WAYSTATION_STORE__ULR="redis://host"))
     assert line == (
         "waystation: store.ulr (WAYSTATION_STORE__ULR) is not a setting; did you mean store.url?"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.command import Command
 from tests.support.patience import LIMIT_S
 from tests.support.processes import running
 
@@ -25,8 +26,9 @@ def python(place: Path, *words: str, **environ: str) -> "subprocess.CompletedPro
     )
 
 
-def new(place: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    return python(place, "-m", "waystation", "new", *words)
+@pytest.fixture
+def new(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(tmp_path, capsys, "new")
 
 
 def listing(place: Path) -> list[str]:
@@ -34,13 +36,13 @@ def listing(place: Path) -> list[str]:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    assert new(tmp_path, "My-Shop").returncode == 0
+def project(tmp_path: Path, new: Command) -> Path:
+    assert new("My-Shop").returncode == 0
     return tmp_path / "My-Shop"
 
 
-def test_it_writes_a_project_and_says_how_to_run_it(tmp_path: Path) -> None:
-    done = new(tmp_path, "my-shop", "--compose")
+def test_it_writes_a_project_and_says_how_to_run_it(tmp_path: Path, new: Command) -> None:
+    done = new("my-shop", "--compose")
     assert listing(tmp_path) == [
         "my-shop",
         "my-shop/.gitignore",
@@ -76,22 +78,22 @@ def test_its_tests_pass(project: Path) -> None:
     assert "1 passed" in tested.stdout
 
 
-def test_nothing_that_is_there_is_touched(tmp_path: Path) -> None:
+def test_nothing_that_is_there_is_touched(tmp_path: Path, new: Command) -> None:
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop/mine.txt").write_text("mine")
     (tmp_path / "file").write_text("mine, too")
     before = listing(tmp_path)
     for name in ("shop", "file"):
-        refused = new(tmp_path, name)
+        refused = new(name)
         assert refused.returncode != 0
         assert f"{name} is there already, and is left as it is" in refused.stderr
     assert listing(tmp_path) == before
     assert (tmp_path / "file").read_text() == "mine, too"
 
 
-def test_an_empty_directory_may_be_there(tmp_path: Path) -> None:
+def test_an_empty_directory_may_be_there(tmp_path: Path, new: Command) -> None:
     (tmp_path / "shop").mkdir()
-    assert new(tmp_path, "shop").returncode == 0
+    assert new("shop").returncode == 0
     assert (tmp_path / "shop/shop/tasks.py").exists()
 
 
@@ -107,9 +109,9 @@ def test_an_empty_directory_may_be_there(tmp_path: Path) -> None:
     ],
 )
 def test_a_name_that_cannot_be_a_package_is_refused(
-    tmp_path: Path, name: str, sentence: str
+    tmp_path: Path, new: Command, name: str, sentence: str
 ) -> None:
-    refused = new(tmp_path, name)
+    refused = new(name)
     assert refused.returncode != 0
     assert sentence in refused.stderr
     assert listing(tmp_path) == []

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Waystation
+from tests.support.command import Command
 from tests.support.ports import free_port
 from tests.support.processes import running
 from waystation.bullmq import Queue
@@ -50,7 +50,7 @@ async def test_a_signal_ends_the_wait(command: tuple[str, ...], tmp_path: Path) 
 
 
 def test_a_store_that_stays_away_is_told_from_wrong_usage(
-    waystation: Waystation, tmp_path: Path
+    waystation: Command, tmp_path: Path
 ) -> None:
     (tmp_path / "shop.py").write_text("def send(job):\n    return 'sent'\n")
     away = f"redis://127.0.0.1:{free_port()}"

@@ -1,10 +1,14 @@
 """Commands of an installation without extras."""
 
+import os
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Finished, Waystation
+from tests.support.command import Finished
 from waystation.bullmq import Queue
 from waystation.waitingroom import Room, RoomOptions
 
@@ -25,17 +29,28 @@ sys.meta_path.insert(0, Missing())
 """
 
 
+Bare = Callable[..., Finished]
+
+
 @pytest.fixture
-async def bare(waystation: Waystation, redis_url: str, tmp_path: Path) -> Waystation:
+async def bare(redis_url: str, tmp_path: Path) -> Bare:
     """The command where no extra is installed, on a store with a queue and a room."""
     (tmp_path / "sitecustomize.py").write_text(BLOCK)
+    clean = {name: value for name, value in os.environ.items() if "WAYSTATION" not in name}
     async with Queue("mail", redis_url) as queue:
         await queue.add("welcome", {})
     async with Room("sale", redis_url) as room:
         await room.open(RoomOptions())
 
     def run(*args: str) -> Finished:
-        return waystation(*args, PYTHONPATH=str(tmp_path), WAYSTATION_STORE__URL=redis_url)
+        return subprocess.run(
+            [sys.executable, "-m", "waystation", *args],
+            cwd=tmp_path,
+            env=clean | {"PYTHONPATH": str(tmp_path), "WAYSTATION_STORE__URL": redis_url},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
     return run
 
@@ -53,7 +68,7 @@ async def bare(waystation: Waystation, redis_url: str, tmp_path: Path) -> Waysta
     ids=lambda each: each if isinstance(each, str) else " ".join(each),
 )
 async def test_what_needs_no_extra_runs_without_any(
-    bare: Waystation, command: tuple[str, ...], said: str
+    bare: Bare, command: tuple[str, ...], said: str
 ) -> None:
     ended = bare(*command)
     assert (ended.returncode, ended.stderr) == (0, "")
@@ -64,7 +79,7 @@ async def test_what_needs_no_extra_runs_without_any(
     ("command", "extra"),
     [("console", "api"), ("room", "api"), ("top", "top"), ("pipeline", "ask"), ("redrive", "ask")],
 )
-async def test_what_needs_an_extra_names_it(bare: Waystation, command: str, extra: str) -> None:
+async def test_what_needs_an_extra_names_it(bare: Bare, command: str, extra: str) -> None:
     ended = bare(command)
     assert ended.returncode != 0
     assert f"waystation[{extra}]" in ended.stderr

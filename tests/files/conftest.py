@@ -10,6 +10,7 @@ from redis import Redis
 from tests.files import fleets
 from tests.files.harness import Harness, harness_on
 from tests.files.shell import Files, files_in, furnish
+from tests.support.command import Command
 
 
 @pytest.fixture
@@ -33,7 +34,14 @@ def home(tmp_path: Path, redis_url: str) -> Path:
 
 @pytest.fixture
 def run(home: Path) -> Files:
+    """`waystation files` as a shell runs it."""
     return files_in(home)
+
+
+@pytest.fixture
+def command(home: Path, capsys: pytest.CaptureFixture[str]) -> Command:
+    """The same in this process, for whatever loads no handlers."""
+    return Command(home, capsys, "files", "--config=files.yaml")
 
 
 @pytest.fixture

@@ -106,7 +106,9 @@ async def test_a_worker_that_leaves_work_behind_wakes_another(harness: Harness) 
     await asyncio.wait_for(harness.source().wait(3600), LIMIT_S)
 
 
-async def test_a_due_retry_ends_the_wait(harness: Harness) -> None:
+async def test_a_due_retry_ends_the_wait(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    # It is looked for when a block ends.
+    monkeypatch.setattr(wake_up, "LONGEST_BLOCK_S", 0.1)
     harness.set(backoff=60, backoff_max=60, poll=3600.0)
     await harness.add()
     source = harness.source()

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.files.shell import Files, running
+from tests.support.command import Command
 from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
 
@@ -27,7 +28,9 @@ def until(condition: Callable[[], Any], seconds: float = LIMIT_S) -> None:
         time.sleep(0.05)
 
 
-def test_all_scans_and_works_until_nothing_is_left(home: Path, run: Files, server: Any) -> None:
+def test_all_scans_and_works_until_nothing_is_left(
+    home: Path, run: Files, command: Command, server: Any
+) -> None:
     """T-14: --role=all. T-15: --config. A second run finds nothing new."""
     for number in range(20):
         (home / "data" / f"{number}.txt").write_text("hello")
@@ -37,24 +40,24 @@ def test_all_scans_and_works_until_nothing_is_left(home: Path, run: Files, serve
     assert "21 files found, 21 added, 0 known" in done.stderr
     assert server.llen("jobqueue:completed") == 20
     assert server.llen("jobqueue:dead_letter") == 1
-    letter = json.loads(run("--role=admin", "peek", "dead_letter").stdout)
+    letter = json.loads(command("--role=admin", "peek", "dead_letter").stdout)
     assert letter["reason"] == "HANDLER_ERROR"
     assert letter["error"].startswith("ValueError: could not convert string to float")
     again = run("--role=all", "--until-done")
     assert "21 files found, 0 added, 21 known" in again.stderr
-    counts = json.loads(run("--role=admin", "counts", "--json").stdout)
+    counts = json.loads(command("--role=admin", "counts", "--json").stdout)
     assert counts["jobqueue:completed"] == 20
-    assert "20" in run("stats").stdout
+    assert "20" in command("stats").stdout
 
 
-def test_a_producer_puts_files_in_line_and_ends(home: Path, run: Files, server: Any) -> None:
+def test_a_producer_puts_files_in_line_and_ends(home: Path, command: Command, server: Any) -> None:
     """T-14: --role=producer; two at once add nothing twice."""
     (home / "data" / "a.pdf").write_text("x")
     (home / "data" / "b.txt").write_text("x")
-    assert run("--role=producer").returncode == 0
-    assert run("--role=producer").returncode == 0
+    assert command("--role=producer").returncode == 0
+    assert command("--role=producer").returncode == 0
     assert (server.llen("jobqueue:high_priority"), server.llen("jobqueue:low_priority")) == (1, 1)
-    peeked = run("--role=admin", "peek", "high")
+    peeked = command("--role=admin", "peek", "high")
     assert json.loads(peeked.stdout)["filepath"] == str(home / "data" / "a.pdf")
     assert peeked.stdout.encode() == server.lindex("jobqueue:high_priority", 0) + b"\n"
 
@@ -154,14 +157,14 @@ def test_the_pages_tell_how_it_is(home: Path, server: Any) -> None:
         assert page("/elsewhere")[0] == 404
 
 
-def test_a_missing_file_is_mentioned_and_the_defaults_count(run: Files) -> None:
+def test_a_missing_file_is_mentioned_and_the_defaults_count(command: Command) -> None:
     """T-16."""
-    done = run("--config=missing.yaml", "config", "--show", REDIS_PASSWORD="hunter2")
+    done = command("--config=missing.yaml", "config", "--show", REDIS_PASSWORD="hunter2")
     assert done.returncode == 0
     assert "there is no file missing.yaml; the defaults apply" in done.stderr
     assert "worker.count" in done.stdout
     assert "hunter2" not in done.stdout
-    schema = run("--role=worker", "config", "--schema").stdout
+    schema = command("--role=worker", "config", "--schema").stdout
     assert "producer" in json.loads(schema)["properties"]
 
 
@@ -184,10 +187,10 @@ def test_a_missing_file_is_mentioned_and_the_defaults_count(run: Files) -> None:
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_one_line_and_a_code(
-    run: Files, args: list[str], environ: dict[str, str], sentence: str
+    command: Command, args: list[str], environ: dict[str, str], sentence: str
 ) -> None:
     """T-17, T-18: exit non-zero on bad values and on anything that cannot begin."""
-    done = run(*args, **environ)
+    done = command(*args, **environ)
     assert done.returncode == 2
     assert sentence in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
@@ -203,20 +206,20 @@ def test_a_store_that_is_away_has_a_code_of_its_own(run: Files) -> None:
 
 
 def test_dead_letters_are_thrown_away_only_when_asked_twice(
-    home: Path, run: Files, server: Any
+    home: Path, command: Command, server: Any
 ) -> None:
     server.lpush("jobqueue:dead_letter", b'{"id":"7","filepath":"/a"}')
-    refused = run("--role=admin", "purge-dlq", given="n\n")
+    refused = command("--role=admin", "purge-dlq", given="n\n")
     assert refused.returncode == 1
     assert "Throw 1 dead letter away, for good?" in refused.stdout
     assert server.llen("jobqueue:dead_letter") == 1
-    assert "1 added again" in run("--role=admin", "requeue").stdout
+    assert "1 added again" in command("--role=admin", "requeue").stdout
     server.lpush("jobqueue:dead_letter", b'{"id":"8","filepath":"/a"}')
-    assert "1 thrown away" in run("--role=admin", "purge-dlq", given="y\n").stdout
+    assert "1 thrown away" in command("--role=admin", "purge-dlq", given="y\n").stdout
     assert server.llen("jobqueue:dead_letter") == 0
 
 
-def test_the_bench_measures_and_leaves_nothing_behind(run: Files, server: Any) -> None:
-    done = run("--role=admin", "bench", "--count=50", "--rate=500")
+def test_the_bench_measures_and_leaves_nothing_behind(command: Command, server: Any) -> None:
+    done = command("--role=admin", "bench", "--count=50", "--rate=500")
     assert "all done after" in done.stdout, done.stderr
     assert server.keys("*") == []

@@ -11,6 +11,7 @@ import pytest
 from tests.routing.harness import Harness
 from tests.routing.mesh import PATIENT, QUICK, Seen, mesh, nothing
 from tests.routing.test_worker import ended, until
+from tests.support.size import size
 from waystation.core.store.connection import StoreOptions, connect
 from waystation.routing import Job, JobOptions, NewJob, Queue, Target, Worker
 from waystation.routing.source import claims, hub
@@ -173,6 +174,7 @@ async def test_many_jobs_wake_as_many_workers_as_there_are(harness: Harness, que
         await until(ended(queue, *ids))
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("no_polls")
 @pytest.mark.parametrize("concurrency", [1, 3])
 async def test_no_wake_up_is_lost_among_workers_that_can_do_different_things(
@@ -198,7 +200,7 @@ async def test_no_wake_up_is_lost_among_workers_that_can_do_different_things(
             )
             await stack.enter_async_context(worker)
         ids: list[str] = []
-        for _ in range(300):
+        for _ in range(size(100, full=300)):
             wanted = (dice.choice(skills),) if dice.random() < 0.8 else ()
             target = Target(capabilities=wanted)
             if dice.random() < 0.2:

@@ -1,20 +1,21 @@
 """Three nodes that share the slots among them; a queue with a hash tag lies on one of them."""
 
 import asyncio
-import os
+import json
 import re
 import shlex
-import subprocess
-import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import ExitStack, asynccontextmanager
+import time
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from redis import Redis as BlockingRedis
 from redis.asyncio import Redis
 from redis.crc import key_slot
 
+from tests.support.command import Command
 from tests.support.patience import LIMIT_S
 from tests.support.project import ROOT
 from tests.waitingroom.http.harness import service
@@ -46,40 +47,42 @@ PREFIX = "{shop}"
 RULES = '[{"path":"/checkout*"}]'
 
 
-@asynccontextmanager
-async def cluster() -> AsyncGenerator[list[Ephemeral]]:
+@pytest.fixture
+def waystation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(tmp_path, capsys)
+
+
+@contextmanager
+def cluster() -> Generator[list[Ephemeral]]:
     """Three nodes, each with a third of the slots."""
     with ExitStack() as running:
         nodes = [running.enter_context(embedded.cluster_node()) for _ in range(NODES)]
-        clients: list[Any] = [Redis.from_url(node.url, protocol=2) for node in nodes]
-        try:
-            await share_slots(nodes, clients)
-        finally:
-            for client in clients:
-                await client.aclose()
+        share_slots(
+            nodes, [running.enter_context(BlockingRedis.from_url(node.url)) for node in nodes]
+        )
         yield nodes
 
 
 @pytest.fixture(scope="module")
-async def shared() -> AsyncGenerator[list[Ephemeral]]:
+def shared() -> Iterator[list[Ephemeral]]:
     """The three that all tests but one use, since it takes them seconds to agree."""
-    async with cluster() as nodes:
+    with cluster() as nodes:
         yield nodes
 
 
 @pytest.fixture
-async def cluster_url(shared: list[Ephemeral]) -> str:
+def cluster_url(shared: list[Ephemeral]) -> str:
     """The address of the three, which are empty."""
     for node in shared:
-        async with Redis.from_url(node.url, protocol=2) as client:
-            await client.flushall()
+        with BlockingRedis.from_url(node.url) as client:
+            client.flushall()
     return url_of(shared)
 
 
 @pytest.fixture
-async def apart() -> AsyncGenerator[list[Ephemeral]]:
+def apart() -> Iterator[list[Ephemeral]]:
     """Three of the test's own, which it may close."""
-    async with cluster() as nodes:
+    with cluster() as nodes:
         yield nodes
 
 
@@ -87,23 +90,21 @@ def url_of(nodes: list[Ephemeral]) -> str:
     return "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in nodes)
 
 
-async def share_slots(nodes: list[Ephemeral], clients: list[Any]) -> None:
+def share_slots(nodes: list[Ephemeral], clients: list[Any]) -> None:
     for number, client in enumerate(clients):
         first, last = number * SLOTS // NODES, (number + 1) * SLOTS // NODES - 1
-        await client.execute_command("CLUSTER", "ADDSLOTSRANGE", first, last)
-        await client.execute_command("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
-    for node in nodes[1:]:
-        bus = await clients[nodes.index(node)].config_get("cluster-port")
-        await clients[0].execute_command(
-            "CLUSTER", "MEET", "127.0.0.1", node.port, bus["cluster-port"]
-        )
+        client.execute_command("CLUSTER", "ADDSLOTSRANGE", first, last)
+        client.execute_command("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+    for node, client in zip(nodes[1:], clients[1:], strict=True):
+        bus = client.config_get("cluster-port")
+        clients[0].execute_command("CLUSTER", "MEET", "127.0.0.1", node.port, bus["cluster-port"])
     for client in clients:
-        while not await knows_everybody(client):
-            await asyncio.sleep(0.05)
+        while not knows_everybody(client):
+            time.sleep(0.05)
 
 
-async def knows_everybody(client: Any) -> bool:
-    info = await client.execute_command("CLUSTER", "INFO")
+def knows_everybody(client: Any) -> bool:
+    info = client.execute_command("CLUSTER", "INFO")
     return b"cluster_state:ok" in info and b"cluster_known_nodes:%d" % NODES in info
 
 
@@ -242,28 +243,20 @@ async def test_a_prefix_without_a_hash_tag_is_refused_when_it_is_opened(cluster_
     ("prefix", "ends_with"),
     [("bull", 2), ("{bull}", 0)],
 )
-async def test_a_command_says_what_a_cluster_needs_and_ends_with_2(
-    cluster_url: str, tmp_path: Path, prefix: str, ends_with: int
+def test_a_command_says_what_a_cluster_needs_and_ends_with_2(
+    cluster_url: str, waystation: Command, prefix: str, ends_with: int
 ) -> None:
     environ = {
-        **os.environ,
         "WAYSTATION_STORE__URL": cluster_url,
         "WAYSTATION_BULLMQ__PREFIX": prefix,
         "WAYSTATION_ROUTING__NAMESPACE": prefix.replace("bull", "bridge"),
     }
 
-    async def run(*command: str) -> subprocess.CompletedProcess[str]:
-        return await asyncio.to_thread(
-            subprocess.run,
-            [sys.executable, "-m", "waystation", *command],
-            cwd=tmp_path, env=environ, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-
     for command in (("bullmq", "add", "mail", "x", "{}"), ("routing", "add", "x", "{}")):
-        ended = await run(*command)
+        ended = waystation(*command, **environ)
         assert ended.returncode == ends_with, (command, ended.stderr)
         assert ("must share a hash tag" in ended.stderr) is (ends_with == 2)
-    output = (await run("doctor")).stdout
+    output = waystation("doctor", **environ).stdout
     for product in ("bullmq", "routing"):
         assert (f"warn  {product}" in output) is (ends_with == 2), output
 
@@ -293,26 +286,22 @@ def commands_of(page: Path, url: str) -> tuple[dict[str, str], list[list[str]]]:
     return environ | {"WAYSTATION_STORE__URL": url}, [w for w in lines if w[0] != "export"]
 
 
-async def test_the_commands_of_the_page_work_on_a_cluster(cluster_url: str, tmp_path: Path) -> None:
+def test_the_commands_of_the_page_work_on_a_cluster(
+    cluster_url: str, tmp_path: Path, waystation: Command
+) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "a.txt").write_text("x")
     environ, commands = commands_of(PAGE, cluster_url)
     environ["PRODUCER_SETTLE"] = "0s"
     assert {words[1] for words in commands} == {"doctor", "bullmq", "routing", "files", "room"}
-    clean = {name: text for name, text in os.environ.items() if "WAYSTATION" not in name}
     for _, *words in commands:
-        ran = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "waystation", *words,
-            cwd=tmp_path, env=clean | environ,
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-        )  # fmt: skip
-        output, _ = await ran.communicate()
-        assert ran.returncode == 0, (words, output.decode())
+        ended = waystation(*words, **environ)
+        assert ended.returncode == 0, (words, ended)
 
-    async with files.Queue(cluster_url, prefix="{jobqueue}") as queue:
-        assert (await queue.counts("waiting"))["waiting"] == 1
-    async with Queue("mail", cluster_url, prefix="{bull}") as mail:
-        assert await mail.count() == 1
+    files_there = waystation("files", "--role=admin", "counts", "--json", **environ).stdout
+    assert json.loads(files_there)["{jobqueue}:low_priority"] == 1
+    mail = waystation("bullmq", "counts", "mail", "--json", **environ).stdout
+    assert json.loads(mail)["waiting"] == 1
 
 
 async def test_files_are_worked_on_below_a_namespace(cluster_url: str, tmp_path: Path) -> None:
