@@ -135,6 +135,7 @@ def settings(section: type[Section]) -> Sequence[Setting]:
     return list(_fields(section).values())
 
 
+@cache
 def sentences(section: type[Section]) -> Mapping[str, str]:
     """The sentence under each field, by the field's name."""
     found: dict[str, str] = {}
