@@ -235,7 +235,17 @@ async def test_nobody_has_to_complain(harness: Harness, scheme: str) -> None:
     assert await complaints(page) == []
 
 
-@pytest.mark.parametrize("lang", sorted(languages()))
+# From right to left, with long words, without spaces; the texts of the others are like theirs.
+UNLIKE = {"ar", "de", "ja"}
+
+
+@pytest.mark.parametrize(
+    "lang",
+    [
+        pytest.param(each, marks=[] if each in UNLIKE else pytest.mark.long)
+        for each in sorted(languages())
+    ],
+)
 async def test_the_page_speaks_every_language(harness: Harness, lang: str) -> None:
     await harness.crowd(1)
     page = await harness.visitor(locale=lang)
