@@ -13,23 +13,19 @@ ODD = b"\xff\xfe"
 Command: TypeAlias = tuple[Any, ...]
 
 
-async def with_odd_bytes(url: str) -> AsyncGenerator[Command]:
+async def with_odd_bytes(url: str, part: slice = slice(None)) -> AsyncGenerator[Command]:
     """Each kind of thing in the store replaced, or one put beside it; the store is then as before.
 
-    Says by what command.
+    Says by what command. Only a part of them is played where one is given.
     """
-    seen: set[Command] = set()
     with Redis.from_url(url, protocol=2) as client:
         store: Any = client
         dumped = ((key, store.dump(key), max(store.pttl(key), 0)) for key in store.keys("*"))
         whole = {key: (value, left_ms) for key, value, left_ms in dumped if value is not None}
         changes = [command for key in sorted(whole) for command in _changes(store, key)]
-        for command in changes:
-            # One job is as good as another.
-            kind = tuple(re.sub(rb"\d+", b"0", str(word).encode()) for word in command)
-            if kind in seen:
-                continue
-            seen.add(kind)
+        # One job is as good as another.
+        kinds = {_kind(command): command for command in changes}
+        for command in list(kinds.values())[part]:
             try:
                 store.execute_command(*command)
             except ResponseError:
@@ -39,6 +35,10 @@ async def with_odd_bytes(url: str) -> AsyncGenerator[Command]:
             for key, (value, left_ms) in whole.items():
                 as_before.restore(key, left_ms, value)
             as_before.execute()
+
+
+def _kind(command: Command) -> Command:
+    return tuple(re.sub(rb"\d+", b"0", str(word).encode()) for word in command)
 
 
 def _changes(store: Any, key: bytes) -> Iterator[Command]:
