@@ -121,16 +121,19 @@ async def test_a_coroutine_that_does_not_end_holds_up_neither_jobs_nor_the_end(
 async def test_a_listener_may_close_its_own_worker(redis_url: str) -> None:
     worker = Worker("mail", nothing, redis_url)
 
+    closed = asyncio.Event()
+
     async def completed(job: Job, result: Any) -> None:
         await worker.close()
+        closed.set()
 
     worker.on("completed", completed)
     async with Queue("mail", redis_url) as queue:
         await worker.start()
         await queue.add("x")
         async with asyncio.timeout(LIMIT_S):
-            while worker.is_running:
-                await asyncio.sleep(0.005)
+            await closed.wait()
+    assert not worker.is_running
 
 
 async def test_a_listening_object_that_raises_does_not_end_the_worker(redis_url: str) -> None:

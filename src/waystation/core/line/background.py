@@ -9,6 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from waystation.core.errors import WorkError
 from waystation.core.runtime.claim import Claim
+from waystation.core.runtime.listeners import closes_worker
 from waystation.core.runtime.signals import calling_on_signals
 from waystation.core.runtime.tasks import end
 from waystation.core.runtime.worker import Worker
@@ -143,6 +144,7 @@ class BackgroundWorker(StoreClient, ABC, Generic[W]):
             running = self._running
         self.stop()
         if running:
+            closes_worker()
             await asyncio.wait([running])
         await super()._close()
         self._running = None

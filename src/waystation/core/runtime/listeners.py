@@ -4,6 +4,7 @@ import asyncio
 import inspect
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 from waystation.core.errors import InvalidOption
@@ -25,6 +26,7 @@ class Calls:
         self._report = report
         self._begun: deque[tuple[str, Awaitable[Any]]] = deque()
         self._awaiting: asyncio.Task[None] | None = None
+        self._has_closer = asyncio.Event()
         self._given_up = False
 
     def call(self, event: str, callback: Callback, *what: Any) -> None:
@@ -42,18 +44,26 @@ class Calls:
     async def finish(self) -> None:
         """Wait for what was begun, for a while, and give up the rest."""
         task = self._awaiting
-        # A listener may close its own worker, and must not wait for itself.
-        if task is None or task is asyncio.current_task():
+        if task is None:
             return
-        await asyncio.wait([task], timeout=_FINISH_WITHIN_S)
-        if not task.done():
+        closer = asyncio.create_task(self._has_closer.wait())
+        await asyncio.wait(
+            [task, closer], timeout=_FINISH_WITHIN_S, return_when=asyncio.FIRST_COMPLETED
+        )
+        if not (task.done() or closer.done()):
             _log.warning("listeners_given_up", count=len(self._begun) + 1)
             self._given_up = True
             await end([task])
+        closer.cancel()
+
+    def let_closer_wait(self) -> None:
+        """Let `finish` wait no more: a listener it waits for waits for the end of the worker."""
+        self._has_closer.set()
 
     async def _await_begun(self) -> None:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101
+        _calling.set(self)
         try:
             while self._begun:
                 event, answer = self._begun.popleft()
@@ -75,6 +85,15 @@ class Calls:
         if isinstance(error, KeyboardInterrupt) and is_from_a_signal(error):
             raise error
         self._report(event, error)
+
+
+_calling: ContextVar[Calls | None] = ContextVar("calling", default=None)
+
+
+def closes_worker() -> None:
+    """Note that a worker is being closed: if by its own listener, neither waits for the other."""
+    if calls := _calling.get():
+        calls.let_closer_wait()
 
 
 class Emitter:
