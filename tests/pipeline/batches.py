@@ -8,7 +8,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from waystation.pipeline.bronze import commits, ingest
 from waystation.pipeline.bronze.archive import ArchiveOptions, ArchiveStream
 from waystation.pipeline.bronze.ingest import OVERTAKEN, OVERTAKING
+from waystation.pipeline.history import History
 from waystation.pipeline.payloads.options import PayloadSettings
+from waystation.pipeline.runner import Rounds, RunOptions, RunResult
 from waystation.pipeline.sources import offsets
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage.delta import BatchId
@@ -49,3 +51,11 @@ class Batches:
         stored = ingest.commit(self._root, rows, BatchId(f"bronze-{uuid.uuid4()}", 0))
         self._reader.commit(there)
         return stored
+
+
+def run_round(history: History, options: RunOptions) -> RunResult:
+    """What `run` does, in a third of the time: a streaming query starts three interpreters."""
+    rounds = Rounds(history, options)
+    rounds.after(Batches(history.root, options.events, options.payloads).store())
+    assert rounds.last is not None, "something was written meanwhile"
+    return rounds.last
