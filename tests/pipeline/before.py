@@ -1,9 +1,9 @@
 """The rows of all tables, in a form that can be stored and compared.
 
 `python -m tests.pipeline.before FOLDER` stores what the code of today makes of the mixed entries.
-What is stored in `tests/pipeline/before` was computed when a second engine ran the rules of silver
-and gold in the process of the driver; it is never written again, unless a rule is changed on
-purpose.
+The digests in `tests/pipeline/before` were computed when a second engine ran the rules of silver
+and gold in the process of the driver, the rows by code that gave these digests. Neither is written
+again, unless a rule is changed on purpose.
 """
 
 import datetime as dt
@@ -46,7 +46,7 @@ from waystation.pipeline.tables import (
 )
 
 STORED = Path(__file__).parent / "before"
-FEW, MANY = (5_000, 5), (100_000, 8)
+FEW, MANY = (2_000, 3), (100_000, 8)
 """About how many entries, and in how many rounds."""
 GROUPS = 64
 """Groups of rows of a table that have a digest each."""
