@@ -2,10 +2,10 @@
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,11 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from redis import Redis
 
-from tests.pipeline.conftest import JAVA
+from tests.pipeline.conftest import JAVA, SMALL
 from tests.pipeline.drill import command_line, descendants
+from tests.pipeline.events_of_all import events_of_products
 from tests.pipeline.raw_streams import write_events
-from tests.pipeline.rounds import events_of_products_over_days, keep
+from tests.pipeline.rounds import keep
 from waystation.cli import root
 from waystation.core.errors import SparkNotStarted
 from waystation.pipeline.commands import session as commands_session
@@ -32,6 +33,8 @@ from waystation.pipeline.storage.arrow import pa, pq
 from waystation.pipeline.tables import DEPLOYS, every
 
 PATIENCE_S = 240
+SETTINGS = [f"--conf={name}={value}" for name, value in SMALL.conf.items() if ".sql." in name]
+"""What makes a session fast with little, as words of a command."""
 
 
 def command(*words: str, url: str, home: Path) -> dict[str, Any]:
@@ -81,17 +84,23 @@ def asked(capsys: pytest.CaptureFixture[str], question: str) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
-def traces(history: Path, word: str) -> list[str]:
-    """The files that hold a word: as they lie there, or when they are unpacked."""
+def traces(history: Path, *words: str) -> list[str]:
+    """The files that hold one of some words: as they lie there, or when they are unpacked."""
+    wanted = [word.encode() for word in words]
     return [
         str(file.relative_to(history))
         for file in history.rglob("*")
-        if file.is_file()
-        and (
-            word.encode() in file.read_bytes()
-            or (file.suffix == ".parquet" and word in repr(pq.read_table(file).to_pylist()))
-        )
+        if file.is_file() and any(word in held for held in _contents(file) for word in wanted)
     ]
+
+
+def _contents(file: Path) -> Iterator[bytes]:
+    yield file.read_bytes()
+    if file.suffix == ".parquet":
+        rows, unpacked = pq.read_table(file), pa.BufferOutputStream()
+        with pa.ipc.new_stream(unpacked, rows.schema) as stream:
+            stream.write_table(rows)
+        yield unpacked.getvalue().to_pybytes()
 
 
 def add(store: Redis, job: str, data: str = "{}") -> None:
@@ -213,14 +222,14 @@ def test_a_run_without_duckdb_writes_every_table_before_ctrl_c_ends_it(
     store: Redis, redis_url: str, tmp_path: Path
 ) -> None:
     history, started = str(tmp_path / "history"), tmp_path / "started"
-    keep(history, events_of_products_over_days(random.Random(1)), 0)
+    keep(history, events_of_products(), 0)
     write_events(store, 20, queue="trimmed")
     store.xtrim("bull:trimmed:events", maxlen=5, approximate=False)
     add(store, "1", '{"tenant":"acme"}')
     (tmp_path / "waystation.yaml").write_text(
         "pipeline: {payloads: {fields: {tenant: $.tenant}}}\n"
     )
-    given = command("run", "--every", "1", url=redis_url, home=tmp_path)
+    given = command("run", "--every", "1", *SETTINGS, url=redis_url, home=tmp_path)
     (tmp_path / "sitecustomize.py").write_text(WITHOUT_DUCKDB.format(started=started))
     given["env"]["PYTHONPATH"] = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
     lines: list[str] = []
