@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.pipeline import stories
+from tests.pipeline.batches import run_round
 from tests.pipeline.events_of_all import events_of_products
 from tests.pipeline.rounds import (
     events_of_jobs,
@@ -37,7 +38,7 @@ from waystation.pipeline.products.cron_slots import CRON_SLOTS, SCHEDULES
 from waystation.pipeline.products.files import ADDED_FILES, FILE_DAYS, FILES
 from waystation.pipeline.products.routing import ROUTED_JOBS, ROUTES
 from waystation.pipeline.products.waitingroom import FAIRNESS, SESSIONS, VISITS
-from waystation.pipeline.runner import RunOptions, run
+from waystation.pipeline.runner import RunOptions
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage.turns import together
 from waystation.pipeline.tables import (
@@ -109,24 +110,20 @@ def test_no_byte_is_left_whatever_is_done_in_whatever_order(
     dice, gone = random.Random(4), list[str]()
     doing: list[Callable[[History], Any]] = [
         compact,
-        rebuild,
         lambda _: retain(history, START.date()),
-        refresh,
+        # It would be about them again.
+        lambda _: keep(root, [row for row in later if row["job_id"] not in gone], 1),
+        refresh_all,
     ]
     dice.shuffle(doing)
-    for batch, products in enumerate((("bullmq", "routing"), ("files", "waitingroom"))):
-        if batch:
-            # What is stored later may be about them again.
-            keep(root, [row for row in first_round.parts[1] if row["job_id"] not in gone], batch)
-            refresh(history)
-        subjects = sorted({row["job_id"] for row in first_round.parts[batch]})
-        for product in products:
-            theirs = [each for each in subjects if product in each and each not in gone]
-            gone.append(dice.choice(theirs))
-            forget(history, gone[-1], queue="*")
-            assert [name for each in gone for name in traces(Path(root), each)] == []
-            doing.pop()(history)
-    refresh_all(history)
+    first, later = first_round.parts
+    subjects = sorted({row["job_id"] for row in first})
+    for product in ("bullmq", "routing", "files", "waitingroom"):
+        gone.append(dice.choice([each for each in subjects if product in each]))
+        forget(history, gone[-1], queue="*")
+        assert traces(Path(root), *gone) == []
+        doing.pop()(history)
+    refresh(history)
     assert failed_checks(root) == []
     found = {table.name: rows_of(root, table) for table in COMPARED}
     rebuild(history)
@@ -291,7 +288,7 @@ def test_what_retain_has_deleted_does_not_come_back_with_the_next_run(
     retain(history, START.date() + later)
     keep(alone.root, new, 0)
     for each in (history, alone):
-        run(each, RunOptions(events=EventOptions(url=redis_url)))
+        run_round(each, RunOptions(events=EventOptions(url=redis_url)))
     for table in (HOURLY, CAPACITY, WORKERS, FAILURE_DAYS, FAILURES):
         assert rows_of(root, table) == rows_of(alone.root, table), table.name
     assert failed_checks(root) == []
