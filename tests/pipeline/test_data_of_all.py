@@ -9,6 +9,7 @@ import pytest
 from redis import Redis
 
 from tests.files.harness import harness_on as harness_on_files
+from tests.pipeline.batches import run_round
 from tests.pipeline.rounds import history_at
 from tests.pipeline.test_payloads import KEYS, Following, files_with, rows
 from tests.routing.harness import harness_on as harness_on_routing
@@ -19,7 +20,7 @@ from waystation.pipeline.bronze.payload_columns import GONE
 from waystation.pipeline.maintenance import erasure
 from waystation.pipeline.maintenance.erasure import forget
 from waystation.pipeline.payloads.options import Action, PayloadSettings, Rule
-from waystation.pipeline.runner import RunOptions, raise_stream_limits, run
+from waystation.pipeline.runner import RunOptions, raise_stream_limits
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.routing import Retry
 
@@ -189,7 +190,7 @@ async def test_costs_by_field_hold_no_secret_and_are_forgotten(
     history = history_at(root)
     payloads = PayloadSettings(fields=TENANT, rules=RULES, keys=KEYS)
     options = RunOptions(events=EventOptions(url=redis_url), payloads=payloads)
-    run(history, options)
+    follow(redis_url)
     secrets = {"card": "PLANTED1", "mail": "ada@PLANTED2", "deep": [{"card": "PLANTED3"}]}
     ids = await route(
         redis_url,
@@ -203,7 +204,7 @@ async def test_costs_by_field_hold_no_secret_and_are_forgotten(
         ({"id": "f1", "tenant": "acme", **noted}, Done()),
         ({"id": "f2", "tenant": "ada lovelace", **noted}, NO),
     )
-    assert not run(history, options).failed_checks
+    assert not run_round(history, options).failed_checks
     assert files_with(root, "PLANTED") == []
 
     def jobs() -> dict[tuple[str | None, bool], int]:

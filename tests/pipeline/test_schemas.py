@@ -12,6 +12,7 @@ import pytest
 from deltalake import write_deltalake
 from redis import Redis
 
+from tests.pipeline.batches import run_round
 from tests.pipeline.events_of_all import events_of_files
 from tests.pipeline.rounds import history_at, keep, refresh, rows_of
 from waystation import pipeline
@@ -106,7 +107,7 @@ def test_a_history_with_other_names_is_refused_and_taken_over_with_everything_in
     store.xtrim("bull:mail:events", maxlen=9, approximate=False)
     # The second one folds what the first one has found missing.
     for _ in range(2):
-        run(history, options)
+        run_round(history, options)
     wanted = {table.name: rows_of(root, table) for table in tables_of(root)}
     kept = ("events", "gaps", "payloads", "field_values", "ledger", "items")
     assert all(wanted[name] for name in kept), wanted
@@ -121,7 +122,7 @@ def test_a_history_with_other_names_is_refused_and_taken_over_with_everything_in
     rebuild(history)
     found = {table.name: rows_of(root, table) for table in tables_of(root)}
     assert {name for name in wanted if found.get(name) != wanted[name]} <= {"quality", "slots"}
-    again = run(history, options)
+    again = run_round(history, options)
     assert (again.events, again.failed_checks) == (0, ())
 
 
