@@ -1,5 +1,6 @@
 """A history that is damaged, or that is not there, is reported in one sentence with what to do."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
@@ -7,7 +8,11 @@ from typing import TypeAlias
 import pytest
 from redis import Redis
 
+from tests.pipeline.batches import run_round
+from tests.pipeline.rounds import history_at
 from waystation.cli import root as cli
+from waystation.pipeline.runner import RunOptions
+from waystation.pipeline.sources.streams import EventOptions
 
 Said: TypeAlias = Callable[..., str]
 RULES = "pipeline: {{payloads: {{rules: [{}]}}}}"
@@ -35,13 +40,22 @@ def said(
     return said
 
 
-@pytest.fixture
-def history(said: Said, store: Redis, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def whole(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A history of one job."""
-    store.xadd("bull:mail:events", {"event": "added", "jobId": "7", "name": "send"})
-    store.xadd("bull:mail:events", {"event": "completed", "jobId": "7"})
-    said("pipeline", "run", "--once", code=0)
-    return tmp_path / "history"
+    root = tmp_path_factory.mktemp("history")
+    with Redis.from_url(server_url) as store:
+        store.flushdb()
+        store.xadd("bull:mail:events", {"event": "added", "jobId": "7", "name": "send"})
+        store.xadd("bull:mail:events", {"event": "completed", "jobId": "7"})
+        run_round(history_at(str(root)), RunOptions(events=EventOptions(url=server_url)))
+    return root
+
+
+@pytest.fixture
+def history(whole: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be damaged."""
+    return shutil.copytree(whole, tmp_path / "history")
 
 
 def test_silver_files_that_are_gone_are_told_and_can_be_built_again(
