@@ -200,17 +200,10 @@ async def test_sql_over_the_history_only_reads_and_only_the_history(
         past = (await asks.ask("search", query=f"id:{jobs[3]['job_id']}"))["past"]["jobs"]
         assert [each["id"] for each in past] == [jobs[3]["job_id"]]
 
-        for writes in (
-            "insert into items select * from items", "drop view items", "create table t (a int)",
-            f"copy (select 1) to '{tmp_path}/out.csv'", f"attach '{tmp_path}/x.db'",
-            "set enable_external_access = true", "install httpfs", "select 1; select 2",
-        ):  # fmt: skip
+        # `test_engine.py` has every other way to write or to read files.
+        for writes in (f"copy (select 1) to '{tmp_path}/out.csv'", "select 1; select 2"):
             assert "the history is only read" in await asks.refused("sql", query=writes), writes
-        for reads in (
-            f"select * from read_csv('{secret}')", f"select * from '{secret}'",
-            f"select * from read_text('{secret}')", "select * from glob('/etc/*')",
-            f"select * from read_parquet('{tmp_path}/*')",
-        ):  # fmt: skip
+        for reads in (f"select * from read_text('{secret}')", f"select * from '{secret}'"):
             assert "sesame" not in await asks.refused("sql", query=reads)
         assert not (tmp_path / "out.csv").exists()
         assert "items" in await asks.refused("sql", query="select * from itms")
