@@ -107,7 +107,7 @@ def test_a_commit_notes_the_streams_that_have_moved_and_now_and_then_all(
     # A log that is cut, as `forget` does, begins with all of them.
     place, reached = EVENTS.path(root), commits.offsets_in(root)
     version = erasure._restate(place, EVENTS)  # pyright: ignore[reportPrivateUsage]
-    erasure._cut_log(place, before=version)  # pyright: ignore[reportPrivateUsage]
+    erasure._cut_log(DeltaTable(place), place, before=version)  # pyright: ignore[reportPrivateUsage]
     assert commits.offsets_in(root) == reached
     # Whoever does not know such notes must not take them for all there is.
     with pytest.raises(Malformed, match="version 1, got 2"):

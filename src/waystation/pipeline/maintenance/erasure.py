@@ -263,9 +263,10 @@ def _purge(history: History, tables: Sequence[Table]) -> None:
     drop_changes(history.root)
     for path, version in first_versions.items():
         # Gold is counted from the version that was folded, and deleting files makes others.
-        DeltaTable(path).create_checkpoint()
-        _delete_files(path)
-        _cut_log(path, before=version)
+        stored = DeltaTable(path)
+        stored.create_checkpoint()
+        _delete_files(stored, path)
+        _cut_log(stored, path, before=version)
 
 
 def _lost(root: str) -> set[Subject]:
@@ -275,16 +276,15 @@ def _lost(root: str) -> set[Subject]:
     return {(row["product"], row["queue"], each) for row in rows for each in row["lost_ids"] or ()}
 
 
-def _delete_files(path: str) -> None:
+def _delete_files(stored: DeltaTable, path: str) -> None:
     """Delete files that a table no longer needs, and files that killed tasks have left."""
     files, root = filesystems.filesystem(path)
-    table = DeltaTable(path)
-    held = set(pa.table(table.get_add_actions())["path"].to_pylist())
+    held = set(pa.table(stored.get_add_actions())["path"].to_pylist())
     for name in _removed_files(path) - held:
         with contextlib.suppress(FileNotFoundError):
             files.delete_file(f"{root}/{name}")
     # In no commit, unless a task is writing them right now.
-    table.vacuum(
+    stored.vacuum(
         retention_hours=ORPHAN_H, dry_run=False, enforce_retention_duration=False, full=True
     )
 
@@ -344,12 +344,14 @@ def _restate(path: str, table: Table) -> int:
     batch = BatchId("purge", stored.version())
     notes = commits.lasting_notes(stored) if table is EVENTS else {}
     delta.commit(path, table.schema, [], batch, partitions=table.partitions, notes=notes)
-    return DeltaTable(path).version()
+    stored.update_incremental()
+    return stored.version()
 
 
-def _cut_log(path: str, *, before: int) -> None:
+def _cut_log(stored: DeltaTable, path: str, *, before: int) -> None:
     """Delete the entries of a log before a version, which a checkpoint stands for."""
-    DeltaTable(path).create_checkpoint()
+    stored.update_incremental()
+    stored.create_checkpoint()
     files, _ = filesystems.filesystem(path)
     for each in _log(path):
         number = each.base_name.partition(".")[0]

@@ -16,7 +16,7 @@ from waystation.pipeline.refresh.fold import fold, folded_version
 from waystation.pipeline.refresh.stale_hours import Hours
 from waystation.pipeline.storage import delta, filesystems
 from waystation.pipeline.storage.arrow import fs, pa
-from waystation.pipeline.storage.opened import old_names
+from waystation.pipeline.storage.opened import kept_open, old_names
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.storage.task_files import replace
 from waystation.pipeline.storage.turns import alone
@@ -108,4 +108,5 @@ def backfill(
 
 def refresh_all(history: History, progress: Progress | None = None) -> None:
     """Refresh all gold tables without a snapshot of the queues."""
-    gold_tables.refresh(history, everything=True, progress=progress)
+    with kept_open():
+        gold_tables.refresh(history, everything=True, progress=progress)
