@@ -145,7 +145,6 @@ def _settling() -> list[bytes]:
             packed(
                 settle,
                 keys,
-                namespace=keys.namespace,
                 now="",
                 token=f"token:{call}",
                 lease_ms=30_000,

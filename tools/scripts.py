@@ -6,9 +6,9 @@
 
 becomes `async def take(redis, keys: QueueKeys, *, id: str, most: int = 1) -> replies.Taken` in
 `scripts.py` of the script's package. Two modules beside it are written by hand: `keys.py`, of whose
-classes the first that has all keys of a script is taken, and `replies.py`, whose functions read
-replies. Behind the arrow stands one of these, `bool`, `int` or `texts`; anything else is the type
-of a reply that comes as it is.
+classes the first that has all keys of a script is taken, with the first arguments that it gives
+itself (`script_args`), and `replies.py`, whose functions read replies. Behind the arrow stands one
+of these, `bool`, `int` or `texts`; anything else is the type of a reply that comes as it is.
 """
 
 import ast
@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import Any, cast
 
 from tools.generated import SOURCE, module
+from waystation.core.store.keyspace import Keyspace
 from waystation.core.store.script import texts
 from waystation.core.store.script.text import Header, parse_header
 
@@ -74,8 +75,11 @@ def function(file: Path, spaces: list[type], replies: ModuleType) -> str:
     where = file.as_posix()
     header = parse_header(file.read_text(), where=where)
     reader, kind = _reply(header.reply, replies, where)
-    named = [_argument(header, name) for name in (*header.args, header.rest) if name]
-    taken = ["redis: Client", *_keys(header, spaces, where), *(["*", *named] if named else ())]
+    space = _space(header, spaces, where)
+    own = space.first_args(header.args) if space and issubclass(space, Keyspace) else ()
+    named = [_argument(header, name) for name in (*header.args[len(own) :], header.rest) if name]
+    keys = [f"keys: {space.__name__}"] if space else []
+    taken = ["redis: Client", *keys, *(["*", *named] if named else ())]
     words = textwrap.wrap(f'"""{header.summary}', WIDTH)
     words = [*words, '"""'] if len(words) > 1 else [f'{words[0]}"""']
     return (
@@ -85,13 +89,13 @@ def function(file: Path, spaces: list[type], replies: ModuleType) -> str:
     )
 
 
-def _keys(header: Header, spaces: list[type], where: str) -> list[str]:
+def _space(header: Header, spaces: list[type], where: str) -> type | None:
     wanted = {*header.keys, header.rest_keys} - {None}
     if not wanted:
-        return []
+        return None
     for space in spaces:
         if wanted <= {*dir(space), *inspect.get_annotations(space)}:
-            return [f"keys: {space.__name__}"]
+            return space
     raise ValueError(f"{where}: no keyspace has all of {', '.join(header.keys)}")
 
 

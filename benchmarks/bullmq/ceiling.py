@@ -35,7 +35,7 @@ def _adding(keys: QueueKeys, jobs: int) -> list[bytes]:
         rows: list[str] = []
         for n in range(first, min(first + ADD_BATCH, jobs)):
             rows += ["job", f'{{"n":{n}}}', '{"attempts":1}', ""]
-        commands.append(packed(scripts.add, keys, base=keys.base, now="", jobs=rows))
+        commands.append(packed(scripts.add, keys, now="", jobs=rows))
     return commands
 
 
@@ -47,7 +47,6 @@ def _draining(keys: QueueKeys, jobs: int) -> list[bytes]:
             packed(
                 scripts.settle,
                 keys,
-                base=keys.base,
                 now="",
                 token=f"token:{call}",
                 lease_ms=30_000,

@@ -93,7 +93,6 @@ async def _settle(
     return await scripts.settle(
         store.hot,
         keys,
-        base=keys.base,
         now="",
         token=token,
         lease_ms=600_000,
@@ -110,13 +109,7 @@ async def _look(store: Store, keys: QueueKeys) -> float:
     await store.redis.delete(keys.stalled_check)
     began = time.perf_counter()
     await scripts.recover_stalled(
-        store.hot,
-        keys,
-        base=keys.base,
-        now="",
-        interval_ms=30_000,
-        max_stalled=1,
-        most=RECOVERED_AT_ONCE,
+        store.hot, keys, now="", interval_ms=30_000, max_stalled=1, most=RECOVERED_AT_ONCE
     )
     return (time.perf_counter() - began) * 1000
 

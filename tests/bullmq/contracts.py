@@ -57,7 +57,7 @@ class System:
         keys = self.harness.keys
         try:
             code = await scripts.update_progress(
-                self.harness.store.hot, keys, base=keys.base, id=id, progress=b"%d" % value
+                self.harness.store.hot, keys, id=id, progress=b"%d" % value
             )
         except WaystationError:
             return False

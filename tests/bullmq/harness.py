@@ -50,7 +50,6 @@ class Harness:
         (id,) = await scripts.add(
             self.store.hot,
             self.keys,
-            base=self.keys.base,
             now=self.clock.now_ms(),
             jobs=[
                 name,
@@ -102,7 +101,6 @@ class Harness:
         return await scripts.recover_stalled(
             self.store.hot,
             self.keys,
-            base=self.keys.base,
             now=self.clock.now_ms(),
             interval_ms=interval_ms,
             max_stalled=max_stalled,

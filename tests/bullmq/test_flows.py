@@ -373,9 +373,7 @@ async def test_a_child_of_a_flow_costs_the_store_hardly_more_than_a_job(
     parts = ["send", "{}", "{}", ""] * many
     leaves = [FlowNode(name="send", queue="mail") for _ in range(many)]
     with weighed(monkeypatch) as weights:
-        await scripts.add(
-            harness.store.hot, harness.keys, base=harness.keys.base, now="", jobs=parts
-        )
+        await scripts.add(harness.store.hot, harness.keys, now="", jobs=parts)
         await flows.add(FlowNode(name="all", queue="mail", children=leaves))
     assert weights["add_flow"] < 1.5 * weights["add"]
 

@@ -153,9 +153,7 @@ async def test_a_signal_that_is_sent_again_after_another_counts_once(queue: Queu
     keys = queue._keys  # pyright: ignore[reportPrivateUsage]
 
     async def send(call: str) -> None:
-        await scripts.signal_job(
-            store.hot, keys, base=keys.base, id=job.id, signal="go", call=call, data=b"1"
-        )
+        await scripts.signal_job(store.hot, keys, id=job.id, signal="go", call=call, data=b"1")
 
     for call in ("first", "second", "first"):
         await send(call)

@@ -99,7 +99,7 @@ class Job(JobFields[Data, Result]):
     async def refresh(self) -> None:
         """Read the job again, and what of it is kept outside the store."""
         client, keys, _, sealing = self._ref
-        [fields] = await scripts.read_jobs(client, keys, base=keys.base, ids=[self.id])
+        [fields] = await scripts.read_jobs(client, keys, ids=[self.id])
         if not fields:
             raise NotFound(f"there is no job {self.id}")
         fields[COUNTED] = b""
@@ -128,9 +128,7 @@ class Job(JobFields[Data, Result]):
         raw = codec.encode_as_node(reported)
         codec.check_size(len(raw), what="Progress")
         client, keys, progressed, _ = self._ref
-        self._accept(
-            await scripts.update_progress(client, keys, base=keys.base, id=self.id, progress=raw)
-        )
+        self._accept(await scripts.update_progress(client, keys, id=self.id, progress=raw))
         remember(self, {b"progress": raw})
         if progressed:
             progressed(self, reported)
@@ -169,7 +167,7 @@ class Job(JobFields[Data, Result]):
     async def promote(self) -> None:
         """Make the delayed job ready to run now."""
         client, keys, *_ = self._ref
-        code = await scripts.promote(client, keys, base=keys.base, id=self.id)
+        code = await scripts.promote(client, keys, id=self.id)
         self._accept(code, wanted="delayed")
         remember(self, {b"delay": b"0"})
 
@@ -177,7 +175,7 @@ class Job(JobFields[Data, Result]):
         """Delay the delayed job anew, counted from now."""
         ms = milliseconds(delay, "delay")
         client, keys, *_ = self._ref
-        code = await scripts.change_delay(client, keys, base=keys.base, id=self.id, delay=ms)
+        code = await scripts.change_delay(client, keys, id=self.id, delay=ms)
         self._accept(code, wanted="delayed")
         remember(self, {b"delay": b"%d" % ms})
 
@@ -187,7 +185,7 @@ class Job(JobFields[Data, Result]):
             raise InvalidOption(f"priority must be at most {MOST_PRIORITY}, got {priority}")
         client, keys, *_ = self._ref
         code = await scripts.change_priority(
-            client, keys, base=keys.base, id=self.id, priority=priority, lifo=int(lifo)
+            client, keys, id=self.id, priority=priority, lifo=int(lifo)
         )
         self._accept(code)
         remember(self, {b"priority": b"%d" % priority})
@@ -223,7 +221,7 @@ class Job(JobFields[Data, Result]):
             return False
         client, keys, *_ = self._ref
         return await scripts.remove_deduplication(
-            client, keys, base=keys.base, id=self.id, deduplication=self.deduplication_id
+            client, keys, id=self.id, deduplication=self.deduplication_id
         )
 
     # For a handler, about the job that it runs
@@ -240,9 +238,7 @@ class Job(JobFields[Data, Result]):
         """
         self._steps.must_go_on()
         client, keys, *_ = self._ref
-        code = await scripts.move_to_wait(
-            client, keys, base=keys.base, id=self.id, token=self._lock(token)
-        )
+        code = await scripts.move_to_wait(client, keys, id=self.id, token=self._lock(token))
         self._accept(code, wanted="active")
         return timedelta(milliseconds=code)
 
@@ -269,7 +265,7 @@ class Job(JobFields[Data, Result]):
         ms = max(1, milliseconds(duration, "the duration of a lock", above=0))
         client, keys, *_ = self._ref
         locks = [self.id, self._lock(token)]
-        if await scripts.extend_locks(client, keys, base=keys.base, lease_ms=ms, locks=locks):
+        if await scripts.extend_locks(client, keys, lease_ms=ms, locks=locks):
             raise LeaseLost(f"the lock of job {self.id} has run out or is somebody else's")
 
     def discard(self) -> None:
@@ -411,7 +407,7 @@ class Job(JobFields[Data, Result]):
     async def _poll_until_finished(self) -> Any:
         (client, keys, *_), pause = self._ref, _FIRST_POLL_S
         while True:
-            end = await scripts.end_of(client, keys, base=keys.base, id=self.id)
+            end = await scripts.end_of(client, keys, id=self.id)
             if end.finished:
                 return await self._open(end.result())
             if end.state == "missing":
@@ -565,11 +561,7 @@ async def delay_until(job: Job, due_ms: int, token: str | None = None) -> None:
     """Delay a job that this worker holds, also one that is to be undone. Internal."""
     client, keys, *_ = job._ref
     held = job._lock(token)
-    job._accept(
-        await scripts.move_to_delayed(
-            client, keys, base=keys.base, id=job.id, token=held, due=due_ms
-        )
-    )
+    job._accept(await scripts.move_to_delayed(client, keys, id=job.id, token=held, due=due_ms))
 
 
 def read_results_with(job: Job, read: Callable[[ChildResult], Any]) -> None:

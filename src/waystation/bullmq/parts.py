@@ -92,7 +92,7 @@ class Reading:
 
 
 async def _end_of(client: Client, keys: QueueKeys, job_id: str) -> End | None:
-    end = await scripts.end_of(client, keys, base=keys.base, id=job_id)
+    end = await scripts.end_of(client, keys, id=job_id)
     if end.state == "missing":
         raise NotFound(f"there is no job {job_id}")
     return end if end.finished else None

@@ -186,11 +186,7 @@ class Queue(QueueClient):
         self, store: Store, packed: list[Packed]
     ) -> Callable[[], Coroutine[Any, Any, list[Any]]]:
         return scripts.add.prepare(
-            store.durable,
-            self._keys,
-            base=self._keys.base,
-            now=SERVER_TIME,
-            jobs=list(chain.from_iterable(packed)),
+            store.durable, self._keys, now=SERVER_TIME, jobs=list(chain.from_iterable(packed))
         )
 
     async def _signed(self, store: Store, request: Awaitable[list[Any]]) -> list[Any]:
@@ -450,7 +446,7 @@ class Queue(QueueClient):
         more = 1
         while more == 1:
             more = await scripts.obliterate(
-                client, keys, base=keys.base, most=ends.SWEPT_AT_ONCE, force="1" if force else ""
+                client, keys, most=ends.SWEPT_AT_ONCE, force="1" if force else ""
             )
         if more < 0:
             raise WrongState(f"the queue {self.name} has active jobs: `force` deletes them, too")
@@ -479,7 +475,6 @@ class Queue(QueueClient):
             found += await scripts.remove_orphans(
                 client,
                 keys,
-                base=keys.base,
                 most=limit - len(found) if limit else len(ids),
                 dry_run="1" if dry_run else "",
                 ids=ids,
@@ -535,7 +530,7 @@ class Queue(QueueClient):
         queue, jobs = self._ref(client), list[Job]()
         for first in range(0, len(ids), _READ_AT_ONCE):
             some = ids[first : first + _READ_AT_ONCE]
-            found = await scripts.read_jobs(client, keys, base=keys.base, ids=some)
+            found = await scripts.read_jobs(client, keys, ids=some)
             jobs += [
                 Job(id, fields, queue) for id, fields in zip(some, found, strict=True) if fields
             ]

@@ -245,7 +245,6 @@ class BullSource:
             settlement = await scripts.settle(
                 self._client,
                 self._keys,
-                base=self._keys.base,
                 now=script_time(self._clock),
                 token=token,
                 lease_ms=options.lock_duration,
@@ -266,9 +265,7 @@ class BullSource:
 
     async def _find_held(self, tokens: Sequence[str]) -> list[Claim[Job]]:
         """The jobs that are locked with one of these tokens."""
-        found = await scripts.find_held(
-            self._client, self._keys, base=self._keys.base, tokens=tokens
-        )
+        found = await scripts.find_held(self._client, self._keys, tokens=tokens)
         return await self._named(
             (found[at], [*found[at + 2], COUNTED, b""], found[at + 1].decode())
             for at in range(0, len(found), 3)
@@ -320,11 +317,7 @@ class BullSource:
             async def extend(claims: Sequence[Claim[Any]]) -> Sequence[Claim[Any]]:
                 locks = [text for claim in claims for text in (claim.id, claim.token)]
                 lost: list[int] = await scripts.extend_locks(
-                    store.redis,
-                    self._keys,
-                    base=self._keys.base,
-                    lease_ms=self._options.lock_duration,
-                    locks=locks,
+                    store.redis, self._keys, lease_ms=self._options.lock_duration, locks=locks
                 )
                 return [claims[place - 1] for place in lost]
 
@@ -344,7 +337,7 @@ async def _filed_before(
     while it has not stalled. A job that was not kept is looked for in the queue's events.
     """
     found = await scripts.filed_before(
-        client, keys, base=keys.base, outcomes=[part for each in sent for part in _known(each)]
+        client, keys, outcomes=[part for each in sent for part in _known(each)]
     )
     gone = {
         each.claim.id.encode(): str(record[0]).encode()

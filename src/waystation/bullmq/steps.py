@@ -133,14 +133,7 @@ class Steps:
         saved = self._accept(
             await reconnecting(
                 lambda: scripts.save_step(
-                    client,
-                    keys,
-                    base=keys.base,
-                    id=self._job.id,
-                    token=token,
-                    step=step,
-                    by=function,
-                    value=value,
+                    client, keys, id=self._job.id, token=token, step=step, by=function, value=value
                 )
             )
         )
@@ -239,7 +232,6 @@ class Steps:
                 lambda: scripts.pause_step(
                     client,
                     keys,
-                    base=keys.base,
                     id=self._job.id,
                     token=token,
                     wait=wait,
@@ -316,9 +308,7 @@ class Steps:
         """Leave the worker for a moment."""
         client, keys, token = self._held()
         due_ms = await server_ms(client) + _SOON_MS
-        code = await scripts.move_to_delayed(
-            client, keys, base=keys.base, id=self._job.id, token=token, due=due_ms
-        )
+        code = await scripts.move_to_delayed(client, keys, id=self._job.id, token=token, due=due_ms)
         if code < 0:
             raise self.refusal(code)
         self._left = "JobDelayed"
@@ -336,9 +326,7 @@ class Steps:
         if self._sealing.seals:
             jobs = await self._sealing.jobs(home.name, jobs, options)
         packed = Packer(options, codec.PAYLOAD_LIMIT).pack(jobs)
-        [added] = await scripts.add(
-            self._client, home, base=home.base, now=SERVER_TIME, jobs=list(packed[0])
-        )
+        [added] = await scripts.add(self._client, home, now=SERVER_TIME, jobs=list(packed[0]))
         if isinstance(added, int):
             raise refusal(added, id)
 
@@ -532,9 +520,7 @@ async def send_signal(
     raw = await sealing.sealed_json(keys.name, codec.encode_as_node(data))
     codec.check_size(len(raw), what="Signal")
     code = await waiting(
-        lambda: scripts.signal_job(
-            client, keys, base=keys.base, id=job_id, signal=signal, call=call, data=raw
-        ),
+        lambda: scripts.signal_job(client, keys, id=job_id, signal=signal, call=call, data=raw),
         at_most_s=_INSIST_S,
     )
     if code < 0:

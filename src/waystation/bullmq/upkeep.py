@@ -17,10 +17,7 @@ WOKEN_AT_ONCE = 100
 
 async def wake_overdue(client: Client, keys: QueueKeys) -> None:
     """Make jobs ready to fail that wait for a child and have passed their deadlines."""
-    while (
-        await scripts.wake_overdue(client, keys, base=keys.base, most=WOKEN_AT_ONCE)
-        == WOKEN_AT_ONCE
-    ):
+    while await scripts.wake_overdue(client, keys, most=WOKEN_AT_ONCE) == WOKEN_AT_ONCE:
         pass
 
 
@@ -37,7 +34,6 @@ async def recover_stalled(
         some = await scripts.recover_stalled(
             client,
             keys,
-            base=keys.base,
             now=SERVER_TIME,
             interval_ms=interval_ms,
             max_stalled=max_stalled,

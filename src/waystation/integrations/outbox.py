@@ -113,11 +113,7 @@ class Relay(BlockingClient):
             ]
             for batch in chunks(packed):
                 added = scripts.add.call_sync(
-                    client,
-                    keys,
-                    base=keys.base,
-                    now=SERVER_TIME,
-                    jobs=[part for job in batch for part in job],
+                    client, keys, now=SERVER_TIME, jobs=[part for job in batch for part in job]
                 )
                 if refused := [each for each in added if isinstance(each, int)]:
                     raise WrongState(f"{len(refused)} jobs of an outbox were refused by {queue}")

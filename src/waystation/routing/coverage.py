@@ -55,13 +55,7 @@ async def _waiting(client: Client, keys: RoutingKeys, now: str | int) -> AsyncIt
     first = 0
     while True:
         rows = await scripts.coverage(
-            client,
-            keys,
-            namespace=keys.namespace,
-            now=now,
-            profiles=profiles_of(alive),
-            first=first,
-            count=PER_CALL,
+            client, keys, now=now, profiles=profiles_of(alive), first=first, count=PER_CALL
         )
         for signature, id, waiting, raw in rows:
             needs = codec.decode(signature)

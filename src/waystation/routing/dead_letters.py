@@ -77,11 +77,7 @@ class DeadLetters:
         client = (await self._connected()).hot
         for first in range(0, len(ids), _PER_CALL):
             done += await scripts.purge(
-                client,
-                self._keys,
-                namespace=self._keys.namespace,
-                now=self._now(),
-                ids=ids[first : first + _PER_CALL],
+                client, self._keys, now=self._now(), ids=ids[first : first + _PER_CALL]
             )
         return done
 
@@ -119,9 +115,7 @@ class DeadLetters:
                 jobs += [id, fresh]
         if not jobs:
             return 0
-        return await scripts.requeue(
-            store.hot, self._keys, namespace=self._keys.namespace, now=self._now(), jobs=jobs
-        )
+        return await scripts.requeue(store.hot, self._keys, now=self._now(), jobs=jobs)
 
 
 def _with_fresh_attempts(data: bytes) -> bytes | None:

@@ -72,11 +72,7 @@ class Limits:
 
     async def _write(self, type: str, config: str | bytes) -> None:
         await scripts.set_limit(
-            (await self._connected()).hot,
-            self._keys,
-            namespace=self._keys.namespace,
-            queue=checked_type(type),
-            config=config,
+            (await self._connected()).hot, self._keys, queue=checked_type(type), config=config
         )
 
 

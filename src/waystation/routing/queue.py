@@ -188,7 +188,6 @@ class Queue(StoreClient):
                 added += await scripts.dispatch(
                     client,
                     self.keys,
-                    namespace=self.keys.namespace,
                     now=self._now(),
                     jobs=[part for record in some for part in record],
                 )
@@ -274,7 +273,6 @@ class Queue(StoreClient):
             found = await scripts.cancel(
                 client,
                 self.keys,
-                namespace=self.keys.namespace,
                 now=self._now(),
                 keep_s=KEPT_S,
                 result=failure(error, (self._clock or SystemClock()).now_ms(), 0),
@@ -358,7 +356,6 @@ class Queue(StoreClient):
         return await scripts.pause(
             (await self._connected()).hot,
             self.keys,
-            namespace=self.keys.namespace,
             now=self._now(),
             queue=checked_type(type),
             by=by,
@@ -367,11 +364,7 @@ class Queue(StoreClient):
     async def resume(self, type: str) -> bool:
         """Hand out jobs of a type again; False when it was not paused."""
         return await scripts.resume(
-            (await self._connected()).hot,
-            self.keys,
-            namespace=self.keys.namespace,
-            now=self._now(),
-            queue=checked_type(type),
+            (await self._connected()).hot, self.keys, now=self._now(), queue=checked_type(type)
         )
 
     async def is_paused(self, type: str) -> bool:

@@ -189,9 +189,7 @@ async def why(
     alive = [worker for worker in await registered(client, keys) if worker.alive]
 
     async def facts(id: str) -> _Facts:
-        raw = await scripts.why(
-            client, keys, namespace=keys.namespace, now=now, profiles=profiles_of(alive), id=id
-        )
+        raw = await scripts.why(client, keys, now=now, profiles=profiles_of(alive), id=id)
         return _Facts(*raw)
 
     found = await facts(id)

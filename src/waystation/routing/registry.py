@@ -114,7 +114,6 @@ async def beat(
     return await scripts.beat(
         client,
         keys,
-        namespace=keys.namespace,
         now=now,
         ttl_ms=HEARTBEAT_MS,
         workers=[text for each in profiles for text in (each.server, each.described())],
@@ -125,9 +124,7 @@ async def leave(
     client: Client, keys: RoutingKeys, profile: Profile, *, now: str | int = SERVER_TIME
 ) -> bool:
     """Take the worker out of the registry."""
-    return await scripts.leave(
-        client, keys, namespace=keys.namespace, now=now, worker=profile.server
-    )
+    return await scripts.leave(client, keys, now=now, worker=profile.server)
 
 
 async def registered(client: Client, keys: RoutingKeys) -> list[WorkerInfo]:

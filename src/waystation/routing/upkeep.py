@@ -111,12 +111,7 @@ class Upkeep:
         for id, score, raw in zip(ids, scores, datas, strict=True):
             records += self._turn(id, score, raw, now_ms)
         return await scripts.fire_cron(
-            self._client,
-            self._keys,
-            namespace=self._keys.namespace,
-            now=self._now(),
-            term=self._term.number,
-            schedules=records,
+            self._client, self._keys, now=self._now(), term=self._term.number, schedules=records
         )
 
     def _turn(
@@ -179,7 +174,6 @@ class Upkeep:
             page = await script(
                 self._client,
                 self._keys,
-                namespace=self._keys.namespace,
                 now=self._now(),
                 term=self._term.number,
                 batch=BATCH,
@@ -214,7 +208,6 @@ class Upkeep:
         return await scripts.release(
             self._client,
             self._keys,
-            namespace=self._keys.namespace,
             now=self._now(),
             term=self._term.number,
             batch=BATCH,
@@ -229,11 +222,7 @@ class Upkeep:
         types = {*texts(limited)} | await self._limited_by_their_jobs()
         # The script adds the types of the jobs that run under a limit.
         return await scripts.reconcile(
-            self._client,
-            self._keys,
-            namespace=self._keys.namespace,
-            term=self._term.number,
-            counted=sorted(types),
+            self._client, self._keys, term=self._term.number, counted=sorted(types)
         )
 
     async def _limited_by_their_jobs(self) -> set[str]:
@@ -260,7 +249,6 @@ class Upkeep:
             page = await scripts.tidy(
                 self._client,
                 self._keys,
-                namespace=self._keys.namespace,
                 now=self._now(),
                 term=self._term.number,
                 silent_ms=milliseconds(self._options.forget_workers),
@@ -286,7 +274,6 @@ class Upkeep:
             count, first = await scripts.reindex(
                 self._client,
                 self._keys,
-                namespace=self._keys.namespace,
                 now=self._now(),
                 term=self._term.number,
                 first=first,

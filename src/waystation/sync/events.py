@@ -88,7 +88,7 @@ class QueueEvents(BlockingClient):
     ) -> tuple[str, Callable[[], Any] | None]:
         """How far events were read, and what gives the result of a job that has ended."""
         client = self._store().client
-        end = end_of.call_sync(client, self._keys, base=self._keys.base, id=job_id)
+        end = end_of.call_sync(client, self._keys, id=job_id)
         if end.finished:
             return position, end.result
         gone = end.state == "missing"

@@ -444,13 +444,7 @@ async def _recover(url: str) -> None:
         for _ in range(2):
             await store.ask("DEL", keys.stalled_check)
             await scripts.recover_stalled(
-                store.hot,
-                keys,
-                base=keys.base,
-                now=SERVER_TIME,
-                interval_ms=1,
-                max_stalled=_ROUNDS,
-                most=_ROUNDS,
+                store.hot, keys, now=SERVER_TIME, interval_ms=1, max_stalled=_ROUNDS, most=_ROUNDS
             )
         await _promote(store)
 

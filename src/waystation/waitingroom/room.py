@@ -168,7 +168,6 @@ class Room(StoreClient):
         answers = await scripts.join(
             client,
             keys.of_newcomers(owners),
-            queue=self.queue_id,
             now=now,
             model=seen.model.version,
             newcomers=newcomers,
@@ -210,7 +209,6 @@ class Room(StoreClient):
         entered = await scripts.enter(
             await self._client(),
             keys,
-            queue=self.queue_id,
             id=place.id,
             visitor=place.owner,
             proof=identity.proof,
@@ -414,9 +412,7 @@ class Room(StoreClient):
     async def _step(self, step: Callable[..., Awaitable[T]], place: Place, **given: str) -> T:
         """Take a step of one visitor."""
         client, now = await self._client(), self.store.now()
-        return await step(
-            client, self._keys(place), queue=self.queue_id, id=place.id, now=now, **given
-        )
+        return await step(client, self._keys(place), id=place.id, now=now, **given)
 
     def _keys(self, place: Place) -> RoomKeys:
         return self.store.keys_now().of(place.id, visitor=place.owner)

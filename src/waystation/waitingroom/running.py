@@ -55,7 +55,6 @@ class Admission:
         return await scripts.admit(
             await self._room.store.client(),
             self._room.store.keys_now(),
-            queue=self._room.queue_id,
             now=self._room.store.now(),
             most=extra or self._batch,
             extra=extra,
@@ -87,7 +86,6 @@ class Upkeep:
             swept = await scripts.expire(
                 await self._room.store.client(),
                 self._room.store.keys_now(),
-                queue=self._room.queue_id,
                 batch=SWEPT,
                 now=self._room.store.now(),
             )

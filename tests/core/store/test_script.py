@@ -444,6 +444,17 @@ return #KEYS
     assert await redis.mget("a", "b", "c") == [b"x"] * 3
 
 
+async def test_first_arguments_that_the_keys_give_are_no_callers(
+    written: Written, redis: Redis
+) -> None:
+    lua = "--- Say them.\n--- keys  wait\n--- args  name id\nreturn { name, id }"
+    given = 'Keys.script_args = ("name",)\n'
+    scripts = written({"say": lua}, args="id: str", more=given)
+    assert await scripts.say(redis, scripts.keys, id="7") == [b"mail", b"7"]
+    with pytest.raises(TypeError, match="has no argument name"):
+        await scripts.say(redis, scripts.keys, name="post", id="7")
+
+
 async def test_what_is_not_the_stores_fault_is_left_alone(redis: Redis) -> None:
     with pytest.raises(ResponseError):
         await redis.execute_command("EVALSHA", "0" * 40, 0)

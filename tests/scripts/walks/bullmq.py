@@ -417,7 +417,7 @@ async def admin(harness: Harness, queue: Queue) -> None:
     await harness.add(delay=1)
     await harness.end(await harness.claim_one(), Done(1))
     for id in ("1", "2", "3", "4", "5"):
-        await scripts.standing(harness.store.hot, harness.keys, base=harness.keys.base, id=id)
+        await scripts.standing(harness.store.hot, harness.keys, id=id)
     await queue.pause(by="ada")
     await queue.resume()
     await harness.redis.lpush(harness.keys.paused, "aside")
@@ -463,7 +463,6 @@ async def bring(harness: Harness, _: Queue) -> None:
                 answer = await scripts.bring(
                     harness.store.hot,
                     harness.keys,
-                    base=harness.keys.base,
                     now=harness.clock.now_ms(),
                     holder=holder,
                     message=b"message",

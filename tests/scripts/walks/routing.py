@@ -226,13 +226,7 @@ async def look(harness: Harness) -> None:
     await harness.redis.rpush(harness.keys.waiting, "gone")
     await harness.add(schedule=Schedule(delay=0.01))
     await harness.clock.advance(1)
-    await scripts.look(
-        harness.redis,
-        harness.keys,
-        namespace=harness.keys.namespace,
-        now=harness.clock.now_ms(),
-        profiles=profiles,
-    )
+    await scripts.look(harness.redis, harness.keys, now=harness.clock.now_ms(), profiles=profiles)
 
 
 async def tend(harness: Harness) -> None:

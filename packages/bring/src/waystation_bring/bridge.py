@@ -200,7 +200,6 @@ class Bridge(BlockingClient):
         answer = scripts.bring.call_sync(
             self._store().durable_client,
             moving.keys,
-            base=moving.keys.base,
             now=SERVER_TIME,
             holder=moving.place.holder,
             message=moving.message.member,
@@ -220,7 +219,6 @@ class Bridge(BlockingClient):
         (added,) = scripts.add.call_sync(
             self._store().durable_client,
             moving.keys,
-            base=moving.keys.base,
             now=SERVER_TIME,
             jobs=[name, data, opts, wants],
         )

@@ -83,7 +83,7 @@ class Finishes:
 
     async def _look(self, job_id: str) -> End:
         client, keys = await self._connect()
-        return await end_of(client, keys, base=keys.base, id=job_id)
+        return await end_of(client, keys, id=job_id)
 
     async def _found_since(self, position: str, job_id: str) -> QueueEvent | None:
         """The end of a job that was not kept, among the events since a position."""

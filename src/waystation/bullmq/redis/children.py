@@ -123,7 +123,7 @@ async def failed_keys(client: Client, keys: JobKeys) -> list[str]:
 
 async def detach(client: Client, keys: QueueKeys, job_id: str) -> bool:
     """Release the parent of a job from waiting for it."""
-    code = await scripts.remove_child_dependency(client, keys.of(job_id), base=keys.base)
+    code = await scripts.remove_child_dependency(client, keys.of(job_id))
     if code < 0:
         raise refusal(code, job_id)
     return code == 1
@@ -134,7 +134,7 @@ async def remove_unprocessed(client: Client, keys: QueueKeys, job_id: str) -> in
     removed, cursor = 0, 0
     while True:
         cursor, gone = await scripts.remove_unprocessed_children(
-            client, keys.of(job_id), base=keys.base, cursor=cursor
+            client, keys.of(job_id), cursor=cursor
         )
         removed += gone
         if cursor == 0:
@@ -154,7 +154,6 @@ async def wait_for_children(
     code = await scripts.move_to_waiting_children(
         client,
         keys,
-        base=keys.base,
         id=job_id,
         token=token,
         child=child or "",

@@ -39,7 +39,6 @@ async def remove_job(
         code = await scripts.remove_job(
             client,
             keys,
-            base=keys.base,
             id=id,
             with_children=int(remove_children),
             by=by,
@@ -85,12 +84,7 @@ async def cancel_job(
 ) -> bool:
     """Make a job fail that has not ended; False when it has."""
     code = await scripts.cancel(
-        client,
-        keys,
-        base=keys.base,
-        id=id,
-        reason=reason or f"job {id} was cancelled",
-        keep=keep or "",
+        client, keys, id=id, reason=reason or f"job {id} was cancelled", keep=keep or ""
     )
     if code < 0:
         raise WrongState(f"job {id} is the next of its scheduler: remove the scheduler instead")
@@ -110,7 +104,7 @@ async def retry_finished(
     if state not in ("failed", "completed"):
         raise InvalidOption(f"only failed and completed jobs can be retried, got {state!r}")
     return await scripts.retry_job(
-        client, keys, base=keys.base, id=id, state=state, lifo=int(lifo), forget=forget or []
+        client, keys, id=id, state=state, lifo=int(lifo), forget=forget or []
     )
 
 
@@ -151,9 +145,7 @@ async def wait_again(
     moved = 0
     while limit is None or moved < limit:
         most = SWEPT_AT_ONCE if limit is None else min(SWEPT_AT_ONCE, limit - moved)
-        found = await scripts.retry_jobs(
-            client, keys, base=keys.base, state=state, until_ms=until, most=most
-        )
+        found = await scripts.retry_jobs(client, keys, state=state, until_ms=until, most=most)
         moved += found
         if found < most:
             break
@@ -173,14 +165,7 @@ async def _sweeps(
     while True:
         most = min(SWEPT_AT_ONCE, limit - removed) if limit else SWEPT_AT_ONCE
         swept = await scripts.sweep(
-            client,
-            keys,
-            base=keys.base,
-            state=state,
-            grace=grace,
-            most=most,
-            skip=skip,
-            emit=emit,
+            client, keys, state=state, grace=grace, most=most, skip=skip, emit=emit
         )
         yield swept
         emit = emit and _IF_ANY

@@ -17,6 +17,8 @@ class QueueKeys(Keyspace, root="<prefix>:<name>"):
     other node.
     """
 
+    script_args = ("base",)
+
     id = String("id", "the last number given to a job")
     meta = Hash("meta", "events cap, version, paused, global concurrency and rate limit")
     wait = List("wait", "ids ready to run; the oldest at the right end")
@@ -73,6 +75,9 @@ class QueueKeys(Keyspace, root="<prefix>:<name>"):
 
 class JobKeys(Keyspace, root="<prefix>:<name>:<id>"):
     """The keys of one job."""
+
+    script_args = ("base",)
+    base = QueueKeys.base
 
     job = Hash("", "the job: name, data, options, times, counters, result")
     lock = String("lock", "the token of whoever holds the job", ttl="lock duration")

@@ -13,7 +13,7 @@ from waystation.core.store.script import Client, raw, script
 
 @script(reply=replies.ids_or_codes)
 async def add(
-    redis: Client, keys: QueueKeys, *, base: str, now: str | int, jobs: Sequence[str | bytes]
+    redis: Client, keys: QueueKeys, *, now: str | int, jobs: Sequence[str | bytes]
 ) -> list[str | int]:
     """Add jobs; each is a name, data, options, and the options for this script as JSON or ''.
     Wants: id timestamp delay priority lifo parent_key parent deduplication. The reply has an id
@@ -41,7 +41,6 @@ async def bring(
     redis: Client,
     keys: QueueKeys,
     *,
-    base: str,
     now: str | int,
     holder: str,
     message: bytes,
@@ -61,7 +60,7 @@ async def bring(
 
 @script(reply=bool)
 async def remove_deduplication(
-    redis: Client, keys: QueueKeys, *, base: str, id: str, deduplication: str
+    redis: Client, keys: QueueKeys, *, id: str, deduplication: str
 ) -> bool:
     """Free the deduplication id of a job, if it owns it: 1, or 0 when it does not."""
     ...
@@ -85,14 +84,7 @@ async def add_log(redis: Client, keys: JobKeys, *, line: bytes, keep: str | int)
 
 @script(reply=int)
 async def cancel(
-    redis: Client,
-    keys: QueueKeys,
-    *,
-    base: str,
-    now: str | int = "",
-    id: str,
-    reason: str,
-    keep: str,
+    redis: Client, keys: QueueKeys, *, now: str | int = "", id: str, reason: str, keep: str
 ) -> int:
     """Make a job fail that has not ended, whether it waits or runs: 1, 0 when it has ended or is
     gone, -8 when it keeps its scheduler going. A worker that holds the job has lost its lock
@@ -104,7 +96,7 @@ async def cancel(
 
 @script(reply=int)
 async def change_delay(
-    redis: Client, keys: QueueKeys, *, base: str, now: str | int = "", id: str, delay: int
+    redis: Client, keys: QueueKeys, *, now: str | int = "", id: str, delay: int
 ) -> int:
     """Delay a delayed job anew, by milliseconds from now: 0, -1 when it is gone, -3 when it is
     not delayed.
@@ -114,22 +106,20 @@ async def change_delay(
 
 @script(reply=int)
 async def change_priority(
-    redis: Client, keys: QueueKeys, *, base: str, id: str, priority: int, lifo: int
+    redis: Client, keys: QueueKeys, *, id: str, priority: int, lifo: int
 ) -> int:
     """Give a job another priority, and its new place if it waits: 0, or -1 when it is gone."""
     ...
 
 
 @script(reply=int)
-async def promote(redis: Client, keys: QueueKeys, *, base: str, id: str) -> int:
+async def promote(redis: Client, keys: QueueKeys, *, id: str) -> int:
     """Make a delayed job ready to run now: 0, or -3 when it is not delayed."""
     ...
 
 
 @script(reply=int)
-async def remove_child_dependency(
-    redis: Client, keys: JobKeys, *, base: str, now: str | int = ""
-) -> int:
+async def remove_child_dependency(redis: Client, keys: JobKeys, *, now: str | int = "") -> int:
     """Release a parent from waiting for a child; 1 when done, 0 when it did not wait, or an
     error code.
     """
@@ -141,7 +131,6 @@ async def remove_job(
     redis: Client,
     keys: QueueKeys,
     *,
-    base: str,
     now: str | int = "",
     id: str,
     with_children: int,
@@ -161,7 +150,7 @@ async def remove_job(
 
 @script(reply=replies.pair)
 async def remove_unprocessed_children(
-    redis: Client, keys: JobKeys, *, base: str, cursor: int, now: str | int = ""
+    redis: Client, keys: JobKeys, *, cursor: int, now: str | int = ""
 ) -> tuple[int, int]:
     """Remove children that no worker holds and that have not failed, with their own; one page of
     them. The reply has the cursor of the next page, 0 at the end, and how many jobs were
@@ -172,14 +161,7 @@ async def remove_unprocessed_children(
 
 @script(reply=int)
 async def retry_job(
-    redis: Client,
-    keys: QueueKeys,
-    *,
-    base: str,
-    id: str,
-    state: str,
-    lifo: int,
-    forget: Sequence[str],
+    redis: Client, keys: QueueKeys, *, id: str, state: str, lifo: int, forget: Sequence[str]
 ) -> int:
     """Run a finished job again: 0, -1 when it is gone, -3 when it is not in that state."""
     ...
@@ -192,16 +174,14 @@ async def update_data(redis: Client, keys: JobKeys, *, data: bytes) -> int:
 
 
 @script(reply=int)
-async def update_progress(
-    redis: Client, keys: QueueKeys, *, base: str, id: str, progress: bytes
-) -> int:
+async def update_progress(redis: Client, keys: QueueKeys, *, id: str, progress: bytes) -> int:
     """Store a job's progress and emit `progress`: 0, or -1 when it is gone."""
     ...
 
 
 @script(reply=int)
 async def obliterate(
-    redis: Client, keys: QueueKeys, *, base: str, now: str | int = "", most: int, force: str
+    redis: Client, keys: QueueKeys, *, now: str | int = "", most: int, force: str
 ) -> int:
     """Delete a whole queue, so many jobs in one call: 1 when there is more, 0 when nothing is
     left, -2 when jobs are active and may not be taken from their workers.
@@ -225,7 +205,7 @@ async def rate_limit_ttl(redis: Client, keys: QueueKeys, *, max: str | int) -> i
 
 @script(reply=replies.texts)
 async def remove_orphans(
-    redis: Client, keys: QueueKeys, *, base: str, most: int, dry_run: str, ids: Sequence[str]
+    redis: Client, keys: QueueKeys, *, most: int, dry_run: str, ids: Sequence[str]
 ) -> list[str]:
     """Find jobs that no state knows of, at most so many, and delete what is kept about them; the
     reply has their ids.
@@ -243,7 +223,7 @@ async def resume(redis: Client, keys: QueueKeys, *, most: int) -> int:
 
 @script(reply=int)
 async def retry_jobs(
-    redis: Client, keys: QueueKeys, *, base: str, state: str, until_ms: str | int, most: int
+    redis: Client, keys: QueueKeys, *, state: str, until_ms: str | int, most: int
 ) -> int:
     """Make the jobs of one state wait again that got there no later than `until_ms`, the oldest
     first and at most `most`; the reply is how many there were.
@@ -266,7 +246,7 @@ async def count_priorities(
 
 
 @script(reply=replies.end)
-async def end_of(redis: Client, keys: QueueKeys, *, base: str, id: str) -> replies.End:
+async def end_of(redis: Client, keys: QueueKeys, *, id: str) -> replies.End:
     """How a job has ended: completed and its result, failed and its reason, open, or missing."""
     ...
 
@@ -293,7 +273,7 @@ async def list_ids(
 
 @script(reply=replies.hashes)
 async def read_jobs(
-    redis: Client, keys: QueueKeys, *, base: str, ids: Sequence[str]
+    redis: Client, keys: QueueKeys, *, ids: Sequence[str]
 ) -> list[dict[bytes, bytes]]:
     """The fields of jobs, each a flat list that is empty when the job is gone."""
     ...
@@ -301,7 +281,7 @@ async def read_jobs(
 
 @script(reply=replies.schedulers)
 async def read_schedulers(
-    redis: Client, keys: QueueKeys, *, base: str, ids: Sequence[str]
+    redis: Client, keys: QueueKeys, *, ids: Sequence[str]
 ) -> list[tuple[bytes, bytes | None, dict[bytes, bytes]]]:
     """What is stored of schedulers: when each runs next, the mark of one that is paused, and its
     fields.
@@ -311,7 +291,7 @@ async def read_schedulers(
 
 @script(reply=replies.standing)
 async def standing(
-    redis: Client, keys: QueueKeys, *, base: str, now: str | int = "", id: str
+    redis: Client, keys: QueueKeys, *, now: str | int = "", id: str
 ) -> replies.Standing:
     """Where one job stands, and what its queue allows. The reply has the time, the job's state,
     how many come before it, its fields, its lock and how long that lasts, when it is due, the
@@ -329,7 +309,7 @@ async def state_of(redis: Client, keys: QueueKeys, *, id: str) -> str:
 
 @script(reply=raw)
 async def extend_locks(
-    redis: Client, keys: QueueKeys, *, base: str, lease_ms: int, locks: Sequence[str]
+    redis: Client, keys: QueueKeys, *, lease_ms: int, locks: Sequence[str]
 ) -> list[int]:
     """Renew locks by their ids and tokens; the reply has the places, from 1, of those that are
     lost.
@@ -339,7 +319,7 @@ async def extend_locks(
 
 @script(reply=raw)
 async def filed_before(
-    redis: Client, keys: QueueKeys, *, base: str, outcomes: Sequence[str | int]
+    redis: Client, keys: QueueKeys, *, outcomes: Sequence[str | int]
 ) -> list[bytes]:
     """Find which outcomes were stored by calls whose replies were lost. Each is its kind and id,
     then the attempts, pickups and stalls that its worker knew of. The reply has for each: when
@@ -350,9 +330,7 @@ async def filed_before(
 
 
 @script(reply=raw)
-async def find_held(
-    redis: Client, keys: QueueKeys, *, base: str, tokens: Sequence[str]
-) -> list[Any]:
+async def find_held(redis: Client, keys: QueueKeys, *, tokens: Sequence[str]) -> list[Any]:
     """Find the jobs that were claimed under these tokens, for a worker whose answer was lost.
     The reply has an id, a token and the fields of each.
     """
@@ -369,7 +347,7 @@ async def leave(redis: Client, keys: QueueKeys) -> int:
 
 @script(reply=int)
 async def move_to_delayed(
-    redis: Client, keys: QueueKeys, *, base: str, now: str | int = "", id: str, token: str, due: int
+    redis: Client, keys: QueueKeys, *, now: str | int = "", id: str, token: str, due: int
 ) -> int:
     """Delay the job that a worker holds until `due`; the attempt does not count. 0, or an error
     code.
@@ -378,7 +356,7 @@ async def move_to_delayed(
 
 
 @script(reply=int)
-async def move_to_wait(redis: Client, keys: QueueKeys, *, base: str, id: str, token: str) -> int:
+async def move_to_wait(redis: Client, keys: QueueKeys, *, id: str, token: str) -> int:
     """Put the job that a worker holds back at the head of its queue; the attempt does not count.
     The reply is how long the rate limit still binds, in milliseconds, or why the job stays.
     """
@@ -390,7 +368,6 @@ async def move_to_waiting_children(
     redis: Client,
     keys: QueueKeys,
     *,
-    base: str,
     id: str,
     token: str,
     child: str = "",
@@ -406,14 +383,7 @@ async def move_to_waiting_children(
 
 @script(reply=replies.texts)
 async def recover_stalled(
-    redis: Client,
-    keys: QueueKeys,
-    *,
-    base: str,
-    now: str | int,
-    interval_ms: int,
-    max_stalled: int,
-    most: int,
+    redis: Client, keys: QueueKeys, *, now: str | int, interval_ms: int, max_stalled: int, most: int
 ) -> list[str]:
     """Put back jobs whose locks have lapsed since the last look, and suspect those active now.
     At most `most` are put back; when there are more, the next call may follow at once.
@@ -426,7 +396,6 @@ async def settle(
     redis: Client,
     keys: QueueKeys,
     *,
-    base: str,
     now: str | int,
     token: str,
     lease_ms: int,
@@ -450,7 +419,6 @@ async def sweep(
     redis: Client,
     keys: QueueKeys,
     *,
-    base: str,
     now: str | int = "",
     state: str,
     grace: str | int,
@@ -471,7 +439,6 @@ async def advance_repeatable(
     redis: Client,
     keys: QueueKeys,
     *,
-    base: str,
     now: int,
     repeatable: str,
     previous: int,
@@ -495,7 +462,6 @@ async def advance_scheduler(
     redis: Client,
     keys: QueueKeys,
     *,
-    base: str,
     now: str | int = "",
     scheduler: str,
     job: str,
@@ -515,7 +481,7 @@ async def advance_scheduler(
 
 @script(reply=int)
 async def pause_scheduler(
-    redis: Client, keys: QueueKeys, *, base: str, now: str | int = "", scheduler: str, by: str
+    redis: Client, keys: QueueKeys, *, now: str | int = "", scheduler: str, by: str
 ) -> int:
     """Stop a scheduler from making jobs; its record stays, and its next job goes as long as that
     waits for its time. The reply is 1, 0 when it is paused already, -1 when there is none, and
@@ -525,7 +491,7 @@ async def pause_scheduler(
 
 
 @script(reply=bool)
-async def remove_scheduler(redis: Client, keys: QueueKeys, *, base: str, scheduler: str) -> bool:
+async def remove_scheduler(redis: Client, keys: QueueKeys, *, scheduler: str) -> bool:
     """Remove a scheduler, with its next job as long as that waits for its time; 1, or 0 if there
     is none.
     """
@@ -537,7 +503,6 @@ async def resume_scheduler(
     redis: Client,
     keys: QueueKeys,
     *,
-    base: str,
     now: str | int = "",
     scheduler: str,
     slot: str | int,
@@ -559,7 +524,6 @@ async def upsert_scheduler(
     redis: Client,
     keys: QueueKeys,
     *,
-    base: str,
     now: str | int = "",
     scheduler: str,
     slot: str | int,
@@ -616,7 +580,6 @@ async def pause_step(
     redis: Client,
     keys: QueueKeys,
     *,
-    base: str,
     now: str | int = "",
     id: str,
     token: str,
@@ -638,15 +601,7 @@ async def pause_step(
 
 @script(reply=replies.stepped)
 async def save_step(
-    redis: Client,
-    keys: QueueKeys,
-    *,
-    base: str,
-    id: str,
-    token: str,
-    step: str,
-    by: str,
-    value: bytes,
+    redis: Client, keys: QueueKeys, *, id: str, token: str, step: str, by: str, value: bytes
 ) -> replies.Stepped:
     """Remember what a step of a job returned, and which function it was. The reply has 0 and
     what is remembered, or an error code.
@@ -659,7 +614,6 @@ async def signal_job(
     redis: Client,
     keys: QueueKeys,
     *,
-    base: str,
     now: str | int = "",
     id: str,
     signal: str,
@@ -673,9 +627,7 @@ async def signal_job(
 
 
 @script(reply=int)
-async def wake_overdue(
-    redis: Client, keys: QueueKeys, *, base: str, now: str | int = "", most: int
-) -> int:
+async def wake_overdue(redis: Client, keys: QueueKeys, *, now: str | int = "", most: int) -> int:
     """Make jobs ready to run that wait for a child and have passed their deadlines: how many
     were looked at.
     """

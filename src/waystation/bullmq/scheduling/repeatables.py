@@ -40,7 +40,6 @@ async def advance(client: Client, keys: QueueKeys, job: Job, *, now: int) -> str
     is_made = await scripts.advance_repeatable(
         client,
         keys,
-        base=keys.base,
         now=now,
         repeatable=repeatable,
         previous=previous,

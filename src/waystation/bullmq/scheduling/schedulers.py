@@ -82,7 +82,6 @@ async def upsert(
     made = await scripts.upsert_scheduler(
         client,
         keys,
-        base=keys.base,
         scheduler=scheduler_id,
         now=now,
         slot="" if slot is None else slot,
@@ -120,7 +119,7 @@ async def get_many(
 
 
 async def _read(client: Client, keys: QueueKeys, ids: Sequence[str]) -> list[Scheduler]:
-    found = await scripts.read_schedulers(client, keys, base=keys.base, ids=ids)
+    found = await scripts.read_schedulers(client, keys, ids=ids)
     each = [_as_read(id, *stored) for id, stored in zip(ids, found, strict=True)]
     return [scheduler for scheduler in each if scheduler]
 
@@ -146,9 +145,7 @@ async def count(client: Client, keys: QueueKeys) -> int:
 
 async def pause(client: Client, keys: QueueKeys, scheduler_id: str, *, by: str = "") -> bool:
     """Make no jobs until it is resumed; False when it is paused already."""
-    code = await scripts.pause_scheduler(
-        client, keys, base=keys.base, scheduler=scheduler_id, by=by
-    )
+    code = await scripts.pause_scheduler(client, keys, scheduler=scheduler_id, by=by)
     if code == _REPEATABLE:
         raise WrongState(f"{scheduler_id} is a repeatable job of BullMQ 5, which cannot be paused")
     if code < 0:
@@ -182,13 +179,7 @@ async def resume(
             if slot is None:
                 raise WrongState(f"scheduler {scheduler_id} is not due before its end")
         made = await scripts.resume_scheduler(
-            client,
-            keys,
-            base=keys.base,
-            scheduler=scheduler_id,
-            now=now,
-            slot=_or_empty(slot),
-            **iteration,
+            client, keys, scheduler=scheduler_id, now=now, slot=_or_empty(slot), **iteration
         )
         if made == _ENDED:
             raise WrongState(f"scheduler {scheduler_id} is not due before its end")
@@ -201,7 +192,7 @@ async def resume(
 
 async def remove(client: Client, keys: QueueKeys, scheduler_id: str) -> bool:
     """Remove a scheduler; False when there is none. A job that is due already stays."""
-    return await scripts.remove_scheduler(client, keys, base=keys.base, scheduler=scheduler_id)
+    return await scripts.remove_scheduler(client, keys, scheduler=scheduler_id)
 
 
 async def advance(
@@ -292,7 +283,6 @@ async def _advance(
         made = await scripts.advance_scheduler(
             client,
             keys,
-            base=keys.base,
             scheduler=scheduler_id,
             job=job.id,
             now=now,

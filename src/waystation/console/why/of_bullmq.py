@@ -33,7 +33,7 @@ async def job(store: Store, keys: QueueKeys, id: str, *, shown: str) -> Answer |
 
 async def queue(store: Store, keys: QueueKeys, *, shown: str) -> Answer:
     """Why a queue does not move, or that it does."""
-    standing = await scripts.standing(store.hot, keys, base=keys.base, id="")
+    standing = await scripts.standing(store.hot, keys, id="")
     found = await _held_back(store, keys, standing)
     if found is None and (seen := await failing(store.hot, keys.events)):
         found = seen.found()
@@ -69,7 +69,7 @@ async def scheduler(store: Store, keys: QueueKeys, id: str, *, shown: str) -> An
 
 
 async def _job(store: Store, keys: QueueKeys, id: str, shown: str) -> Finding | None:
-    standing = await scripts.standing(store.hot, keys, base=keys.base, id=id)
+    standing = await scripts.standing(store.hot, keys, id=id)
     job = JobFields[Any, Any](id, standing.fields)
     match standing.state:
         case "completed":
@@ -190,7 +190,7 @@ async def _dependent(store: Store, keys: QueueKeys, job: JobFields) -> Finding:
     states: dict[str, str] = {}
     for key in sorted(waits_for):
         base, _, id = key.rpartition(":")
-        child = await scripts.standing(store.hot, QueueKeys.at(base), base=f"{base}:", id=id)
+        child = await scripts.standing(store.hot, QueueKeys.at(base), id=id)
         states[key] = child.state
     failed = [key for key, state in states.items() if state == "failed"]
     chosen = (failed or sorted(states) or ["?"])[0]

@@ -5,9 +5,10 @@ leak test read the same lines. `<part>` in a root or suffix stands for what an i
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
+from itertools import takewhile
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar, overload
 
 from waystation.core.errors import InvalidOption
@@ -109,6 +110,8 @@ class Keyspace:
     """
 
     root: ClassVar[str] = "<prefix>:<name>"
+    script_args: ClassVar[tuple[str, ...]] = ()
+    """What scripts that build keys take from here, as their first arguments of these names."""
 
     def __init_subclass__(cls, *, root: str | None = None) -> None:
         super().__init_subclass__()
@@ -149,6 +152,11 @@ class Keyspace:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({_template(self.root, '').format_map(self.parts)!r})"
+
+    @classmethod
+    def first_args(cls, args: Iterable[str]) -> tuple[str, ...]:
+        """Those of a script's arguments that its keys give, so that no caller has to."""
+        return tuple(takewhile(cls.script_args.__contains__, args))
 
     @classmethod
     def lines(cls) -> Iterator[Key]:

@@ -167,7 +167,6 @@ class Redrive:
             retry_job.call_sync(
                 self._client(self._queue(job)),
                 keys,
-                base=keys.base,
                 id=job.id,
                 state="failed",
                 lifo=0,

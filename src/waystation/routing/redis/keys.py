@@ -14,6 +14,8 @@ _RESERVED = frozenset({"active", "heartbeat"})
 class RoutingKeys(Keyspace, root="<name>"):
     """The keys of one namespace."""
 
+    script_args = ("namespace",)
+
     worker = String("workers:<worker>", "who a worker is and what it offers, as JSON")
     heartbeat = String("workers:heartbeat:<worker>", "when a worker was last heard", ttl="30 s")
     registered = Set("workers:active", "ids of the workers that have announced themselves")

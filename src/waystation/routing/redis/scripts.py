@@ -13,12 +13,7 @@ from waystation.routing.redis.keys import RoutingKeys
 
 @script(reply=replies.added)
 async def dispatch(
-    redis: Client,
-    keys: RoutingKeys,
-    *,
-    namespace: str,
-    now: str | int,
-    jobs: Sequence[str | bytes | int],
+    redis: Client, keys: RoutingKeys, *, now: str | int, jobs: Sequence[str | bytes | int]
 ) -> list[replies.Added]:
     """Add jobs, all of them or none. Each job is its kind (waiting, delayed or cron), id, data,
     route, due (an instant, or +delay), idempotency key or nothing, seconds that key is kept, and
@@ -29,25 +24,19 @@ async def dispatch(
 
 
 @script(reply=bool)
-async def pause(
-    redis: Client, keys: RoutingKeys, *, namespace: str, now: str | int, queue: str, by: str
-) -> bool:
+async def pause(redis: Client, keys: RoutingKeys, *, now: str | int, queue: str, by: str) -> bool:
     """Pause a type: workers get no jobs of it until it is resumed; 0 when it was paused."""
     ...
 
 
 @script(reply=bool)
-async def resume(
-    redis: Client, keys: RoutingKeys, *, namespace: str, now: str | int, queue: str
-) -> bool:
+async def resume(redis: Client, keys: RoutingKeys, *, now: str | int, queue: str) -> bool:
     """Resume a type; 0 when they were not paused."""
     ...
 
 
 @script(reply=bool)
-async def set_limit(
-    redis: Client, keys: RoutingKeys, *, namespace: str, queue: str, config: str | bytes
-) -> bool:
+async def set_limit(redis: Client, keys: RoutingKeys, *, queue: str, config: str | bytes) -> bool:
     """Set or lift the limits of a type."""
     ...
 
@@ -107,7 +96,6 @@ async def cancel(
     redis: Client,
     keys: RoutingKeys,
     *,
-    namespace: str,
     now: str | int,
     keep_s: int,
     result: bytes,
@@ -120,14 +108,7 @@ async def cancel(
 
 @script(reply=raw)
 async def coverage(
-    redis: Client,
-    keys: RoutingKeys,
-    *,
-    namespace: str,
-    now: str | int,
-    profiles: bytes,
-    first: int,
-    count: int,
+    redis: Client, keys: RoutingKeys, *, now: str | int, profiles: bytes, first: int, count: int
 ) -> list[list[Any]]:
     """Waiting jobs by signature, compared with what these workers offer: for each signature its
     first id, how many wait, and what keeps them from running.
@@ -136,16 +117,14 @@ async def coverage(
 
 
 @script(reply=int)
-async def purge(
-    redis: Client, keys: RoutingKeys, *, namespace: str, now: str | int, ids: Sequence[str]
-) -> int:
+async def purge(redis: Client, keys: RoutingKeys, *, now: str | int, ids: Sequence[str]) -> int:
     """Remove dead jobs for good; how many there were."""
     ...
 
 
 @script(reply=int)
 async def requeue(
-    redis: Client, keys: RoutingKeys, *, namespace: str, now: str | int, jobs: Sequence[str | bytes]
+    redis: Client, keys: RoutingKeys, *, now: str | int, jobs: Sequence[str | bytes]
 ) -> int:
     """Let dead jobs wait again with fresh attempts; each is its id and data. How many did. One
     that never ran, because another will not complete, waits for those it depends on as before,
@@ -156,7 +135,7 @@ async def requeue(
 
 @script(reply=raw)
 async def why(
-    redis: Client, keys: RoutingKeys, *, namespace: str, now: str | int, profiles: bytes, id: str
+    redis: Client, keys: RoutingKeys, *, now: str | int, profiles: bytes, id: str
 ) -> list[Any]:
     """Where one job stands, and what it needs to go on. The reply has its status, data and
     result, why it is dead, whether it runs, its holder and since when, its lock and how long
@@ -168,13 +147,7 @@ async def why(
 
 @script(reply=int)
 async def beat(
-    redis: Client,
-    keys: RoutingKeys,
-    *,
-    namespace: str,
-    now: str | int,
-    ttl_ms: int,
-    workers: Sequence[str | bytes],
+    redis: Client, keys: RoutingKeys, *, now: str | int, ttl_ms: int, workers: Sequence[str | bytes]
 ) -> int:
     """Store heartbeats of workers; each is its id and description. How many of them were not
     known before.
@@ -187,7 +160,6 @@ async def extend(
     redis: Client,
     keys: RoutingKeys,
     *,
-    namespace: str,
     now: str | int,
     lease_ms: int,
     worker: str,
@@ -199,13 +171,7 @@ async def extend(
 
 @script(reply=raw)
 async def find_held(
-    redis: Client,
-    keys: RoutingKeys,
-    *,
-    namespace: str,
-    batch: int,
-    cursor: int,
-    tokens: Sequence[str],
+    redis: Client, keys: RoutingKeys, *, batch: int, cursor: int, tokens: Sequence[str]
 ) -> tuple[list[bytes], bytes]:
     """Find the jobs that were claimed under these tokens, for a worker whose answer was lost.
     The reply has an id, a token and the JSON of each, and where to go on.
@@ -224,16 +190,14 @@ async def fits(
 
 
 @script(reply=bool)
-async def leave(
-    redis: Client, keys: RoutingKeys, *, namespace: str, now: str | int, worker: str
-) -> bool:
+async def leave(redis: Client, keys: RoutingKeys, *, now: str | int, worker: str) -> bool:
     """Remove a worker that has stopped from the registry; 0 when it was not there."""
     ...
 
 
 @script(reply=replies.look)
 async def look(
-    redis: Client, keys: RoutingKeys, *, namespace: str, now: str | int, profiles: Sequence[bytes]
+    redis: Client, keys: RoutingKeys, *, now: str | int, profiles: Sequence[bytes]
 ) -> replies.Look:
     """Which of these workers there is something to do for, and when to look again. The reply has
     the place and a signature for each such worker, in turn; how many milliseconds a limit per
@@ -248,7 +212,6 @@ async def report_progress(
     redis: Client,
     keys: RoutingKeys,
     *,
-    namespace: str,
     now: str | int,
     id: str,
     token: str,
@@ -265,7 +228,6 @@ async def settle(
     redis: Client,
     keys: RoutingKeys,
     *,
-    namespace: str,
     now: str | int,
     token: str,
     lease_ms: int,
@@ -287,7 +249,6 @@ async def fire_cron(
     redis: Client,
     keys: RoutingKeys,
     *,
-    namespace: str,
     now: str | int,
     term: int,
     schedules: Sequence[str | bytes | int],
@@ -303,7 +264,7 @@ async def fire_cron(
 
 @script(reply=replies.texts)
 async def reconcile(
-    redis: Client, keys: RoutingKeys, *, namespace: str, term: int, counted: Sequence[str]
+    redis: Client, keys: RoutingKeys, *, term: int, counted: Sequence[str]
 ) -> list[str]:
     """Set the count of running jobs, of these types and of all that run under a limit, to what
     the claims say; the types that were wrong.
@@ -316,7 +277,6 @@ async def recover(
     redis: Client,
     keys: RoutingKeys,
     *,
-    namespace: str,
     now: str | int,
     term: int,
     max_stalls: int,
@@ -332,14 +292,7 @@ async def recover(
 
 @script(reply=replies.page)
 async def recover_foreign(
-    redis: Client,
-    keys: RoutingKeys,
-    *,
-    namespace: str,
-    now: str | int,
-    term: int,
-    batch: int,
-    cursor: int,
+    redis: Client, keys: RoutingKeys, *, now: str | int, term: int, batch: int, cursor: int
 ) -> replies.Page:
     """Take back jobs that others have claimed with plain commands and whose lock is over."""
     ...
@@ -347,14 +300,7 @@ async def recover_foreign(
 
 @script(reply=raw)
 async def reindex(
-    redis: Client,
-    keys: RoutingKeys,
-    *,
-    namespace: str,
-    now: str | int,
-    term: int,
-    first: int,
-    count: int,
+    redis: Client, keys: RoutingKeys, *, now: str | int, term: int, first: int, count: int
 ) -> list[int]:
     """Hold a stretch of the waiting list against the index and mend what differs; how much did,
     and where the next stretch begins, or -1 when there is none. The list and the index have the
@@ -369,7 +315,6 @@ async def release(
     redis: Client,
     keys: RoutingKeys,
     *,
-    namespace: str,
     now: str | int,
     term: int,
     batch: int,
@@ -387,7 +332,6 @@ async def tidy(
     redis: Client,
     keys: RoutingKeys,
     *,
-    namespace: str,
     now: str | int,
     term: int,
     silent_ms: int,

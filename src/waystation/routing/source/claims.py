@@ -216,7 +216,6 @@ class RoutingSource:
             settlement = await scripts.settle(
                 self._client,
                 self._keys,
-                namespace=self._keys.namespace,
                 now=self._now(),
                 token=token,
                 lease_ms=self._options.lease_ms,
@@ -239,12 +238,7 @@ class RoutingSource:
         cursor = 0
         while True:
             found, after = await scripts.find_held(
-                self._client,
-                self._keys,
-                namespace=self._keys.namespace,
-                batch=PAGE,
-                cursor=cursor,
-                tokens=tokens,
+                self._client, self._keys, batch=PAGE, cursor=cursor, tokens=tokens
             )
             for id, token, data in zip(found[::3], found[1::3], found[2::3], strict=True):
                 held[id] = (id, data, token.decode())
@@ -284,7 +278,6 @@ class RoutingSource:
         await scripts.report_progress(
             self._client,
             self._keys,
-            namespace=self._keys.namespace,
             now=self._now(),
             id=id,
             token=token,
@@ -315,7 +308,6 @@ class RoutingSource:
             places = await scripts.extend(
                 client,
                 self._keys,
-                namespace=self._keys.namespace,
                 now=self._now(),
                 lease_ms=self._options.lease_ms,
                 worker=self._profile.server,

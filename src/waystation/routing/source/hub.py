@@ -331,7 +331,6 @@ class Hub:
             found = await scripts.look(
                 self._store.hot,
                 self._keys,
-                namespace=self._keys.namespace,
                 now=self._clock.now_ms() if self._clock else SERVER_TIME,
                 profiles=[worker.profile for worker in some],
             )

@@ -159,9 +159,7 @@ class Lottery:
             ids = [id for _, id in order(key, early)]
         await self._place(ids, opened)
         digest = digest_of(ids)
-        await scripts.end_draw(
-            client, keys, queue=self._room.queue_id, opened=opened, digest=digest, now=now
-        )
+        await scripts.end_draw(client, keys, opened=opened, digest=digest, now=now)
         return int(count)
 
     async def _place(self, ids: Sequence[str], opened: str) -> None:

@@ -28,6 +28,8 @@ class RoomKeys(Keyspace, root=""):
     in `positions` and in no other lane's set. That spares a seventh of the memory.
     """
 
+    script_args = ("queue",)
+
     meta = Hash("queue:<name>:meta", "how the room is set up")
     state = Hash("queue:<name>:state", "what the scripts remember between calls")
     epoch = String(
@@ -96,6 +98,11 @@ class RoomKeys(Keyspace, root=""):
         blank = self.of("", network=_GAP)
         self._fronts = blank.position, blank.owner, blank.session
         self._limit = blank.newcomers.split(_GAP)
+
+    @property
+    def queue(self) -> str:
+        """The room's id, which its scripts call its queue."""
+        return self.name
 
     def at(self, now_ms: int) -> "RoomKeys":
         """The same keys with those of one hour filled in."""

@@ -13,14 +13,7 @@ from waystation.waitingroom.redis.keys import RoomKeys
 
 @script(reply=replies.round)
 async def admit(
-    redis: Client,
-    keys: RoomKeys,
-    *,
-    queue: str,
-    now: str | int,
-    most: int,
-    extra: int,
-    only: str | int,
+    redis: Client, keys: RoomKeys, *, now: str | int, most: int, extra: int, only: str | int
 ) -> replies.Round:
     """Call in as many as there are turns and seats for."""
     ...
@@ -28,7 +21,7 @@ async def admit(
 
 @script(reply=replies.texts)
 async def claim(
-    redis: Client, keys: RoomKeys, *, queue: str, id: str, proof: str, user: str, now: str | int
+    redis: Client, keys: RoomKeys, *, id: str, proof: str, user: str, now: str | int
 ) -> list[str]:
     """Let somebody in whose turn it is; asking again gives the same session."""
     ...
@@ -36,7 +29,7 @@ async def claim(
 
 @script(reply=bool)
 async def complete(
-    redis: Client, keys: RoomKeys, *, queue: str, id: str, status: str, reason: str, now: str | int
+    redis: Client, keys: RoomKeys, *, id: str, status: str, reason: str, now: str | int
 ) -> bool:
     """End a session and free its seat; 0 when it had ended."""
     ...
@@ -47,7 +40,6 @@ async def configure(
     redis: Client,
     keys: RoomKeys,
     *,
-    queue: str,
     event: str,
     creates: str,
     version: str | int,
@@ -70,7 +62,6 @@ async def enter(
     redis: Client,
     keys: RoomKeys,
     *,
-    queue: str,
     id: str,
     visitor: str,
     proof: str,
@@ -83,9 +74,7 @@ async def enter(
 
 
 @script(reply=replies.swept)
-async def expire(
-    redis: Client, keys: RoomKeys, *, queue: str, batch: int, now: str | int
-) -> replies.Swept:
+async def expire(redis: Client, keys: RoomKeys, *, batch: int, now: str | int) -> replies.Swept:
     """Take those out of the line who fell silent; the ids of at most so many."""
     ...
 
@@ -108,7 +97,7 @@ async def plan(
 
 @script(reply=replies.texts)
 async def recover(
-    redis: Client, keys: RoomKeys, *, queue: str, id: str, proof: str, now: str | int
+    redis: Client, keys: RoomKeys, *, id: str, proof: str, now: str | int
 ) -> list[str]:
     """Let somebody take back a turn that was missed; they come in next, in the old order."""
     ...
@@ -165,7 +154,7 @@ async def draw(
 
 @script(reply=bool)
 async def end_draw(
-    redis: Client, keys: RoomKeys, *, queue: str, opened: str, digest: str, now: str | int
+    redis: Client, keys: RoomKeys, *, opened: str, digest: str, now: str | int
 ) -> bool:
     """Open the room once everybody of the pre-queue stands in line."""
     ...
@@ -205,13 +194,7 @@ async def heartbeat(
 
 @script(reply=raw)
 async def join(
-    redis: Client,
-    keys: RoomKeys,
-    *,
-    queue: str,
-    now: str | int,
-    model: str,
-    newcomers: Sequence[str | int],
+    redis: Client, keys: RoomKeys, *, now: str | int, model: str, newcomers: Sequence[str | int]
 ) -> list[list[Any]]:
     """Give each newcomer a place in line, or the one they have; in the order they stand here."""
     ...
@@ -219,7 +202,7 @@ async def join(
 
 @script(reply=replies.word)
 async def leave(
-    redis: Client, keys: RoomKeys, *, queue: str, id: str, proof: str, reason: str, now: str | int
+    redis: Client, keys: RoomKeys, *, id: str, proof: str, reason: str, now: str | int
 ) -> str:
     """Let somebody go who no longer wants to wait."""
     ...
@@ -239,7 +222,7 @@ async def rebind(redis: Client, keys: RoomKeys, *, visitor: str, proof: str) -> 
 
 @script(reply=replies.texts)
 async def rejoin(
-    redis: Client, keys: RoomKeys, *, queue: str, id: str, proof: str, now: str | int
+    redis: Client, keys: RoomKeys, *, id: str, proof: str, now: str | int
 ) -> list[str]:
     """Give somebody who left a short while ago the old place again."""
     ...

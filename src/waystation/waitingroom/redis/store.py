@@ -83,7 +83,6 @@ class RoomStore:
         changed = await scripts.configure(
             await self.client(),
             self.keys,
-            queue=self.queue_id,
             event=event,
             creates="1" if creates else "",
             version="" if version is None else version,

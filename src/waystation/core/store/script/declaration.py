@@ -1,7 +1,8 @@
 """Script declarations: a typed Python function for each `.lua` file.
 
-The function's name is the file's, its keyspace has the keys, its keyword arguments
-are the arguments that the file's header lists, and `reply` reads the answer:
+The function's name is the file's, its keyspace has the keys and the first arguments that it says
+(`script_args`), its keyword arguments are the others that the file's header lists, and `reply`
+reads the answer:
 
     @script(reply=bool)
     async def complete(redis: Client, keys: JobKeys, *, id: str, token: str) -> bool:
@@ -108,20 +109,36 @@ class LuaScript(Generic[P, R]):
         return self.script.header
 
     @cached_property
+    def _space(self) -> type[Keyspace]:
+        """Where its keys come from."""
+        kind = _keyspace(self.__wrapped__)
+        return kind if isinstance(kind, type) and issubclass(kind, Keyspace) else Keyspace
+
+    @cached_property
     def _types(self) -> dict[str, str]:
-        return _key_types(self.__wrapped__)
+        return {key.name: key.type for key in self._space.lines()}
+
+    @cached_property
+    def args(self) -> tuple[str, ...]:
+        """The arguments that a caller gives: all but those that its keys do."""
+        every = self.script.header.args
+        return every[len(self._space.first_args(every)) :]
 
     @cached_property
     def _expected(self) -> int:
-        return len(self.header.args) + (self.header.rest is not None)
+        return len(self.args) + (self.header.rest is not None)
 
     @cached_property
     def _pick_keys(self) -> Callable[[Any], tuple[Any, ...]]:
         return _several(attrgetter, self.header.keys)
 
     @cached_property
+    def _pick_own(self) -> Callable[[Any], tuple[Any, ...]]:
+        return _several(attrgetter, self._space.first_args(self.header.args))
+
+    @cached_property
     def _pick_args(self) -> Callable[[Any], tuple[Any, ...]]:
-        return _several(itemgetter, self.header.args)
+        return _several(itemgetter, self.args)
 
     @property
     def source(self) -> str:
@@ -197,6 +214,7 @@ class LuaScript(Generic[P, R]):
         if self.header.rest_keys is not None:
             slots += _spread(self.header.rest_keys, getattr(keys, self.header.rest_keys))
         count = len(slots)
+        slots += self._pick_own(keys)
         try:
             slots += self._pick_args(args)
             if self.header.rest is not None:
@@ -208,7 +226,7 @@ class LuaScript(Generic[P, R]):
         return count, slots
 
     def _completed(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        known = {*self.header.args, self.header.rest}
+        known = {*self.args, self.header.rest}
         if unknown := sorted(set(args) - known):
             raise TypeError(f"{self.name}() has no argument {', '.join(unknown)}")
         return {**(self.__wrapped__.__kwdefaults__ or {}), **args}
@@ -302,20 +320,13 @@ def _keyspace(declaration: Callable[..., Any]) -> Any:
     return typing.get_type_hints(declaration).get(places[1]) if len(places) > 1 else None
 
 
-def _key_types(declaration: Callable[..., Any]) -> dict[str, str]:
-    kind = _keyspace(declaration)
-    if not (isinstance(kind, type) and issubclass(kind, Keyspace)):
-        return {}
-    return {key.name: key.type for key in kind.lines()}
-
-
 def _check_signature(function: LuaScript[Any, Any], header: Header) -> None:
     declaration = function.__wrapped__
     if not inspect.iscoroutinefunction(declaration) or not declaration.__doc__:
         raise TypeError(f"{function.name} must be an async def with a docstring")
     parameters = list(inspect.signature(declaration).parameters.values())
     named = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
-    wanted = [*header.args, *([header.rest] if header.rest else [])]
+    wanted = [*function.args, *([header.rest] if header.rest else [])]
     if set(named) != set(wanted):
         raise TypeError(
             f"{function.name} takes {', '.join(named) or 'nothing'}, "
