@@ -37,7 +37,7 @@ from waystation.bullmq.options import MOST_PRIORITY, instant_ms
 from waystation.bullmq.payloads.envelope import BEGINNING, refuse_imitation
 from waystation.bullmq.redis import children, scripts
 from waystation.bullmq.redis.children import ChildResult, DependencyCounts, DependencyPage
-from waystation.bullmq.redis.commands import Logs, ask, block_for, hash_at, read_logs, refusal
+from waystation.bullmq.redis.commands import Logs, block_for, hash_at, read_logs, refusal
 from waystation.bullmq.redis.ends import cancel_job, remove_job, retry_finished
 from waystation.bullmq.redis.keys import JobKeys, QueueKeys
 from waystation.bullmq.states import JobState
@@ -50,6 +50,7 @@ from waystation.core.durations import Duration, DurationKeywords, milliseconds, 
 from waystation.core.errors import InvalidOption, LeaseLost, NotFound, WaystationError, WrongState
 from waystation.core.options import at_least
 from waystation.core.runtime.handlers.calls import Call, Calls
+from waystation.core.store.commands import ask
 from waystation.core.store.script import Client
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
-from waystation.bullmq.redis.commands import ask_all
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.states import State
 from waystation.core.errors import InvalidOption
@@ -11,6 +10,7 @@ from waystation.core.events import Product
 from waystation.core.line import prometheus
 from waystation.core.line.forecasts import Forecast
 from waystation.core.line.prometheus import Family
+from waystation.core.store.commands import ask_all
 from waystation.core.store.script import Client
 
 _WHERE = "only there where workers keep metrics."

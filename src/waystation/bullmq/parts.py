@@ -9,7 +9,7 @@ from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.replies import End
 from waystation.core import codec
 from waystation.core.errors import InvalidOption, NotFound
-from waystation.core.store import faults
+from waystation.core.store.commands import ask
 from waystation.core.store.connection import Store
 from waystation.core.store.reconnect import reconnecting
 from waystation.core.store.script import Client
@@ -85,10 +85,9 @@ class Reading:
     async def _read(self) -> Any:
         block = ("BLOCK", self._block_ms) if self._end is None else ()
         output = self._keys.of(self._job_id).output
-        with faults.translated():
-            return await self._client.execute_command(
-                "XREAD", "COUNT", _AT_ONCE, *block, "STREAMS", output, self._after
-            )
+        return await ask(
+            self._client, "XREAD", "COUNT", _AT_ONCE, *block, "STREAMS", output, self._after
+        )
 
 
 async def _end_of(client: Client, keys: QueueKeys, job_id: str) -> End | None:

@@ -24,7 +24,7 @@ from waystation.bullmq.payloads.options import PayloadOptions
 from waystation.bullmq.payloads.sealing import Sealing
 from waystation.bullmq.redis import ends, packing, scanning, scripts
 from waystation.bullmq.redis.client import BULLMQS_NAMES, QueueClient, client_name
-from waystation.bullmq.redis.commands import Logs, ask, page_of, read_logs, server_ms, sign
+from waystation.bullmq.redis.commands import Logs, page_of, read_logs, sign
 from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.redis.packing import Adding, JobLike, NewJob, Packed, Packer
 from waystation.bullmq.redis.prefixes import unless_default
@@ -50,6 +50,7 @@ from waystation.core.line.forecasts import Forecast
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.options import at_least
 from waystation.core.store import faults
+from waystation.core.store.commands import ask, server_ms
 from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
 

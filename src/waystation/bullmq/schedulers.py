@@ -8,12 +8,13 @@ import msgspec
 from waystation.bullmq.keywords import JobKeywords
 from waystation.bullmq.options import JobOptions
 from waystation.bullmq.redis.client import Connect
-from waystation.bullmq.redis.commands import server_ms, sign
+from waystation.bullmq.redis.commands import sign
 from waystation.bullmq.redis.packing import merged
 from waystation.bullmq.scheduling import schedulers
 from waystation.bullmq.scheduling.schedule import RepeatStrategy, Schedule, Scheduler
 from waystation.core.checked import checked
 from waystation.core.errors import UnreadableData
+from waystation.core.store.commands import server_ms
 
 if TYPE_CHECKING:
     from waystation.bullmq.payloads.sealing import Sealing

@@ -20,7 +20,7 @@ from waystation.bullmq.keywords import JobKeywords
 from waystation.bullmq.options import JobOptions, Parent
 from waystation.bullmq.payloads.sealing import Sealing
 from waystation.bullmq.redis import children, ends, packing, scripts
-from waystation.bullmq.redis.commands import ask_all, refusal, server_ms
+from waystation.bullmq.redis.commands import refusal
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.packing import NewJob, Packer
 from waystation.bullmq.redis.replies import Stepped
@@ -53,6 +53,7 @@ from waystation.core.errors import (
     WrongState,
 )
 from waystation.core.line.server_time import SERVER_TIME
+from waystation.core.store.commands import ask_all, server_ms
 from waystation.core.store.reconnect import reconnecting, waiting
 from waystation.core.store.script import Client
 

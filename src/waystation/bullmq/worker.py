@@ -16,7 +16,6 @@ from waystation.bullmq.options import Retention, check_retention
 from waystation.bullmq.payloads.options import PayloadOptions
 from waystation.bullmq.payloads.sealing import Sealing
 from waystation.bullmq.redis.client import QueueClient
-from waystation.bullmq.redis.commands import server_ms
 from waystation.bullmq.redis.keys import PREFIX, QueueKeys
 from waystation.bullmq.scheduling import schedulers
 from waystation.bullmq.scheduling.schedule import RepeatStrategy
@@ -48,6 +47,7 @@ from waystation.core.runtime.worker import Listener
 from waystation.core.runtime.worker import Worker as CoreWorker
 from waystation.core.runtime.worker import WorkerOptions as CoreOptions
 from waystation.core.runtime.worklog import WorkLog
+from waystation.core.store.commands import server_ms
 from waystation.core.store.connection import Store
 from waystation.core.store.reconnect import reconnecting
 from waystation.core.telemetry.logs import get_logger

@@ -24,7 +24,7 @@ from waystation.core.line.wake_up import WakeUp
 from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Claim, Extend, Refused, Reply, Settled
 from waystation.core.runtime.tasks import end
-from waystation.core.store import faults
+from waystation.core.store.commands import ask
 from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
 from waystation.core.telemetry.logs import describe, get_logger
@@ -467,8 +467,7 @@ async def _is_plain(client: Client, keys: FileKeys, record: Record) -> bool:
     kind, raw = record[:2]
     if kind != "completed":
         return kind == "returned"
-    with faults.translated():
-        return await client.execute_command("LPOS", keys.completed, raw) is not None
+    return await ask(client, "LPOS", keys.completed, raw) is not None
 
 
 async def _recorded(client: Client, keys: FileKeys, worker: str) -> set[tuple[bytes, ...]]:

@@ -12,7 +12,6 @@ from waystation.core.durations import possible_instant
 from waystation.core.errors import Malformed
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.options import at_least
-from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.files import job as jobs
 from waystation.files.job import Job
@@ -83,13 +82,12 @@ class DeadLetters:
     async def list(self, offset: int = 0, limit: int = 100) -> list[DeadLetter]:
         """Dead letters, the oldest first."""
         at_least("offset", offset, 0)
-        redis: Any = (await self._connected()).redis
-        raws = await lists.page(redis, self._place, offset, at_least("limit", limit, 1))
+        store = await self._connected()
+        raws = await lists.page(store.redis, self._place, offset, at_least("limit", limit, 1))
         if not raws:
             return []
         ids = [_id_of(raw) for raw in raws]
-        with faults.translated():
-            known: list[bytes | None] = await redis.hmget(self._keys.dead_letter_meta, ids)
+        known = await store.ask("HMGET", self._keys.dead_letter_meta, *ids)
         return [_letter(*each) for each in zip(ids, known, raws, strict=True)]
 
     async def count(self) -> int:

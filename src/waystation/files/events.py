@@ -4,15 +4,13 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from datetime import datetime
-from typing import Any, cast
 
 import msgspec
 
 from waystation.core import events as envelope
 from waystation.core.durations import instant
 from waystation.core.errors import StoreBusy, StoreUnreachable
-from waystation.core.line.event_trail import newest_first
-from waystation.core.store import faults
+from waystation.core.line.event_trail import newest_first, read_on
 from waystation.core.store.connection import Store
 from waystation.files.redis.keys import FileKeys
 
@@ -44,31 +42,19 @@ async def follow(
     store: Store, keys: FileKeys, after: str, *, until: Callable[[], bool] = lambda: False
 ) -> AsyncGenerator[Event]:
     """Events behind one, as they come; `0-0` begins with the oldest that is kept."""
-    # A call that blocks needs a connection of its own.
     async with store.clone(max_connections=1) as own:
-        redis: Any = own.blocking(_BLOCK_S)
+        redis = own.blocking(_BLOCK_S)
         while not until():
             try:
-                with faults.translated():
-                    reply: Any = await redis.xread(
-                        {keys.events: after}, count=_PAGE, block=round(_BLOCK_S * 1000)
-                    )
+                found = await read_on(redis, keys.events, after, most=_PAGE, block_s=_BLOCK_S)
             except (StoreUnreachable, StoreBusy):
                 # Nothing was read, so the next call continues at the same place.
                 await asyncio.sleep(_AGAIN_S)
                 continue
-            for id, fields in _entries(reply):
+            for id, fields in found:
                 after = id.decode()
                 event = envelope.from_entry(after, fields)
                 yield Event(id=after, **msgspec.structs.asdict(event))
-
-
-async def newest_id(store: Store, keys: FileKeys) -> str:
-    """The id of the newest event; `0-0` when there is none."""
-    redis: Any = store.redis
-    with faults.translated():
-        newest: list[Any] = await redis.xrevrange(keys.events, count=1)
-    return newest[0][0].decode() if newest else "0-0"
 
 
 async def last_event_of(store: Store, keys: FileKeys, id: str) -> dict[bytes, bytes]:
@@ -79,14 +65,3 @@ async def last_event_of(store: Store, keys: FileKeys, id: str) -> dict[bytes, by
             if fields.get(b"subject") == subject:
                 return fields
     return {}
-
-
-def _entries(reply: Any) -> list[tuple[bytes, dict[bytes, bytes]]]:
-    # RESP3 answers with a mapping, RESP2 with pairs; there is one stream in either.
-    if not reply:
-        return []
-    if isinstance(reply, dict):
-        ((entries,),) = cast(dict[bytes, Any], reply).values()
-    else:
-        ((_, entries),) = reply
-    return entries

@@ -23,10 +23,10 @@ from waystation.core.errors import (
 )
 from waystation.core.events import Product
 from waystation.core.line import forecasts, prometheus
+from waystation.core.line.event_trail import newest_id
 from waystation.core.line.forecasts import Forecast
 from waystation.core.options import at_least
 from waystation.core.runtime.tasks import end
-from waystation.core.store import faults
 from waystation.core.store.client import StoreClient
 from waystation.core.store.connection import Store
 from waystation.files import events
@@ -207,7 +207,7 @@ class Queue(StoreClient):
         """
         async with asyncio.timeout(None if timeout is None else seconds(timeout, "timeout")):
             store = await self._connected()
-            newest = await events.newest_id(store, self.keys)
+            newest = await newest_id(store.hot, self.keys.events)
             if await self._has_ended(store, id):
                 return
             following = asyncio.create_task(self._follow_to_end(store, id, newest))
@@ -248,7 +248,7 @@ class Queue(StoreClient):
         """
         store = await self._connected()
         if after is None:
-            after = await events.newest_id(store, self.keys)
+            after = await newest_id(store.hot, self.keys.events)
         following = events.follow(store, self.keys, after, until=lambda: self._closed)
         async with aclosing(following) as found:
             async for event in found:
@@ -291,15 +291,12 @@ class Queue(StoreClient):
 
     async def workers(self) -> list[WorkerInfo]:
         """The registered workers, by name."""
-        redis: Any = (await self._connected()).redis
+        store = await self._connected()
         found: list[WorkerInfo] = []
-        with faults.translated():
-            for name in sorted(
-                each.decode(errors="replace") for each in await redis.smembers(self.keys.workers)
-            ):
-                keys = self.keys.of(name)
-                beat: bytes | None = await redis.get(keys.heartbeat)
-                found.append(_worker(name, beat, active=await redis.llen(keys.processing)))
+        for name in await lists.workers(store.redis, self.keys):
+            keys = self.keys.of(name)
+            beat: bytes | None = await store.ask("GET", keys.heartbeat)
+            found.append(_worker(name, beat, active=await store.ask("LLEN", keys.processing)))
         return found
 
     async def forecast(self, priority: str) -> Forecast:
@@ -338,13 +335,13 @@ class Queue(StoreClient):
 
         The reaper of a running worker finds them, too, and takes their jobs back.
         """
-        redis: Any = (await self._connected()).redis
+        store = await self._connected()
+        redis: Any = store.redis
         counts: dict[str, int] = {}
         async for worker in orphans.everywhere(redis, self.keys):
-            with faults.translated():
-                if not await redis.sismember(self.keys.workers, worker):
-                    processing = self.keys.of(worker).processing
-                    counts[processing] = await redis.llen(processing)
+            if not await store.ask("SISMEMBER", self.keys.workers, worker):
+                processing = self.keys.of(worker).processing
+                counts[processing] = await store.ask("LLEN", processing)
         return counts
 
     async def payloads(self, name: str, count: int = 10) -> list[bytes]:

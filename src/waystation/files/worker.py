@@ -13,7 +13,6 @@ from waystation.core.options import of_kind, with_keywords
 from waystation.core.runtime.loop import Loop
 from waystation.core.runtime.worker import Worker as CoreWorker
 from waystation.core.runtime.worklog import WorkLog
-from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.metrics import Metrics
 from waystation.core.telemetry.traces import Traces
@@ -73,9 +72,8 @@ class Worker(BackgroundWorker[Job]):
     async def readiness(self) -> dict[str, bool]:
         """Conditions of sending work here: the store, the heartbeat and the circuit breakers."""
         try:
-            with faults.translated():
-                redis = (await self._connected()).redis
-                beats = await redis.exists(self.keys.of(self.name).heartbeat)
+            store = await self._connected()
+            beats = await store.ask("EXISTS", self.keys.of(self.name).heartbeat)
             reachable = True
         except StoreError:
             beats, reachable = 0, False

@@ -6,7 +6,7 @@ import msgspec
 
 from waystation.core import codec
 from waystation.core.line.server_time import SERVER_TIME
-from waystation.core.store import faults
+from waystation.core.store.commands import ask
 from waystation.core.store.script import Client
 from waystation.routing.reasons import Reason, Why, obstacles
 from waystation.routing.redis import scripts
@@ -95,9 +95,8 @@ async def _held_for_good(client: Client, keys: RoutingKeys) -> AsyncIterator[Cov
 async def _parents_that_ended(client: Client, keys: RoutingKeys) -> AsyncIterator[tuple[str, str]]:
     async for names in _members(client, keys.awaited):
         ids = [codec.as_text(name) for name in names]
-        with faults.translated():
-            states = await client.execute_command("MGET", *(keys.of(id).status for id in ids))
-            routes = await client.execute_command("HMGET", keys.routes, *ids)
+        states = await ask(client, "MGET", *(keys.of(id).status for id in ids))
+        routes = await ask(client, "HMGET", keys.routes, *ids)
         for id, state, route in zip(ids, states, routes, strict=True):
             if state == b"dead":
                 yield id, "dead"
@@ -114,9 +113,8 @@ async def _descendants(
         async for members in _members(client, keys.of(open.pop()).dependents):
             # The number under which it waits stands before each id.
             names = [member.rpartition(b" ")[2] for member in members]
-            with faults.translated():
-                held = await client.execute_command("HMGET", keys.held, *names)
-                routes = await client.execute_command("HMGET", keys.routes, *names)
+            held = await ask(client, "HMGET", keys.held, *names)
+            routes = await ask(client, "HMGET", keys.routes, *names)
             for name, waits, route in zip(names, held, routes, strict=True):
                 id = codec.as_text(name)
                 if waits is not None and route is not None and id not in seen:
@@ -128,8 +126,7 @@ async def _descendants(
 async def _members(client: Client, key: str) -> AsyncIterator[list[bytes]]:
     cursor = 0
     while True:
-        with faults.translated():
-            cursor, names = await client.execute_command("SSCAN", key, cursor, "COUNT", PER_CALL)
+        cursor, names = await ask(client, "SSCAN", key, cursor, "COUNT", PER_CALL)
         if names:
             yield names
         if (cursor := int(cursor)) == 0:
@@ -143,10 +140,7 @@ async def knows(client: Client, keys: RoutingKeys, type: str) -> bool:
         return True
     cursor = 0
     while True:
-        with faults.translated():
-            cursor, found = await client.execute_command(
-                "HSCAN", keys.routes, cursor, "COUNT", PER_CALL
-            )
+        cursor, found = await ask(client, "HSCAN", keys.routes, cursor, "COUNT", PER_CALL)
         if any(_type_of(route) == type for route in found[1::2]):
             return True
         if (cursor := int(cursor)) == 0:

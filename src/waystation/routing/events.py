@@ -2,13 +2,12 @@
 
 from collections.abc import AsyncGenerator
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
 from waystation.core import events as envelope
 from waystation.core.durations import instant
-from waystation.core.store import faults
+from waystation.core.line.event_trail import read_on
 from waystation.core.store.connection import Store
 from waystation.routing.redis.keys import RoutingKeys
 
@@ -44,27 +43,15 @@ async def follow(store: Store, keys: RoutingKeys, after: str) -> AsyncGenerator[
 
     None comes when nothing has happened for a while.
     """
-    # A call that blocks needs a connection of its own.
-    redis: Any = store.blocking(_BLOCK_S)
+    redis = store.blocking(_BLOCK_S)
     try:
         while True:
-            with faults.translated():
-                found: Any = await redis.execute_command(
-                    "XREAD", "COUNT", _PAGE, "BLOCK", round(_BLOCK_S * 1000),
-                    "STREAMS", keys.events, after,
-                )  # fmt: skip
+            found = await read_on(redis, keys.events, after, most=_PAGE, block_s=_BLOCK_S)
             if not found:
                 yield None
-            # One stream was read, so there is one: its name, and its entries as id and fields.
-            for id, fields in found[0][1] if found else ():
+            for id, fields in found:
                 after = id.decode()
                 event = envelope.from_entry(after, fields)
                 yield Event(id=after, **msgspec.structs.asdict(event))
     finally:
         await redis.aclose()
-
-
-async def newest_id(store: Store, stream: str) -> str:
-    """The id of the newest entry of a stream; `0-0` when there is none."""
-    newest = await store.ask("XREVRANGE", stream, "+", "-", "COUNT", 1)
-    return newest[0][0].decode() if newest else "0-0"

@@ -23,10 +23,12 @@ from waystation.core.errors import (
 )
 from waystation.core.events import Product
 from waystation.core.line import forecasts, prometheus
+from waystation.core.line.event_trail import newest_id
 from waystation.core.line.forecasts import Forecast
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.options import at_least, of_kind, with_keywords
 from waystation.core.store.client import StoreClient
+from waystation.core.store.commands import server_ms
 from waystation.core.store.connection import Store
 from waystation.core.store.reconnect import reconnecting
 from waystation.core.store.script import texts
@@ -248,7 +250,7 @@ class Queue(StoreClient):
 
     async def _result_of(self, id: str) -> Any:
         store = await self._connected()
-        newest, looked = await events.newest_id(store, self.keys.events), time.monotonic()
+        newest, looked = await newest_id(store.hot, self.keys.events), time.monotonic()
         if ended := await self._ended(id):
             return ended.data
         async with aclosing(events.follow(store, self.keys, newest)) as following:
@@ -335,7 +337,7 @@ class Queue(StoreClient):
         """
         store = await self._connected()
         if after is None:
-            after = await events.newest_id(store, self.keys.events)
+            after = await newest_id(store.hot, self.keys.events)
         async with aclosing(events.follow(store, self.keys, after)) as following:
             try:
                 async for event in following:
@@ -456,8 +458,7 @@ class Queue(StoreClient):
     async def _store_ms(self) -> int:
         if self._clock:
             return self._clock.now_ms()
-        seconds, micros = await (await self._connected()).ask("TIME")
-        return int(seconds) * 1000 + int(micros) // 1000
+        return await server_ms((await self._connected()).hot)
 
     def _now(self) -> str | int:
         return self._clock.now_ms() if self._clock else SERVER_TIME

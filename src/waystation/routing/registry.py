@@ -12,7 +12,7 @@ from waystation.core.durations import possible_instant
 from waystation.core.errors import Malformed
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.options import of_kind
-from waystation.core.store import faults
+from waystation.core.store.commands import ask
 from waystation.core.store.script import Client, texts
 from waystation.routing.redis import scripts
 from waystation.routing.redis.keys import RoutingKeys, checked_server
@@ -129,13 +129,12 @@ async def leave(
 
 async def registered(client: Client, keys: RoutingKeys) -> list[WorkerInfo]:
     """Every worker in the registry; one whose entry cannot be read has only its id."""
-    with faults.translated():
-        found = await client.execute_command("SMEMBERS", keys.registered)
-        ids = sorted(texts(found))
-        if not ids:
-            return []
-        entries = await client.execute_command("MGET", *(keys.worker_at(id).worker for id in ids))
-        beats = await client.execute_command("MGET", *(keys.worker_at(id).heartbeat for id in ids))
+    found = await ask(client, "SMEMBERS", keys.registered)
+    ids = sorted(texts(found))
+    if not ids:
+        return []
+    entries = await ask(client, "MGET", *(keys.worker_at(id).worker for id in ids))
+    beats = await ask(client, "MGET", *(keys.worker_at(id).heartbeat for id in ids))
     return _read(ids, entries, beats)
 
 

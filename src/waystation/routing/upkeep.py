@@ -17,8 +17,8 @@ from waystation.core.options import at_least
 from waystation.core.runtime.loop import Loop
 from waystation.core.runtime.tasks import end, leave_if_cancelled
 from waystation.core.shared import Shared
-from waystation.core.store import faults
 from waystation.core.store.client import StoreClient
+from waystation.core.store.commands import ask, server_ms
 from waystation.core.store.connection import Store
 from waystation.core.store.leader import Election, Term
 from waystation.core.store.script import Client, texts
@@ -96,17 +96,23 @@ class Upkeep:
     async def fire_schedules(self) -> list[str]:
         """Make the jobs of every slot whose time has come; their ids."""
         now_ms = await self._now_ms()
-        with faults.translated():
-            found = await self._client.execute_command(
-                "ZRANGEBYSCORE", self._keys.cron, 0, now_ms, "WITHSCORES", "LIMIT", 0, BATCH
-            )
+        found = await ask(
+            self._client,
+            "ZRANGEBYSCORE",
+            self._keys.cron,
+            0,
+            now_ms,
+            "WITHSCORES",
+            "LIMIT",
+            0,
+            BATCH,
+        )
         if not found:
             return []
         ids, scores = found[::2], found[1::2]
-        with faults.translated():
-            datas = await self._client.execute_command(
-                "MGET", *(self._keys.data_prefix.encode() + id for id in ids)
-            )
+        datas = await ask(
+            self._client, "MGET", *(self._keys.data_prefix.encode() + id for id in ids)
+        )
         records: list[str | bytes | int] = []
         for id, score, raw in zip(ids, scores, datas, strict=True):
             records += self._turn(id, score, raw, now_ms)
@@ -158,13 +164,13 @@ class Upkeep:
 
     async def _silent(self) -> list[list[str]]:
         """The workers without a heartbeat, in pages, of which there is one at least."""
-        ask, silent = self._client.execute_command, list[str]()
-        with faults.translated():
-            names = texts(await ask("SMEMBERS", self._keys.registered))
-            for first in range(0, len(names), 1000):
-                some = names[first : first + 1000]
-                beats = await ask("MGET", *(self._keys.worker_at(name).heartbeat for name in some))
-                silent += [name for name, beat in zip(some, beats, strict=True) if beat is None]
+        silent = list[str]()
+        names = texts(await ask(self._client, "SMEMBERS", self._keys.registered))
+        for first in range(0, len(names), 1000):
+            some = names[first : first + 1000]
+            beats = [self._keys.worker_at(name).heartbeat for name in some]
+            found = await ask(self._client, "MGET", *beats)
+            silent += [name for name, beat in zip(some, found, strict=True) if beat is None]
         return [silent[first : first + BATCH] for first in range(0, len(silent), BATCH)] or [[]]
 
     async def _around(self, script: Callable[..., Awaitable[Page]], **given: object) -> Page:
@@ -217,8 +223,7 @@ class Upkeep:
 
     async def reconcile(self) -> list[str]:
         """Put right the counts of running jobs; the types that were wrong."""
-        with faults.translated():
-            limited = await self._client.execute_command("HKEYS", self._keys.limits)
+        limited = await ask(self._client, "HKEYS", self._keys.limits)
         types = {*texts(limited)} | await self._limited_by_their_jobs()
         # The script adds the types of the jobs that run under a limit.
         return await scripts.reconcile(
@@ -229,10 +234,7 @@ class Upkeep:
         # A count that is wrong hurts only where jobs wait for it.
         types: set[str] = set()
         for first in itertools.count(0, 1000):
-            with faults.translated():
-                signatures = await self._client.execute_command(
-                    "ZRANGE", self._keys.heads, first, first + 999
-                )
+            signatures = await ask(self._client, "ZRANGE", self._keys.heads, first, first + 999)
             for each in signatures:
                 # A type that another client wrote may be no text; its jobs are counted by no limit.
                 with contextlib.suppress(Malformed):
@@ -263,10 +265,8 @@ class Upkeep:
 
     async def reindex(self) -> int:
         """Mend the index when others have changed the list with plain commands; how much it was."""
-        ask = self._client.execute_command
-        with faults.translated():
-            listed = await ask("LLEN", self._keys.waiting)
-            placed = await ask("ZCARD", self._keys.places)
+        listed = await ask(self._client, "LLEN", self._keys.waiting)
+        placed = await ask(self._client, "ZCARD", self._keys.places)
         if listed == placed:
             return 0
         mended, first = 0, 0
@@ -286,11 +286,7 @@ class Upkeep:
         return self._clock.now_ms() if self._clock else SERVER_TIME
 
     async def _now_ms(self) -> int:
-        if self._clock:
-            return self._clock.now_ms()
-        with faults.translated():
-            seconds, micros = await self._client.execute_command("TIME")
-        return int(seconds) * 1000 + int(micros) // 1000
+        return self._clock.now_ms() if self._clock else await server_ms(self._client)
 
 
 _log = get_logger(__name__)

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeVar, Unpack, cast, overload
 
 from waystation.bullmq import Job, PayloadOptions, Queue, Worker
 from waystation.bullmq.fields import JobFields
-from waystation.bullmq.redis.commands import hash_at, server_ms
+from waystation.bullmq.redis.commands import hash_at
 from waystation.bullmq.redis.keys import PREFIX, QueueKeys
 from waystation.bullmq.redis.scripts import count_jobs
 from waystation.bullmq.states import State
@@ -18,6 +18,7 @@ from waystation.bullmq.upkeep import wake_overdue
 from waystation.core import codec
 from waystation.core.durations import Duration, DurationKeywords, milliseconds, seconds
 from waystation.core.errors import InvalidOption, NoHandler
+from waystation.core.store.commands import server_ms
 from waystation.core.store.connection import Store, connect
 from waystation.tasks import Next, Tasks
 from waystation.testing.jobs import has_tasks

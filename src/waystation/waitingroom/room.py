@@ -13,6 +13,7 @@ from waystation.core.clock import Clock
 from waystation.core.durations import Duration, instant, milliseconds, seconds
 from waystation.core.errors import InvalidInput, NotFound, WrongState
 from waystation.core.events import Event, from_entry
+from waystation.core.line.event_trail import newest_id
 from waystation.core.store.client import StoreClient
 from waystation.core.store.connection import Store
 from waystation.core.store.connection.batcher import Batcher
@@ -394,7 +395,11 @@ class Room(StoreClient):
 
     async def events(self, after: str | None = None) -> AsyncIterator[Event]:
         """Follow what happens to visitors, from the entry after this id on; now by default."""
-        last = after if after is not None else await self._newest()
+        last = (
+            after
+            if after is not None
+            else await newest_id(await self._client(), self.store.keys.events)
+        )
         while True:
             page: Any = await self.store.ask(
                 "XRANGE", self.store.keys.events, f"({last}", "+", "COUNT", EVENTS_PAGE
@@ -404,10 +409,6 @@ class Room(StoreClient):
                 yield from_entry(id, dict(zip(fields[::2], fields[1::2], strict=True)))
             if not page:
                 await asyncio.sleep(EVENTS_EVERY_S)
-
-    async def _newest(self) -> str:
-        newest = await self.store.ask("XREVRANGE", self.store.keys.events, "+", "-", "COUNT", 1)
-        return newest[0][0].decode() if newest else "0-0"
 
     async def _step(self, step: Callable[..., Awaitable[T]], place: Place, **given: str) -> T:
         """Take a step of one visitor."""

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from redis import Redis
 
-from waystation.bullmq.redis.commands import fields_of
+from waystation.core.store.commands import fields_of
 from waystation_bring.message import Message, Place, Unreadable, ask
 
 _HARMLESS = {

@@ -102,12 +102,10 @@ async def _missing(store: Store, context: typer.Context, name: str) -> str:
     from waystation.bullmq.redis.keys import QueueKeys
     from waystation.bullmq.redis.scanning import queue_names
     from waystation.core.options import nearest
-    from waystation.core.store import faults
 
     keys = QueueKeys(name, prefix=cast(CliContext, context.obj).prefix)
-    with faults.translated():
-        if await store.redis.exists(keys.id, keys.events, keys.meta):
-            return ""
+    if await store.ask("EXISTS", keys.id, keys.events, keys.meta):
+        return ""
     near = None
     # All keys are looked at, and of very many of them only some.
     with contextlib.suppress(TimeoutError):

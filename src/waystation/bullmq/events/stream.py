@@ -19,7 +19,8 @@ from waystation.core.checked import checked
 from waystation.core.durations import Duration
 from waystation.core.errors import InvalidOption, StoreBusy, StoreUnreachable
 from waystation.core.events import EventName
-from waystation.core.store import faults
+from waystation.core.line.event_trail import read_on
+from waystation.core.store.commands import ask
 from waystation.core.store.connection import Store
 from waystation.core.store.reconnect import Reconnect, reconnecting
 from waystation.core.store.script import Client
@@ -112,14 +113,11 @@ class QueueEvents(QueueClient):
                     yield read_event(self.name, id, entry)
 
     async def _read(self, client: Client, trail: Trail) -> tuple[Gap | None, Sequence[_Entry]]:
-        with faults.translated():
-            answer = await client.execute_command(
-                *("XREAD", "COUNT", _AT_ONCE, "BLOCK", int(_BLOCK_S * 1000)),
-                *("STREAMS", self._keys.events, trail.at),
-            )
-        if not answer:
+        entries = await read_on(
+            client, self._keys.events, trail.at, most=_AT_ONCE, block_s=_BLOCK_S
+        )
+        if not entries:
             return None, ()
-        entries = answer[0][1]
         found = await extent(await self._client(), self._keys)
         return trail.follow([id.decode() for id, _ in entries], found), entries
 
@@ -167,10 +165,8 @@ class QueueEventsProducer(QueueClient):
             raise InvalidOption("the field 'event' holds the event's name; call this one otherwise")
         pairs = [part for name, value in own.items() for part in (name, _wire(value))]
         client = (await self._connected()).hot
-        with faults.translated():
-            id = await client.execute_command(
-                *("XADD", self._keys.events, "MAXLEN", "~", max_len, "*", "event", event, *pairs)
-            )
+        trimmed = ("MAXLEN", "~", max_len)
+        id = await ask(client, "XADD", self._keys.events, *trimmed, "*", "event", event, *pairs)
         return id.decode()
 
 

@@ -11,6 +11,7 @@ from waystation.bullmq.redis.keys import QueueKeys
 from waystation.core.durations import Duration, seconds
 from waystation.core.errors import InvalidOption
 from waystation.core.store import faults
+from waystation.core.store.commands import ask_all
 from waystation.core.store.connection import Store
 
 _ID = re.compile(rb"[0-9a-f]{32}")
@@ -94,6 +95,5 @@ async def _mentioned(store: Store, prefix: str) -> AsyncIterator[set[bytes]]:
 
 
 async def _ids_in(store: Store, names: Sequence[bytes]) -> set[bytes]:
-    with faults.translated():
-        read = await asyncio.gather(*(store.hot.execute_command("HVALS", name) for name in names))
+    read = await ask_all(store.hot, *(("HVALS", name) for name in names))
     return {id for values in read for value in values for id in _ID.findall(value)}

@@ -3,10 +3,11 @@
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from waystation.bullmq.redis import scripts
-from waystation.bullmq.redis.commands import ask, ask_all, fields_of, hash_at, refusal
+from waystation.bullmq.redis.commands import hash_at, refusal
 from waystation.bullmq.redis.keys import JobKeys, QueueKeys
 from waystation.core import codec
 from waystation.core.errors import Malformed
+from waystation.core.store.commands import ask, ask_all, fields_of
 from waystation.core.store.script import Client
 
 ChildKind: TypeAlias = Literal["processed", "unprocessed", "ignored", "failed"]

@@ -1,37 +1,19 @@
 """Redis commands, for what needs no script."""
 
-import asyncio
 import contextlib
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 from waystation.bullmq.redis.keys import JobKeys, QueueKeys
 from waystation.core.durations import Duration, milliseconds
 from waystation.core.errors import LeaseLost, NotFound, StoreError, WaystationError, WrongState
 from waystation.core.options import at_least
-from waystation.core.store import faults
+from waystation.core.store.commands import ask, ask_all, fields_of
 from waystation.core.store.script import Client
 
 VERSION = "bullmq:6.7.0+waystation"
 """The BullMQ whose wire this is, for dashboards. Not quite as Node writes it: scripts have to know
 whether, and which, BullMQ has opened the queue."""
 _NEVER_REACHED = 2**53 - 1
-
-
-async def ask(client: Client, *command: str | int) -> Any:
-    """Send one command, with errors translated to waystation's."""
-    with faults.translated():
-        return await client.execute_command(*command)
-
-
-async def ask_all(client: Client, *commands: tuple[str | int, ...]) -> list[Any]:
-    """Send several commands at once; they are not atomic."""
-    return await asyncio.gather(*(ask(client, *command) for command in commands))
-
-
-async def server_ms(client: Client) -> int:
-    """Milliseconds since 1970 by the store's clock."""
-    whole, micros = await ask(client, "TIME")
-    return int(whole) * 1000 + int(micros) // 1000
 
 
 async def sign(client: Client, keys: QueueKeys) -> bool:
@@ -46,16 +28,6 @@ async def sign(client: Client, keys: QueueKeys) -> bool:
 async def hash_at(client: Client, key: str) -> dict[bytes, bytes]:
     """All fields of a hash; none when there is no such key."""
     return fields_of(await ask(client, "HGETALL", key))
-
-
-def fields_of(answer: Any) -> dict[bytes, Any]:
-    """Fields and values, or members and scores, from any form in which the client returns them."""
-    if isinstance(answer, dict):
-        return cast(dict[bytes, Any], answer)
-    found = cast(list[Any], answer)
-    if found and isinstance(found[0], tuple):
-        return dict(cast(list[tuple[bytes, Any]], found))
-    return dict(zip(found[::2], found[1::2], strict=True))
 
 
 class Logs(NamedTuple):

@@ -4,13 +4,13 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from waystation.bullmq.redis import scripts
-from waystation.bullmq.redis.commands import ask
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.replies import Sweep
 from waystation.bullmq.states import SET_ASIDE, known_states
 from waystation.core.codec import as_text
 from waystation.core.errors import InvalidOption, WrongState
 from waystation.core.options import at_least
+from waystation.core.store.commands import ask
 from waystation.core.store.script import Client
 
 SWEPT_AT_ONCE = 500

@@ -4,10 +4,10 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
-from waystation.bullmq.redis.commands import ask
 from waystation.bullmq.redis.keys import PREFIX, QueueKeys
 from waystation.core.errors import InvalidOption
 from waystation.core.store import faults
+from waystation.core.store.commands import ask
 from waystation.core.store.connection import Store
 
 _IDS_AT_ONCE = 10_000

@@ -14,7 +14,7 @@ from waystation.bullmq.job import Job, QueueRef
 from waystation.bullmq.options import JobOptions, instant_ms, options_as_stored
 from waystation.bullmq.payloads.envelope import refuse_imitation
 from waystation.bullmq.redis import scripts
-from waystation.bullmq.redis.commands import ask, hash_at, page_of, server_ms
+from waystation.bullmq.redis.commands import hash_at, page_of
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.packing import wire_name
 from waystation.bullmq.scheduling import cron, repeatables
@@ -36,6 +36,7 @@ from waystation.core.errors import (
     WrongState,
 )
 from waystation.core.options import of_kind
+from waystation.core.store.commands import ask, server_ms
 from waystation.core.store.script import Client
 from waystation.core.telemetry.logs import get_logger
 

@@ -1,7 +1,7 @@
 """Actions on all jobs that a search finds: counted first, then taken in bounded batches."""
 
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated
 
 import msgspec
@@ -12,10 +12,12 @@ from waystation.console.products.queue import ConsoleQueue
 from waystation.console.products.views import JobView
 from waystation.console.search.live_jobs import Hit, Reach, SearchResult
 from waystation.console.search.query import LONGEST, parse
+from waystation.core.durations import instant
 from waystation.core.errors import InvalidOption
 from waystation.core.http.endpoints import stated
 from waystation.core.http.problems import Code, Problem
 from waystation.core.operators.operators import Operator
+from waystation.core.store.commands import server_ms
 
 CHANGES = ("retry", "promote", "cancel", "remove")
 MOST_AT_ONCE = 1000
@@ -184,5 +186,4 @@ def _place(each: OfQueue) -> tuple[str, str]:
 
 async def _now(console: Console) -> datetime:
     """The store's clock, by which jobs are added and end."""
-    seconds, micros = await console.store.ask("TIME")
-    return datetime.fromtimestamp(int(seconds) + int(micros) / 1_000_000, UTC)
+    return instant(await server_ms(console.store.hot))

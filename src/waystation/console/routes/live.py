@@ -13,6 +13,7 @@ from waystation.core.events import from_bullmq, from_entry
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import Answer, Request
 from waystation.core.http.streams import Stream
+from waystation.core.line.event_trail import newest_id
 from waystation.core.operators.operators import Operator
 from waystation.core.webhooks.dispatch import GAP
 
@@ -76,20 +77,19 @@ class Live:
 
     async def _events(self, queue: ConsoleQueue) -> AsyncIterator[tuple[str, Any]]:
         store, until, quiet = self._console.store, time.monotonic() + LONGEST_S, time.monotonic()
-        newest = await store.ask("XREVRANGE", queue.stream, "+", "-", "COUNT", 1)
-        after: bytes = newest[0][0] if newest else b"0-0"
+        after = await newest_id(store.hot, queue.stream)
         while time.monotonic() < until:
             await asyncio.sleep(EVERY_S)
             try:
                 # From the newest back: of a flood only its end is read.
                 latest = await store.ask(
-                    "XREVRANGE", queue.stream, "+", b"(" + after, "COUNT", MOST_EVENTS + 1
+                    "XREVRANGE", queue.stream, "+", f"({after}", "COUNT", MOST_EVENTS + 1
                 )
             except StoreError as error:
                 yield "trouble", {"detail": str(error)}
                 return
             if latest:
-                after, quiet = latest[0][0], time.monotonic()
+                after, quiet = latest[0][0].decode(), time.monotonic()
                 told = [_told(queue, *each) for each in latest[:MOST_EVENTS][::-1]]
                 if len(latest) > MOST_EVENTS:
                     told.insert(0, {**told[0], "event": GAP, "job": None, "worker": None})

@@ -6,7 +6,6 @@ from typing import Any
 from waystation.bullmq.fields import FailureCause, JobFields, awaited_signal, failure_cause
 from waystation.bullmq.payloads.notes import note_on
 from waystation.bullmq.redis import scripts
-from waystation.bullmq.redis.commands import ask
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.replies import Standing
 from waystation.bullmq.scheduling import schedulers
@@ -17,6 +16,7 @@ from waystation.core.codec import as_text
 from waystation.core.errors import StoreBusy, StoreError, StoreUnreachable
 from waystation.core.events import Product
 from waystation.core.line.event_trail import MOST_EVENTS
+from waystation.core.store.commands import ask
 from waystation.core.store.connection import Store
 
 _BLOCKED = 2**53 - 1

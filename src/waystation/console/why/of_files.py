@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from waystation.console.why.answer import Answer, Cause, Finding, at, count, iso, line
-from waystation.console.why.recent import failing, newest, now_ms, pace
+from waystation.console.why.recent import failing, newest, pace
 from waystation.core.events import Product
+from waystation.core.store.commands import server_ms
 from waystation.core.store.connection import Store
 from waystation.files import DeadLetter, Job, Layout, Queue, WorkerInfo
 from waystation.files.redis import lists
@@ -240,7 +241,7 @@ async def _last(
 
 async def _pace(store: Store, queue: Queue, key: str) -> Any:
     match = {b"queue": key.encode()}
-    return await pace(store.hot, queue.keys.events, await now_ms(store), match=match)
+    return await pace(store.hot, queue.keys.events, await server_ms(store.hot), match=match)
 
 
 def _facts(job: Job) -> dict[str, Any]:

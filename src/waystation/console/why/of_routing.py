@@ -3,9 +3,10 @@
 from typing import Any
 
 from waystation.console.why.answer import Answer, Cause, Finding, at, count, iso
-from waystation.console.why.recent import failing, newest, now_ms, pace
+from waystation.console.why.recent import failing, newest, pace
 from waystation.core.errors import NoHandler
 from waystation.core.events import Product
+from waystation.core.store.commands import server_ms
 from waystation.core.store.connection import Store
 from waystation.routing import Lack, Queue, Reason, Why
 
@@ -54,7 +55,7 @@ async def _found(store: Store, queue: Queue, type: str, id: str, reasons: list[R
         case Why.READY:
             facts["ahead"] = chosen.ahead
             if chosen.ahead:
-                seen = await pace(store.hot, queue.keys.events, await now_ms(store))
+                seen = await pace(store.hot, queue.keys.events, await server_ms(store.hot))
                 text = f"{text}{seen.sentence(chosen.ahead)}"
         case Why.UNMATCHED:
             is_alone = cause is Cause.NOBODY
@@ -104,7 +105,7 @@ async def type(store: Store, name: str, *, namespace: str) -> Answer | None:
         found = bad.found()
     elif waiting:
         own = {b"queue": name.encode()}
-        seen = await pace(store.hot, queue.keys.events, await now_ms(store), match=own)
+        seen = await pace(store.hot, queue.keys.events, await server_ms(store.hot), match=own)
         text = f"is at work: {waiting:,} wait{seen.sentence(waiting)}"
         found = Finding(Cause.WORKING, text, facts)
     elif able:
@@ -138,7 +139,7 @@ async def every(store: Store, *, namespace: str) -> Answer:
     elif bad := await failing(store.hot, queue.keys.events):
         found = bad.found()
     elif waiting:
-        seen = await pace(store.hot, queue.keys.events, await now_ms(store))
+        seen = await pace(store.hot, queue.keys.events, await server_ms(store.hot))
         text = f"is at work: {waiting:,} {'waits' if waiting == 1 else 'wait'}"
         found = Finding(Cause.WORKING, text + seen.sentence(waiting), facts)
     else:

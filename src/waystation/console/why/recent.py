@@ -9,7 +9,6 @@ from waystation.console.why.answer import Cause, Finding, at, between, count, is
 from waystation.core.codec import as_text
 from waystation.core.events import EventName
 from waystation.core.line.event_trail import newest_first
-from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
 
 _LOOKED_AT = 2000
@@ -37,12 +36,6 @@ async def newest(
             if wanted(event):
                 return at_ms, event
     return None
-
-
-async def now_ms(store: Store) -> float:
-    """The server's clock, by which events happen."""
-    seconds, micros = await store.ask("TIME")
-    return int(seconds) * 1000 + int(micros) / 1000
 
 
 class Pace(NamedTuple):

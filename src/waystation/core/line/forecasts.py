@@ -5,14 +5,13 @@ prefix, because queues of two products, or under two prefixes, may have one name
 what suits, or the default that was given.
 """
 
-import asyncio
 import time
 from typing import Any, ClassVar, TypeVar, cast
 
 import msgspec
 
 from waystation.core.errors import InvalidInput
-from waystation.core.store import faults
+from waystation.core.store.commands import ask_all
 from waystation.core.store.keyspace import Hash, Keyspace
 from waystation.core.store.script import Client
 
@@ -166,9 +165,8 @@ async def forecast(
     """
     now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     field = field_of(product, prefix)
-    asked = (client.execute_command("HGET", key_of(kind, queue), field) for kind in _KINDS.values())
-    with faults.translated():
-        texts = await asyncio.gather(*asked)
+    asked = (("HGET", key_of(kind, queue), field) for kind in _KINDS.values())
+    texts = await ask_all(client, *asked)
     fields = {
         name: read(text, kind, now_ms=now_ms)
         for (name, kind), text in zip(_KINDS.items(), texts, strict=True)

@@ -8,7 +8,7 @@ import asyncio
 
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.runtime.tasks import end
-from waystation.core.store import faults
+from waystation.core.store.commands import ask
 from waystation.core.store.connection import Store
 
 LONGEST_BLOCK_S = 5.0
@@ -43,8 +43,7 @@ class WakeUp:
 
     async def open(self) -> None:
         """Connect, so that dashboards see the worker before it has to wait."""
-        with faults.translated():
-            await self._client.execute_command("PING")
+        await ask(self._client, "PING")
 
     def expect(self, due_in_ms: float) -> None:
         """End the wait, also one that is under way, after that many milliseconds."""
@@ -97,8 +96,7 @@ class WakeUp:
         return True
 
     async def _block(self, seconds: float) -> float | None:
-        with faults.translated():
-            popped = await self._client.execute_command(self._command, self._key, seconds)
+        popped = await ask(self._client, self._command, self._key, seconds)
         return float(popped[2]) if popped and len(popped) > 2 else None
 
     def _pause(self, at_most: float) -> float:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from waystation.core.store import faults
+from waystation.core.store.commands import ask
 from waystation.core.store.script import Client
 from waystation.files.job import Job
 from waystation.files.redis import lists
@@ -139,10 +139,7 @@ async def read(
     client: Client, keys: FileKeys, *, after: str = START, until: str = "+"
 ) -> list[Entry]:
     """A page of entries behind one, the oldest first."""
-    with faults.translated():
-        page: list[Any] = await client.execute_command(
-            "XRANGE", keys.unmatched, f"({after}", until, "COUNT", PAGE
-        )
+    page: list[Any] = await ask(client, "XRANGE", keys.unmatched, f"({after}", until, "COUNT", PAGE)
     return [_entry(keys, id.decode(), fields) for id, fields in page]
 
 

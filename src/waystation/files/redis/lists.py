@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 from waystation.core.errors import InvalidOption, Malformed
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store import faults
+from waystation.core.store.commands import ask
 from waystation.core.store.script import Client
 from waystation.files import job as jobs
 from waystation.files.job import Job
@@ -65,7 +66,7 @@ async def places(
             case "active":
                 found += [
                     Place(state, keys.of(name).processing, worker=name)
-                    for name in await _workers(redis, keys)
+                    for name in await workers(redis, keys)
                 ]
             case "completed":
                 found.append(Place(state, keys.completed))
@@ -84,8 +85,7 @@ def require_priority(keys: FileKeys, priority: str) -> int:
 
 async def length(redis: Any, place: Place) -> int:
     """The number of jobs in one place."""
-    with faults.translated():
-        return await redis.execute_command(_LENGTHS[place.type], place.key)
+    return await ask(redis, _LENGTHS[place.type], place.key)
 
 
 async def lengths(redis: Any, places: Sequence[Place]) -> list[int]:
@@ -187,10 +187,7 @@ async def _stream(
     start, stop = ("+", "-") if newest_first else ("-", "+")
     command = "XREVRANGE" if newest_first else "XRANGE"
     while True:
-        with faults.translated():
-            entries: list[Any] = await redis.execute_command(
-                command, key, start, stop, "COUNT", _PAGE
-            )
+        entries: list[Any] = await ask(redis, command, key, start, stop, "COUNT", _PAGE)
         for entry, fields in entries:
             yield entry.decode(), fields.get(b"job", b"")
         if len(entries) < _PAGE:
@@ -198,6 +195,7 @@ async def _stream(
         start = f"({entries[-1][0].decode()}"
 
 
-async def _workers(redis: Any, keys: FileKeys) -> list[str]:
-    with faults.translated():
-        return sorted(name.decode(errors="replace") for name in await redis.smembers(keys.workers))
+async def workers(redis: Any, keys: FileKeys) -> list[str]:
+    """The names of the registered workers."""
+    names = await ask(redis, "SMEMBERS", keys.workers)
+    return sorted(name.decode(errors="replace") for name in names)

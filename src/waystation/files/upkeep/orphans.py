@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from waystation.core.errors import Malformed
 from waystation.core.store import faults
+from waystation.core.store.commands import ask
 from waystation.core.store.script import Client
 from waystation.core.telemetry.logs import get_logger
 from waystation.files import job as jobs
@@ -46,19 +47,11 @@ class Orphans:
     async def _is_our_turn(self) -> bool:
         # The process that began a scan continues it; others wait until its lock lapses.
         begins = () if self._cursor else ("NX",)
-        with faults.translated():
-            return bool(
-                await self._client.execute_command(
-                    "SET", self._keys.orphans, "1", "EX", ROUND_S, *begins
-                )
-            )
+        return bool(await ask(self._client, "SET", self._keys.orphans, "1", "EX", ROUND_S, *begins))
 
     async def _register(self, worker: str) -> bool:
         keys = self._keys.of(worker)
-        with faults.translated():
-            oldest: list[bytes] = await self._client.execute_command(
-                "LRANGE", keys.processing, -1, -1
-            )
+        oldest: list[bytes] = await ask(self._client, "LRANGE", keys.processing, -1, -1)
         # A wide pattern may match other lists; only one that holds our jobs is a worker's.
         if not oldest or not _is_ours(oldest[0], self._keys):
             return False

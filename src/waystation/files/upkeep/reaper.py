@@ -10,7 +10,7 @@ from waystation.core.clock import Clock
 from waystation.core.durations import seconds
 from waystation.core.errors import Malformed, StoreBusy, StoreUnreachable
 from waystation.core.line.server_time import SERVER_TIME
-from waystation.core.store import faults
+from waystation.core.store.commands import ask
 from waystation.core.store.script import Client
 from waystation.core.telemetry.logs import describe, get_logger
 from waystation.core.telemetry.metrics import Metrics
@@ -68,12 +68,8 @@ class Reaper:
         return moved
 
     async def _page(self) -> list[str]:
-        with faults.translated():
-            self._cursor, page = _scanned(
-                await self._client.execute_command(
-                    "SSCAN", self._keys.workers, self._cursor, "COUNT", self._options.count
-                )
-            )
+        step = (self._cursor, "COUNT", self._options.count)
+        self._cursor, page = _scanned(await ask(self._client, "SSCAN", self._keys.workers, *step))
         return page
 
     async def _reap_alone(self, worker: str, deadline: float) -> int:
@@ -88,14 +84,12 @@ class Reaper:
 
     async def _reap_one(self, worker: str, deadline: float) -> int:
         keys, moved = self._keys.of(worker), 0
-        with faults.translated():
-            if await self._client.execute_command("EXISTS", keys.heartbeat):
-                return 0
+        if await ask(self._client, "EXISTS", keys.heartbeat):
+            return 0
         while True:
-            with faults.translated():
-                held: list[bytes] = await self._client.execute_command(
-                    "LRANGE", keys.processing, -self._options.count, -1
-                )
+            held: list[bytes] = await ask(
+                self._client, "LRANGE", keys.processing, -self._options.count, -1
+            )
             taken = [self._record(raw) for raw in reversed(held)]
             there = await scripts.reap(
                 self._client,
@@ -162,11 +156,10 @@ async def promote_due(
 async def sample_lengths(client: Client, keys: FileKeys, metrics: Metrics) -> None:
     """Set the metrics of the queues' lengths."""
     lists = (*keys.queues, keys.completed, keys.dead_letter)
-    with faults.translated():
-        for key in lists:
-            metrics.queue_length.of(key).set(await client.execute_command("LLEN", key))
-        unmatched = await client.execute_command("XLEN", keys.unmatched)
-        metrics.queue_length.of(keys.unmatched).set(unmatched)
+    for key in lists:
+        metrics.queue_length.of(key).set(await ask(client, "LLEN", key))
+    unmatched = await ask(client, "XLEN", keys.unmatched)
+    metrics.queue_length.of(keys.unmatched).set(unmatched)
 
 
 def _scanned(answer: Any) -> tuple[str, list[str]]:

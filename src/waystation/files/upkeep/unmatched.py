@@ -10,7 +10,7 @@ from waystation.core.clock import Clock
 from waystation.core.durations import milliseconds, seconds
 from waystation.core.errors import InvalidOption, NoHandler
 from waystation.core.line.server_time import SERVER_TIME
-from waystation.core.store import faults
+from waystation.core.store.commands import ask, server_ms
 from waystation.core.store.script import Client
 from waystation.core.telemetry.logs import get_logger
 from waystation.core.telemetry.metrics import Metrics
@@ -70,19 +70,17 @@ class UnmatchedSweep:
         return await self._end(self._without_handler(page))
 
     async def _exists(self) -> bool:
-        with faults.translated():
-            return bool(await self._client.execute_command("EXISTS", self._keys.unmatched))
+        return bool(await ask(self._client, "EXISTS", self._keys.unmatched))
 
     async def _read_patterns(self) -> None:
         """Read what live workers have handlers for; one that is missing may come back."""
-        with faults.translated():
-            workers = list(await self._client.execute_command("SMEMBERS", self._keys.workers))
-            patterns: set[str] = set()
-            for first in range(0, len(workers), PAGE):
-                some = workers[first : first + PAGE]
-                keys = [self._keys.of(each.decode(errors="replace")).heartbeat for each in some]
-                for beat in await self._client.execute_command("MGET", *keys):
-                    patterns.update(_handlers(beat))
+        workers = list(await ask(self._client, "SMEMBERS", self._keys.workers))
+        patterns: set[str] = set()
+        for first in range(0, len(workers), PAGE):
+            some = workers[first : first + PAGE]
+            keys = [self._keys.of(each.decode(errors="replace")).heartbeat for each in some]
+            for beat in await ask(self._client, "MGET", *keys):
+                patterns.update(_handlers(beat))
         if self._since is None or self._patterns - patterns:
             self._since = self._timer()
         self._patterns = frozenset(patterns)
@@ -93,9 +91,7 @@ class UnmatchedSweep:
         return self._timer() - since >= seconds(self._options.no_handler_after)
 
     async def _newest_to_end(self) -> str:
-        with faults.translated():
-            whole, micros = await self._client.execute_command("TIME")
-        now_ms = int(whole) * 1000 + int(micros) // 1000
+        now_ms = await server_ms(self._client)
         return str(max(0, now_ms - milliseconds(self._options.no_handler_after)))
 
     def _without_handler(self, page: Sequence[Entry]) -> list[tuple[str, Record]]:

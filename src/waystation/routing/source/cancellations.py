@@ -3,16 +3,15 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+from waystation.core.line.event_trail import newest_id, read_on
 from waystation.core.runtime.tasks import end
 from waystation.core.runtime.worker import Worker
 from waystation.core.shared import Shared
-from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.core.store.reconnect import reconnecting
 from waystation.core.store.script import texts
-from waystation.routing.events import newest_id
 from waystation.routing.job import Job
 from waystation.routing.redis.keys import RoutingKeys
 
@@ -21,6 +20,7 @@ Place: TypeAlias = tuple[Store, str]
 
 _BLOCK_S = 10.0
 """A longer block would hide a connection that has died."""
+_PAGE = 1000
 
 
 class Cancellations:
@@ -52,17 +52,14 @@ class Cancellations:
 
     async def _read_on(self) -> None:
         # What was cancelled before anybody listened here is not held here.
-        self._heard = self._heard or await newest_id(self._store, self._keys.stopped)
-        client: Any = self._store.blocking(_BLOCK_S)
+        self._heard = self._heard or await newest_id(self._store.hot, self._keys.stopped)
+        client = self._store.blocking(_BLOCK_S)
         try:
             while True:
-                with faults.translated():
-                    found = await client.execute_command(
-                        "XREAD", "BLOCK", round(_BLOCK_S * 1000),
-                        "STREAMS", self._keys.stopped, self._heard,
-                    )  # fmt: skip
-                # One stream was read, so there is one: its name, and its entries.
-                for at, fields in found[0][1] if found else ():
+                found = await read_on(
+                    client, self._keys.stopped, self._heard, most=_PAGE, block_s=_BLOCK_S
+                )
+                for at, fields in found:
                     self._heard = at.decode()
                     self._stop(*texts([fields.get(b"id", b""), fields.get(b"token", b"")]))
         finally:

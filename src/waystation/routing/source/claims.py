@@ -24,7 +24,7 @@ from waystation.core.runtime.claim import Claim, Extend, Refused, Reply, Settled
 from waystation.core.runtime.loop import Loop
 from waystation.core.runtime.tasks import end
 from waystation.core.shared import Shared
-from waystation.core.store import faults
+from waystation.core.store.commands import ask
 from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
 from waystation.routing import registry
@@ -207,9 +207,8 @@ class RoutingSource:
         if record[0] == "returned":
             return True
         result = record[3 if record[0] == "completed" else 4]
-        with faults.translated():
-            key = self._keys.of(str(record[1])).result
-            return await self._client.execute_command("GET", key) == result
+        key = self._keys.of(str(record[1])).result
+        return await ask(self._client, "GET", key) == result
 
     async def _call(self, outcomes: Record, want: int) -> tuple[str, Settlement]:
         with self._lost.calling(want) as token:

@@ -20,6 +20,7 @@ from typing import Any, Protocol, TypeAlias
 from waystation.core import codec
 from waystation.core.clock import Clock
 from waystation.core.errors import Malformed, StoreError
+from waystation.core.line.event_trail import Entry, read_on
 from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.runtime.tasks import end, leave_if_cancelled
 from waystation.core.shared import Shared
@@ -278,19 +279,15 @@ class Hub:
                 continue
             await asyncio.sleep(LEAST_PAUSE_S)
 
-    async def _read(self) -> Sequence[tuple[bytes, dict[bytes, bytes]]]:
+    async def _read(self) -> Sequence[Entry]:
         if self._blocking is None:
             self._blocking = self._store.blocking(LONGEST_BLOCK_S)
         after = "{}-{}".format(*self._heard)
-        blocked_ms = int(LONGEST_BLOCK_S * 1000)
-        with faults.translated():
-            found: Any = await self._blocking.execute_command(
-                "XREAD", "COUNT", 1000, "BLOCK", blocked_ms, "STREAMS", self._keys.wake, after
-            )
-        # One stream was asked, so there is one: its name, and its entries as id and fields.
-        return found[0][1] if found else ()
+        return await read_on(
+            self._blocking, self._keys.wake, after, most=1000, block_s=LONGEST_BLOCK_S
+        )
 
-    def _take_in(self, entries: Sequence[tuple[bytes, dict[bytes, bytes]]]) -> None:
+    def _take_in(self, entries: Sequence[Entry]) -> None:
         newest: dict[bytes, WakeUp] = {}
         for id, fields in entries:
             signature = fields.get(b"signature", b"")

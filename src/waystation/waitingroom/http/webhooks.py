@@ -9,6 +9,7 @@ from waystation.core.codec import as_text
 from waystation.core.errors import InvalidOption, WaystationError
 from waystation.core.http.addresses import Network, networks
 from waystation.core.identity import worker_name
+from waystation.core.line.event_trail import newest_id
 from waystation.core.store.connection import Store
 from waystation.core.store.leader import Election, OfficeKeys
 from waystation.core.telemetry.logs import get_logger
@@ -50,8 +51,7 @@ class Webhooks(Hooks):
         if len(await self.every()) >= MOST_HOOKS:
             raise InvalidOption(f"a room may have {MOST_HOOKS} webhooks")
         stream = self._room.store.keys.events
-        newest = await self.ask("XREVRANGE", stream, "+", "-", "COUNT", 1)
-        last = newest[0][0].decode() if newest else START
+        last = await newest_id(await self._room.store.client(), stream)
         return await self.put(url, events, positions={stream: last})
 
 

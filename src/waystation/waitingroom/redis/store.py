@@ -7,7 +7,7 @@ from waystation.core.clock import Clock, SystemClock
 from waystation.core.codec import as_text
 from waystation.core.identity import Bits
 from waystation.core.line.server_time import SERVER_TIME
-from waystation.core.store import faults
+from waystation.core.store.commands import ask
 from waystation.core.store.script import Client
 from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.redis.keys import RoomKeys
@@ -62,8 +62,7 @@ class RoomStore:
 
     async def ask(self, *command: Any) -> Any:
         """Send one command; errors of the client become ours."""
-        with faults.translated():
-            return await (await self.client()).execute_command(*command)
+        return await ask(await self.client(), *command)
 
     async def hash(self, key: str) -> dict[str, str]:
         """A hash as texts."""
