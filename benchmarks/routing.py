@@ -18,7 +18,7 @@ from waystation.routing.redis.keys import RoutingKeys
 from waystation.routing.redis.scripts import settle
 from waystation.routing.registry import Profile
 from waystation.routing.results import KEPT_S, success
-from waystation.routing.source.claims import ClaimOptions, RoutingSource
+from waystation.routing.source import ClaimOptions, RoutingSource
 
 JOBS = 10_000
 CLAIMS = 200

@@ -41,7 +41,7 @@ MUTATIONS = [
     (CIRCLES, "pipeline/runner.py", "waystation.pipeline.health"),
     (DECLARATIONS, "pipeline/products/bullmq.py", "waystation.bullmq.worker"),
     (DECLARATIONS, "pipeline/products/files.py", "waystation.files.queue"),
-    (DECLARATIONS, "pipeline/sources/streams.py", "waystation.routing.source.claims"),
+    (DECLARATIONS, "pipeline/sources/streams.py", "waystation.routing.source"),
     (DECLARATIONS, "pipeline/feedback/wait_models.py", "waystation.waitingroom.room"),
     (COMMANDS, "bullmq/queue.py", "waystation.bullmq.commands.app"),
     (COMMANDS, "files/worker.py", "waystation.files.commands.wiring"),

@@ -11,12 +11,12 @@ from waystation.core.clock import HandClock
 from waystation.core.store.connection import Store, connect
 from waystation.files import job as jobs
 from waystation.files.claims import FileSource
-from waystation.files.fetch.unmatched import HandledFiles
+from waystation.files.fetch import HandledFiles
 from waystation.files.metrics import Meter
 from waystation.files.options import Layout, WorkerOptions
 from waystation.files.redis import scripts
 from waystation.files.redis.keys import FileKeys
-from waystation.files.upkeep.reaper import Reaper
+from waystation.files.upkeep import Reaper
 
 REMEMBER_MS = 3_600_000
 

@@ -28,7 +28,7 @@ from waystation.files.options import ReaperOptions, WorkerOptions
 from waystation.files.producer import Producer, ProducerOptions
 from waystation.files.queue import Queue
 from waystation.files.reasons import Reason
-from waystation.files.upkeep.reaper import sample_lengths
+from waystation.files.upkeep import sample_lengths
 from waystation.files.worker import Worker
 
 LOW = "jobqueue:low_priority"

@@ -24,7 +24,7 @@ from waystation.files.options import WorkerOptions
 from waystation.files.producer import Producer, ProducerOptions
 from waystation.files.queue import Queue
 from waystation.files.redis import scripts
-from waystation.files.upkeep.unmatched import UnmatchedSweep
+from waystation.files.upkeep import UnmatchedSweep
 from waystation.files.worker import Worker
 
 POISON = b'{"id": 7, "filepath": '

@@ -11,7 +11,7 @@ from waystation.core.outcome import Done, Failed, Outcome, Returned
 from waystation.core.runtime.claim import Reply, Settled
 from waystation.files.claims import FileSource
 from waystation.files.options import WorkerOptions
-from waystation.files.upkeep.reaper import promote_due
+from waystation.files.upkeep import promote_due
 
 
 async def settle(source: FileSource, outcome: Outcome) -> Reply[Any]:

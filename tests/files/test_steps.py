@@ -15,7 +15,7 @@ from waystation.files.directory.intake import entry
 from waystation.files.directory.scan import ScannedFile
 from waystation.files.queue import Queue
 from waystation.files.redis import replies
-from waystation.files.upkeep.reaper import promote_due
+from waystation.files.upkeep import promote_due
 
 TWIN = b'{"id":"7","filepath":"/a","filesize":0,"priority":"low","retries":0}'
 

@@ -16,8 +16,8 @@ from waystation.core.breaker import BreakerOptions
 from waystation.core.errors import InvalidOption, StoreError, StoreUnreachable
 from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Claim, Settled
+from waystation.files import fetch
 from waystation.files.claims import FileSource
-from waystation.files.fetch import unmatched
 from waystation.files.handlers import Handlers
 from waystation.files.job import Job
 from waystation.files.options import ReaperOptions, WorkerOptions
@@ -35,7 +35,7 @@ async def paths(source: FileSource, count: int = 100) -> list[str]:
 
 
 async def handed_over(harness: Harness) -> list[str]:
-    entries = await unmatched.read(harness.redis, harness.keys)
+    entries = await fetch.read_unmatched(harness.redis, harness.keys)
     return [entry.job.filepath for entry in entries if entry.job]
 
 
@@ -125,7 +125,7 @@ async def test_what_is_handed_over_is_untouched_and_costs_no_attempt(harness: Ha
     (raw,) = await harness.redis.lrange(harness.keys.queues[1], 0, -1)
     first, second = harness.source(ending=".aa"), harness.source(ending=".bb")
     assert await paths(first) == []
-    (entry,) = await unmatched.read(harness.redis, harness.keys)
+    (entry,) = await fetch.read_unmatched(harness.redis, harness.keys)
     assert entry.raw == raw
     assert await harness.redis.llen(harness.keys.of(first.worker).processing) == 0
     (claim,) = [claim for _ in range(3) for claim in (await second.settle([], claim=1)).claims]
@@ -157,7 +157,7 @@ async def test_a_worker_reads_unmatched_files_once_and_then_sleeps(
     before = await reads()
     assert await paths(first, 20) == []
     assert await reads() == before
-    assert len(await unmatched.read(harness.redis, harness.keys)) == unmatched.PAGE
+    assert len(await fetch.read_unmatched(harness.redis, harness.keys)) == fetch.PAGE
     before = await reads()
     assert await paths(second, 20) == []
     assert await reads() == before + 3
@@ -187,7 +187,7 @@ async def test_what_was_handed_over_comes_first_in_its_priority_and_not_before_a
 
 async def test_a_paused_priority_does_not_hide_the_files_of_the_others(harness: Harness) -> None:
     """Also when it has more than a worker remembers; they come when it is resumed."""
-    urgent = {f"/{number}.bb" for number in range(3 * unmatched.PAGE)}
+    urgent = {f"/{number}.bb" for number in range(3 * fetch.PAGE)}
     for path in urgent:
         await harness.add(path, priority="high")
     await harness.add("/last.bb")
@@ -278,11 +278,11 @@ async def test_an_open_breaker_keeps_what_is_handed_over_and_nobody_asks_in_vain
 async def test_a_worker_reads_all_of_it_again_now_and_then(harness: Harness) -> None:
     """A server whose clock was set back gives new entries ids that a worker has passed."""
     time = 0.0
-    known = unmatched.UnmatchedFiles(harness.keys, lambda job: True, timer=lambda: time)
+    known = fetch.UnmatchedFiles(harness.keys, lambda job: True, timer=lambda: time)
     source = harness.source(ending=".aa")
     await harness.add("/1.bb")
     await paths(source)
-    (entry,) = await unmatched.read(harness.redis, harness.keys)
+    (entry,) = await fetch.read_unmatched(harness.redis, harness.keys)
 
     def reply(cursor: str) -> Settlement:
         return Settlement([], [], 0, [], entry.id, cursor)
@@ -290,7 +290,7 @@ async def test_a_worker_reads_all_of_it_again_now_and_then(harness: Harness) -> 
     known.cursor = "99999999999999-0"
     known.settled(reply(known.cursor))
     assert not known.has_new
-    time = unmatched.REREAD_S
+    time = fetch.REREAD_S
     known.settled(reply(known.cursor))
     await known.look(harness.redis)
     assert known.reserve(1).text == f"2,{entry.id}"

@@ -5,9 +5,9 @@ from typing import Any
 
 from tests.files.harness import Harness
 from waystation.core.telemetry.metrics import Metrics
-from waystation.files.fetch import unmatched
+from waystation.files import fetch
 from waystation.files.queue import Queue
-from waystation.files.upkeep.unmatched import UnmatchedSweep
+from waystation.files.upkeep import UnmatchedSweep
 
 
 class Watch:
@@ -58,7 +58,7 @@ async def test_a_file_that_has_just_come_is_left_to_others(harness: Harness) -> 
     for _ in range(2):
         await source.settle([], claim=1)
     assert await duty.sweep() == 1
-    (left,) = await unmatched.read(harness.redis, harness.keys)
+    (left,) = await fetch.read_unmatched(harness.redis, harness.keys)
     assert left.job
     assert left.job.filepath == "/new.bb"
 

@@ -33,7 +33,7 @@ from waystation.core.operators.operators import Operators
 from waystation.core.operators.roles import Grant, Role
 from waystation.core.store.connection import Store, connect
 from waystation.core.store.connection.pipe import Pipe
-from waystation.files.upkeep.unmatched import UnmatchedSweep
+from waystation.files.upkeep import UnmatchedSweep
 from waystation.waitingroom.operating.alarms import AlarmOptions, Alarms
 from waystation.waitingroom.operating.codes import Codes
 from waystation.waitingroom.operating.control import Control

@@ -18,7 +18,7 @@ from waystation.files.claims import FileSource
 from waystation.files.directory.intake import entry
 from waystation.files.directory.scan import ScannedFile
 from waystation.routing.registry import Profile
-from waystation.routing.source.claims import RoutingSource
+from waystation.routing.source import RoutingSource
 
 DELAY = 300
 HOUR = 3_600

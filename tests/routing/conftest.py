@@ -7,7 +7,7 @@ import pytest
 
 from tests.routing.harness import Harness, harness_on
 from tests.routing.mesh import WATCHED, Seen
-from waystation.routing.source import hub
+from waystation.routing import hub
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from waystation.routing.job import Job
 from waystation.routing.queue import Queue
 from waystation.routing.redis.keys import RoutingKeys, SchedulerKeys
 from waystation.routing.registry import Profile
-from waystation.routing.source.claims import ClaimOptions, RoutingSource
+from waystation.routing.source import ClaimOptions, RoutingSource
 from waystation.routing.upkeep import SchedulerOptions, Upkeep
 
 LEASE_MS = 30_000

@@ -125,15 +125,13 @@ def test_what_can_be_read_can_be_written_anew(members: dict[str, Any]) -> None:
 async def test_a_job_that_cannot_be_written_anew_costs_itself_alone(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from waystation.routing.source import records
-
     def broken(raw: bytes, **changes: object) -> bytes:
         raise OverflowError("too much") if b"odd" in raw else Malformed("never")
 
     await harness.add(job_id="odd", retry=Retry(attempts=3))
     source = harness.source()
     (claim,) = await harness.claim(source)
-    monkeypatch.setattr(records, "rewritten", broken)
+    monkeypatch.setattr("waystation.routing.source.rewritten", broken)
 
     reply = await source.settle([Settled(claim, Failed(OSError("no")))], claim=1)
 

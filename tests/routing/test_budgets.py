@@ -23,7 +23,6 @@ async def signatures(harness: Harness, many: int) -> None:
     await scripts.look(
         harness.redis,
         harness.keys,
-        namespace="bridge",
         now=harness.clock.now_ms(),
         profiles=profiles,
     )

@@ -89,7 +89,6 @@ async def matched(
     rows = await scripts.coverage(
         harness.redis,
         keys,
-        namespace="matching",
         now="",
         profiles=b"[" + worker.matched() + b"]",
         first=0,

@@ -13,8 +13,7 @@ from tests.routing.mesh import PATIENT, QUICK, Seen, mesh, nothing
 from tests.routing.test_worker import ended, until
 from tests.support.size import size
 from waystation.core.store.connection import StoreOptions, connect
-from waystation.routing import Job, JobOptions, NewJob, Queue, Target, Worker
-from waystation.routing.source import claims, hub
+from waystation.routing import Job, JobOptions, NewJob, Queue, Target, Worker, hub, source
 
 
 @pytest.fixture
@@ -93,7 +92,7 @@ async def test_resting_costs_one_look_for_all_of_them(
 async def test_workers_beat_together_and_are_all_alive(
     harness: Harness, queue: Queue, seen: Seen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claims, "BEAT_S", 0.05)
+    monkeypatch.setattr(source, "BEAT_S", 0.05)
     async with mesh(harness.store, 12, scheduler=None):
 
         async def beaten() -> bool:

@@ -8,7 +8,7 @@ from tests.routing.harness import Harness
 from waystation.core.errors import InvalidOption
 from waystation.routing import registry
 from waystation.routing.registry import HEARTBEAT_MS, Profile
-from waystation.routing.source.claims import BEAT_S
+from waystation.routing.source import BEAT_S
 from waystation.routing.upkeep import SchedulerOptions
 
 GPU = Profile(server="worker-1", stack="node", region="us-east", capabilities=("email", "gpu"))

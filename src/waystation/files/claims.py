@@ -29,8 +29,7 @@ from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
 from waystation.core.telemetry.logs import describe, get_logger
 from waystation.files import job as jobs
-from waystation.files.fetch.plan import FetchPlanner, Plan, resolve
-from waystation.files.fetch.unmatched import HandledFiles, Picks, UnmatchedFiles
+from waystation.files.fetch import FetchPlanner, HandledFiles, Picks, Plan, UnmatchedFiles, resolve
 from waystation.files.job import Job
 from waystation.files.metrics import Meter
 from waystation.files.options import WorkerOptions

@@ -11,7 +11,7 @@ from waystation.core.runtime.handlers import Handler, handler_of
 from waystation.core.runtime.handlers.calls import is_cancelled as is_cancelled
 from waystation.core.telemetry.traces import Traces, carrier_from_ids
 from waystation.files.directory.globs import Globs, path_in
-from waystation.files.fetch.unmatched import HandledFiles
+from waystation.files.fetch import HandledFiles
 from waystation.files.job import Job
 
 FileHandler: TypeAlias = Callable[[Job], Any]

@@ -40,8 +40,8 @@ from waystation.files.options import Layout, QueueOptions, layout_of
 from waystation.files.redis import lists, scripts
 from waystation.files.redis.keys import FileKeys
 from waystation.files.redis.lists import Place, State
-from waystation.files.redis.replies import NEW
-from waystation.files.upkeep import orphans
+from waystation.files.redis.replies import NEW, heartbeat
+from waystation.files.upkeep import orphans_everywhere
 
 _PER_CALL = 500
 """Files added in one step."""
@@ -63,11 +63,6 @@ class WorkerInfo(msgspec.Struct, frozen=True):
     """The files that it has handlers for."""
     active: int
     """Jobs that it holds."""
-
-
-class _Heartbeat(msgspec.Struct):
-    ts: float = 0
-    handlers: tuple[str, ...] = ()
 
 
 @checked
@@ -338,7 +333,7 @@ class Queue(StoreClient):
         store = await self._connected()
         redis: Any = store.redis
         counts: dict[str, int] = {}
-        async for worker in orphans.everywhere(redis, self.keys):
+        async for worker in orphans_everywhere(redis, self.keys):
             if not await store.ask("SISMEMBER", self.keys.workers, worker):
                 processing = self.keys.of(worker).processing
                 counts[processing] = await store.ask("LLEN", processing)
@@ -390,9 +385,6 @@ def _examined(paths: Sequence[PathLike]) -> list[ScannedFile]:
 
 
 def _worker(name: str, beat: bytes | None, *, active: int) -> WorkerInfo:
-    try:
-        read = msgspec.json.decode(beat or b"{}", type=_Heartbeat)
-    except (msgspec.DecodeError, UnicodeError):
-        read = _Heartbeat()
+    read = heartbeat(beat)
     seen_at = instant(read.ts) if read.ts else None
     return WorkerInfo(name, beat is not None, seen_at, read.handlers, active)

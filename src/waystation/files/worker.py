@@ -16,17 +16,16 @@ from waystation.core.runtime.worklog import WorkLog
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.metrics import Metrics
 from waystation.core.telemetry.traces import Traces
+from waystation.files import upkeep
 from waystation.files.claims import FileSource
-from waystation.files.fetch.plan import FetchPlanner
+from waystation.files.fetch import FetchPlanner
 from waystation.files.handlers import FileHandler, Handlers, RunningHandlers, handlers_of
 from waystation.files.job import Job
 from waystation.files.keywords import WorkerKeywords
 from waystation.files.metrics import Meter
 from waystation.files.options import Layout, WorkerOptions, layout_of
 from waystation.files.redis.keys import FileKeys
-from waystation.files.upkeep import reaper as upkeep
-from waystation.files.upkeep.reaper import Reaper
-from waystation.files.upkeep.unmatched import UnmatchedSweep
+from waystation.files.upkeep import Reaper, UnmatchedSweep
 
 _PROMOTE_S = 1.0
 

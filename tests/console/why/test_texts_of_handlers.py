@@ -20,10 +20,10 @@ BETWEEN = {
         *("console/why/[!o]*.py", "console/why/of_bullmq.py"),
     ),
     "routing": (
-        *("routing/source/**/*.py", "routing/reasons.py", "routing/worker.py"),
+        *("routing/source.py", "routing/reasons.py", "routing/worker.py"),
         *("console/why/[!o]*.py", "console/why/of_routing.py"),
     ),
-    "files": ("files/fetch/**/*.py", "console/why/[!o]*.py", "console/why/of_files.py"),
+    "files": ("files/fetch.py", "console/why/[!o]*.py", "console/why/of_files.py"),
 }
 """What stands between a handler and `why`, by product."""
 

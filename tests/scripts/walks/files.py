@@ -10,11 +10,11 @@ from waystation.core.runtime.claim import Settled
 from waystation.files.claims import FileSource
 from waystation.files.directory.intake import entry
 from waystation.files.directory.scan import ScannedFile
-from waystation.files.fetch.unmatched import read
+from waystation.files.fetch import read_unmatched
 from waystation.files.queue import Queue
 from waystation.files.reasons import Reason
 from waystation.files.redis import scripts
-from waystation.files.upkeep.reaper import promote_due
+from waystation.files.upkeep import promote_due
 
 
 async def walk(url: str) -> None:
@@ -98,7 +98,7 @@ async def hand_over(harness: Harness) -> None:
     for _ in range(3):
         await texts.settle([], claim=4)
         await images.settle([], claim=1)
-    left = await read(harness.redis, harness.keys)
+    left = await read_unmatched(harness.redis, harness.keys)
     assert left
     letter = [left[0].id, "d", left[0].lane, 1, left[0].raw, Reason.NO_HANDLER.value, "nobody"]
     for _ in range(2):

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 
 class Settlement(NamedTuple):
     """The reply of `settle`."""
@@ -42,3 +44,19 @@ KNOWN, NEW, WAITS = 0, 1, 2
 def added(answer: Any) -> Added:
     """What came of adding files."""
     return Added(*answer)
+
+
+class Heartbeat(msgspec.Struct):
+    """What a worker says of itself while it lives."""
+
+    ts: float = 0
+    handlers: tuple[str, ...] = ()
+    """The files that it has functions for."""
+
+
+def heartbeat(raw: bytes | None) -> Heartbeat:
+    """What a worker's heartbeat says; other programs may have written one that says nothing."""
+    try:
+        return msgspec.json.decode(raw or b"{}", type=Heartbeat)
+    except (msgspec.DecodeError, UnicodeError):
+        return Heartbeat()

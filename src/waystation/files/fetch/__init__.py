@@ -1,1 +1,0 @@
-"""Fetching: which jobs a worker may take, and the claims made of them."""

@@ -1,1 +1,0 @@
-"""A queue as a source of work for the runtime: claims, outcomes, wake-up. Internal."""
