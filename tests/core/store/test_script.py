@@ -455,6 +455,18 @@ async def test_first_arguments_that_the_keys_give_are_no_callers(
         await scripts.say(redis, scripts.keys, name="post", id="7")
 
 
+async def test_a_table_has_all_keys_and_the_arguments_that_stand_behind_it(
+    written: Written, redis: Redis
+) -> None:
+    lua = "--- Say them.\n--- keys  wait lock\n--- args  id\n--- as    line id\n"
+    scripts = written({"say": lua + "return { line.wait, line.lock, line.id }"}, args="id: str")
+    assert await scripts.say(redis, scripts.keys, id="7") == [
+        b"waystation:mail:wait", b"waystation:mail:lock", b"7",
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match="has no arguments other for line"):
+        parse_header("--- Say.\n--- as  line other", where="here")
+
+
 async def test_what_is_not_the_stores_fault_is_left_alone(redis: Redis) -> None:
     with pytest.raises(ResponseError):
         await redis.execute_command("EVALSHA", "0" * 40, 0)

@@ -13,6 +13,9 @@ A last key with dots does the same in KEYS, for keys whose number only the calle
 Types, defaults and what the reply is read with are for the script's Python function, which
 `make docs` writes from the header (`tools/scripts.py`). An argument without a type is text.
 
+Helpers take many keys in one table. A script that calls such helpers names the table behind `as`:
+it has all of the script's keys by their names, and the arguments named there (`as queue base`).
+
 A script lies in `lua/` or in a folder of its family there (`lua/steps/`), under a name of its own
 in the whole package. Helpers are local functions in `lua/shared`, a family to a file
 (`parents.lua`, `events.lua`), each under a header of its own; a script gets those that it names and
@@ -60,6 +63,8 @@ class Header(NamedTuple):
     """The key that stands for any number of keys, behind the others."""
     lazy: tuple[str, ...] = ()
     """Helpers that are only made when the script asks for them by `lazy()`."""
+    table: tuple[str, ...] = ()
+    """The name of a table of all keys, and the arguments that it has besides."""
     unchecked: tuple[str, ...] = ()
     """Keys whose type the script looks after itself."""
     types: Mapping[str, str] = {}
@@ -121,7 +126,7 @@ class Source:
         return reported - starts if reported > starts else None
 
 
-_SLOTS = ("keys", "args", "uses", "lazy", "unchecked")
+_SLOTS = ("keys", "args", "as", "uses", "lazy", "unchecked")
 _ARGUMENT = re.compile(r"(\w+)((?::[\w|]+)?(?:=\w*)?)(\.\.\.)?")
 
 
@@ -150,7 +155,7 @@ def _header(summary: str, slots: dict[str, list[str]], where: str) -> Header:
     args, rest = _without_rest(tuple(_ARGUMENT.sub(r"\1\3", each) for each in taken.split()))
     types = {name: kind for name, kind, _ in _ARGUMENT.findall(taken)}
     uses, lazy = tuple(slots["uses"]), tuple(slots["lazy"])
-    names = [*keys, *args, *filter(None, (rest_keys, rest))]
+    names = [*keys, *args, *slots["as"][:1], *filter(None, (rest_keys, rest))]
     for name in [*names, *uses, *lazy]:
         if not name.isidentifier() or name in lua_words.KEYWORDS or name in lua_words.OFFERED:
             raise ValueError(f"{where}: {name!r} cannot be the name of a slot")
@@ -159,7 +164,12 @@ def _header(summary: str, slots: dict[str, list[str]], where: str) -> Header:
     unchecked = keys if slots["unchecked"] == ["all"] else tuple(slots["unchecked"])
     if unknown := [name for name in unchecked if name not in keys]:
         raise ValueError(f"{where} leaves {', '.join(unknown)} unchecked, but has no such keys")
-    return Header(summary, keys, args, rest, uses, rest_keys, lazy, unchecked, types, reply.strip())
+    table = tuple(slots["as"])
+    if unknown := [name for name in table[1:] if name not in args]:
+        raise ValueError(f"{where} has no arguments {', '.join(unknown)} for {table[0]}")
+    return Header(
+        summary, keys, args, rest, uses, rest_keys, lazy, table, unchecked, types, reply.strip()
+    )
 
 
 def _without_rest(names: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
@@ -175,6 +185,11 @@ def _prelude(header: Header) -> str:
         lines.append(f"local {header.rest_keys} = {len(header.keys) + 1}")
     if header.rest:
         lines.append(f"local {header.rest} = {len(header.args) + 1}")
+    if header.table:
+        table, *more = header.table
+        lines.append(
+            f"local {table} = {{ {', '.join(f'{n} = {n}' for n in (*header.keys, *more))} }}"
+        )
     return "\n".join(lines)
 
 

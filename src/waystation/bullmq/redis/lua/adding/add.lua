@@ -5,15 +5,11 @@
 --- keys  id meta wait active prioritized delayed marker events pc paused completed failed
 --- keys  absent
 --- args  base now:str|int jobs:str|bytes... -> ids_or_codes
+--- as    queue base
 --- unchecked  all
---- uses  now_ms store_job limit_of
+--- uses  instant_ms store_job limit_of
 --- lazy  check_wants insert_job waiting_list
-local queue = {
-  base = base, meta = meta, wait = wait, active = active, prioritized = prioritized,
-  delayed = delayed, marker = marker, events = events, pc = pc, paused = paused,
-  completed = completed, failed = failed,
-}
-now = now_ms(now)
+now = instant_ms(now)
 local many = (#ARGV - jobs + 1) / 4
 
 -- Everything that a key of another type would make fail is asked before the first write, so that a

@@ -5,9 +5,9 @@
 --- or, when nothing was added, a number below zero and the place of the job it is about.
 --- keys  meta absent
 --- args  now:str|int= jobs:str|bytes... -> ids_or_codes
---- uses  now_ms queue_at events_cap has_other_parent insert_job read_parent release_parent is_held_back
+--- uses  instant_ms queue_at events_cap has_other_parent insert_job read_parent release_parent is_held_back
 --- uses  must_hold check_queue check_wants store_job enqueue_job mark_ready waiting_list
-now = now_ms(now)
+now = instant_ms(now)
 local queues, numbers, added, parents, is_parent = {}, {}, {}, {}, {}
 local wants, seen, many = {}, {}, (#ARGV - jobs + 1) / 5
 

@@ -5,12 +5,8 @@
 --- keys  absent
 --- args  base now:str|int holder message:bytes name:bytes data:bytes opts:bytes wants:bytes
 --- args  theirs... -> id_or_code
---- uses  now_ms must_hold check_message take_message insert_job events_cap
-local queue = {
-  base = base, meta = meta, wait = wait, active = active, prioritized = prioritized,
-  delayed = delayed, marker = marker, events = events, pc = pc, paused = paused,
-  completed = completed, failed = failed,
-}
+--- as    queue base
+--- uses  instant_ms must_hold check_message take_message insert_job events_cap
 local places = {}
 for at = theirs, #ARGV do places[#places + 1] = ARGV[at] end
 local want = cjson.decode(wants)
@@ -18,6 +14,6 @@ if not check_message(holder, message, places) then return 0 end
 if redis.call('EXISTS', base .. want.id) == 1 then return -1 end
 local cap = events_cap(meta)
 take_message(holder, message, places)
-local added = insert_job(queue, want.id, name, data, opts, want, now_ms(now), false)
+local added = insert_job(queue, want.id, name, data, opts, want, instant_ms(now), false)
 redis.call('XTRIM', events, 'MAXLEN', '~', cap)
 return added

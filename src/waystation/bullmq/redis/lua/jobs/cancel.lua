@@ -5,13 +5,10 @@
 --- keys  wait paused active prioritized delayed completed failed waiting_children meta events marker pc
 --- keys  stalled absent
 --- args  base now:str|int= id reason keep -> int
---- uses  now_ms must_hold check_queue check_ties is_current_iteration drop_from_states file_finished
+--- as    queue base
+--- uses  instant_ms must_hold check_queue check_ties is_current_iteration drop_from_states file_finished
 --- uses  mark_ready events_cap enqueue_job set_cause
-local queue = {
-  base = base, wait = wait, paused = paused, active = active, prioritized = prioritized,
-  delayed = delayed, completed = completed, failed = failed, ['waiting-children'] = waiting_children,
-  meta = meta, events = events, marker = marker, pc = pc, stalled = stalled,
-}
+queue['waiting-children'] = waiting_children
 local job = base .. id
 if must_hold('HLEN', job) == 0 then return 0 end
 must_hold('STRLEN', job .. ':lock')
@@ -21,7 +18,7 @@ local ties = redis.call('HMGET', job, 'parentKey', 'parent', 'deid')
 local seen = {}
 check_queue(base, seen)
 check_ties(queue, ties[1], ties[2], ties[3], seen)
-now = now_ms(now)
+now = instant_ms(now)
 local known = redis.call('HMGET', job, 'steps', 'failing', 'priority', 'given')
 local undoes = known[1] or known[4]
 if undoes and known[2] then return 0 end

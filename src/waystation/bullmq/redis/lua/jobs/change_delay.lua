@@ -2,12 +2,12 @@
 --- delayed.
 --- keys  delayed marker meta events absent
 --- args  base now:str|int= id delay:int -> int
---- uses  now_ms push_delayed mark_delayed events_cap
-local job, due = base .. id, now_ms(now) + tonumber(delay)
+--- as    queue base
+--- uses  instant_ms push_delayed mark_delayed events_cap
+local job, due = base .. id, instant_ms(now) + tonumber(delay)
 if redis.call('HLEN', job) == 0 then return -1 end
 local score = redis.call('ZSCORE', delayed, id)
 if not score then return -3 end
-local queue = { delayed = delayed, marker = marker }
 local parked, signal = string.match(redis.call('HGET', job, 'waits') or '', '^(%d+) (.*)$')
 redis.call('ZREM', delayed, id)
 push_delayed(queue, id, due)

@@ -1,11 +1,8 @@
 --- Give a job another priority, and its new place if it waits: 0, or -1 when it is gone.
 --- keys  wait active prioritized marker meta pc paused absent
 --- args  base id priority:int lifo:int -> int
+--- as    queue base
 --- uses  push_prioritized mark_ready waiting_list
-local queue = {
-  wait = wait, paused = paused, active = active, prioritized = prioritized, marker = marker,
-  meta = meta, pc = pc,
-}
 local job = base .. id
 if redis.call('HLEN', job) == 0 then return -1 end
 priority = tonumber(priority)

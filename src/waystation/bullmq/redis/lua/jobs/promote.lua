@@ -1,11 +1,8 @@
 --- Make a delayed job ready to run now: 0, or -3 when it is not delayed.
 --- keys  wait active prioritized delayed marker meta events pc paused absent
 --- args  base id -> int
+--- as    queue base
 --- uses  push_prioritized mark_ready waiting_list
-local queue = {
-  wait = wait, active = active, prioritized = prioritized, marker = marker, meta = meta, pc = pc,
-  paused = paused,
-}
 local job = base .. id
 local priority = tonumber(redis.call('HGET', job, 'priority') or 0) or 0
 if redis.call('ZREM', delayed, id) == 0 then return -3 end

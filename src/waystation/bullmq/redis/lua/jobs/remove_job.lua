@@ -6,13 +6,10 @@
 --- keys  wait paused active prioritized delayed completed failed waiting_children meta events marker
 --- keys  absent
 --- args  base now:str|int= id with_children:int by state most:int is_next:int -> int
---- uses  now_ms is_in_state is_current_iteration gather_tree check_tree leave_parent
+--- as    queue base
+--- uses  instant_ms is_in_state is_current_iteration gather_tree check_tree leave_parent
 --- uses  remove_gathered
-local queue = {
-  base = base, wait = wait, paused = paused, active = active, prioritized = prioritized,
-  delayed = delayed, completed = completed, failed = failed, ['waiting-children'] = waiting_children,
-  meta = meta, events = events, marker = marker,
-}
+queue['waiting-children'] = waiting_children
 if state ~= '' and not is_in_state(queue, id, state) then return -3 end
 if is_current_iteration(queue, id) then return -8 end
 local found, seen = {}, {}
@@ -26,7 +23,7 @@ if not is_whole and is_next ~= '1' then return 3 end
 for _, each in ipairs(found) do
   local job, parent_key = each.queue.base .. each.id, each.parent_key
   if is_whole then
-    leave_parent(each.queue, job, parent_key, now_ms(now))
+    leave_parent(each.queue, job, parent_key, instant_ms(now))
   else
     redis.call('SREM', parent_key .. ':dependencies', job)
     redis.call('HDEL', parent_key .. ':processed', job)

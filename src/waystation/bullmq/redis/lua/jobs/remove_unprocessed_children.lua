@@ -2,9 +2,9 @@
 --- The reply has the cursor of the next page, 0 at the end, and how many jobs were removed.
 --- keys  job dependencies absent
 --- args  base cursor:int now:str|int= -> pair
---- uses  now_ms queue_at locate_job leave_parent drop_from_states free_deduplication forget_job
+--- uses  instant_ms queue_at locate_job leave_parent drop_from_states free_deduplication forget_job
 --- uses  check_tree
-now = now_ms(now)
+now = instant_ms(now)
 local remove_children
 
 local function remove_child(child_key, parent_key, parent_base)

@@ -1,11 +1,8 @@
 --- Run a finished job again: 0, -1 when it is gone, -3 when it is not in that state.
 --- keys  wait active prioritized completed failed marker meta events pc paused absent
 --- args  base id state lifo:int forget... -> int
+--- as    queue base
 --- uses  forget_steps push_prioritized mark_ready waiting_list check_parent return_to_parent events_cap
-local queue = {
-  wait = wait, active = active, prioritized = prioritized, marker = marker, meta = meta, pc = pc,
-  paused = paused,
-}
 local job = base .. id
 if redis.call('HLEN', job) == 0 then return -1 end
 local parent = redis.call('HGET', job, 'parentKey')

@@ -4,13 +4,13 @@
 --- keys  id pc stalled stalled_check limiter paused_schedulers deadlines
 --- keys  metrics_completed metrics_completed_data metrics_failed metrics_failed_data absent
 --- args  base now:str|int= most:int force -> int
+--- as    queue base
 --- unchecked  events marker id pc stalled_check limiter deadlines
 --- unchecked  metrics_completed metrics_completed_data metrics_failed metrics_failed_data
---- uses  now_ms makes_room must_hold field_of check_ancestors erase_job
+--- uses  instant_ms makes_room must_hold field_of check_ancestors erase_job
 if force == '' and redis.call('EXISTS', active) == 1 then return -2 end
-local queue = { base = base, meta = meta, events = events, marker = marker }
 local schedulers, seen, left = base .. 'repeat', {}, tonumber(most)
-now = now_ms(now)
+now = instant_ms(now)
 must_hold('ZCARD', schedulers)
 
 local states = {

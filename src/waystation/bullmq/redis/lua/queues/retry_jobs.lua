@@ -2,8 +2,8 @@
 --- at most `most`; the reply is how many there were.
 --- keys  wait active completed failed delayed marker meta events paused absent
 --- args  base state until_ms:str|int most:int -> int
+--- as    queue base
 --- uses  forget_steps mark_ready waiting_list field_of check_parent return_to_parent events_cap
-local queue = { wait = wait, active = active, marker = marker, meta = meta, paused = paused }
 local key = ({ completed = completed, failed = failed, delayed = delayed })[state]
 local value = ({ completed = 'returnvalue', failed = 'failedReason' })[state]
 local found = redis.call('ZRANGEBYSCORE', key, '-inf', until_ms, 'LIMIT', 0, most)

@@ -5,7 +5,7 @@
 --- keys  completed failed delayed prioritized active wait paused waiting_children meta limiter
 --- keys  absent
 --- args  base now:str|int= id -> standing
---- uses  now_ms stored_fields
+--- uses  instant_ms stored_fields
 local state, place, due = 'unknown', -1, false
 for _, set in ipairs({
   { completed, 'completed' }, { failed, 'failed' }, { waiting_children, 'waiting-children' },
@@ -24,7 +24,7 @@ for _, list in ipairs({ wait, paused }) do
 end
 local job = base .. id
 return {
-  string.format('%.0f', now_ms(now)), state, place, stored_fields(job),
+  string.format('%.0f', instant_ms(now)), state, place, stored_fields(job),
   redis.call('GET', job .. ':lock'), redis.call('PTTL', job .. ':lock'), due,
   redis.call('HMGET', meta, 'paused', 'concurrency', 'max'),
   redis.call('GET', limiter), redis.call('PTTL', limiter),

@@ -1,9 +1,9 @@
 --- Delay the job that a worker holds until `due`; the attempt does not count. 0, or an error code.
 --- keys  active delayed marker meta events stalled absent
 --- args  base now:str|int= id token due:int -> int
---- uses  now_ms take_back push_delayed mark_delayed events_cap
-local queue = { base = base, active = active, stalled = stalled, delayed = delayed, marker = marker }
-now, due = now_ms(now), tonumber(due)
+--- as    queue base
+--- uses  instant_ms take_back push_delayed mark_delayed events_cap
+now, due = instant_ms(now), tonumber(due)
 local code = take_back(queue, id, token)
 if code ~= 0 then return code end
 due = math.max(due, now)

@@ -2,11 +2,8 @@
 --- The reply is how long the rate limit still binds, in milliseconds, or why the job stays.
 --- keys  wait active prioritized marker meta events stalled limiter paused absent
 --- args  base id token -> int
+--- as    queue base
 --- uses  take_back mark_ready waiting_list events_cap
-local queue = {
-  base = base, wait = wait, active = active, stalled = stalled, marker = marker, meta = meta,
-  paused = paused,
-}
 local code = take_back(queue, id, token)
 if code ~= 0 then return code end
 local priority = tonumber(redis.call('HGET', base .. id, 'priority') or 0) or 0

@@ -3,7 +3,7 @@
 --- A job with a deadline comes back then at the latest.
 --- keys  active waiting_children stalled meta events deadlines absent
 --- args  base id token child= deadline_ms:str|int= now:str|int= -> int
---- uses  now_ms take_back events_cap
+--- uses  instant_ms take_back events_cap
 local job = base .. id
 local held = redis.call('GET', job .. ':lock')
 if held == token then
@@ -15,7 +15,7 @@ if held == token then
 end
 local code = take_back({ base = base, active = active, stalled = stalled }, id, token)
 if code ~= 0 then return code end
-redis.call('ZADD', waiting_children, now_ms(now), id)
+redis.call('ZADD', waiting_children, instant_ms(now), id)
 -- A handler that waits for one child comes back to where it was, so it may have something to undo.
 if child ~= '' then redis.call('HSETNX', job, 'steps', 0) end
 if deadline_ms ~= '' then redis.call('ZADD', deadlines, deadline_ms, id) end

@@ -2,9 +2,9 @@
 --- At most `most` are put back; when there are more, the next call may follow at once.
 --- keys  stalled wait paused active stalled_check meta events marker absent
 --- args  base now:str|int interval_ms:int max_stalled:int most:int -> texts
---- uses  now_ms makes_room events_cap mark_ready count_up waiting_list
+--- uses  instant_ms makes_room events_cap mark_ready count_up waiting_list
 if redis.call('EXISTS', stalled_check) == 1 then return {} end
-now = now_ms(now)
+now = instant_ms(now)
 makes_room('SREM', stalled)
 redis.call('XTRIM', events, 'MAXLEN', '~', events_cap(meta))
 

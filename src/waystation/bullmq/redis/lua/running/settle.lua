@@ -6,15 +6,11 @@
 --- keys  paused metrics_completed metrics_failed absent
 --- args  base now:str|int token lease_ms:int want:int worker max:str|int duration:str|int
 --- args  metrics:str|int outcomes:str|bytes|int... -> settlement
+--- as    queue base
 --- unchecked  all
 --- uses  claim_jobs
 --- lazy  check_ties take_back file_finished finish_failed try_again hand_back promote_due
 --- lazy  record_metrics set_aside
-local queue = {
-  base = base, wait = wait, active = active, prioritized = prioritized, delayed = delayed,
-  marker = marker, meta = meta, events = events, pc = pc, stalled = stalled, limiter = limiter,
-  completed = completed, failed = failed, paused = paused,
-}
 if now == '' then
   local time = redis.call('TIME')
   now = time[1] * 1000 + math.floor(time[2] / 1000)

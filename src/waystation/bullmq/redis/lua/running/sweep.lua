@@ -4,13 +4,10 @@
 --- keys  wait paused active prioritized delayed completed failed waiting_children meta events marker
 --- keys  absent
 --- args  base now:str|int= state grace:str|int most:int skip:int emit -> sweep
---- uses  now_ms makes_room is_current_iteration field_of check_ancestors erase_job
-local queue = {
-  base = base, wait = wait, paused = paused, active = active, prioritized = prioritized,
-  delayed = delayed, completed = completed, failed = failed, ['waiting-children'] = waiting_children,
-  meta = meta, events = events, marker = marker,
-}
-now, most, skip = now_ms(now), tonumber(most), tonumber(skip)
+--- as    queue base
+--- uses  instant_ms makes_room is_current_iteration field_of check_ancestors erase_job
+queue['waiting-children'] = waiting_children
+now, most, skip = instant_ms(now), tonumber(most), tonumber(skip)
 local before = tonumber(grace) and now - grace
 local key = queue[state]
 local is_list = state == 'wait' or state == 'paused' or state == 'active'

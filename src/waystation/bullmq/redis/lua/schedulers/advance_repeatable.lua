@@ -3,11 +3,8 @@
 --- keys  id meta wait paused active prioritized delayed marker events pc absent
 --- args  base now:int repeatable previous:int slot:int job name data:bytes opts:bytes delay:int
 --- args  priority:int lifo:int -> bool
+--- as    queue base
 --- uses  store_job enqueue_job
-local queue = {
-  base = base, meta = meta, wait = wait, paused = paused, active = active,
-  prioritized = prioritized, delayed = delayed, marker = marker, events = events, pc = pc,
-}
 local repeatables = base .. 'repeat'
 local current = redis.call('ZSCORE', repeatables, repeatable)
 if not current or tonumber(current) ~= tonumber(previous) then return 0 end

@@ -4,13 +4,10 @@
 --- keys  meta wait paused active prioritized delayed marker events pc absent
 --- args  base now:str|int= scheduler job slot:str|int opts:str|bytes id:str|bytes priority:int
 --- args  lifo:int deduplication -> id_or_code
---- uses  now_ms whole limit_of next_slot free_slot insert_iteration
+--- as    queue base
+--- uses  instant_ms whole limit_of next_slot free_slot insert_iteration
 local schedulers = base .. 'repeat'
-local queue = {
-  base = base, meta = meta, wait = wait, paused = paused, active = active,
-  prioritized = prioritized, delayed = delayed, marker = marker, events = events, pc = pc,
-}
-now = now_ms(now)
+now = instant_ms(now)
 local record = schedulers .. ':' .. scheduler
 local previous = tonumber(redis.call('ZSCORE', schedulers, scheduler) or '')
 if not previous then return '' end

@@ -3,7 +3,7 @@
 --- of BullMQ 5's repeatable jobs.
 --- keys  delayed events paused_schedulers absent
 --- args  base now:str|int= scheduler by -> int
---- uses  now_ms forget_job field_of
+--- uses  instant_ms forget_job field_of
 local schedulers = base .. 'repeat'
 local record = schedulers .. ':' .. scheduler
 local slot = redis.call('ZSCORE', schedulers, scheduler)
@@ -27,5 +27,5 @@ end
 -- Without a place among those that are due, the worker of a job that has begun adds no other.
 redis.call('ZREM', schedulers, scheduler)
 redis.call('HSET', paused_schedulers, scheduler,
-  string.format('%.0f %.0f %s', made, now_ms(now), by))
+  string.format('%.0f %.0f %s', made, instant_ms(now), by))
 return 1

@@ -7,13 +7,10 @@
 --- args  base now:str|int= scheduler slot:str|int every:str|int offset:str|int start_date:str|int
 --- args  name:bytes data:str|bytes opts:str|bytes id:str|bytes priority:int lifo:int deduplication
 --- args  fields:str|bytes|int... -> id_or_code
---- uses  now_ms events_cap next_slot free_slot insert_iteration forget_job
+--- as    queue base
+--- uses  instant_ms events_cap next_slot free_slot insert_iteration forget_job
 local schedulers = base .. 'repeat'
-local queue = {
-  base = base, meta = meta, wait = wait, paused = paused, active = active,
-  prioritized = prioritized, delayed = delayed, marker = marker, events = events, pc = pc,
-}
-now, every, offset = now_ms(now), tonumber(every), tonumber(offset) or 0
+now, every, offset = instant_ms(now), tonumber(every), tonumber(offset) or 0
 local is_cron = slot ~= ''
 local record = schedulers .. ':' .. scheduler
 local previous = tonumber(redis.call('ZSCORE', schedulers, scheduler) or '')

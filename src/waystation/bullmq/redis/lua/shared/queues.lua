@@ -9,13 +9,6 @@ local function queue_at(base)
   })
 end
 
---- The server's clock in milliseconds, unless a caller brings its own time.
-local function now_ms(given)
-  if given ~= '' then return tonumber(given) end
-  local time = redis.call('TIME')
-  return time[1] * 1000 + math.floor(time[2] / 1000)
-end
-
 --- A whole number out of what another client may have written; nothing when it is none.
 local function whole(text)
   local number = tonumber(text)

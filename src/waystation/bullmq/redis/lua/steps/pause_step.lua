@@ -6,8 +6,8 @@
 --- keys  active delayed marker meta events stalled absent
 --- args  base now:str|int= id token wait signal due_ms:str|int wait_ms:int endless:int
 --- args  deadline_ms:str|int -> stepped
---- uses  now_ms must_hold take_back push_delayed mark_delayed events_cap renew_signals
-local queue = { base = base, active = active, stalled = stalled, delayed = delayed, marker = marker }
+--- as    queue base
+--- uses  instant_ms must_hold take_back push_delayed mark_delayed events_cap renew_signals
 local job, field = base .. id, (signal == '' and 'wait:' or 'take:') .. wait
 if must_hold('HLEN', job) == 0 then return { -1 } end
 local held = must_hold('GET', job .. ':lock')
@@ -19,7 +19,7 @@ if held ~= token then
   if mark and string.sub(mark, -#token - 1) == ' ' .. token then return { 0 } end
   return { held and -6 or -2 }
 end
-now = now_ms(now)
+now = instant_ms(now)
 if known[6] and signal ~= '' then renew_signals(job, signal) end
 if not mark and known[7] and signal ~= '' and signal ~= 'sleep' then
   -- As an earlier version kept it, where each wait took the signal of its own number.

@@ -2,11 +2,8 @@
 --- Signals of one name are numbered as they come. The same call made again counts once.
 --- keys  wait paused active prioritized delayed completed failed marker meta events pc absent
 --- args  base now:str|int= id signal call data:bytes -> int
---- uses  now_ms must_hold enqueue_job events_cap renew_signals
-local queue = {
-  base = base, wait = wait, paused = paused, active = active, prioritized = prioritized,
-  delayed = delayed, marker = marker, meta = meta, events = events, pc = pc,
-}
+--- as    queue base
+--- uses  instant_ms must_hold enqueue_job events_cap renew_signals
 local job = base .. id
 if must_hold('HLEN', job) == 0 then return -1 end
 local known = redis.call('HMGET', job, 'signals:' .. signal, 'waits', 'priority', 'call:' .. call,
@@ -30,6 +27,6 @@ local score = awaited == signal and redis.call('ZSCORE', delayed, id)
 if score and (not parked or math.floor(score / 4096) == tonumber(parked)) then
   redis.call('ZREM', delayed, id)
   redis.call('HSET', job, 'delay', 0)
-  enqueue_job(queue, id, now_ms(now), 0, tonumber(known[3]) or 0, false, 'delayed')
+  enqueue_job(queue, id, instant_ms(now), 0, tonumber(known[3]) or 0, false, 'delayed')
 end
 return 1

@@ -2,14 +2,11 @@
 --- looked at.
 --- keys  deadlines wait paused active prioritized delayed waiting_children marker meta events pc absent
 --- args  base now:str|int= most:int -> int
+--- as    queue base
 --- unchecked  all
---- uses  now_ms field_of check_queue release_parent
-local queue = {
-  base = base, wait = wait, paused = paused, active = active, prioritized = prioritized,
-  delayed = delayed, ['waiting-children'] = waiting_children, marker = marker, meta = meta,
-  events = events, pc = pc,
-}
-now = now_ms(now)
+--- uses  instant_ms field_of check_queue release_parent
+queue['waiting-children'] = waiting_children
+now = instant_ms(now)
 local due = redis.call('ZRANGEBYSCORE', deadlines, '-inf', string.format('%.0f', now), 'LIMIT', 0, most)
 if #due == 0 then return 0 end
 -- Only now, because nearly always there is nothing to do.

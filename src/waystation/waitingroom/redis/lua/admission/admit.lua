@@ -3,6 +3,7 @@
 --- keys  recovered admitted missed sessions sessions_expiry sessions_began heartbeat stays promises
 --- keys  ratios tokens last_update events stats
 --- args  queue now:str|int most:int extra:int only:str|int -> round
+--- as    room queue
 --- uses  instant_us format_int count sweep_turns sweep_sessions fill_bucket give_turns learn
 --- uses  learn_time
 local set = redis.call('HMGET', meta, 'status', 'admission_rate', 'max_active', 'burst',
@@ -11,11 +12,7 @@ local set = redis.call('HMGET', meta, 'status', 'admission_rate', 'max_active', 
 -- Of a room that has been deleted meanwhile nothing may come back.
 if not set[1] and not set[8] then return { {}, 0, 0, 0 } end
 local us = instant_us(now)
-local room = {
-  queue = queue, now = us, events = events, cap = set[11], admitted = admitted, missed = missed,
-  missed_s = tonumber(set[10]) or 600, sessions = sessions, sessions_expiry = sessions_expiry,
-  sessions_began = sessions_began, stays = stays,
-}
+room.now, room.cap, room.missed_s = us, set[11], tonumber(set[10]) or 600
 local no_shows = sweep_turns(room, 500)
 local ended = sweep_sessions(room, 500)
 count(stats, 'total_missed', no_shows)

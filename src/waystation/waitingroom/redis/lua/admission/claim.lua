@@ -3,17 +3,15 @@
 --- keys  early_premium recovered admitted missed sessions sessions_expiry sessions_began stays session events
 --- keys  stats
 --- args  queue id proof user now:str|int -> texts
+--- as    room queue
 --- uses  instant_us format_int emit_event count visitor_status begin_session learn
 local set = redis.call('HMGET', meta, 'phase', 'starts_us', 'missed_s', 'session_s', 'events_cap',
   'claim_window_s')
 local us = instant_us(now)
-local room = {
-  queue = queue, now = us, phase = set[1], starts = set[2] and format_int(set[2] / 1000),
-  events = events, cap = set[5], missed_s = tonumber(set[3]) or 600, session_s = set[4],
-  positions = positions, upper = { elevated, vip, premium }, prequeue = prequeue,
-  early = { early_elevated, early_vip, early_premium }, recovered = recovered, admitted = admitted,
-  missed = missed, sessions = sessions, sessions_expiry = sessions_expiry, sessions_began = sessions_began, session = session,
-}
+room.now, room.phase, room.cap, room.missed_s, room.session_s =
+  us, set[1], set[5], tonumber(set[3]) or 600, set[4]
+room.starts = set[2] and format_int(set[2] / 1000)
+room.upper, room.early = { elevated, vip, premium }, { early_elevated, early_vip, early_premium }
 local known = redis.call('HMGET', position, 'proof', 'priority')
 if not known[1] then return { 'gone' } end
 if known[1] ~= proof then return { 'forbidden' } end

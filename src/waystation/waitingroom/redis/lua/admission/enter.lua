@@ -3,6 +3,7 @@
 --- keys  early_premium recovered admitted missed sessions sessions_expiry sessions_began session
 --- keys  tokens last_update events stats theirs...
 --- args  queue id visitor proof agent network now:str|int -> entered
+--- as    room queue
 --- uses  instant_us format_int emit_event count fill_bucket visitor_status begin_session count_newcomer
 local set = redis.call('HMGET', meta, 'status', 'queueing_method', 'phase', 'waiting_page',
   'fail_open_us', 'invite_only', 'pow_bits', 'max_active', 'newcomers_per_minute', 'session_s',
@@ -17,13 +18,8 @@ if (page == 'always' or set[6] == '1' or (tonumber(set[7]) or 0) > 0) and not fr
 if status ~= 'active' or (set[3] or 'open') ~= 'open' or set[2] == 'reject' then return { 'wait' } end
 free = free or set[2] == 'passthrough'
 
-local room = {
-  queue = queue, now = us, phase = set[3], events = events, cap = set[12],
-  missed_s = tonumber(set[11]) or 600, positions = positions, upper = { elevated, vip, premium },
-  prequeue = prequeue, early = { early_elevated, early_vip, early_premium },
-  recovered = recovered, admitted = admitted, missed = missed, sessions = sessions,
-  sessions_expiry = sessions_expiry, sessions_began = sessions_began, session = session,
-}
+room.now, room.phase, room.cap, room.missed_s = us, set[3], set[12], tonumber(set[11]) or 600
+room.upper, room.early = { elevated, vip, premium }, { early_elevated, early_vip, early_premium }
 -- Whoever has a place already goes on with that one.
 local kept = redis.call('GET', owner)
 if kept and visitor_status(room, kept)[1] ~= 'gone' then return { 'wait' } end

@@ -1,10 +1,11 @@
 --- Take those out of the line who fell silent; the ids of at most so many.
 --- keys  meta state positions elevated vip premium recovered missed heartbeat stays events stats
 --- args  queue batch:int now:str|int -> swept
+--- as    room queue
 --- uses  instant_us format_int emit_event count learn
 local set = redis.call('HMGET', meta, 'status', 'phase', 'idle_s', 'paused_idle_s', 'events_cap')
 local us = instant_us(now)
-local room = { queue = queue, now = us, events = events, cap = set[5] }
+room.now, room.cap = us, set[5]
 local lost = redis.call('ZRANGEBYSCORE', missed, '-inf', format_int(us), 'LIMIT', 0, batch)
 for _, id in ipairs(lost) do
   redis.call('ZREM', missed, id)

@@ -2,16 +2,14 @@
 --- keys  meta positions elevated vip premium prequeue early_elevated early_vip early_premium
 --- keys  recovered admitted missed sessions_expiry heartbeat theirs...
 --- args  now:str|int people:str|int... -> beats
+--- as    room
 --- uses  instant_us must_hold format_int visitor_status
 local set = redis.call('HMGET', meta, 'phase', 'starts_us', 'missed_s', 'position_ttl_s', 'idle_s')
 local us = instant_us(now)
 local seconds = math.floor(us / 1000000)
-local room = {
-  now = us, phase = set[1], starts = set[2] and format_int(set[2] / 1000),
-  missed_s = tonumber(set[3]) or 600, positions = positions, upper = { elevated, vip, premium },
-  prequeue = prequeue, early = { early_elevated, early_vip, early_premium },
-  recovered = recovered, admitted = admitted, missed = missed, sessions_expiry = sessions_expiry,
-}
+room.now, room.phase, room.missed_s = us, set[1], tonumber(set[3]) or 600
+room.starts = set[2] and format_int(set[2] / 1000)
+room.upper, room.early = { elevated, vip, premium }, { early_elevated, early_vip, early_premium }
 
 for key = theirs, #KEYS, 2 do
   must_hold('HLEN', KEYS[key])

@@ -3,6 +3,7 @@
 --- keys  normal_list elevated_list vip_list premium_list recovered admitted missed heartbeat
 --- keys  sessions sessions_expiry sessions_began events stats theirs...
 --- args  queue now:str|int model newcomers:str|int... -> list[list[Any]]
+--- as    room queue
 --- uses  instant_us must_hold format_int emit_event count lane_lengths count_newcomer
 --- lazy  visitor_status begin_session
 local set = redis.call('HMGET', meta, 'status', 'queueing_method', 'max_queue_size', 'phase',
@@ -16,14 +17,10 @@ if not set[1] and not set[4] then
 end
 local us = instant_us(now)
 local seconds = format_int(us / 1000000)
-local room = {
-  queue = queue, now = us, phase = set[4], events = events, cap = set[11],
-  positions = positions, upper = { elevated, vip, premium }, prequeue = prequeue,
-  early = { early_elevated, early_vip, early_premium }, recovered = recovered, admitted = admitted,
-  missed = missed, sessions = sessions, sessions_expiry = sessions_expiry, sessions_began = sessions_began,
-  missed_s = tonumber(set[9]) or 600, session_s = set[10],
-  starts = set[5] and format_int(set[5] / 1000),
-}
+room.now, room.phase, room.cap, room.missed_s, room.session_s =
+  us, set[4], set[11], tonumber(set[9]) or 600, set[10]
+room.starts = set[5] and format_int(set[5] / 1000)
+room.upper, room.early = { elevated, vip, premium }, { early_elevated, early_vip, early_premium }
 local status, method, phase = set[1] or 'active', set[2], set[4]
 local most, per_minute = tonumber(set[3]) or 0, tonumber(set[8]) or 0
 local open_to_all = method == 'passthrough' or (tonumber(set[7]) or 0) > us

@@ -2,16 +2,13 @@
 --- keys  meta state position owner positions elevated vip premium prequeue early_elevated early_vip
 --- keys  early_premium recovered admitted missed sessions_expiry heartbeat stays events stats
 --- args  queue id proof reason now:str|int -> word
+--- as    room queue
 --- uses  instant_us format_int emit_event count lane_of visitor_status learn
 local known = redis.call('HGET', position, 'proof')
 if proof ~= '' and known ~= proof then return known and 'forbidden' or 'gone' end
 local set = redis.call('HMGET', meta, 'phase', 'missed_s', 'events_cap', 'rejoin_s')
-local room = {
-  queue = queue, now = instant_us(now), phase = set[1], events = events, cap = set[3],
-  missed_s = tonumber(set[2]) or 600, positions = positions, upper = { elevated, vip, premium },
-  prequeue = prequeue, early = { early_elevated, early_vip, early_premium },
-  recovered = recovered, admitted = admitted, missed = missed, sessions_expiry = sessions_expiry,
-}
+room.now, room.phase, room.cap, room.missed_s = instant_us(now), set[1], set[3], tonumber(set[2]) or 600
+room.upper, room.early = { elevated, vip, premium }, { early_elevated, early_vip, early_premium }
 local found = visitor_status(room, id)[1]
 if found == 'gone' or found == 'inside' then
   -- Whoever left of their own accord and is removed now does not come back.

@@ -2,17 +2,14 @@
 --- keys  meta position owner positions elevated vip premium prequeue early_elevated early_vip
 --- keys  early_premium recovered admitted missed sessions_expiry heartbeat stays events stats
 --- args  queue id proof now:str|int -> texts
+--- as    room queue
 --- uses  instant_us format_int emit_event count visitor_status learn
 local set = redis.call('HMGET', meta, 'phase', 'starts_us', 'missed_s', 'events_cap', 'position_ttl_s',
   'rejoin_s')
 local us = instant_us(now)
-local room = {
-  queue = queue, now = us, phase = set[1], starts = set[2] and format_int(set[2] / 1000),
-  events = events, cap = set[4], missed_s = tonumber(set[3]) or 600, positions = positions,
-  upper = { elevated, vip, premium }, prequeue = prequeue,
-  early = { early_elevated, early_vip, early_premium }, recovered = recovered, admitted = admitted,
-  missed = missed, sessions_expiry = sessions_expiry,
-}
+room.now, room.phase, room.cap, room.missed_s = us, set[1], set[4], tonumber(set[3]) or 600
+room.starts = set[2] and format_int(set[2] / 1000)
+room.upper, room.early = { elevated, vip, premium }, { early_elevated, early_vip, early_premium }
 local known = redis.call('HMGET', position, 'proof', 'left_us', 'left_from', 'left_order', 'left_lane')
 if not known[1] or not set[1] then return { 'gone' } end
 if known[1] ~= proof then return { 'forbidden' } end
