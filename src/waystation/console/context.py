@@ -10,7 +10,6 @@ from waystation.console.measures.sampler import Sampler
 from waystation.console.measures.store_facts import StoreView
 from waystation.console.options import ConsoleOptions
 from waystation.console.past.history import History
-from waystation.console.products.queue import ConsoleQueue
 from waystation.console.search.live_jobs import Search
 from waystation.console.webhooks import JobDispatcher
 from waystation.core.clock import SystemClock
@@ -96,12 +95,6 @@ class Console:
             require_own_site(request)
             self._changes.require(request.address)
         return Operator(name=LOCAL, role=self.options.local_role)
-
-    async def queue(self, request: Request, scope: str) -> tuple[ConsoleQueue, Operator]:
-        """The queue that a request is about and who asks; a Problem unless they may."""
-        product, name = request.slots["product"], request.slots["queue"]
-        who = await self.require(request, scope, f"{product}/{name}")
-        return await self.directory.find(product, name), who
 
     async def failing(self, product: str = "", name: str = "") -> Groups:
         """Failed jobs of one queue, or of all, grouped by their errors."""

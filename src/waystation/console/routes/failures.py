@@ -6,9 +6,8 @@ import msgspec
 
 from waystation.console.actions.failures import Groups
 from waystation.console.actions.redrives import Mode, Redrive
-from waystation.console.context import Console
 from waystation.console.routes import queries
-from waystation.console.routes.queues import QUEUE, ROOT
+from waystation.console.routes.calls import QUEUE, ROOT, Call, ConsoleRoutes, console_endpoint
 from waystation.core.errors import NotFound
 from waystation.core.http.endpoints import endpoint, stated
 from waystation.core.http.exchange import Answer, Request, answer
@@ -40,11 +39,8 @@ class RedriveList(msgspec.Struct, kw_only=True):
     """How many more there were, which ended before these."""
 
 
-class Failures:
+class Failures(ConsoleRoutes):
     """What fails, and how it is run again."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
 
     @endpoint(
         f"GET {ROOT}/failures",
@@ -56,51 +52,42 @@ class Failures:
         """Failed jobs of all queues or of one, grouped by their errors."""
         product, name = queries.text(request, "product"), queries.text(request, "queue")
         about = f"{product}/{name}" if name else None
-        await self._console.require(request, "viewer", about)
-        return answer(await self._console.failing(product, name))
+        await self.console.require(request, "viewer", about)
+        return answer(await self.console.failing(product, name))
 
-    @endpoint(
-        f"POST {QUEUE}/redrives",
-        takes=NewRedrive,
-        gives={200: Counted, 202: Redrive},
-        scope="operator",
-    )
-    async def redrive(self, request: Request) -> Answer:
+    @console_endpoint(f"POST {QUEUE}/redrives", "operator", gives={200: Counted, 202: Redrive})
+    async def redrive(self, call: Call, asked: NewRedrive) -> Answer:
         """Run the jobs of a group of failures again; stops by itself when they fail again."""
-        queue, who = await self._console.queue(request, "operator")
-        asked = await request.read(NewRedrive)
-        ids = await self._console.redrives.ids_of(queue, asked.group, asked.mode)
+        queue, redrives = await call.queue(), self.console.redrives
+        ids = await redrives.ids_of(queue, asked.group, asked.mode)
         if asked.dry_run:
             return answer(Counted(affected=len(ids)))
         if not ids:
             raise NotFound("there is no failed job of this group")
         if asked.expected is not None and len(ids) > asked.expected:
             raise Problem(412, Code.CHANGED_MEANWHILE, f"there are {len(ids)} by now; look again")
-        started = self._console.redrives.start(queue, asked.group, asked.mode, ids, by=who.name)
-        self._console.failures.forget()
+        started = redrives.start(queue, asked.group, asked.mode, ids, by=call.who.name)
+        self.console.failures.forget()
         after = {"id": started.id, "group": asked.group, "mode": asked.mode, "total": len(ids)}
         about = f"{queue.product}/{queue.name}"
-        await self._console.note(who, "redrive", about, after={**after, "reason": asked.reason})
+        await call.note("redrive", about, after={**after, "reason": asked.reason})
         return answer(started, 202)
 
-    @endpoint(f"GET {ROOT}/redrives", gives={200: RedriveList}, scope="viewer")
-    async def redrives(self, request: Request) -> Answer:
+    @console_endpoint(f"GET {ROOT}/redrives", "viewer")
+    async def redrives(self, call: Call) -> RedriveList:
         """Redrives of this process, the newest first."""
-        await self._console.require(request, "viewer")
-        kept = self._console.redrives
-        return answer(RedriveList(redrives=kept.every(), forgotten=kept.forgotten))
+        kept = self.console.redrives
+        return RedriveList(redrives=kept.every(), forgotten=kept.forgotten)
 
-    @endpoint(f"GET {ROOT}/redrives/{{id}}", gives={200: Redrive}, scope="viewer")
-    async def one(self, request: Request) -> Answer:
+    @console_endpoint(f"GET {ROOT}/redrives/{{id}}", "viewer")
+    async def one(self, call: Call) -> Redrive:
         """One redrive, as far as it is."""
-        await self._console.require(request, "viewer")
-        return answer(self._console.redrives.get(request.slots["id"]))
+        return self.console.redrives.get(call.request.slots["id"])
 
-    @endpoint(f"DELETE {ROOT}/redrives/{{id}}", gives={200: Redrive}, scope="operator")
-    async def stop(self, request: Request) -> Answer:
+    @console_endpoint(f"DELETE {ROOT}/redrives/{{id}}", "operator")
+    async def stop(self, call: Call) -> Redrive:
         """Stop a redrive; jobs that were released go on."""
-        who = await self._console.require(request, "operator")
-        stopped = self._console.redrives.stop(request.slots["id"])
+        stopped = self.console.redrives.stop(call.request.slots["id"])
         about = f"{stopped.product}/{stopped.queue}"
-        await self._console.note(who, "stop-redrive", about, after={"id": stopped.id})
-        return answer(stopped)
+        await call.note("stop-redrive", about, after={"id": stopped.id})
+        return stopped

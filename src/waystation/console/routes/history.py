@@ -5,13 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from waystation.console.context import Console
 from waystation.console.past.views import CheckView, GapView, Hour, LedgerRow
-from waystation.console.products.queue import alone
+from waystation.console.products.queue import ConsoleQueue
 from waystation.console.routes import queries
-from waystation.console.routes.queues import ROOT
-from waystation.core.http.endpoints import endpoint
-from waystation.core.http.exchange import Answer, Request, answer
+from waystation.console.routes.calls import ROOT, Call, ConsoleRoutes, console_endpoint
 from waystation.core.store import faults
 
 if TYPE_CHECKING:
@@ -58,72 +55,60 @@ class Pipeline(msgspec.Struct, kw_only=True):
     gaps: list[GapView] = []
 
 
-class HistoryRoutes:
+class HistoryRoutes(ConsoleRoutes):
     """What the history knows."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
-
-    @endpoint(
+    @console_endpoint(
         f"GET {ROOT}/history/hours",
-        gives={200: Hours},
+        "viewer",
         query={
             "product": {"type": "string"},
             "queue": {"type": "string", "maxLength": LONGEST},
             "days": {"type": "integer", "minimum": 1, "maximum": MOST_DAYS},
         },
-        scope="viewer",
     )
-    async def hours(self, request: Request) -> Answer:
+    async def hours(self, call: Call) -> Hours:
         """Jobs by the hour, of one queue or of all: how many, how long, and how many were open."""
-        await self._console.require(request, "viewer")
+        request = call.request
         product = queries.text(request, "product")
         queue = queries.text(request, "queue", most=LONGEST)
         days = queries.whole(request, "days", 7, least=1, most=MOST_DAYS)
-        found = await self._console.history.about("hours", product, queue, days)
-        return answer(Hours(available=found is not None, hours=found or []))
+        found = await self.console.history.about("hours", product, queue, days)
+        return Hours(available=found is not None, hours=found or [])
 
-    @endpoint(f"GET {ROOT}/history/ledger", gives={200: Ledger}, scope="viewer")
-    async def ledger(self, request: Request) -> Answer:
+    @console_endpoint(f"GET {ROOT}/history/ledger", "viewer")
+    async def ledger(self, call: Call) -> Ledger:
         """What became of the jobs of each queue: ended, removed, open, lost, completed twice."""
-        await self._console.require(request, "viewer")
-        found = await self._console.history.about("ledger")
-        return answer(Ledger(available=found is not None, rows=found or []))
+        found = await self.console.history.about("ledger")
+        return Ledger(available=found is not None, rows=found or [])
 
-    @endpoint(f"GET {ROOT}/history/pipeline", gives={200: Pipeline}, scope="viewer")
-    async def pipeline(self, request: Request) -> Answer:
+    @console_endpoint(f"GET {ROOT}/history/pipeline", "viewer")
+    async def pipeline(self, call: Call) -> Pipeline:
         """How far the history is behind, its gaps, and whether its tables agree."""
-        await self._console.require(request, "viewer")
-        state: State | None = await self._console.history.about("state")
+        state: State | None = await self.console.history.about("state")
         if state is None:
-            return answer(Pipeline(available=False))
-        return answer(
-            Pipeline(
-                available=True,
-                events=state.events,
-                last_at=state.last_at,
-                lags=await self._lags(state),
-                checks=state.checks,
-                checked_at=state.checked_at,
-                gaps=state.gaps,
-            )
+            return Pipeline(available=False)
+        return Pipeline(
+            available=True,
+            events=state.events,
+            last_at=state.last_at,
+            lags=await call.of_each_queue(lambda queue: self._lag(queue, state)),
+            checks=state.checks,
+            checked_at=state.checked_at,
+            gaps=state.gaps,
         )
 
-    async def _lags(self, state: "State") -> list[Lag]:
+    async def _lag(self, queue: ConsoleQueue, state: "State") -> list[Lag]:
         # What reads the history was there when its state was read.
         from waystation.console.past.whole import Offset, behind
 
-        await self._console.sampler.overview()
-        found: list[Lag] = []
-        for queue in self._console.directory.every():
-            if not await self._console.store.ask("EXISTS", queue.stream):
-                continue  # nothing has ever happened in it
-            with alone(queue.product, queue.name):
-                with faults.translated():
-                    info: Any = await self._console.store.redis.xinfo_stream(queue.stream)
-                added, last = info.get("entries-added"), info["last-generated-id"]
-                last = last.decode() if isinstance(last, bytes) else last
-                here = state.read_to.get(queue.stream, Offset())
-                many = behind(here, last, None if added is None else int(added))
-                found.append(Lag(product=queue.product, queue=queue.name, events=many))
-        return found
+        store = self.console.store
+        if not await store.ask("EXISTS", queue.stream):
+            return []  # nothing has ever happened in it
+        with faults.translated():
+            info: Any = await store.redis.xinfo_stream(queue.stream)
+        added, last = info.get("entries-added"), info["last-generated-id"]
+        last = last.decode() if isinstance(last, bytes) else last
+        here = state.read_to.get(queue.stream, Offset())
+        many = behind(here, last, None if added is None else int(added))
+        return [Lag(product=queue.product, queue=queue.name, events=many)]

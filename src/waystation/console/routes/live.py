@@ -7,10 +7,10 @@ from typing import Any
 
 from waystation.console.context import Console
 from waystation.console.products.queue import ConsoleQueue
-from waystation.console.routes.queues import QUEUE, ROOT, may_see
+from waystation.console.routes.calls import QUEUE, ROOT, Call, ConsoleRoutes, console_endpoint
+from waystation.console.routes.queues import may_see
 from waystation.core.errors import StoreError
 from waystation.core.events import from_bullmq, from_entry
-from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import Answer, Request
 from waystation.core.http.streams import Stream
 from waystation.core.line.event_trail import newest_id
@@ -26,27 +26,25 @@ MOST_EVENTS = 100
 """Events that are sent at once; of more, the newest, after one that is called gap."""
 
 
-class Live:
+class Live(ConsoleRoutes):
     """What changes, as it changes."""
 
     def __init__(self, console: Console) -> None:
-        self._console = console
+        super().__init__(console)
         self._open = 0
 
-    @endpoint(f"GET {ROOT}/live", gives={200: None, 204: None}, scope="viewer")
-    async def samples(self, request: Request) -> Answer:
+    @console_endpoint(f"GET {ROOT}/live", "viewer", anywhere=True, gives={200: None, 204: None})
+    async def samples(self, call: Call) -> Answer:
         """Every new sample of the queues that one may see, as server-sent events."""
-        who = await self._console.require_any(request, "viewer")
-        return self._stream(request, self._samples(who))
+        return self._stream(call.request, self._samples(call.who))
 
-    @endpoint(f"GET {QUEUE}/live", gives={200: None, 204: None}, scope="viewer")
-    async def events(self, request: Request) -> Answer:
+    @console_endpoint(f"GET {QUEUE}/live", "viewer", gives={200: None, 204: None})
+    async def events(self, call: Call) -> Answer:
         """What happens to the jobs of a queue, as server-sent events."""
-        queue, _ = await self._console.queue(request, "viewer")
-        return self._stream(request, self._events(queue))
+        return self._stream(call.request, self._events(await call.queue()))
 
     def _stream(self, request: Request, events: AsyncIterator[tuple[str, Any]]) -> Answer:
-        if self._open >= self._console.options.streams:
+        if self._open >= self.console.options.streams:
             return Answer(204, headers=[(b"retry-after", b"30")])
         self._open += 1
         return Stream(events=events, done=self._close, gone=request.gone)
@@ -55,7 +53,7 @@ class Live:
         self._open -= 1
 
     async def _samples(self, who: Operator) -> AsyncIterator[tuple[str, Any]]:
-        sampler, until = self._console.sampler, time.monotonic() + LONGEST_S
+        sampler, until = self.console.sampler, time.monotonic() + LONGEST_S
         version, sees_all = sampler.version, who.may("viewer", None)
         while time.monotonic() < until:
             if not await sampler.next_after(version, QUIET_S):
@@ -76,7 +74,7 @@ class Live:
             )
 
     async def _events(self, queue: ConsoleQueue) -> AsyncIterator[tuple[str, Any]]:
-        store, until, quiet = self._console.store, time.monotonic() + LONGEST_S, time.monotonic()
+        store, until, quiet = self.console.store, time.monotonic() + LONGEST_S, time.monotonic()
         after = await newest_id(store.hot, queue.stream)
         while time.monotonic() < until:
             await asyncio.sleep(EVERY_S)

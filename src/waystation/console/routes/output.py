@@ -10,10 +10,9 @@ from waystation.bullmq import Part
 from waystation.console.context import Console
 from waystation.console.products.bullmq import BullmqQueue
 from waystation.console.routes import live
-from waystation.console.routes.queues import QUEUE
+from waystation.console.routes.calls import QUEUE, Call, ConsoleRoutes, console_endpoint
 from waystation.core.errors import InvalidInput, JobFailed, NotFound, WaystationError
-from waystation.core.http.endpoints import endpoint
-from waystation.core.http.exchange import Answer, Request
+from waystation.core.http.exchange import Answer
 from waystation.core.http.problems import Code, Problem
 from waystation.core.http.streams import Stream
 
@@ -25,22 +24,22 @@ _AHEAD = 100
 Said = tuple[str, object] | tuple[str, object, str]
 
 
-class Output:
+class Output(ConsoleRoutes):
     """What jobs say while they run."""
 
     def __init__(self, console: Console) -> None:
-        self._console = console
+        super().__init__(console)
         self._open = 0
 
-    @endpoint(
+    @console_endpoint(
         f"GET {QUEUE}/jobs/{{id}}/output",
+        "viewer",
         gives={200: None, 204: None},
         query={"after": {"type": "string"}},
-        scope="viewer",
     )
-    async def output(self, request: Request) -> Answer:
+    async def output(self, call: Call) -> Answer:
         """What a job emits, as server-sent events; goes on after `Last-Event-ID` or `after`."""
-        queue, _ = await self._console.queue(request, "viewer")
+        queue, request = await call.queue(), call.request
         id = request.slots["id"]
         if not isinstance(queue, BullmqQueue):
             raise Problem(404, Code.NOT_FOUND, f"jobs of {queue.product} have no output")
@@ -48,7 +47,7 @@ class Output:
             raise NotFound("there is no such job")
         after = request.header("last-event-id") or request.query.get("after") or START
         # A browser that has read everything comes again all the same, and this makes it stop.
-        if after == END or self._open >= self._console.options.streams:
+        if after == END or self._open >= self.console.options.streams:
             return Answer(204, headers=[] if after == END else [(b"retry-after", b"30")])
         if not _PLACE.fullmatch(after):
             raise InvalidInput(f"a place is the id of a part such as 17-0, got {after[:40]!r}")

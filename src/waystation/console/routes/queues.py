@@ -6,17 +6,15 @@ import msgspec
 
 from waystation.console.actions.kinds import ACTIONS, Act, Acted
 from waystation.console.actions.taking import take
-from waystation.console.context import Console
 from waystation.console.measures.sampler import Overview, Point, QueueSample
-from waystation.console.products.queue import ConsoleQueue, alone
+from waystation.console.products.queue import ConsoleQueue
 from waystation.console.products.views import SchedulerView, WorkerView
+from waystation.console.routes.calls import QUEUE, ROOT, Call, ConsoleRoutes, console_endpoint
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import NO_STORE, Answer, Request, answer
 from waystation.core.http.problems import Code, Problem
 from waystation.core.operators.operators import Operator
 
-ROOT = "/api/v1"
-QUEUE = f"{ROOT}/queues/{{product}}/{{queue}}"
 MOST_BODY = 262_144
 
 
@@ -48,87 +46,67 @@ class SchedulerList(msgspec.Struct, kw_only=True):
     schedulers: list[SchedulerView]
 
 
-class Queues:
+class Queues(ConsoleRoutes):
     """All queues and one."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
-
-    @endpoint(f"GET {ROOT}/overview", gives={200: Overview}, scope="viewer")
-    async def overview(self, request: Request) -> Answer:
+    @console_endpoint(f"GET {ROOT}/overview", "viewer", anywhere=True, gives={200: Overview})
+    async def overview(self, call: Call) -> Answer:
         """The queues that one may see with their counts, rates and ages, as of the last sample."""
-        who = await self._console.require_any(request, "viewer")
-        if who.may("viewer", None):
-            return Answer(200, await self._console.sampler.overview_json(), headers=[NO_STORE])
-        overview = await self._console.sampler.overview()
-        seen = [each for each in overview.queues if may_see(who, each)]
+        if call.who.may("viewer", None):
+            return Answer(200, await self.console.sampler.overview_json(), headers=[NO_STORE])
+        overview = await self.console.sampler.overview()
+        seen = [each for each in overview.queues if may_see(call.who, each)]
         return answer(msgspec.structs.replace(overview, queues=seen, left_out=0))
 
-    @endpoint(f"GET {QUEUE}", gives={200: QueueDetail}, scope="viewer")
-    async def one(self, request: Request) -> Answer:
+    @console_endpoint(f"GET {QUEUE}", "viewer")
+    async def one(self, call: Call) -> QueueDetail:
         """One queue: counts, limits, forecast and its latest samples."""
-        queue, who = await self._console.queue(request, "viewer")
+        queue = await call.queue()
         levels = await queue.levels()
-        return answer(
-            QueueDetail(
-                product=queue.product,
-                name=queue.name,
-                counts=levels.counts,
-                paused=levels.paused,
-                states=queue.states,
-                failed=queue.failed,
-                actions=[name for name in queue.actions if _may(who, queue, name)],
-                about=await queue.about(),
-                points=self._console.sampler.points(queue.product, queue.name),
-            )
+        return QueueDetail(
+            product=queue.product,
+            name=queue.name,
+            counts=levels.counts,
+            paused=levels.paused,
+            states=queue.states,
+            failed=queue.failed,
+            actions=[name for name in queue.actions if _may(call.who, queue, name)],
+            about=await queue.about(),
+            points=self.console.sampler.points(queue.product, queue.name),
         )
 
-    @endpoint(f"GET {QUEUE}/workers", gives={200: WorkerList}, scope="viewer")
-    async def workers(self, request: Request) -> Answer:
+    @console_endpoint(f"GET {QUEUE}/workers", "viewer")
+    async def workers(self, call: Call) -> WorkerList:
         """The workers of a queue."""
-        queue, _ = await self._console.queue(request, "viewer")
-        return answer(WorkerList(workers=await queue.workers()))
+        return WorkerList(workers=await (await call.queue()).workers())
 
-    @endpoint(f"GET {QUEUE}/schedulers", gives={200: SchedulerList}, scope="viewer")
-    async def schedulers(self, request: Request) -> Answer:
+    @console_endpoint(f"GET {QUEUE}/schedulers", "viewer")
+    async def schedulers(self, call: Call) -> SchedulerList:
         """The schedulers of a queue."""
-        queue, _ = await self._console.queue(request, "viewer")
-        return answer(SchedulerList(schedulers=await queue.schedulers()))
+        return SchedulerList(schedulers=await (await call.queue()).schedulers())
 
-    @endpoint(f"GET {ROOT}/workers", gives={200: WorkerList}, scope="viewer")
-    async def all_workers(self, request: Request) -> Answer:
+    @console_endpoint(f"GET {ROOT}/workers", "viewer")
+    async def all_workers(self, call: Call) -> WorkerList:
         """The workers of all queues."""
-        await self._console.require(request, "viewer")
-        found = list[WorkerView]()
-        for queue in await self._queues():
-            with alone(queue.product, queue.name):
-                found += await queue.workers()
-        return answer(WorkerList(workers=found))
+        return WorkerList(workers=await call.of_each_queue(lambda queue: queue.workers()))
 
-    @endpoint(f"GET {ROOT}/schedulers", gives={200: SchedulerList}, scope="viewer")
-    async def all_schedulers(self, request: Request) -> Answer:
+    @console_endpoint(f"GET {ROOT}/schedulers", "viewer")
+    async def all_schedulers(self, call: Call) -> SchedulerList:
         """The schedulers of all queues."""
-        await self._console.require(request, "viewer")
-        found = list[SchedulerView]()
-        for queue in await self._queues():
-            with alone(queue.product, queue.name):
-                found += await queue.schedulers()
-        return answer(SchedulerList(schedulers=found))
+        return SchedulerList(schedulers=await call.of_each_queue(lambda queue: queue.schedulers()))
 
     @endpoint(f"POST {QUEUE}/actions/{{action}}", takes=Act, gives={200: Acted}, scope="operator")
     async def act(self, request: Request) -> Answer:
         """Take an action on a queue, its jobs or its schedulers, or count what it would concern."""
-        name = request.slots["action"]
+        product, place, name = (request.slots[each] for each in ("product", "queue", "action"))
         known = ACTIONS.get(name)
-        queue, who = await self._console.queue(request, known.scope if known else "operator")
+        scope = known.scope if known else "operator"
+        who = await self.console.require(request, scope, f"{product}/{place}")
+        queue = await self.console.directory.find(product, place)
         if known is None:
             raise Problem(404, Code.NOT_FOUND, f"{queue.product} has no such action")
         asked = await request.read(Act, MOST_BODY)
-        return answer(await take(self._console, who, queue, name, asked))
-
-    async def _queues(self) -> list[ConsoleQueue]:
-        await self._console.sampler.overview()
-        return self._console.directory.every()
+        return answer(await take(self.console, who, queue, name, asked))
 
 
 def may_see(who: Operator, queue: ConsoleQueue | QueueSample) -> bool:

@@ -5,15 +5,14 @@ from typing import Annotated, Any
 
 import msgspec
 
-from waystation.console.context import Console
+from waystation.console.routes.calls import ROOT, Call, ConsoleRoutes, console_endpoint
 from waystation.core.errors import InvalidOption
-from waystation.core.http.endpoints import endpoint, stated
-from waystation.core.http.exchange import Answer, Request, answer
+from waystation.core.http.endpoints import stated
 from waystation.core.http.problems import Code, Problem
 from waystation.waitingroom import Control, RoomState
 from waystation.waitingroom.redis.store import STATE_S
 
-ROOMS = "/api/v1/rooms"
+ROOMS = f"{ROOT}/rooms"
 
 
 class RoomView(msgspec.Struct, kw_only=True):
@@ -59,50 +58,37 @@ STEPS: dict[str, Callable[[Control, RoomAct], Awaitable[Any]]] = {
 }
 
 
-class RoomRoutes:
+class RoomRoutes(ConsoleRoutes):
     """Waiting rooms."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
-
-    @endpoint(f"GET {ROOMS}", gives={200: RoomList}, scope="viewer")
-    async def every(self, request: Request) -> Answer:
+    @console_endpoint(f"GET {ROOMS}", "viewer")
+    async def every(self, call: Call) -> RoomList:
         """All waiting rooms."""
-        await self._console.require(request, "viewer")
         # One that cannot be read is left out.
-        states = await self._console.rooms.states(STATE_S)
-        return answer(RoomList(rooms=[_view(room.name, state) for room, state in states]))
+        states = await self.console.rooms.states(STATE_S)
+        return RoomList(rooms=[_view(room.name, state) for room, state in states])
 
-    @endpoint(f"GET {ROOMS}/{{room}}", gives={200: RoomView}, scope="viewer")
-    async def one(self, request: Request) -> Answer:
+    @console_endpoint(f"GET {ROOMS}/{{room}}", "viewer")
+    async def one(self, call: Call) -> RoomView:
         """One waiting room."""
-        name = request.slots["room"]
-        await self._console.require(request, "viewer", name)
-        room = await self._console.rooms.find(name)
-        return answer(_view(name, await room.state()))
+        room = await self.console.rooms.find(call.request.slots["room"])
+        return _view(room.name, await room.state())
 
-    @endpoint(
-        f"POST {ROOMS}/{{room}}/actions/{{action}}",
-        takes=RoomAct,
-        gives={200: RoomView},
-        scope="operator",
-    )
-    async def act(self, request: Request) -> Answer:
+    @console_endpoint(f"POST {ROOMS}/{{room}}/actions/{{action}}", "operator")
+    async def act(self, call: Call, asked: RoomAct) -> RoomView:
         """Pause, resume or drain a room, or change its rate."""
-        name, action = request.slots["room"], request.slots["action"]
-        who = await self._console.require(request, "operator", name)
+        name, action = call.request.slots["room"], call.request.slots["action"]
         step = STEPS.get(action)
         if step is None:
             raise Problem(404, Code.NOT_FOUND, f"a room has {', '.join(STEPS)}")
-        room = await self._console.rooms.find(name)
-        asked = await request.read(RoomAct)
+        room = await self.console.rooms.find(name)
         if (action == "rate") is (asked.rate_per_min is None):
             raise InvalidOption("rate needs rate_per_min, and no other action takes it")
         await step(Control(room), asked)
         rate = {} if asked.rate_per_min is None else {"rate_per_min": asked.rate_per_min}
         after = {"reason": asked.reason, **rate}
-        await self._console.note(who, action, name, after=after)
-        return answer(_view(name, await room.state()))
+        await call.note(action, name, after=after)
+        return _view(name, await room.state())
 
 
 def _view(name: str, state: RoomState) -> RoomView:

@@ -5,10 +5,9 @@ from typing import Annotated
 import msgspec
 
 from waystation.console.context import Console
-from waystation.console.routes.queues import ROOT
+from waystation.console.routes.calls import ROOT, Call, ConsoleRoutes, console_endpoint
 from waystation.console.webhooks import ENDED, MOST_QUEUES, SENT, Hooks, HookView, try_out, view_of
-from waystation.core.http.endpoints import endpoint, stated
-from waystation.core.http.exchange import Answer, Request, answer
+from waystation.core.http.endpoints import stated
 from waystation.core.webhooks import delivery
 
 
@@ -49,54 +48,46 @@ class Tried(msgspec.Struct, kw_only=True):
     error: str
 
 
-class HookRoutes:
+class HookRoutes(ConsoleRoutes):
     """Who hears what happens to jobs."""
 
     def __init__(self, console: Console) -> None:
-        self._console = console
+        super().__init__(console)
         self._hooks = Hooks(console.store)
 
-    @endpoint(f"GET {ROOT}/webhooks", gives={200: HookList}, scope="operator")
-    async def every(self, request: Request) -> Answer:
+    @console_endpoint(f"GET {ROOT}/webhooks", "operator")
+    async def every(self, call: Call) -> HookList:
         """List webhooks and how their deliveries go."""
-        await self._console.require(request, "operator")
         found = [view_of(hook, state) for hook, state in await self._hooks.every()]
-        return answer(HookList(webhooks=found, known_events=list(SENT), usual_events=list(ENDED)))
+        return HookList(webhooks=found, known_events=list(SENT), usual_events=list(ENDED))
 
-    @endpoint(f"POST {ROOT}/webhooks", takes=NewHook, gives={201: MadeHook}, scope="admin")
-    async def add(self, request: Request) -> Answer:
+    @console_endpoint(f"POST {ROOT}/webhooks", "admin", status=201)
+    async def add(self, call: Call, asked: NewHook) -> MadeHook:
         """Send job events to a URL; the secret of their signature is shown once."""
-        who = await self._console.require(request, "admin")
-        asked = await request.read(NewHook)
-        url = delivery.checked(asked.url, self._console.dispatcher.sender.private)
+        url = delivery.checked(asked.url, self.console.dispatcher.sender.private)
         hook = await self._hooks.add(url, asked.events, asked.queues)
         after = {"id": hook.id, "url": hook.url, "events": hook.events, "queues": hook.queues}
-        await self._console.note(who, "add-webhook", "webhooks", after=after)
-        return answer(msgspec.convert(hook, MadeHook, from_attributes=True), 201)
+        await call.note("add-webhook", "webhooks", after=after)
+        return msgspec.convert(hook, MadeHook, from_attributes=True)
 
-    @endpoint(f"DELETE {ROOT}/webhooks/{{id}}", gives={204: None}, scope="admin")
-    async def remove(self, request: Request) -> Answer:
+    @console_endpoint(f"DELETE {ROOT}/webhooks/{{id}}", "admin")
+    async def remove(self, call: Call) -> None:
         """Remove a webhook."""
-        who = await self._console.require(request, "admin")
-        await self._hooks.remove(request.slots["id"])
-        await self._console.note(
-            who, "remove-webhook", "webhooks", after={"id": request.slots["id"]}
-        )
-        return Answer(204)
+        id = call.request.slots["id"]
+        await self._hooks.remove(id)
+        await call.note("remove-webhook", "webhooks", after={"id": id})
 
-    @endpoint(f"POST {ROOT}/webhooks/{{id}}/test", gives={200: Tried}, scope="admin")
-    async def try_out(self, request: Request) -> Answer:
+    @console_endpoint(f"POST {ROOT}/webhooks/{{id}}/test", "admin")
+    async def try_out(self, call: Call) -> Tried:
         """Send a test event to a webhook."""
-        await self._console.require(request, "admin")
-        hook, _ = await self._hooks.get(request.slots["id"])
-        wrong = await try_out(self._console.dispatcher.sender, hook)
-        return answer(Tried(taken=not wrong, error=wrong))
+        hook, _ = await self._hooks.get(call.request.slots["id"])
+        wrong = await try_out(self.console.dispatcher.sender, hook)
+        return Tried(taken=not wrong, error=wrong)
 
-    @endpoint(f"POST {ROOT}/webhooks/{{id}}/resume", gives={200: HookView}, scope="admin")
-    async def resume(self, request: Request) -> Answer:
+    @console_endpoint(f"POST {ROOT}/webhooks/{{id}}/resume", "admin")
+    async def resume(self, call: Call) -> HookView:
         """Try a webhook again at once, also one that was given up, from where it was."""
-        who = await self._console.require(request, "admin")
-        hook, _ = await self._hooks.get(request.slots["id"])
+        hook, _ = await self._hooks.get(call.request.slots["id"])
         state = await self._hooks.resume(hook.id)
-        await self._console.note(who, "resume-webhook", "webhooks", after={"id": hook.id})
-        return answer(view_of(hook, state))
+        await call.note("resume-webhook", "webhooks", after={"id": hook.id})
+        return view_of(hook, state)

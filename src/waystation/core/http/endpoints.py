@@ -1,11 +1,12 @@
 """Endpoints: declared by a decorator, matched by a table, listed by the reference."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeAlias, TypeVar
+from functools import wraps
+from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack
 
 import msgspec
 
-from waystation.core.http.exchange import Answer, Request
+from waystation.core.http.exchange import MOST_BODY, Answer, Request, answer
 from waystation.core.http.problems import Code, Problem
 
 MOST_KNOWN = 1024
@@ -15,6 +16,8 @@ OPERATORS_FAIL = (400, 401, 403, 404, 409, 412, 413, 415, 422, 429, 503)
 _OPERATORS = ("viewer", "operator", "admin")
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Answer]]
+Routed: TypeAlias = Callable[[Any, Request], Awaitable[Answer]]
+"""A method that answers requests."""
 Method = TypeVar("Method", bound=Callable[..., Awaitable[Answer]])
 
 
@@ -81,6 +84,50 @@ def endpoint(
         )
         setattr(handler, _DECLARED, [*getattr(handler, _DECLARED, ()), said])
         return handler
+
+    return declare
+
+
+class Annotations(TypedDict, total=False):
+    """What the annotations of a method do not say about its endpoint."""
+
+    status: int
+    most: int
+    """The most bytes of the body."""
+    query: Mapping[str, Mapping[str, Any]]
+    needs: tuple[str, ...]
+    gives: Mapping[int, Any]
+    """What comes back, of a method that makes an `Answer` itself."""
+
+
+def annotated(
+    asked: str,
+    opened: Callable[[Any, Request], Awaitable[Any]],
+    *,
+    scope: str,
+    **said: Unpack[Annotations],
+) -> Callable[[Callable[..., Awaitable[Any]]], Routed]:
+    """Declare an endpoint by its method's annotations, and let in those who may ask.
+
+    They say what the body must be (`asked`), and what comes back; nothing is a 204. `opened` raises
+    a Problem for others, and else makes the method's argument.
+    """
+    status, most = said.pop("status", 200), said.pop("most", MOST_BODY)
+
+    def declare(handler: Callable[..., Awaitable[Any]]) -> Routed:
+        takes, made = (handler.__annotations__.get(name) for name in ("asked", "return"))
+
+        @wraps(handler)
+        async def answered(self: Any, request: Request) -> Answer:
+            call = await opened(self, request)
+            given = await handler(self, call, *([await request.read(takes, most)] if takes else []))
+            if isinstance(given, Answer):
+                return given
+            return Answer(204) if made is None else answer(given, status)
+
+        usual = {204: None} if made is None else {status: made}
+        found: Any = {"gives": usual, **said}
+        return endpoint(asked, takes=takes, scope=scope, **found)(answered)
 
     return declare
 

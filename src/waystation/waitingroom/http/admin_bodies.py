@@ -1,17 +1,15 @@
 """What operators send and get, merged into the options of a room."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from datetime import datetime
-from functools import wraps
-from typing import Annotated, Any, Literal, TypeAlias, cast
+from typing import Annotated, Any, Literal, Unpack, cast
 
 import msgspec
 
 from waystation.core.clock import Clock
 from waystation.core.errors import InvalidOption
-from waystation.core.http import exchange
-from waystation.core.http.endpoints import endpoint, stated
-from waystation.core.http.exchange import Answer, Request, answer
+from waystation.core.http.endpoints import Annotations, Routed, annotated, stated
+from waystation.core.http.exchange import Request
 from waystation.core.operators.operators import Operator, Operators
 from waystation.waitingroom.http.bodies import PlaceBody
 from waystation.waitingroom.http.context import is_host
@@ -34,8 +32,6 @@ from waystation.waitingroom.state import RoomState
 
 ROOT = "/api/v1/admin/queues"
 MOST_BODY = 65_536
-
-RoomHandler: TypeAlias = Callable[..., Awaitable[Any]]
 
 
 class AdminContext:
@@ -77,44 +73,17 @@ class AdminRoutes:
 
 
 def room_endpoint(
-    asked: str,
-    scope: str,
-    *,
-    status: int = 200,
-    most: int = exchange.MOST_BODY,
-    query: Mapping[str, Mapping[str, Any]] | None = None,
-    gives: Mapping[int, Any] | None = None,
-) -> Callable[[RoomHandler], Callable[[Any, Request], Awaitable[Answer]]]:
-    """Declare that a method answers `POST /pause` of a room, for operators of this role.
-
-    Its annotations say the rest: what the body must be (`asked`), and what comes back; nothing is
-    a 204. `gives` is for a method that makes an `Answer` itself.
-    """
+    asked: str, scope: str, **said: Unpack[Annotations]
+) -> Callable[[Callable[..., Awaitable[Any]]], Routed]:
+    """Declare that a method answers `POST /pause` of a room, for operators of this role."""
     verb, _, path = asked.partition(" ")
 
-    def declare(handler: RoomHandler) -> Callable[[Any, Request], Awaitable[Answer]]:
-        takes, made = (handler.__annotations__.get(name) for name in ("asked", "return"))
+    async def opened(routes: AdminRoutes, request: Request) -> AdminCall:
+        operators, name = routes.context.operators, request.slots["id"]
+        who = await operators.require(request, scope, name)
+        return AdminCall(request, await routes.context.rooms.find(name), who, operators)
 
-        @wraps(handler)
-        async def answered(self: AdminRoutes, request: Request) -> Answer:
-            operators, name = self.context.operators, request.slots["id"]
-            who = await operators.require(request, scope, name)
-            call = AdminCall(request, await self.context.rooms.find(name), who, operators)
-            given = await handler(self, call, *([await request.read(takes, most)] if takes else []))
-            if isinstance(given, Answer):
-                return given
-            return Answer(204) if made is None else answer(given, status)
-
-        usual = {204: None} if made is None else {status: made}
-        return endpoint(
-            f"{verb} {ROOT}/{{id}}{path}",
-            takes=takes,
-            gives=gives or usual,
-            query=query,
-            scope=scope,
-        )(answered)
-
-    return declare
+    return annotated(f"{verb} {ROOT}/{{id}}{path}", opened, scope=scope, **said)
 
 
 def what_changed(before: RoomState, after: RoomState) -> tuple[dict[str, str], dict[str, str]]:
