@@ -6,11 +6,13 @@ sense becomes an event that says so, because dropping it would be a silent loss.
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 import msgspec
 
+from waystation.core.durations import instant
 from waystation.core.errors import InvalidInput
 
 VERSION = 1
@@ -116,6 +118,29 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
             **{name: value for name, value in optional.items() if value is not None},
             **self.fields,
         }
+
+
+class StreamEvent(Event, frozen=True, kw_only=True):
+    """An event with its place in the stream that it was read from."""
+
+    id: str
+    """Its place in the stream; `events(after=event.id)` continues behind it."""
+
+    @property
+    def job_id(self) -> str | None:
+        """The job that it happened to, or the worker, or the queue."""
+        return self.subject
+
+    @property
+    def at(self) -> datetime:
+        """When it happened, by the server's clock."""
+        return instant(self.at_ms)
+
+    @classmethod
+    def read(cls, stream_id: bytes, entry: "Entry") -> Self:
+        """Read an entry of one of our own streams."""
+        id = stream_id.decode()
+        return cls(id=id, **msgspec.structs.asdict(from_entry(id, entry)))
 
 
 Entry: TypeAlias = Mapping[str, str] | Mapping[bytes, bytes]

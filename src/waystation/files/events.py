@@ -3,13 +3,9 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from datetime import datetime
 
-import msgspec
-
-from waystation.core import events as envelope
-from waystation.core.durations import instant
 from waystation.core.errors import StoreBusy, StoreUnreachable
+from waystation.core.events import StreamEvent
 from waystation.core.line.event_trail import newest_first, read_on
 from waystation.core.store.connection import Store
 from waystation.files.redis.keys import FileKeys
@@ -21,21 +17,8 @@ _AGAIN_S = 1.0
 """Between two tries to reach a store that has gone away."""
 
 
-class Event(envelope.Event, frozen=True, kw_only=True):
+class Event(StreamEvent, frozen=True, kw_only=True):
     """One thing that happened to one file, or to a worker."""
-
-    id: str
-    """Its place in the stream; `events(after=event.id)` continues behind it."""
-
-    @property
-    def job_id(self) -> str | None:
-        """The job it happened to; None when it happened to a worker."""
-        return self.subject
-
-    @property
-    def at(self) -> datetime:
-        """When it happened, by the server's clock."""
-        return instant(self.at_ms)
 
 
 async def follow(
@@ -53,8 +36,7 @@ async def follow(
                 continue
             for id, fields in found:
                 after = id.decode()
-                event = envelope.from_entry(after, fields)
-                yield Event(id=after, **msgspec.structs.asdict(event))
+                yield Event.read(id, fields)
 
 
 async def last_event_of(store: Store, keys: FileKeys, id: str) -> dict[bytes, bytes]:

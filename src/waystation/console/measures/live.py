@@ -3,7 +3,7 @@
 import msgspec
 
 from waystation.console.finding.directory import Directory
-from waystation.console.finding.names import Places, workers_by_queue
+from waystation.console.finding.names import Places
 from waystation.console.measures.sampler import QueueSample, Sampler
 from waystation.console.options import ConsoleOptions
 from waystation.core.errors import StoreUnsuitable
@@ -42,8 +42,7 @@ class Live:
     """Measures all queues and rooms; rates need two measurements."""
 
     def __init__(self, store: Store, places: Places | None = None) -> None:
-        self._store = store
-        self._places = places = places or Places()
+        places = places or Places()
         options = ConsoleOptions(
             prefixes=places.bullmq.every, namespaces=(places.routing,), layouts=(places.files,)
         )
@@ -55,9 +54,7 @@ class Live:
     async def rows(self) -> list[Row]:
         """Every queue and every room, by product and name."""
         await self._sampler.take()
-        workers = await workers_by_queue(self._store, self._places.bullmq)
-        rows = [_row(each, workers) for each in self._sampler.latest.queues]
-        return rows + await self._room_rows()
+        return [*map(_row, self._sampler.latest.queues), *await self._room_rows()]
 
     @property
     def forbidden(self) -> list[str]:
@@ -87,9 +84,7 @@ class Live:
         return rows
 
 
-def _row(sample: QueueSample, workers: dict[str, list[str]] | None) -> Row:
-    is_bullmq = sample.product == Product.BULLMQ.value
-    known = len(workers.get(sample.name, ())) if workers is not None and is_bullmq else None
+def _row(sample: QueueSample) -> Row:
     return Row(
         product=sample.product,
         name=sample.name,
@@ -98,7 +93,7 @@ def _row(sample: QueueSample, workers: dict[str, list[str]] | None) -> Row:
         delayed=sample.counts.get("delayed", 0),
         failed=sample.points[-1].failed,
         paused=sample.paused,
-        workers=sample.workers if known is None else known,
+        workers=sample.workers,
         oldest_s=sample.oldest_s,
         added_per_s=sample.added_per_s,
         completed_per_s=sample.completed_per_s,

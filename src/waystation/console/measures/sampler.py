@@ -115,7 +115,8 @@ class Sampler:
         self._every_s = every_s
         self._points: dict[tuple[str, str], deque[Point]] = {}
         self._activity: dict[tuple[str, str], _Activity] = {}
-        self._workers: dict[tuple[str, str], int] = {}
+        self._workers: dict[str, list[str]] | None = None
+        """Those of BullMQ's queues; None where nobody can say."""
         self._changed = asyncio.Event()
         self._first = asyncio.Lock()
         self._written = (0, b"")
@@ -202,8 +203,12 @@ class Sampler:
         if time.monotonic() < self._count_due:
             return
         self._count_due = time.monotonic() + WORKERS_EVERY_S
-        known = await workers_by_queue(self._store, self._directory.prefixes)
-        self._workers = {("bullmq", name): len(names) for name, names in (known or {}).items()}
+        self._workers = await workers_by_queue(self._store, self._directory.prefixes)
+
+    def _workers_of(self, queue: ConsoleQueue) -> int | None:
+        if self._workers is None or queue.product != "bullmq":
+            return None
+        return len(self._workers.get(queue.name, ()))
 
     def points(self, product: str, name: str) -> list[Point]:
         """All samples that are kept of one queue."""
@@ -240,7 +245,7 @@ class Sampler:
             counts=levels.counts,
             ready=point.ready,
             paused=levels.paused,
-            workers=self._workers.get(key, 0) if queue.product == "bullmq" else None,
+            workers=self._workers_of(queue),
             oldest_s=point.oldest_s,
             added_per_s=point.added_per_s,
             completed_per_s=point.completed_per_s,

@@ -1,23 +1,20 @@
 """`waystation routing work` and `scheduler`: processes that run until asked to stop."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from collections.abc import Mapping, Sequence
+from typing import TypeVar, cast
 
 import msgspec
 
 from waystation.core.app import compose
 from waystation.core.app.settings import StoreSettings, TelemetrySettings, WorkerSettings
-from waystation.core.errors import InvalidOption, StoreError
-from waystation.core.runtime.claim import Claim, Refused, Settled
-from waystation.core.runtime.metered import Metered
+from waystation.core.errors import InvalidOption
+from waystation.core.runtime.metered import Metered, MeteredApart
 from waystation.core.runtime.service import serve, until_asked_to_stop
 from waystation.core.runtime.tasks import end
 from waystation.core.settings.load import Settings
 from waystation.core.telemetry.logs import get_logger
-from waystation.core.telemetry.metrics import Metrics
 from waystation.routing import (
-    Job,
     JobHandler,
     Scheduler,
     Worker,
@@ -50,13 +47,14 @@ async def run(
         compose.telemetry(settings[TelemetrySettings], queues=list(named)) as telemetry,
         compose.store(settings[StoreSettings], wait_s=settings[StoreSettings].wait) as store,
     ):
+        meters = {type: Metered(telemetry.metrics, product="routing", queue=type) for type in named}
         worker = Worker(
             named,
             store,
             server=offered.server,
             prefix=offered.namespace,
             options=options,
-            listener=_MeteredByType(telemetry.metrics, list(named)),
+            listener=MeteredApart(telemetry.metrics, lambda claim: meters[claim.work.type]),
         )
         telemetry.health.watch(store, [worker])
         await serve([worker], watchdog_s=settings[WorkerSettings].watchdog)
@@ -89,36 +87,3 @@ def _by_type(
     if missing:
         raise InvalidOption(f"wanted types out of {', '.join(named)}, got {', '.join(missing)}")
     return {type: named[type] for type in types or named}
-
-
-class _MeteredByType:
-    """Counts what a worker does, each type by itself."""
-
-    def __init__(self, metrics: Metrics, types: Sequence[str]) -> None:
-        self._meters = {type: Metered(metrics, product="routing", queue=type) for type in types}
-
-    def claimed(self, claims: Sequence[Claim[Job]]) -> None:
-        self._each(claims, lambda claim: claim, Metered.claimed)
-
-    def settled(self, settled: Sequence[Settled[Job]]) -> None:
-        self._each(settled, lambda each: each.claim, Metered.settled)
-
-    def refused(self, refused: Sequence[Refused[Job]]) -> None:
-        self._each(refused, lambda each: each.claim, Metered.refused)
-
-    def lost(self, claims: Sequence[Claim[Job]]) -> None:
-        self._each(claims, lambda claim: claim, Metered.lost)
-
-    def troubled(self, error: StoreError) -> None:
-        next(iter(self._meters.values())).troubled(error)
-
-    def _each(
-        self,
-        things: Sequence[T],
-        claim_of: Callable[[T], Claim[Job]],
-        count: Callable[[Metered, Sequence[Any]], None],
-    ) -> None:
-        for type, meter in self._meters.items():
-            theirs = [each for each in things if claim_of(each).work.type == type]
-            if theirs:
-                count(meter, theirs)
