@@ -6,7 +6,6 @@ Written by `make docs` from the list next to it; do not edit.
 from waystation.core.errors import (
     BrokenModule,
     Cancelled,
-    CheckpointDamaged,
     CircuitOpen,
     DiskFull,
     Expired,
@@ -34,6 +33,7 @@ from waystation.core.errors import (
     NotFound,
     NotLeader,
     NotReplicated,
+    Overtaken,
     PayloadTooLarge,
     ProcessDied,
     RateLimited,
@@ -58,7 +58,6 @@ from waystation.core.errors import (
 __all__ = [
     "BrokenModule",
     "Cancelled",
-    "CheckpointDamaged",
     "CircuitOpen",
     "DiskFull",
     "Expired",
@@ -86,6 +85,7 @@ __all__ = [
     "NotFound",
     "NotLeader",
     "NotReplicated",
+    "Overtaken",
     "PayloadTooLarge",
     "ProcessDied",
     "RateLimited",

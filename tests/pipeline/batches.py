@@ -1,7 +1,5 @@
 """What the streaming query does with the streams, batch by batch, without a session of Spark."""
 
-import uuid
-
 import msgspec
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
@@ -13,7 +11,6 @@ from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.runner import Rounds, RunOptions, RunResult
 from waystation.pipeline.sources import offsets
 from waystation.pipeline.sources.streams import EventOptions
-from waystation.pipeline.storage.delta import BatchId
 
 
 class Batches:
@@ -48,7 +45,7 @@ class Batches:
             return 0
         files = [batch for task in tasks for batch in self._reader.read(task)]
         rows = [row for batch in files for row in batch.to_pylist()]
-        stored = ingest.commit(self._root, rows, BatchId(f"bronze-{uuid.uuid4()}", 0))
+        stored = ingest.commit(self._root, rows)
         self._reader.commit(there)
         return stored
 

@@ -3,6 +3,7 @@
 `python -m tests.pipeline.drill follow ROOT` keeps the events of the streams until it is killed.
 """
 
+import itertools
 import os
 import random
 import signal
@@ -23,7 +24,6 @@ from waystation.pipeline.bronze.ingest import commit
 from waystation.pipeline.file_scan import scan
 from waystation.pipeline.file_scan.listing import ScanRules
 from waystation.pipeline.spark.session import SessionOptions, build_session, register
-from waystation.pipeline.storage.delta import BatchId
 
 PROJECT = Path(__file__).parents[2]
 URL = "WAYSTATION_STORE__URL"
@@ -108,16 +108,21 @@ def command_line(pid: int) -> str:
         return ""
 
 
-def dying(root: str, rows: Sequence[Mapping[str, Any]], batch: BatchId) -> int:
+turns = itertools.count()
+"""The batches of this driver."""
+
+
+def dying(root: str, rows: Sequence[Mapping[str, Any]]) -> int:
     """Commit a batch, by a driver that dies at a chosen moment."""
     when, _, number = os.environ[DIES].partition(" ")
+    turn = next(turns)
 
     def die_if(now: str) -> None:
-        if when == now and batch.batch >= int(number):
+        if when == now and turn >= int(number):
             os.killpg(os.getpgid(0), signal.SIGKILL)
 
     die_if("before")
-    stored = commit(root, rows, batch)
+    stored = commit(root, rows)
     die_if("after")
     return stored
 

@@ -25,7 +25,7 @@ from tests.pipeline.test_cli_pipeline import traces
 from tests.pipeline.test_erasure import events_of_all
 from tests.support.patience import LIMIT_S
 from waystation import pipeline
-from waystation.core.errors import CheckpointDamaged, InvalidInput, WrongState
+from waystation.core.errors import InvalidInput, Overtaken, WrongState
 from waystation.core.events import Product
 from waystation.pipeline.history import History
 from waystation.pipeline.maintenance import compaction, erasure, rebuild
@@ -152,7 +152,7 @@ def test_a_fold_of_visitors_that_another_overtakes_after_it_has_looked_is_refuse
         return write(*given)
 
     monkeypatch.setattr(task_files, "write", raced)
-    with pytest.raises(CheckpointDamaged, match="another run has changed"):
+    with pytest.raises(Overtaken, match="another run has changed"):
         fold_subjects(history, places, DeltaTable(events).version())
     fold_subjects(history, places, DeltaTable(events).version())
     once = history_at(f"{root}-once")
@@ -180,7 +180,7 @@ def test_a_ledger_that_another_writes_first_is_refused(
         return write(*given, **more)
 
     monkeypatch.setattr(module, step, raced)
-    with pytest.raises(CheckpointDamaged, match="another run has changed"):
+    with pytest.raises(Overtaken, match="another run has changed"):
         accounts.refresh_ledger(history, None, hours)
     found = rows_of(root, LEDGER)
     assert found
@@ -204,7 +204,7 @@ def test_of_two_who_replace_a_table_at_once_one_is_refused(
         return found
 
     monkeypatch.setattr(delta, "_leaving", raced)
-    with pytest.raises(CheckpointDamaged, match="another run has changed"):
+    with pytest.raises(Overtaken, match="another run has changed"):
         replaced_by("slower")
     assert [row[0] for row in rows_of(root, QUALITY)] == ["faster"]
 

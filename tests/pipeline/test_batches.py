@@ -16,7 +16,7 @@ from redis import Redis
 
 from tests.pipeline.batches import Batches
 from tests.pipeline.raw_streams import write_events
-from waystation.core.errors import CheckpointDamaged, HistoryCut, Malformed
+from waystation.core.errors import HistoryCut, Malformed, Overtaken
 from waystation.pipeline.bronze import commits
 from waystation.pipeline.maintenance import erasure
 from waystation.pipeline.payloads.options import PayloadSettings
@@ -25,7 +25,6 @@ from waystation.pipeline.sources import offsets
 from waystation.pipeline.sources.offsets import OFFSETS_NOTE
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
-from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.notes import every_noted
 from waystation.pipeline.tables import EVENTS, FIELD_VALUES, GAPS, PAYLOADS, Table
 
@@ -189,7 +188,7 @@ def test_nothing_is_read_from_the_beginning_because_the_offsets_are_lost(
     account = {"after": "0-0", "until": "9-9", "first": None, "added": 6, "read": 6}
     report = {**late, "_range": {**account, "lost": 0, "recreated": False}}
     with pytest.raises(HistoryCut):
-        commits.store(root, {}, [report], BatchId("bronze-late", 0))
+        commits.store(root, {}, [report])
     # What needs no offsets still works.
     commits.complete(root)
     assert len(ids(root)) == 6
@@ -342,5 +341,5 @@ def test_a_batch_of_spark_that_was_overtaken_is_refused(
     late = {"product": "bullmq", "queue": "mail", "stream": "bull:mail:events"}
     account = {"after": "0-0", "until": "9-9", "first": None, "added": 10, "read": 10}
     report = {**late, "_range": {**account, "lost": 0, "recreated": False}}
-    with pytest.raises(CheckpointDamaged, match="another run has stored events of bull:mail"):
-        commits.store(root, {}, [report], BatchId("bronze-late", 0))
+    with pytest.raises(Overtaken, match="another run has stored events of bull:mail"):
+        commits.store(root, {}, [report])

@@ -1,8 +1,7 @@
 """Streams into tables, on Spark."""
 
-import json
 import shutil
-from collections.abc import Callable
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,12 @@ from tests.pipeline.batches import Batches
 from tests.pipeline.raw_streams import write_events
 from tests.wire.conftest import LATEST, started
 from tests.wire.node import NodePeer
-from waystation.core.errors import CheckpointDamaged
+from waystation.core.errors import HistoryCut
 from waystation.core.events import from_bullmq
-from waystation.pipeline.bronze import checkpoint, ingest
-from waystation.pipeline.runner import backlog, rows_ahead
+from waystation.pipeline.bronze import ingest
+from waystation.pipeline.history import History
+from waystation.pipeline.maintenance.rebuild import rebuild
+from waystation.pipeline.runner import RunOptions, backlog, rows_ahead, run
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
 from waystation.pipeline.tables import EVENTS, GAPS
@@ -87,21 +88,17 @@ def test_a_query_that_another_driver_overtakes_goes_on_behind_it(
     assert ids(spark, root) == sorted(written)
 
 
-def test_a_run_goes_on_where_the_last_one_stopped_with_or_without_its_checkpoint(
+def test_a_run_goes_on_where_the_last_one_stopped(
     spark: SparkSession, store: Redis, redis_url: str, root: str
 ) -> None:
     asked = EventOptions(url=redis_url)
-    written = write_events(store, 50)
+    written = write_events(store, 1000)
     keep_all(spark, root, redis_url, trim="true")
     written += write_events(store, 50)
     assert backlog(asked, root) == 50
     keep_all(spark, root, redis_url, trim="true")
+    assert store.xlen("bull:mail:events") < 1000
     assert backlog(asked, root) == 0
-    shutil.rmtree(ingest.checkpoint_of(root))
-    written += write_events(store, 50)
-
-    keep_all(spark, root, redis_url, trim="true")
-
     assert ids(spark, root) == sorted(written)
     assert delta.read(spark, root, GAPS).count() == 0
 
@@ -131,132 +128,43 @@ def test_events_that_a_run_stored_and_did_not_fold_are_ahead_of_the_next(
     assert rows_ahead(asked, root) == 80
 
 
-def torn_offsets(folder: Path) -> None:
-    last = newest(folder / "offsets")
-    last.write_text(last.read_text()[:20])
-
-
-def lost_offsets(folder: Path) -> None:
-    for file in (folder / "offsets").iterdir():
-        file.unlink()
-
-
-def torn_commit(folder: Path) -> None:
-    newest(folder / "commits").write_text("v1\n{")
-
-
-def lost_metadata(folder: Path) -> None:
-    (folder / "metadata").write_text("")
-
-
-def older_than_the_tables(folder: Path) -> None:
-    for kind in ("offsets", "commits"):
-        for file in (folder / kind).iterdir():
-            if file.name.strip(".").split(".")[0] != "0":
-                file.unlink()
-
-
-def lost_name(folder: Path) -> None:
-    (folder / "waystation.json").unlink()
-
-
-def torn_name(folder: Path) -> None:
-    (folder / "waystation.json").write_text('{"application": ')
-
-
-def garbage_in_offsets(folder: Path) -> None:
-    newest(folder / "offsets").write_bytes(b"\x00\xff" * 40)
-
-
-def offsets_of_something_else(folder: Path) -> None:
-    newest(folder / "offsets").write_text('v1\n{"batchWatermarkMs":0}\n{"mail":7}')
-
-
-def offsets_that_lie_ahead(folder: Path) -> None:
-    last = newest(folder / "offsets")
-    head, rest, offset = last.read_text().splitlines()
-    offsets = json.loads(offset)
-    for place in offsets["streams"].values():
-        place[:] = ["9999999999999-0", place[1] + 1000]
-    last.write_text("\n".join((head, rest, json.dumps(offsets))))
-
-
-def a_hole_in_offsets(folder: Path) -> None:
-    last = newest(folder / "offsets")
-    newest(folder / "commits").unlink()
-    (folder / "offsets" / str(int(last.name) - 1)).unlink()
-
-
-def newest(folder: Path) -> Path:
-    return max(folder.glob("[0-9]*"), key=lambda file: int(file.name))
-
-
-def test_a_damaged_checkpoint_is_refused_with_instructions_that_work(
-    spark: SparkSession, store: Redis, redis_url: str, root: str, tmp_path: Path
-) -> None:
-    written = write_events(store, 60)
-    keep_all(spark, root, redis_url, perTrigger="20")
-    folder, whole = Path(ingest.checkpoint_of(root)), tmp_path / "whole"
-    shutil.copytree(folder, whole)
-    written += write_events(store, 10)
-    damages: list[Callable[[Path], None]] = [
-        torn_offsets,
-        lost_offsets,
-        torn_commit,
-        lost_metadata,
-        older_than_the_tables,
-        lost_name,
-        torn_name,
-        garbage_in_offsets,
-        offsets_of_something_else,
-        offsets_that_lie_ahead,
-        a_hole_in_offsets,
-    ]
-    for damage in damages:
-        shutil.rmtree(folder)
-        shutil.copytree(whole, folder)
-        damage(folder)
-        with pytest.raises(CheckpointDamaged, match="Delete that folder and start again"):
-            ingest.start(spark, root, url=redis_url)
-
-    # A driver that dies before it notes that its batch is in leaves as much: no damage.
-    shutil.rmtree(folder)
-    shutil.copytree(whole, folder)
-    newest(folder / "commits").unlink()
-    keep_all(spark, root, redis_url)
-    assert ids(spark, root) == sorted(written)
-
-    shutil.rmtree(folder)
-    written += write_events(store, 10)
-    keep_all(spark, root, redis_url)
-
-    assert ids(spark, root) == sorted(written)
-
-
-def test_tables_that_are_gone_are_not_taken_for_read(
+def test_two_drivers_follow_the_same_streams(
     spark: SparkSession, store: Redis, redis_url: str, root: str
 ) -> None:
-    written = write_events(store, 30)
-    keep_all(spark, root, redis_url)
-    shutil.rmtree(EVENTS.path(root))
-    with pytest.raises(CheckpointDamaged, match="ends at other offsets than the tables"):
-        ingest.start(spark, root, url=redis_url)
-
-    shutil.rmtree(ingest.checkpoint_of(root))
-    keep_all(spark, root, redis_url)
-
+    # Each with a session of its own, as in two processes.
+    first, second = (
+        ingest.start(spark.newSession(), root, url=redis_url, every="0 seconds") for _ in range(2)
+    )
+    written: list[str] = []
+    for _ in range(5):
+        written += write_events(store, 20)
+        while backlog(EventOptions(url=redis_url), root):
+            assert first.is_running()
+            assert second.is_running()
+            time.sleep(0.1)
+    for driver in (first, second):
+        driver.stop()
     assert ids(spark, root) == sorted(written)
+
+
+def test_events_that_are_gone_are_not_taken_for_folded(
+    spark: SparkSession, store: Redis, redis_url: str, root: str
+) -> None:
+    history, options = History(spark, root), RunOptions(events=EventOptions(url=redis_url))
+    written = write_events(store, 30)
+    run(history, options)
+    shutil.rmtree(EVENTS.path(root))
+    with pytest.raises(HistoryCut, match="gone, or older than the tables"):
+        run(history, options)
+
+    rebuild(history)
+    run(history, options)
+    assert [each for each in ids(spark, root) if each in written] == sorted(written)
 
 
 def test_an_empty_history_has_tables_without_rows(spark: SparkSession, root: str) -> None:
     assert events(spark, root).collect() == []
     assert events(spark, root).schema == EVENTS.schema
-
-
-def test_the_name_of_a_new_checkpoint_is_kept(tmp_path: Path) -> None:
-    folder = str(tmp_path / "checkpoint")
-
-    assert checkpoint.application(folder) == checkpoint.application(folder)
 
 
 PAYLOADS = ("returnvalue", "data")

@@ -13,7 +13,7 @@ from redis import Redis
 
 from tests.pipeline.disk import small_disk
 from tests.pipeline.raw_streams import ALL, write_events
-from waystation.core.errors import CheckpointDamaged, InvalidInput, InvalidOption, WrongSchema
+from waystation.core.errors import InvalidInput, InvalidOption, Overtaken, WrongSchema
 from waystation.pipeline import tables
 from waystation.pipeline.bronze import commits
 from waystation.pipeline.bronze.archive import ArchiveOptions, ArchiveStream
@@ -161,7 +161,7 @@ def test_files_computed_from_others_are_refused_where_those_have_changed_meanwhi
     else:
         committed(root, written(root, "owl", "wren", "crow"), 1, replace=True)
     there = birds(root)
-    with pytest.raises(CheckpointDamaged, match="another run has changed"):
+    with pytest.raises(Overtaken, match="another run has changed"):
         delta.commit(
             path,
             SIGHTINGS.schema,
@@ -420,26 +420,6 @@ def test_a_full_disk_loses_nothing_that_was_committed_and_leaves_nothing_half_do
         assert birds(root) == ["owl", "wren"]
 
 
-def test_a_batch_of_bronze_committed_twice_is_there_once(root: str) -> None:
-    row = {
-        "product": "bullmq",
-        "queue": "mail",
-        "stream": "s",
-        "entry_id": "1-0",
-        "event": "waiting",
-    }
-    rows = pa.RecordBatch.from_pylist([row], schema=schema_of(EVENTS.schema))
-    for _ in range(2):
-        with PartWriter(EVENTS.path(root), EVENTS.schema, EVENTS.partitions) as writer:
-            writer.write(rows)
-        written_rows = [{"table": "events", "part": part.row} for part in writer.parts]
-        commit(root, written_rows, BatchId("drill", 0))
-
-    kept: Any = DeltaTable(EVENTS.path(root))
-    assert len(list(Path(EVENTS.path(root)).rglob("*.parquet"))) == 1
-    assert kept.to_pyarrow_table().num_rows == 1
-
-
 @pytest.mark.parametrize("is_cut", [False, True])
 def test_files_that_the_driver_does_not_see_are_not_committed(root: str, is_cut: bool) -> None:
     committed(root, written(root, "owl"), 0)
@@ -478,7 +458,7 @@ def test_offsets_stay_where_the_files_of_a_batch_are_on_the_disks_of_executors(
     for file in Path(away.path(root)).rglob("*.parquet"):
         file.unlink()
     with pytest.raises(InvalidOption, match="all executors share"):
-        commit(root, kept, BatchId("drill", 0))
+        commit(root, kept)
     assert commits.offsets_in(root) == {}
     assert not list(Path(root).rglob("*.parquet"))
 
@@ -492,7 +472,7 @@ def test_what_a_task_archives_is_seen_when_it_is_committed(
     shares = stream.partitions(start, stream.latestOffset(start, ALL))
     kept = [row for share in shares for rows in stream.read(share) for row in rows.to_pylist()]
     assert not DeltaTable.is_deltatable(EVENTS.path(root))
-    commit(root, kept, BatchId("drill", 0))
+    commit(root, kept)
 
     table: Any = DeltaTable(EVENTS.path(root))
     assert sorted(table.to_pyarrow_table().column("entry_id").to_pylist()) == sorted(written)

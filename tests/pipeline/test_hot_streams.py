@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from redis import Redis
 
 from tests.pipeline.raw_streams import ALL, Following, write_events
+from waystation.core.errors import Overtaken
 from waystation.pipeline.bronze import commits, ingest
 from waystation.pipeline.bronze.archive import ArchiveOptions, ArchiveStream
 from waystation.pipeline.payloads.options import PayloadSettings
@@ -20,7 +21,6 @@ from waystation.pipeline.sources.store import end_of
 from waystation.pipeline.sources.stream_readers import LEAST_ROWS_A_TASK, pieces
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
-from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.tables import EVENTS, GAPS
 
 STREAM = EventStream("bullmq", "mail", "bull:mail:events")
@@ -204,7 +204,8 @@ def test_a_batch_whose_driver_died_before_the_commit_is_stored_once(
     store.xtrim(STREAM.key, maxlen=2 * LEAST_ROWS_A_TASK, approximate=False)
     again = archive(redis_url, root, 2)
     commit(again, root, start, there, batch=0)
-    commit(again, root, start, there, batch=0)
+    with pytest.raises(Overtaken):
+        commit(again, root, start, there, batch=0)
     assert commits.offsets_in(root)[STREAM.key].id == written[-1]
     commit(again, root, there, again.stream.latestOffset(there, ALL), batch=1)
 
@@ -221,7 +222,7 @@ def commit(following: Following, root: str, start: Any, there: Any, batch: int) 
     rows = [
         row for each in shares for some in following.stream.read(each) for row in some.to_pylist()
     ]
-    ingest.commit(root, rows, BatchId("drill", batch))
+    ingest.commit(root, rows)
 
 
 def test_those_who_count_for_themselves_get_one_report_on_a_range(

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.pipeline import oracle, stories
 from tests.pipeline.rounds import cut_short, history_at, keep
 from tests.pipeline.stories import StoryEvent
-from waystation.core.errors import CheckpointDamaged
+from waystation.core.errors import Overtaken
 from waystation.pipeline.history import History
 from waystation.pipeline.refresh import fold
 from waystation.pipeline.silver.lives import FOLDED
@@ -109,7 +109,7 @@ def test_drivers_that_fold_the_same_events_at_once_fold_them_once(
             return whole(*given)
 
         monkeypatch.setattr(fold, step, raced)
-        with pytest.raises(CheckpointDamaged, match="another run has changed"):
+        with pytest.raises(Overtaken, match="another run has changed"):
             fold.fold(history)
 
     def fold_more() -> None:

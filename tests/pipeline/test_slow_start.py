@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from redis import Redis
 
 from tests.pipeline.raw_streams import write_events
-from waystation.core.errors import CheckpointDamaged, SparkFailed
+from waystation.core.errors import Overtaken, SparkFailed
 from waystation.pipeline.bronze import ingest
 from waystation.pipeline.spark.session import register
 from waystation.pipeline.storage.arrow import pa
@@ -94,8 +94,8 @@ def overtaken_driver(root: str, *, stores: bool) -> ingest.Ingest:
         if next(turns) == 50:
             return Ended()
         if stores:
-            batches.store("bronze", files, 0)
-        batches.error = CheckpointDamaged("another run was faster")
+            batches.store(files, 0)
+        batches.error = Overtaken("another run was faster")
         return Ended("[STREAM_FAILED] another run was faster")
 
     return ingest.Ingest(overtaken, batches)
@@ -103,7 +103,7 @@ def overtaken_driver(root: str, *, stores: bool) -> ingest.Ingest:
 
 def test_what_stores_batches_in_between_may_be_overtaken_any_number_of_times(root: str) -> None:
     assert overtaken_driver(root, stores=True).finish() == 0
-    with pytest.raises(CheckpointDamaged, match="another run was faster"):
+    with pytest.raises(Overtaken, match="another run was faster"):
         overtaken_driver(root, stores=False).finish()
 
 
@@ -114,7 +114,7 @@ def test_a_python_that_is_now_and_then_too_slow_is_started_any_number_of_times(
     files: Any = NoFiles()
 
     def now_and_then() -> Any:
-        batches.store("bronze", files, 0)
+        batches.store(files, 0)
         last = next(turns) == 9
         return Ended(None if last else "Python worker failed to connect back.")
 

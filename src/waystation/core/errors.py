@@ -45,7 +45,7 @@
        ├─ JavaDied
        ├─ HeapExhausted
        ├─ DiskFull
-       ├─ CheckpointDamaged
+       ├─ Overtaken
        ├─ HistoryCut
        ├─ WrongSchema
        └─ TablesDisagree
@@ -301,8 +301,8 @@ class DiskFull(HistoryError):
     """No space is left on the disk; what was committed before is whole."""
 
 
-class CheckpointDamaged(HistoryError):
-    """A checkpoint that cannot be continued without losing or repeating something."""
+class Overtaken(HistoryError):
+    """Another run has changed the history meanwhile; what was computed is out of date."""
 
 
 class HistoryCut(HistoryError):

@@ -50,7 +50,7 @@ _find = names_of(
         "file_scan.scan": "scan_listing scan_tree ScanResult",
         # Errors
         "waystation.core.errors": (
-            "HistoryError HistoryCut CheckpointDamaged TablesDisagree WrongSchema DiskFull "
+            "HistoryError HistoryCut Overtaken TablesDisagree WrongSchema DiskFull "
             "SparkFailed SparkNotStarted HeapExhausted JavaMissing JavaDied"
         ),
     },

@@ -4,13 +4,13 @@ Written by `make docs` from the list next to it; do not edit.
 """
 
 from waystation.core.errors import (
-    CheckpointDamaged,
     DiskFull,
     HeapExhausted,
     HistoryCut,
     HistoryError,
     JavaDied,
     JavaMissing,
+    Overtaken,
     SparkFailed,
     SparkNotStarted,
     TablesDisagree,
@@ -45,7 +45,6 @@ __all__ = [
     "Action",
     "Band",
     "Check",
-    "CheckpointDamaged",
     "Column",
     "Compacted",
     "Deploy",
@@ -61,6 +60,7 @@ __all__ = [
     "JavaMissing",
     "Layer",
     "Layout",
+    "Overtaken",
     "PayloadSettings",
     "Progress",
     "QueueReport",

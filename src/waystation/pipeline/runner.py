@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from waystation.core.durations import Duration, milliseconds, seconds
-from waystation.core.errors import InvalidOption
+from waystation.core.errors import HistoryCut, InvalidOption
 from waystation.core.events import Product
 from waystation.core.store import faults
 from waystation.files.options import Layout
@@ -28,14 +28,15 @@ from waystation.pipeline.products.facts import OpenIds
 from waystation.pipeline.products.files import open_files
 from waystation.pipeline.progress import NoProgress, Progress
 from waystation.pipeline.refresh import gold_sums, gold_tables
-from waystation.pipeline.refresh.fold import rows_to_fold
+from waystation.pipeline.refresh.fold import APPLICATION, rows_to_fold
 from waystation.pipeline.refresh.quality import last_checks
 from waystation.pipeline.refresh.snapshot import Snapshot, take_snapshot
+from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.sources.offsets import Offset, StreamRange, behind, between
 from waystation.pipeline.sources.store import Store, end_of, url_of, url_option
 from waystation.pipeline.sources.streams import EventOptions, Streams
 from waystation.pipeline.spark.errors import translated
-from waystation.pipeline.storage import changes
+from waystation.pipeline.storage import changes, delta
 from waystation.pipeline.storage.opened import kept_open
 from waystation.pipeline.storage.sessions import is_connected
 from waystation.pipeline.storage.turns import together
@@ -111,6 +112,17 @@ def follow(
         reading.stop()
 
 
+def require_its_events(root: str) -> None:
+    """Refuse silver that was folded from events which bronze has no more."""
+    folded = delta.last_batch(STEPS.path(root), APPLICATION)
+    if folded is not None and folded > (changes.version(EVENTS.path(root)) or 0):
+        raise HistoryCut(
+            f"the events in {EVENTS.path(root)} are gone, or older than the tables that were "
+            "computed from them. Nothing was read or written; `waystation pipeline rebuild` "
+            "computes these tables again from the events that are there"
+        )
+
+
 def require_driver(history: History) -> None:
     """Start Spark, and refuse a session without a driver of its own."""
     if is_connected(history.spark):
@@ -135,6 +147,7 @@ class Rounds:
         on_round: Callable[[RunResult], None] = lambda _: None,
     ) -> None:
         require_driver(history)
+        require_its_events(history.root)
         self._history = history
         self._options = options
         self._progress = progress or NoProgress()

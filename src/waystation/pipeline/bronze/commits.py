@@ -8,12 +8,12 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Never
 
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
-from waystation.core.errors import CheckpointDamaged, HistoryCut
+from waystation.core.errors import HistoryCut, Overtaken
 from waystation.pipeline.sources import offsets, redis_streams
 from waystation.pipeline.sources.offsets import (
     BEGINNING,
@@ -42,53 +42,50 @@ INTAKE = "intake"
 
 
 def store(
-    root: str,
-    parts: Mapping[Table, Sequence[Part]],
-    reports: Sequence[Mapping[str, Any]],
-    batch: BatchId,
-) -> bool:
-    """Commit events and what belongs to them; False when this batch was committed before.
+    root: str, parts: Mapping[Table, Sequence[Part]], reports: Sequence[Mapping[str, Any]]
+) -> None:
+    """Commit events and what belongs to them.
 
     The commit of events decides. It names the files of the other tables, so that whoever comes
     next commits them, should this process end in between. Refused when another run has stored
     entries of the same streams meanwhile.
     """
-    reports = joined(reports)
+    path, reports = EVENTS.path(root), joined(reports)
     others = {table: list(files) for table, files in parts.items() if table is not EVENTS}
     others[GAPS] = _gap_parts(root, reports)
-    noting: dict[str, Any] = {}
+    known = opened(path)
+    number = 1 if known is None else number_of(known) + 1
+    rows = {each.name: [part.row for part in files] for each, files in others.items()}
+    noting: dict[str, Any] = {BESIDE_NOTE: {"number": number, "files": rows}}
 
-    def next_number(table: DeltaTable) -> Iterator[BatchId]:
+    def check(table: DeltaTable) -> Iterable[Never]:
         for each, files in others.items():
             require_visible(each.path(root), files)
         reached = _reached(table)
         _require_unmoved(reached.offsets, reports)
         # Whoever has made the commit before this one may have ended before they came so far.
         _commit_beside(root, notes.noted(table, BESIDE_NOTE))
-        number = number_of(table) + 1
-        rows = {each.name: [part.row for part in files] for each, files in others.items()}
         noting[OFFSETS_NOTE] = reached.note(_ends(reports), int(time.time() * 1000))
-        noting[BESIDE_NOTE] = {"number": number, "files": rows}
-        yield BatchId(INTAKE, number)
+        return ()
 
     is_stored = False
     try:
         is_stored = delta.commit(
-            EVENTS.path(root),
+            path,
             EVENTS.schema,
             parts.get(EVENTS, ()),
-            batch,
+            BatchId(INTAKE, number),
             partitions=EVENTS.partitions,
             notes=noting,
-            check=next_number,
+            check=check,
         )
     finally:
         if not is_stored:
             discard(root, others)
-    if is_stored:
-        delta.make_durable(EVENTS.path(root), parts.get(EVENTS, ()))
+    if not is_stored:
+        raise delta.overtaken(path)
+    delta.make_durable(path, parts.get(EVENTS, ()))
     complete(root)
-    return is_stored
 
 
 def joined(reports: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -230,7 +227,7 @@ def _require_unmoved(reached: Mapping[str, Offset], reports: Sequence[Mapping[st
         stream, after = report["stream"], report["_range"]["after"]
         here = reached.get(stream, Offset())
         if here.id != after:
-            raise CheckpointDamaged(
+            raise Overtaken(
                 f"another run has stored events of {stream} meanwhile: this one has read on from "
                 f"{after}, the tables hold those up to {here.id}. Nothing was written; start again"
             )

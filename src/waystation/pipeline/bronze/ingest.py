@@ -1,8 +1,8 @@
 """Ingest: event streams into the bronze tables, by one streaming query.
 
-Its tasks read the streams and write files; `foreachBatch` commits them. Each micro-batch is one
-commit per table that carries its number, and the commit of `events` holds the offsets reached. So
-the tables know where to continue, and the checkpoint may be deleted.
+Its tasks read the streams and write files; `foreachBatch` commits them. The commit of `events`
+holds the offsets reached, and one that does not begin where the last one ends is refused. So every
+query begins where the tables end, with a checkpoint of its own that ends with it.
 """
 
 import shutil
@@ -20,18 +20,15 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from waystation.core.errors import CheckpointDamaged, SparkFailed
+from waystation.core.errors import Overtaken, SparkFailed
 from waystation.core.telemetry.logs import describe, get_logger
-from waystation.pipeline.bronze import archive, checkpoint, commits
+from waystation.pipeline.bronze import archive, commits
 from waystation.pipeline.bronze.archive import PAYLOADS_VARIABLE, Archive, to_text
 from waystation.pipeline.bronze.reading import WRITTEN
 from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.sources import offsets
 from waystation.pipeline.sources.offsets import Offset
-from waystation.pipeline.storage import delta
-from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import Part
-from waystation.pipeline.storage.places import is_remote
 from waystation.pipeline.storage.sessions import prepared, share, sized
 from waystation.pipeline.storage.turns import together
 from waystation.pipeline.tables import EVENTS
@@ -41,7 +38,7 @@ STARTS = 5
 """Times that a query is started, one after another, when its Python processes start too slowly."""
 OVERTAKEN = 20
 """Times, one after another, that another driver may store the same entries first."""
-OVERTAKING = (CheckpointDamaged, CommitFailedError)
+OVERTAKING = (Overtaken, CommitFailedError)
 """What a commit is refused with when another driver was faster."""
 After = Callable[[int], object]
 """What follows each batch, told how many events were stored."""
@@ -54,10 +51,7 @@ class Stopped(Exception):
 
 
 class Batches:
-    """What is done with each micro-batch.
-
-    Its files are committed, unless they were before; then comes what else is to be done after it.
-    """
+    """What is done with each micro-batch: its files are committed, then comes what follows it."""
 
     def __init__(self, root: str, after: After = lambda _: None) -> None:
         self._root = root
@@ -71,7 +65,7 @@ class Batches:
         self.error: BaseException | None = None
         """The error that has ended the query; Spark knows only its text."""
 
-    def store(self, application: str, files: DataFrame, batch: int) -> None:
+    def store(self, files: DataFrame, _: int) -> None:
         """Let the tasks write the files of a micro-batch, and commit them."""
         with self._at_work:
             self.error = None
@@ -80,7 +74,7 @@ class Batches:
                     raise Stopped
                 with together(self._root, "run"):
                     rows: list[dict[str, Any]] = cast(Any, files).toArrow().to_pylist()
-                    stored = commit(self._root, rows, BatchId(application, batch)) if rows else 0
+                    stored = commit(self._root, rows) if rows else 0
                     self.events += stored
                     self._after(stored)
                     self.done += 1
@@ -97,22 +91,16 @@ class Batches:
         with self._at_work:
             self._is_stopped = True
 
-    def leave(self) -> None:
-        """Let the next query continue where the tables end: another driver was faster."""
-        self.error = None
-        if not is_remote(self._root):
-            shutil.rmtree(checkpoint_of(self._root), ignore_errors=True)
 
-
-def commit(root: str, rows: Sequence[Mapping[str, Any]], batch: BatchId) -> int:
-    """Commit the files that tasks have written; returns the events, 0 if they were there before."""
+def commit(root: str, rows: Sequence[Mapping[str, Any]]) -> int:
+    """Commit the files that tasks have written; returns how many events are in them."""
     reports = [row for row in rows if not row["part"]]
     parts = {
         table: [Part.of(row["part"]) for row in rows if row["table"] == table.name]
         for table in WRITTEN
     }
-    is_stored = commits.store(root, parts, reports, batch)
-    return sum(part.rows for part in parts[EVENTS]) if is_stored else 0
+    commits.store(root, parts, reports)
+    return sum(part.rows for part in parts[EVENTS])
 
 
 class Ingest:
@@ -150,7 +138,7 @@ class Ingest:
             self._refill()
         if isinstance(self._batches.error, OVERTAKING) and self._overtaken_left:
             self._overtaken_left -= 1
-            self._batches.leave()
+            self._batches.error = None
             self._query = self._start()
             return True
         if not _was_too_slow(error):
@@ -224,21 +212,15 @@ def _query(
     options: dict[str, str],
     batches: Batches,
 ) -> StreamingQuery:
-    folder = _folder(root)
-    reached = commits.offsets_in(root)
-    application = checkpoint.application(folder)
-    checkpoint.check(
-        folder,
-        archived=delta.last_batch(EVENTS.path(root), application),
-        reached=reached,
-    )
+    # Offsets are in the tables, so nothing is lost with it; two drivers must not share one.
+    folder = tempfile.mkdtemp(prefix="waystation-")
     trigger: dict[str, Any] = {"availableNow": True} if every is None else {"processingTime": every}
     reading = (
         spark.readStream.format(archive.NAME)
-        .options(**{"starting": _starting(reached), "root": root, **options})
+        .options(**{"starting": _starting(commits.offsets_in(root)), "root": root, **options})
         .option("tasks", _tasks(spark, options))
         .load()
-        .writeStream.foreachBatch(partial(batches.store, application))
+        .writeStream.foreachBatch(batches.store)
         .option("checkpointLocation", folder)
         .queryName("bronze")
         .trigger(**trigger)
@@ -246,8 +228,7 @@ def _query(
     # Its rows are files and reports, few however many events they are about.
     with sized(prepared(spark), 0):
         query = reading.start()
-    if is_remote(root):
-        weakref.finalize(query, shutil.rmtree, folder, ignore_errors=True)
+    weakref.finalize(query, shutil.rmtree, folder, ignore_errors=True)
     return query
 
 
@@ -260,17 +241,3 @@ def _tasks(spark: SparkSession, options: dict[str, str]) -> str:
     """The option `tasks`: by default one for each core of the executors that are there."""
     given = options.get("tasks", "0")
     return str(spark.sparkContext.defaultParallelism) if given == "0" else given
-
-
-def _folder(root: str) -> str:
-    """The checkpoint to use: next to the tables, or a new one on this machine.
-
-    Spark can write it to an object store only with a connector. The tables hold the offsets, and a
-    commit that does not begin where they end is refused, so a new one loses and repeats nothing.
-    """
-    return tempfile.mkdtemp(prefix="waystation-") if is_remote(root) else checkpoint_of(root)
-
-
-def checkpoint_of(root: str) -> str:
-    """The directory of Spark's checkpoint."""
-    return f"{root.rstrip('/')}/checkpoints/bronze"

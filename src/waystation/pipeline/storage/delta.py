@@ -25,7 +25,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from waystation.core.errors import CheckpointDamaged, WrongSchema
+from waystation.core.errors import Overtaken, WrongSchema
 from waystation.pipeline import tables
 from waystation.pipeline.storage.arrow import fs, pa, pc, pq
 from waystation.pipeline.storage.filesystems import filesystem
@@ -166,9 +166,9 @@ def discard(path: str, parts: Iterable[Part]) -> None:
                 files.delete_file(f"{root}/{part.path}")
 
 
-def overtaken(path: str) -> CheckpointDamaged:
+def overtaken(path: str) -> Overtaken:
     """The refusal of what was computed from rows that another run has changed meanwhile."""
-    return CheckpointDamaged(
+    return Overtaken(
         f"another run has changed {path} meanwhile: what this one has computed from it is out of "
         "date. Nothing was written; start again"
     )

@@ -16,7 +16,7 @@ from deltalake.exceptions import CommitFailedError
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
-from waystation.core.errors import CheckpointDamaged
+from waystation.core.errors import Overtaken
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import Batch, pa, pc
 from waystation.pipeline.storage.delta import Within
@@ -221,7 +221,7 @@ def delete(history: HasTables, gone: Mapping[Table, Change]) -> dict[str, int]:
             changed = [each for each in mine if each is not None]
             try:
                 _commit(history.root, table, changed, is_same=False)
-            except (CommitFailedError, CheckpointDamaged):
+            except (CommitFailedError, Overtaken):
                 if turn == TRIES:
                     raise
                 failed[table] = left[table]
@@ -242,7 +242,7 @@ def compact(history: HasTables, groups: Mapping[Table, Sequence[Sequence[str]]])
         changed = [done[each.number] for each in work if each.table == table]
         try:
             _commit(history.root, table, changed, is_same=True)
-        except (CommitFailedError, CheckpointDamaged):
+        except (CommitFailedError, Overtaken):
             # The next compaction tries again.
             continue
 
