@@ -66,7 +66,7 @@ def _place(events: list[Event]) -> dict[str, Any]:
         "queue": events[0].queue,
         "job_id": events[0].subject,
         "lane": said(joins, "lane", int),
-        "network": said(joins, "network", str),
+        "network": said(events, "network", str),
         "joined_at": born,
         "seq_joined": said(joins, "seq", int),
         "ahead": said(joins, "ahead", int),

@@ -14,7 +14,9 @@ from waystation.pipeline.maintenance import erasure
 from waystation.pipeline.maintenance.erasure import forget, retain
 from waystation.pipeline.maintenance.rebuild import refresh_all
 from waystation.pipeline.products.files import ADDED_FILES, FILE_DAYS, FILES
+from waystation.pipeline.products.room_places import PLACES
 from waystation.pipeline.products.waitingroom import VISITS
+from waystation.pipeline.refresh.gold_sums import fold
 from waystation.pipeline.storage import delta
 
 
@@ -47,6 +49,8 @@ class Ran(NamedTuple):
     """Days of which it has read the order of admissions."""
     added: set[str]
     """Days on which the files were added that the last days are about."""
+    folded: set[str]
+    """Days of which its fold has read the places."""
     days: list[str]
     """All days."""
     counted: tuple[int, int]
@@ -66,9 +70,12 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     refresh(history)
     keep(root, [row for row in rows if row["date"] >= days[-1]], 1)
     with reads() as read, reads("call_order") as admissions:
+        with reads() as folded:
+            fold(history)
         refresh(history)
     added_on = {row["job_id"]: row["date"] for row in mine if "path" in dict(row["fields"])}
     news = {f"date={added_on[row['job_id']]}" for row in mine if row["date"] >= days[-1]}
+    places = folded.get(PLACES.name, set())
     before = added_files(root)
     with pytest.MonkeyPatch.context() as patch:
         # Gold is computed once both are done.
@@ -82,13 +89,24 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     counted = before, added_files(root)
     named = [f"date={day}" for day in days]
     return Ran(
-        read, admissions.get(VISITS.name, set()), news, named, counted, sorted(dates), middle
+        read,
+        admissions.get(VISITS.name, set()),
+        places,
+        named,
+        counted,
+        sorted(dates),
+        middle,
     )
 
 
 def test_a_round_reads_the_files_of_the_days_on_which_its_own_were_added(ran: Ran) -> None:
     assert ran.read.get(ADDED_FILES.name, set()) <= ran.added
     assert len(ran.added) < len(ran.days)
+
+
+def test_a_fold_reads_the_places_of_the_days_on_which_its_visitors_joined(ran: Ran) -> None:
+    assert ran.folded
+    assert ran.days[0] not in ran.folded
 
 
 def test_a_round_reads_the_visits_since_the_first_hour_that_has_changed(ran: Ran) -> None:

@@ -37,6 +37,8 @@ from waystation.pipeline.products.waitingroom import (
 )
 from waystation.pipeline.refresh import fold
 from waystation.pipeline.sources.store import Store
+from waystation.pipeline.storage.arrow import pa
+from waystation.pipeline.storage.schemas import schema_of
 from waystation.waitingroom.estimates.estimate import Spread
 from waystation.waitingroom.estimates.model import FEWEST_VISITS, Model, reached
 from waystation.waitingroom.redis.keys import RoomKeys
@@ -280,6 +282,18 @@ def test_models_are_learnt_from_the_visits_of_the_last_day_alone(redis_url: str,
     assert read.keys() <= {VISITS.name, SESSIONS.name}
     assert set[str]() < read[VISITS.name] <= days
     assert len(days) < len({row["date"] for row in rows})
+
+
+def test_estimates_are_compared_with_the_last_four_weeks_of_each_room(spark: SparkSession) -> None:
+    day, went = dt.datetime(2026, 3, 2, tzinfo=dt.UTC), {"ahead": 3, "rate": 1.0, "waited_s": 9.0}
+    rows = [
+        {"queue": room, "called_at": at, "outcome": "inside", "date": at.date(), **went}
+        for room, first in (("sale", 0), ("tour", 200))
+        for at in (day + dt.timedelta(days=first + n) for n in (0, 40, 60))
+    ]
+    given = pa.Table.from_pylist(rows, schema=schema_of(VISITS.schema))
+    found = eta_calibration(spark.createDataFrame(given)).collect()
+    assert {row["queue"]: row["visits"] for row in found} == {"sale": 2, "tour": 2}
 
 
 def test_the_line_says_where_its_stream_is() -> None:

@@ -93,7 +93,7 @@ _TOLD = (
     "queue",
     "job_id",
     f"case when {JOINS} then try_cast(fields['lane'] as int) end as lane",
-    f"case when {JOINS} then fields['network'] end as network",
+    "fields['network'] as network",
     f"case when {JOINS} then `at` end as joined_at",
     f"case when {JOINS} then try_cast(fields['seq'] as bigint) end as seq_joined",
     f"case when {JOINS} then try_cast(fields['ahead'] as bigint) end as ahead",

@@ -139,7 +139,8 @@ ABANDONMENT = Table(
 ETA_CALIBRATION = Table(
     name="eta_calibration",
     layer=Layer.GOLD,
-    meaning="factors between the formula's wait and the real one, by people ahead",
+    meaning="factors between the formula's wait and the real one, by people ahead, in a room's "
+    "last four weeks of visits",
     key=("queue", "ahead_from"),
     columns=(
         _ROOM,
@@ -219,6 +220,14 @@ VISITED = (
     f"coalesce(ended_at, claimed_at) is null and removed_at is not null as was_{REMOVED}",
 )
 """Columns of a place that tell how its visit went, as SQL."""
+
+CALIBRATED_DAYS = 28
+"""Days up to the last one of a room whose visits its estimates are compared with."""
+
+_LATELY = f"""
+select * from (select *, max(`date`) over (partition by queue) as last_day from {{visits}})
+where `date` > date_sub(last_day, {CALIBRATED_DAYS})
+"""
 
 # W = ln(1 + θ·A / μ) / θ, as `waystation.waitingroom.estimates.model.closed_form` has it.
 _FORMULA = f"""
@@ -306,8 +315,9 @@ def sessions(places: Frame) -> Frame:
 
 
 def eta_calibration(visits: Frame) -> Frame:
-    """One row for each group of visits by people ahead."""
-    return query("select * from {spreads} where ahead_from is not null", spreads=spreads(visits))
+    """One row for each group of the last visits of a room, by people ahead."""
+    lately = query(_LATELY, visits=visits)
+    return query("select * from {spreads} where ahead_from is not null", spreads=spreads(lately))
 
 
 def spreads(visits: Frame) -> Frame:
@@ -341,6 +351,8 @@ FACTS = ProductFacts(
             room_places.rows_from_events,
             room_places.merged,
             "joined_at",
+            # Only the event with which a place begins names the network.
+            continues="network is null",
             beside=(_VISIT, _SESSION),
             heard=CountedEvents(ROOM_EVENTS, room_places.heard, room_places.IN_LANES),
         ),

@@ -7,10 +7,13 @@ refresh that runs twice changes nothing.
 
 import datetime as dt
 
+from pyspark.sql import DataFrame
+
 from waystation.core.events import Product
 from waystation.pipeline.gold.staffing import DEFAULT_TARGET_MS
 from waystation.pipeline.history import History
 from waystation.pipeline.products.waitingroom import (
+    CALIBRATED_DAYS,
     ETA_CALIBRATION,
     FAIRNESS,
     VISITS,
@@ -76,7 +79,7 @@ def _unsettled(history: History, hours: Hours) -> Hours:
     return Hours(tuple(sorted({*hours.starts, *days, *more})))
 
 
-_WAITS = ("queue", "ahead", "rate", "called_at", "gone_at", "waited_s", "outcome")
+_WAITS = ("queue", "ahead", "rate", "called_at", "gone_at", "waited_s", "outcome", "date")
 """Columns of a visit that tell how long it was estimated to wait, and how long it did."""
 _CALLS = ("queue", "lane", "seq", "called_at", "call_order", "waited_s")
 """Columns of a visit that tell in which order it was admitted."""
@@ -84,16 +87,29 @@ _EVER = dt.datetime.fromtimestamp(0, dt.UTC)
 
 
 def refresh_rooms(history: History, hours: Hours | None) -> None:
-    """Write both tables anew, from the visits since the first of these hours or from all."""
+    """Write both tables anew, from the visits that these hours concern or from all."""
     root = history.root
+    first = _EVER if hours is None else hours.bounds[0]
     with sized(history.spark, delta.count(VISITS.path(root))):
-        # Every ratio changes with the share of visitors who leave, and that with every visit.
-        replace(eta_calibration(history.read(VISITS, columns=_WAITS)), root, ETA_CALIBRATION)
+        since = None if hours is None else first.date()
+        replace(_calibration(history, since), root, ETA_CALIBRATION)
         # Whoever is admitted in an hour may have overtaken visitors admitted in later ones.
-        first = _EVER if hours is None else hours.bounds[0]
         before = history.read(FAIRNESS).where(f"hour < timestamp_micros({_micros(first)})")
         admitted = history.rows_since(VISITS, "called_at", first, _CALLS)
         replace(fairness(admitted, before), root, FAIRNESS)
+
+
+def _calibration(history: History, first: dt.date | None) -> DataFrame:
+    """The calibration of rooms with visits about this day or later, and of the others as it was."""
+    if first is None:
+        return eta_calibration(history.read(VISITS, columns=_WAITS))
+    weeks, days = dt.timedelta(days=CALIBRATED_DAYS), delta.days_of(VISITS.path(history.root))
+    # Every ratio changes with the share of visitors who leave, and that with every visit.
+    lately, before = ([day for day in days if day >= first - n * weeks] for n in (1, 2))
+    rooms = history.read(VISITS, days=lately, columns=("queue",)).distinct()
+    visits = history.read(VISITS, days=before, columns=_WAITS).join(rooms, "queue", "left_semi")
+    others = history.read(ETA_CALIBRATION).join(rooms, "queue", "left_anti")
+    return eta_calibration(visits).unionByName(others)
 
 
 def _micros(instant: dt.datetime) -> int:
