@@ -40,7 +40,7 @@ from waystation.pipeline.products.routing import ROUTED_JOBS, ROUTES
 from waystation.pipeline.products.waitingroom import FAIRNESS, SESSIONS, VISITS
 from waystation.pipeline.runner import RunOptions
 from waystation.pipeline.sources.streams import EventOptions
-from waystation.pipeline.storage.turns import together
+from waystation.pipeline.storage.turns import shared_turn
 from waystation.pipeline.tables import (
     ATTEMPTS,
     CAPACITY,
@@ -259,7 +259,7 @@ def test_nobody_is_forgotten_where_nothing_was_stored_yet(
     root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(erasure, "refresh_all", no_refresh)
-    with together(root, "run"):
+    with shared_turn(root, "run"):
         pass
     assert forget(history_at(root), "nobody") == {}
 

@@ -12,7 +12,7 @@ from tests.pipeline.rounds import history_at, keep, refresh, rows_of
 from tests.pipeline.stories import StoryEvent
 from waystation.core.errors import TablesDisagree
 from waystation.pipeline.gold.failures import MOST_KINDS, OTHER
-from waystation.pipeline.histograms import added, percentile
+from waystation.pipeline.histograms import percentile, summed
 from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.rebuild import backfill
 from waystation.pipeline.refresh import checks, quality
@@ -95,7 +95,7 @@ def test_percentiles_are_those_of_the_waits(history: History, rows: list[dict[st
         if each.ready is not None
     )
     hours = delta.read_arrow(history.root, HOURLY, ("wait_histogram",))
-    together = added(hours["wait_histogram"].to_pylist())
+    together = summed(hours["wait_histogram"].to_pylist())
     assert sum(many for _, many in together) == len(waits)
     for part in (0.5, 0.95, 0.99):
         exact = waits[math.ceil(part * len(waits)) - 1]
@@ -103,7 +103,7 @@ def test_percentiles_are_those_of_the_waits(history: History, rows: list[dict[st
 
 
 def test_a_histogram_without_values_has_no_percentile() -> None:
-    assert percentile(added([None, []]), 0.5) is None
+    assert percentile(summed([None, []]), 0.5) is None
 
 
 def test_failures_are_kinds_and_say_whether_trying_again_helped(history: History) -> None:

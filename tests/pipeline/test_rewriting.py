@@ -15,7 +15,7 @@ import waystation
 from tests.pipeline.rounds import history_at
 from tests.pipeline.saved import save
 from waystation.pipeline.history import History
-from waystation.pipeline.refresh.changed_rows import apart
+from waystation.pipeline.refresh.changed_rows import change_files
 from waystation.pipeline.storage import changes, delta, rewriting
 from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.storage.delta import BatchId
@@ -82,7 +82,7 @@ def test_rows_go_and_files_without_such_rows_stay(
 
 
 def test_rows_that_are_equal_in_every_column_go(root: str, history: History) -> None:
-    place = apart("gone_items", ITEMS)
+    place = change_files("gone_items", ITEMS)
     with PartWriter.of(root, place) as writer:
         for gone in (items("1", None), items("5", attempts=1), items("2", day=TUESDAY)):
             for batch in gone.to_batches():

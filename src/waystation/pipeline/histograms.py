@@ -26,7 +26,7 @@ def middle(bucket: str) -> str:
     return f"cast({bucket} + ({width} - 1) / 2 as double)"
 
 
-def added(histograms: Iterable[Histogram | None]) -> Histogram:
+def summed(histograms: Iterable[Histogram | None]) -> Histogram:
     """One histogram of several."""
     total = Counter[int]()
     for each in histograms:

@@ -39,7 +39,7 @@ from waystation.pipeline.spark.errors import translated
 from waystation.pipeline.storage import changes, delta
 from waystation.pipeline.storage.opened import kept_open
 from waystation.pipeline.storage.sessions import is_connected
-from waystation.pipeline.storage.turns import together
+from waystation.pipeline.storage.turns import shared_turn
 from waystation.pipeline.tables import EVENTS
 
 NOTHING_READ: Mapping[str, Offset] = MappingProxyType({})
@@ -89,7 +89,7 @@ def run(history: History, options: RunOptions, progress: Progress | None = None)
     rounds = Rounds(history, options, progress)
     rounds.start(rounds.after).finish()
     if rounds.last is None:
-        with together(history.root, "run"):
+        with shared_turn(history.root, "run"):
             return rounds.refresh()
     return rounds.last
 

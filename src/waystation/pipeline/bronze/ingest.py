@@ -30,7 +30,7 @@ from waystation.pipeline.sources import offsets
 from waystation.pipeline.sources.offsets import Offset
 from waystation.pipeline.storage.parts import Part
 from waystation.pipeline.storage.sessions import prepared, share, sized
-from waystation.pipeline.storage.turns import together
+from waystation.pipeline.storage.turns import shared_turn
 from waystation.pipeline.tables import EVENTS
 
 _log = get_logger(__name__)
@@ -72,7 +72,7 @@ class Batches:
             try:
                 if self._is_stopped:
                     raise Stopped
-                with together(self._root, "run"):
+                with shared_turn(self._root, "run"):
                     rows: list[dict[str, Any]] = cast(Any, files).toArrow().to_pylist()
                     stored = commit(self._root, rows) if rows else 0
                     self.events += stored

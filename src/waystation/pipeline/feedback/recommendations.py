@@ -28,7 +28,7 @@ from waystation.core.line.forecasts import (
 from waystation.core.store import faults
 from waystation.pipeline.gold.failures import label
 from waystation.pipeline.gold.forecast import SLOT_S, Slot, forecast
-from waystation.pipeline.histograms import added, percentile
+from waystation.pipeline.histograms import percentile, summed
 from waystation.pipeline.history import History
 from waystation.pipeline.refresh.stale_hours import Hours
 from waystation.pipeline.silver.moves import OPEN_ATTEMPTS, OPEN_ITEMS
@@ -119,7 +119,7 @@ def _slo(history: History, now: dt.datetime) -> Iterator[tuple[QueueKey, Recomme
         percentiles = {
             f"{of}_p{percent}_ms": percentile(times, percent / 100)
             for of in ("wait", "run")
-            for times in [added(row[f"{of}_histogram"] for row in hours)]
+            for times in [summed(row[f"{of}_histogram"] for row in hours)]
             for percent in (50, 95, 99)
         }
         failed_part = failed / (completed + failed) if completed + failed else 0.0

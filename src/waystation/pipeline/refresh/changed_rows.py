@@ -19,17 +19,17 @@ FOLDER = "_changes"
 Files = Mapping[str, Sequence[Part]]
 
 
-def added(name: str) -> str:
+def added_rows(name: str) -> str:
     """The column of rows that a table has got."""
     return f"added_{name}"
 
 
-def removed(name: str) -> str:
+def removed_rows(name: str) -> str:
     """The column of rows that it has no more."""
     return f"removed_{name}"
 
 
-def apart(name: str, table: Table) -> Table:
+def change_files(name: str, table: Table) -> Table:
     """Files next to a table's, of rows that are about to change it."""
     return msgspec.structs.replace(table, name=f"{FOLDER}/{name}", partitions=())
 

@@ -25,8 +25,8 @@ from waystation.pipeline.refresh.changed_rows import (
     CHANGES_NOTE,
     FOLDER,
     Files,
-    apart,
     arrival_hours,
+    change_files,
     noted,
 )
 from waystation.pipeline.refresh.stale_hours import Hours
@@ -62,7 +62,8 @@ _CHANGED = {f"{kind}_{table.name}": table for kind in ("added", "removed") for t
     "added_steps": NEW_STEPS
 }
 APART = {
-    name: apart(name, table) for name, table in {**_GONE, **_CHANGED, "returned": RETURNED}.items()
+    name: change_files(name, table)
+    for name, table in {**_GONE, **_CHANGED, "returned": RETURNED}.items()
 }
 _WRITTEN = {table.name: table for table in (*FOLDED, *OPEN)} | APART
 

@@ -24,7 +24,7 @@ from waystation.pipeline.products.room_places import PLACES, ROOM_EVENTS, room_e
 from waystation.pipeline.products.routing import ROUTE_DAYS, ROUTED_JOBS, ROUTES
 from waystation.pipeline.products.waitingroom import ABANDONMENT, ABANDONMENT_DAYS, FUNNEL
 from waystation.pipeline.refresh import fold as folds
-from waystation.pipeline.refresh.changed_rows import CHANGES_NOTE, added, removed
+from waystation.pipeline.refresh.changed_rows import CHANGES_NOTE, added_rows, removed_rows
 from waystation.pipeline.refresh.subjects import changed_tables
 from waystation.pipeline.silver.moves import OPEN_ATTEMPTS, OPEN_FAILURES, OPEN_ITEMS, STEPS
 from waystation.pipeline.silver.steps import steps, with_context
@@ -149,7 +149,7 @@ def _next(root: str, batch: BatchId, done: int | None) -> Any:
             return None
         found |= noted["files"]
     # What is known of a file has changed, and with it what its items have added.
-    return None if found.get(removed(ADDED_FILES.name)) else found
+    return None if found.get(removed_rows(ADDED_FILES.name)) else found
 
 
 def _is_counted(root: str, table: Table) -> bool:
@@ -177,19 +177,21 @@ def _changed(history: History, batch: BatchId, files: Files) -> Changed:
         return rows.withColumn("sign", F.lit(sign))
 
     def both(name: str) -> DataFrame | None:
-        if not (files.get(added(name)) or files.get(removed(name))):
+        if not (files.get(added_rows(name)) or files.get(removed_rows(name))):
             return None
-        return read(added(name), 1).unionByName(read(removed(name), -1))
+        return read(added_rows(name), 1).unionByName(read(removed_rows(name), -1))
 
     items = both("items")
     return Changed(
         batch=batch,
-        steps=read(added("steps"), 1) if files.get(added("steps")) else None,
+        steps=read(added_rows("steps"), 1) if files.get(added_rows("steps")) else None,
         attempts=both("attempts"),
         items=items,
         failed_items=both("failed_items"),
         places=both(PLACES.name),
-        room=read(added(ROOM_EVENTS.name), 1) if files.get(added(ROOM_EVENTS.name)) else None,
+        room=read(added_rows(ROOM_EVENTS.name), 1)
+        if files.get(added_rows(ROOM_EVENTS.name))
+        else None,
         routed=both(ROUTED_JOBS.name),
         files=None if items is None else _files(history, items, _days_of_items(files)),
     )
@@ -206,7 +208,7 @@ def _days_of_items(files: Files) -> list[dt.date]:
     """The days between the first and the last on which changed items were added."""
     found = [
         stats[f"{end}Values"]["date"]
-        for name in (added("items"), removed("items"))
+        for name in (added_rows("items"), removed_rows("items"))
         for part in files.get(name, ())
         for stats in [msgspec.json.decode(part["stats"])]
         for end in ("min", "max")

@@ -18,11 +18,11 @@ from waystation.pipeline.products.facts import FoldedTable
 from waystation.pipeline.refresh import stale_hours
 from waystation.pipeline.refresh.changed_rows import (
     Files,
-    added,
-    apart,
+    added_rows,
     arrival_hours,
+    change_files,
     noted,
-    removed,
+    removed_rows,
 )
 from waystation.pipeline.refresh.stale_hours import Hours
 from waystation.pipeline.storage import changes, delta, task_files
@@ -47,27 +47,27 @@ def fold_subjects(history: History, folded: FoldedTable, newest: int) -> None:
     files = [each for each in new if each.path not in others]
     if not files:
         if before is not None:
-            _commit(root, folded, {}, {table: _There((), before)}, batch, before)
+            _commit(root, folded, {}, {table: _Stored((), before)}, batch, before)
         return
     with sized(history.spark, sum(each.rows for each in files)) as spark:
         events = delta.read_with_spark(spark, place, EVENTS, [each.path for each in files])
         new = task_files.shaped(folded.merged(folded.rows_from_events(events)), table).persist()
         try:
             days = _days(history, folded, new)
-            there = {each: _there(root, each, days) for each in _together(folded)}
-            if there[table].batch != before:
+            stored = {each: _stored(root, each, days) for each in _replaced_tables(folded)}
+            if stored[table].batch != before:
                 # Another driver has merged some of these events with these rows.
                 raise delta.overtaken(table.path(root))
-            known = delta.read_with_spark(spark, table.path(root), table, there[table].files)
-            written = _written(root, folded, events, new, known)
+            known = delta.read_with_spark(spark, table.path(root), table, stored[table].files)
+            written = _write(root, folded, events, new, known)
         finally:
             new.unpersist()
     if folded.arrived_at:
         _record_settled(root, folded, written, newest)
-    _commit(root, folded, written, there, batch, before)
+    _commit(root, folded, written, stored, batch, before)
 
 
-class _There(NamedTuple):
+class _Stored(NamedTuple):
     """What is there of a table, and is written anew."""
 
     files: Sequence[str]
@@ -75,13 +75,13 @@ class _There(NamedTuple):
     """The last one that has written to it."""
 
 
-def _there(root: str, table: Table, days: Sequence[dt.date]) -> _There:
+def _stored(root: str, table: Table, days: Sequence[dt.date]) -> _Stored:
     # Before the files: a commit in between is refused.
     batch = delta.last_batch(table.path(root), APPLICATION)
-    return _There(delta.file_names(root, table, days=days), batch)
+    return _Stored(delta.file_names(root, table, days=days), batch)
 
 
-def _together(folded: FoldedTable) -> list[Table]:
+def _replaced_tables(folded: FoldedTable) -> list[Table]:
     """The tables that are written, the folded one last: with it a batch counts."""
     return [*(each.table for each in folded.beside), folded.table]
 
@@ -108,13 +108,13 @@ def _days(history: History, folded: FoldedTable, new: DataFrame) -> list[dt.date
     return sorted(days)
 
 
-def _written(
-    root: str, folded: FoldedTable, events: DataFrame, fresh: DataFrame, there: DataFrame
+def _write(
+    root: str, folded: FoldedTable, events: DataFrame, fresh: DataFrame, known: DataFrame
 ) -> dict[str, list[Part]]:
     """The files that tasks have written: all rows of these days, and those that have changed."""
     table = folded.table
-    after = task_files.shaped(folded.merged(there.unionByName(fresh)), table)
-    old = there.select(*folded.who, _struct(table).alias("before"))
+    after = task_files.shaped(folded.merged(known.unionByName(fresh)), table)
+    old = known.select(*folded.who, _struct(table).alias("before"))
     new = after.select(*folded.who, _struct(table).alias("after"), *_beside(folded))
     parts = [old, new]
     names = ["before", "after", *(each.table.name for each in folded.beside)]
@@ -128,12 +128,12 @@ def _written(
     )
     columns = [
         F.col("after").alias(table.name),
-        F.array_except("after", "before").alias(added(table.name)),
-        F.array_except("before", "after").alias(removed(table.name)),
+        F.array_except("after", "before").alias(added_rows(table.name)),
+        F.array_except("before", "after").alias(removed_rows(table.name)),
         *(F.col(each.table.name) for each in folded.beside),
     ]
     if folded.heard is not None:
-        columns.append(F.expr(folded.heard.finished).alias(added(folded.heard.table.name)))
+        columns.append(F.expr(folded.heard.finished).alias(added_rows(folded.heard.table.name)))
     return task_files.write(subjects.select(*columns), root, _tables(folded))
 
 
@@ -161,17 +161,17 @@ def _tables(folded: FoldedTable) -> dict[str, Table]:
 def changed_tables(folded: FoldedTable) -> dict[str, Table]:
     """Files with what has changed in a table, by the column of their rows."""
     table = folded.table
-    tables = {added(table.name): table, removed(table.name): table}
+    tables = {added_rows(table.name): table, removed_rows(table.name): table}
     if folded.heard is not None:
-        tables[added(folded.heard.table.name)] = folded.heard.table
-    return {name: apart(name, each) for name, each in tables.items()}
+        tables[added_rows(folded.heard.table.name)] = folded.heard.table
+    return {name: change_files(name, each) for name, each in tables.items()}
 
 
 def _record_settled(root: str, folded: FoldedTable, written: Files, newest: int) -> None:
     """Record the hours that the ledger must look at again: it may have settled them."""
-    column = removed(folded.table.name)
+    column = removed_rows(folded.table.name)
     names = [part.path for part in written.get(column, ())]
-    place = apart(column, folded.table)
+    place = change_files(column, folded.table)
     rows = delta.read_files(place.path(root), place, names, columns=[folded.arrived_at, "date"])
     starts = pc.unique(arrival_hours(rows, folded.arrived_at)).to_pylist()
     if starts:
@@ -183,20 +183,20 @@ def _commit(
     root: str,
     folded: FoldedTable,
     written: Files,
-    replaced: Mapping[Table, _There],
+    replaced: Mapping[Table, _Stored],
     batch: BatchId,
     before: int | None,
 ) -> None:
     """Put the new files of each table in the place of the old ones."""
     note = noted(written, list(changed_tables(folded)), batch.batch, before)
-    for table, there in replaced.items():
+    for table, old in replaced.items():
         delta.commit(
             table.path(root),
             table.schema,
             written.get(table.name, ()),
             batch,
             partitions=table.partitions,
-            gone=there.files,
+            gone=old.files,
             notes=note if table is folded.table else None,
-            check=delta.unless_overtaken(APPLICATION, there.batch),
+            check=delta.unless_overtaken(APPLICATION, old.batch),
         )

@@ -9,7 +9,7 @@ import msgspec
 from waystation.pipeline.deploys import Deploy, deploys
 from waystation.pipeline.feedback.recommendations import backlogs
 from waystation.pipeline.gold.forecast import SLOT_S, Forecast, forecast
-from waystation.pipeline.histograms import added, percentile
+from waystation.pipeline.histograms import percentile, summed
 from waystation.pipeline.history import History, utc
 from waystation.pipeline.refresh.accounts import MOST_IDS
 from waystation.pipeline.refresh.quality import Check, last_checks
@@ -201,7 +201,7 @@ def _total(place: tuple[str, str], hours: Sequence[dict[str, Any]]) -> dict[str,
     times = {
         f"{of}_p{part}": percentile(histogram, part / 100)
         for of in ("wait", "run")
-        for histogram in [added(hour[f"{of}_histogram"] for hour in hours)]
+        for histogram in [summed(hour[f"{of}_histogram"] for hour in hours)]
         for part in (50, 95, 99)
     }
     return {"product": place[0], "queue": place[1], **counts, **times}

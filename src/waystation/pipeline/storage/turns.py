@@ -37,7 +37,7 @@ H = TypeVar("H", bound=HasRoot)
 
 
 @contextmanager
-def together(root: str, what: str) -> Generator[None]:
+def shared_turn(root: str, what: str) -> Generator[None]:
     """A turn that others may have at the same time, unless one of them must be alone."""
     with _turn(root, what, fcntl.LOCK_SH):
         yield
