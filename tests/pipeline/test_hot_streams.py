@@ -17,7 +17,6 @@ from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.sources.events import EventsReader
 from waystation.pipeline.sources.offsets import LAST_SEQ, EventStream, Offset, StreamRange
 from waystation.pipeline.sources.redis_streams import rows_of
-from waystation.pipeline.sources.store import end_of
 from waystation.pipeline.sources.stream_readers import LEAST_ROWS_A_TASK, pieces
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
@@ -45,8 +44,8 @@ def burst(store: Redis, ms: int, many: int, first: int = 0) -> list[str]:
 
 
 def whole(store: Redis, after: Offset | None = None) -> StreamRange:
-    end = end_of(store, STREAM.key)
-    assert end is not None
+    info: Any = store.xinfo_stream(STREAM.key)
+    end = Offset(info["last-generated-id"].decode(), info["entries-added"])
     return StreamRange(STREAM, after or Offset(), end)
 
 

@@ -17,11 +17,11 @@ from waystation.core.settings.secrets import Secret
 from waystation.pipeline.ask.engine import Engine
 from waystation.pipeline.ask.selection import Selection, jobs_sql, prepare
 from waystation.pipeline.bronze import ingest
+from waystation.pipeline.bronze.following import mark_followed, raise_stream_limits
 from waystation.pipeline.bronze.payload_columns import GONE
-from waystation.pipeline.payloads.followed import mark_followed
 from waystation.pipeline.payloads.options import Action, PayloadSettings, Rule
 from waystation.pipeline.payloads.rules import Sealer
-from waystation.pipeline.runner import raise_stream_limits
+from waystation.pipeline.sources.store import Store
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage.arrow import pq
 from waystation.pipeline.stream_names import streams_of
@@ -107,7 +107,7 @@ async def test_nothing_is_lost_when_jobs_are_removed_before_they_are_read(
     async with harness_on(redis_url) as harness:
         await harness.add()
         # Marked before the jobs are added, as `run` does.
-        mark_followed(store, harness.keys.prefix, harness.keys.name, reached_ms=0)
+        mark_followed(Store(redis_url), {harness.keys.meta: 0})
         for number in range(3):
             await harness.add(
                 {"n": number}, remove_on_complete=keep, remove_on_fail=keep, attempts=1
@@ -136,7 +136,7 @@ async def test_what_the_history_has_read_is_not_written_to_the_stream_again(
         for _ in range(3):
             await harness.add(remove_on_complete=Keep(count=1))
         later = harness.clock.now_ms() + 1000
-        mark_followed(store, harness.keys.prefix, harness.keys.name, reached_ms=later)
+        mark_followed(Store(redis_url), {harness.keys.meta: later})
         for _ in range(3):
             await harness.end(await harness.claim_one(), Done(None))
         assert b"kept" not in _events(store)

@@ -14,7 +14,6 @@ from waystation.pipeline.refresh.quality import Check, last_checks
 from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.sources import offsets
 from waystation.pipeline.sources.offsets import Offset, behind
-from waystation.pipeline.sources.store import end_of
 from waystation.pipeline.sources.streams import EventOptions, Streams
 from waystation.pipeline.tables import (
     ATTEMPTS,
@@ -111,10 +110,8 @@ def stored(root: str) -> Stored:
 def _lags(here: Mapping[str, Offset], options: EventOptions) -> Iterator[StreamLag]:
     streams = Streams(options)
     with faults.translated():
-        for stream in streams.now():
-            end = end_of(streams.store.at(stream.key), stream.key)
-            if end is not None:
-                yield StreamLag(stream.key, behind(here.get(stream.key, Offset()), end))
+        for key, end in streams.ends().items():
+            yield StreamLag(key, behind(here.get(key, Offset()), end))
 
 
 def _lost(root: str) -> Iterator[str]:

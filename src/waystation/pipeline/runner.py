@@ -3,8 +3,6 @@
 import threading
 import time
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import Any
 
 import msgspec
 
@@ -14,6 +12,7 @@ from waystation.core.events import Product
 from waystation.core.store import faults
 from waystation.files.options import Layout
 from waystation.pipeline.bronze import commits, ingest
+from waystation.pipeline.bronze.following import raise_stream_limits
 from waystation.pipeline.bronze.ingest import Ingest
 from waystation.pipeline.feedback.recommendations import write_recommendations
 from waystation.pipeline.feedback.wait_models import write_models
@@ -21,9 +20,7 @@ from waystation.pipeline.gold.staffing import DEFAULT_TARGET_MS
 from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.compaction import compact_where_needed
 from waystation.pipeline.maintenance.erasure import first_day_kept, retain_payloads
-from waystation.pipeline.payloads.followed import FOLLOWED_MS, mark_followed
 from waystation.pipeline.payloads.options import PayloadSettings
-from waystation.pipeline.products import product_named
 from waystation.pipeline.products.facts import OpenIds
 from waystation.pipeline.products.files import open_files
 from waystation.pipeline.progress import NoProgress, Progress
@@ -32,8 +29,13 @@ from waystation.pipeline.refresh.fold import APPLICATION, rows_to_fold
 from waystation.pipeline.refresh.quality import last_checks
 from waystation.pipeline.refresh.snapshot import Snapshot, take_snapshot
 from waystation.pipeline.silver.moves import STEPS
-from waystation.pipeline.sources.offsets import Offset, StreamRange, behind, between
-from waystation.pipeline.sources.store import Store, end_of, url_of, url_option
+from waystation.pipeline.sources.offsets import (
+    Offset,
+    StreamRange,
+    behind,
+    between,
+)
+from waystation.pipeline.sources.store import Store, ends_of, url_of, url_option
 from waystation.pipeline.sources.streams import EventOptions, Streams
 from waystation.pipeline.spark.errors import translated
 from waystation.pipeline.storage import changes, delta
@@ -41,13 +43,6 @@ from waystation.pipeline.storage.opened import kept_open
 from waystation.pipeline.storage.sessions import is_connected
 from waystation.pipeline.storage.turns import shared_turn
 from waystation.pipeline.tables import EVENTS
-
-NOTHING_READ: Mapping[str, Offset] = MappingProxyType({})
-STREAM_LIMIT = 100_000
-"""Most entries of a stream while it is followed: about 9 MB."""
-ROOM = 4
-"""A stream may hold so many times what it got between two rounds, if that is more."""
-MOST_ROOM = 10 * STREAM_LIMIT
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -217,12 +212,12 @@ class Rounds:
 
     def _is_behind(self) -> bool:
         """Whether streams still have events that they had at the snapshot, and bronze has not."""
-        here = self._reached or NOTHING_READ
-        return any(
-            _may_come(self._snapshot, stream, end)
-            for stream, end in self._snapshot.ends.items()
-            if stream not in here or here[stream].order < end.order
-        )
+        here, wanted = self._reached or {}, self._snapshot.ends
+        late = [each for each, end in wanted.items() if here.get(each, Offset()).order < end.order]
+        with faults.translated():
+            # One that was deleted may never reach its end again.
+            now = ends_of(self._snapshot.store, late)
+        return any(end.order >= wanted[each].order for each, end in now.items())
 
 
 def rows_ahead(events: EventOptions, root: str) -> float:
@@ -234,64 +229,17 @@ def backlog(events: EventOptions, root: str) -> int:
     """About how many events the streams hold that a history does not."""
     streams = Streams(events)
     with faults.translated():
-        found = streams.now()
-        ends = {each.key: end_of(streams.store.at(each.key), each.key) for each in found}
-        known = {key: end for key, end in ends.items() if end is not None}
-        moved = between(commits.offsets_in(root), known, (s for s in found if s.key in known))
-        return sum(_new_entries(streams.store, each) for each in moved)
+        ends = streams.ends()
+        there = (each for each in streams.now() if each.key in ends)
+        moved = {each.stream.key: each for each in between(commits.offsets_in(root), ends, there)}
+        lengths = streams.store.ask({key: ("XLEN", key) for key in moved})
+    return sum(_new_entries(each, lengths[key]) for key, each in moved.items())
 
 
-def _new_entries(store: Store, moved: StreamRange) -> int:
+def _new_entries(moved: StreamRange, length: int) -> int:
     """The entries of a range that are still there."""
-    length: Any = store.at(moved.stream.key).xlen(moved.stream.key)
     counted = behind(moved.after, moved.until)
     return length if counted is None else min(length, counted)
-
-
-def raise_stream_limits(
-    events: EventOptions,
-    limit: int = STREAM_LIMIT,
-    *,
-    keeps_payloads: bool = True,
-    reached: Mapping[str, Offset] = NOTHING_READ,
-    before: Mapping[str, Offset] = NOTHING_READ,
-) -> int:
-    """Let the streams grow longer before they are trimmed; returns how many were too short.
-
-    A driver that restarts takes half a minute, and the events of that time must still be there, as
-    must those that come while a round lasts: each stream has room for several times as many as it
-    got since the offsets before. Where payloads are kept, the queues are marked as followed, up to
-    the offsets reached.
-    """
-    streams, short = Streams(events), 0
-    with faults.translated():
-        for stream in streams.now():
-            facts, place = (
-                product_named(stream.product),
-                events.place_of(stream.product, stream.queue),
-            )
-            here = reached.get(stream.key)
-            if keeps_payloads and stream.product == Product.BULLMQ.value:
-                reached_ms = None if here is None else here.order[0]
-                mark_followed(streams.store.at(stream.key), *place, reached_ms=reached_ms)
-            elif keeps_payloads and facts.followed_key is not None:
-                key = facts.followed_key(place[0])
-                streams.store.at(key).set(key, "1", px=FOLLOWED_MS)
-            if facts.stream_limit is not None:
-                grown = here and StreamRange(stream, before.get(stream.key, here), here).size
-                wanted = max(limit, min(ROOM * (grown or 0), MOST_ROOM))
-                short += _raise_limit(streams.store, *facts.stream_limit(*place), wanted)
-    return short
-
-
-def _raise_limit(store: Store, key: str, field: str | None, limit: int) -> bool:
-    client: Any = store.at(key)
-    present = client.hget(key, field) if field else client.get(key)
-    # Other programs may have written something else than a number there.
-    if present and present.isdigit() and int(present) >= limit:
-        return False
-    _ = client.hset(key, field, limit) if field else client.set(key, limit)
-    return True
 
 
 def _refresh(history: History, options: RunOptions, snapshot: Snapshot, progress: Progress) -> int:
@@ -308,13 +256,6 @@ def _refresh(history: History, options: RunOptions, snapshot: Snapshot, progress
     store = Store(url_of(options.events.url, options.events.url_env))
     written = write_recommendations(history, store, snapshot.at, options.events)
     return written + write_models(history, store, snapshot.at)
-
-
-def _may_come(snapshot: Snapshot, stream: str, end: Offset) -> bool:
-    """Whether a stream still reaches an offset; one that was deleted may never do so again."""
-    with faults.translated():
-        now = end_of(snapshot.store.at(stream), stream)
-    return now is not None and now.order >= end.order
 
 
 def _source_options(history: History, events: EventOptions) -> dict[str, str]:

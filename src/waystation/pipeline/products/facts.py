@@ -37,6 +37,11 @@ class State(msgspec.Struct, frozen=True):
     type: str
     """`list` or `zset`."""
 
+    @property
+    def size(self) -> str:
+        """The command that counts the ids."""
+        return "LLEN" if self.type == "list" else "ZCARD"
+
 
 class RowEncoder(Protocol):
     """Turns rows into arguments of the product's own script that adds jobs."""

@@ -22,7 +22,7 @@ from waystation.pipeline.products.facts import PAGE, ProductFacts
 from waystation.pipeline.refresh.snapshot import Snapshot
 from waystation.pipeline.silver.steps import SUBJECT, Subject
 from waystation.pipeline.sources.offsets import Offset, next_id
-from waystation.pipeline.sources.store import end_of
+from waystation.pipeline.sources.store import ends_of
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.storage.delta import BatchId
@@ -164,7 +164,8 @@ class SecondLook:
 
     def _entries_since(self, stream: str) -> Iterator[Mapping[bytes, bytes]]:
         client: Any = self._store.at(stream)
-        after, end = self._snapshot.ends.get(stream, Offset()).id, end_of(client, stream)
+        after = self._snapshot.ends.get(stream, Offset()).id
+        end = ends_of(self._store, [stream]).get(stream)
         while end and (page := client.xrange(stream, next_id(after), end.id, PAGE)):
             yield from (fields or {} for _, fields in page)
             after = page[-1][0].decode()

@@ -2,8 +2,8 @@
 
 import datetime as dt
 import fnmatch
-from collections.abc import Iterable, Iterator, Mapping
-from functools import reduce
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial, reduce
 from itertools import islice
 from typing import Any
 
@@ -15,12 +15,12 @@ from waystation.core.store import faults
 from waystation.core.store.keyspace import Keyspace, String
 from waystation.pipeline.options import split_list
 from waystation.pipeline.products import product_named
-from waystation.pipeline.products.facts import PAGE, OpenIds, ProductFacts, State
+from waystation.pipeline.products.facts import PAGE, OpenIds, State
 from waystation.pipeline.silver.steps import SUBJECT, Subject
 from waystation.pipeline.sources import jobs
 from waystation.pipeline.sources.jobs import SCHEMA
 from waystation.pipeline.sources.offsets import EventStream, Offset
-from waystation.pipeline.sources.store import Store, end_of, url_option
+from waystation.pipeline.sources.store import Store, url_option
 from waystation.pipeline.sources.streams import EventOptions, Streams
 from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.storage.sessions import prepared
@@ -91,14 +91,14 @@ def take_snapshot(
         seen = pa.Table.from_batches(
             _open_ids(options, streams.store, found, open_ids), schema=_SEEN
         )
-        ends = {each.key: end_of(streams.store.at(each.key), each.key) for each in found}
+        ends = streams.ends()
         since = _intact_since(streams.store, EVER if is_first else at)
     return Snapshot(
         at=at,
         seen=seen,
         without_data=_without_data(seen),
         options=options,
-        ends={stream: end for stream, end in ends.items() if end is not None},
+        ends=ends,
         since=since,
         open_ids=open_ids,
     )
@@ -133,6 +133,7 @@ def _open_ids(
     others: Mapping[str, OpenIds],
 ) -> Iterator[Any]:
     """The ids in all queues, page by page."""
+    states: dict[str, tuple[str, str, State]] = {}
     for product, queue, stream in streams:
         facts = product_named(product)
         place = options.place_of(product, queue)
@@ -143,17 +144,25 @@ def _open_ids(
         elif facts.state_key is not None:
             for state in facts.states:
                 if state.name not in facts.ended_states:
-                    for ids, whole in _in_state(store, facts, *place, state):
-                        yield _page(product, queue, ids, whole)
+                    states[facts.state_key(*place, state.name)] = product, queue, state
+    sizes = store.ask({key: (state.size, key) for key, (_, _, state) in states.items()})
+    for key, (product, queue, state) in states.items():
+        if sizes[key]:
+            item_key = partial(_item_key(product), *options.place_of(product, queue))
+            for ids, whole in _in_state(store.at(key), key, state, item_key):
+                yield _page(product, queue, ids, whole)
+
+
+def _item_key(product: str) -> Callable[[str, str, str], str]:
+    key_of = product_named(product).item_key
+    assert key_of is not None  # noqa: S101 (whoever has states has items)
+    return key_of
 
 
 def _in_state(
-    store: Store, facts: ProductFacts, prefix: str, queue: str, state: State
+    client: Any, key: str, state: State, item_key: Callable[[str], str]
 ) -> Iterator[tuple[list[str], list[bool]]]:
     """The ids in one state, and whether the job of each is there."""
-    assert facts.state_key is not None and facts.item_key is not None  # noqa: S101, PT018
-    key = facts.state_key(prefix, queue, state.name)
-    client: Any = store.at(key)
     range_of = client.lrange if state.type == "list" else client.zrange
     first = 0
     while page := range_of(key, first, first + PAGE - 1):
@@ -162,7 +171,7 @@ def _in_state(
         ids = [each.decode("utf-8", "replace") for each in page if not each.startswith(b"0:")]
         asking = client.pipeline(transaction=False)
         for each in ids:
-            asking.exists(facts.item_key(prefix, queue, each))
+            asking.exists(item_key(each))
         yield ids, [bool(each) for each in asking.execute()]
 
 

@@ -1,10 +1,10 @@
 """Synchronous client of the store, for Spark's driver and tasks."""
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from redis import Redis, RedisCluster
 from redis.backoff import NoBackoff
@@ -18,7 +18,6 @@ from waystation.core.store.connection.address import Kind, parse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-from redis.exceptions import ResponseError
 
 from waystation.core.store import faults
 from waystation.pipeline.sources.offsets import Offset
@@ -26,6 +25,10 @@ from waystation.pipeline.sources.offsets import Offset
 URL_VARIABLE = "WAYSTATION_STORE__URL"
 """Environment variable with the store's URL, the same for commands and data sources."""
 _TIMEOUT_S = 30.0
+KEYS_A_CALL = 500
+"""Keys that one call asks about."""
+Command: TypeAlias = Sequence[str | int]
+"""A command's name and arguments."""
 
 
 @contextmanager
@@ -103,19 +106,44 @@ class Store:
                 host, port = address.hosts[0]
                 return Redis(host=host, port=port, db=address.db, **settings, **tls)
 
+    def ask(self, commands: Mapping[str, Command], *, raising: bool = True) -> dict[str, Any]:
+        """The replies to one command about each key, some hundred in one call.
+
+        Without `raising`, an error is the reply to its command.
+        """
+        servers: dict[Redis, list[str]] = {}
+        for key in commands:
+            servers.setdefault(self.at(key), []).append(key)
+        replies: dict[str, Any] = {}
+        for client, mine in servers.items():
+            for first in range(0, len(mine), KEYS_A_CALL):
+                some = mine[first : first + KEYS_A_CALL]
+                pipe: Any = client.pipeline(transaction=False)
+                for key in some:
+                    pipe.execute_command(*commands[key])
+                replies |= zip(some, pipe.execute(raise_on_error=raising), strict=True)
+        return replies
+
     def __getstate__(self) -> dict[str, str]:
         # A connection cannot be sent to another process; the URL can.
         return {"url": self.url}
 
 
-def end_of(client: Redis, stream: str) -> Offset | None:
-    """The end of a stream; None when there is no such stream."""
-    try:
-        info = client.xinfo_stream(stream)
-    except ResponseError as error:
-        if "no such key" in str(error).lower():
-            return None
-        raise faults.to_waystation_error(error) from error
+def ends_of(store: Store, streams: Iterable[str]) -> dict[str, Offset]:
+    """The ends of those streams that are there."""
+    found = store.ask({each: ("XINFO STREAM", each) for each in streams}, raising=False)
+    return {stream: _end(info) for stream, info in found.items() if not _is_missing(info)}
+
+
+def _is_missing(info: Any) -> bool:
+    if not isinstance(info, Exception):
+        return False
+    if "no such key" in str(info).lower():
+        return True
+    raise faults.to_waystation_error(info) from info
+
+
+def _end(info: Mapping[str, Any]) -> Offset:
     added, last = info.get("entries-added"), info["last-generated-id"]
     last = last.decode() if isinstance(last, bytes) else last
     return Offset(last, None if added is None else int(added))

@@ -24,7 +24,7 @@ from waystation.core.store import faults
 from waystation.pipeline.sources import offsets, redis_streams
 from waystation.pipeline.sources.offsets import LAST_SEQ, EventStream, Offset, StreamRange, id_order
 from waystation.pipeline.sources.redis_streams import EVENT_FORM, RowForm, rows_of
-from waystation.pipeline.sources.store import Store, end_of
+from waystation.pipeline.sources.store import Store
 from waystation.pipeline.sources.streams import Selected, StreamOptions
 from waystation.pipeline.storage.arrow import Batch
 
@@ -47,10 +47,9 @@ class StreamsReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """The ranges of all streams, shared among tasks."""
-        ends = {
-            each: end_of(self._streams.store.at(each.key), each.key) for each in self._streams.now()
-        }
-        ranges = [StreamRange(each, Offset(), end) for each, end in ends.items() if end is not None]
+        ends = self._streams.ends()
+        there = (each for each in self._streams.now() if each.key in ends)
+        ranges = [StreamRange(each, Offset(), ends[each.key]) for each in there]
         shared = _partitions(ranges, self._options, self._streams.store)
         return shared or [StreamPartition(())]
 
@@ -79,13 +78,13 @@ class StreamsFollower(DataSourceStreamReader, SupportsTriggerAvailableNow):
             case "earliest":
                 return offsets.to_json({})
             case "latest":
-                return offsets.to_json(self._ends())
+                return offsets.to_json(self._streams.ends())
             case text:
                 return offsets.to_json(offsets.from_json(msgspec.json.decode(text)))
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Fix how far this run goes."""
-        self._goal = self._ends()
+        self._goal = self._streams.ends()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """The most that one batch takes."""
@@ -95,7 +94,7 @@ class StreamsFollower(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the next batch."""
         here = offsets.from_json(start)
-        ends = self._ends() if self._goal is None else self._goal
+        ends = self._streams.ends() if self._goal is None else self._goal
         moved = {stream: end for stream, end in ends.items() if end != here.get(stream, Offset())}
         if isinstance(limit, ReadMaxRows):
             moved = self._within(here, moved, limit.max_rows)
@@ -103,7 +102,7 @@ class StreamsFollower(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, Any]:
         """The ends of the streams; the difference is the lag."""
-        return offsets.to_json(self._ends())
+        return offsets.to_json(self._streams.ends())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The ranges of one batch, shared among tasks."""
@@ -123,13 +122,6 @@ class StreamsFollower(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for stream, offset in offsets.from_json(end).items():
                 client = self._streams.store.at(stream)
                 client.execute_command("XTRIM", stream, "MINID", "~", offsets.next_id(offset.id))
-
-    def _ends(self) -> dict[str, Offset]:
-        ends = {
-            stream.key: end_of(self._streams.store.at(stream.key), stream.key)
-            for stream in self._streams.now()
-        }
-        return {stream: end for stream, end in ends.items() if end is not None}
 
     def _within(
         self, here: Mapping[str, Offset], ends: Mapping[str, Offset], most: int

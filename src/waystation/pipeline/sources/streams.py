@@ -16,8 +16,8 @@ from waystation.core.events import Product
 from waystation.core.store.keyspace import is_name
 from waystation.core.telemetry.logs import get_logger
 from waystation.pipeline.options import at_least, split_list
-from waystation.pipeline.sources.offsets import EventStream
-from waystation.pipeline.sources.store import URL_VARIABLE, Store, url_of
+from waystation.pipeline.sources.offsets import EventStream, Offset
+from waystation.pipeline.sources.store import URL_VARIABLE, Store, ends_of, url_of
 from waystation.pipeline.stream_names import ALL_QUEUES, STREAM_NAMES, streams_of
 
 _log = get_logger(__name__)
@@ -166,6 +166,10 @@ class Selected(ABC):
             self._found = sorted(set(self._look()))
             self._looked = time.monotonic()
         return self._found
+
+    def ends(self) -> dict[str, Offset]:
+        """The ends of these streams, by key."""
+        return ends_of(self.store, (each.key for each in self.now()))
 
     def known(self, streams: Iterable[str]) -> list[EventStream]:
         """The streams with these keys."""
