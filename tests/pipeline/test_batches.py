@@ -24,7 +24,7 @@ from waystation.pipeline.refresh.missing import add_removals
 from waystation.pipeline.sources import offsets
 from waystation.pipeline.sources.offsets import OFFSETS_NOTE
 from waystation.pipeline.sources.streams import EventOptions
-from waystation.pipeline.storage import delta
+from waystation.pipeline.storage import changes, delta
 from waystation.pipeline.storage.notes import every_noted
 from waystation.pipeline.tables import EVENTS, FIELD_VALUES, GAPS, PAYLOADS, Table
 
@@ -136,7 +136,7 @@ def test_offsets_outlive_the_log_of_streams_that_are_silent_for_weeks(
         if turn % 25 == 0:
             make_old(root)
         commits.complete(root)
-        add_removals(root, [("bullmq", "mail", "1")], datetime.fromtimestamp(turn, UTC))
+        remove(root, turn)
     # As delta-rs does it with entries of this age.
     assert first not in log_of(root)
     assert commits.offsets_in(root) == reached
@@ -145,6 +145,34 @@ def test_offsets_outlive_the_log_of_streams_that_are_silent_for_weeks(
     written += write_events(store, 3)
     assert reading(root, redis_url).store() == 3
     assert [each for each in ids(root) if each in written] == sorted(written)
+
+
+def remove(root: str, seconds: int) -> None:
+    """Add an event of a job that was found removed."""
+    at, folded = datetime.fromtimestamp(seconds, UTC), changes.version(EVENTS.path(root))
+    add_removals(root, [("bullmq", "mail", "1")], at, folded=folded)
+
+
+def test_two_drivers_that_find_the_same_job_removed_add_one_event(
+    store: Redis, redis_url: str, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_events(store, 5)
+    reading(root, redis_url).store()
+    folded, gone = changes.version(EVENTS.path(root)), [("bullmq", "mail", "1")]
+    for second in (1, 2):
+        add_removals(root, gone, datetime.fromtimestamp(second, UTC), folded=folded)
+    assert len(ids(root)) == 6
+    whole, turns = delta.commit, [True]
+
+    def overtaken(*given: Any, **more: Any) -> bool:
+        if turns:
+            turns.clear()
+            remove(root, 3)
+        return whole(*given, **more)
+
+    monkeypatch.setattr(delta, "commit", overtaken)
+    remove(root, 4)
+    assert len(ids(root)) == 7
 
 
 def test_offsets_that_others_store_meanwhile_are_not_set_back(
@@ -177,7 +205,7 @@ def test_nothing_is_read_from_the_beginning_because_the_offsets_are_lost(
     reader = reading(root, redis_url)
     reader.store()
     cut = log_of(root)
-    add_removals(root, [("bullmq", "mail", "1")], datetime.fromtimestamp(0, UTC))
+    remove(root, 0)
     DeltaTable(EVENTS.path(root)).create_checkpoint()
     for name in cut:
         Path(EVENTS.path(root), "_delta_log", name).unlink()

@@ -20,6 +20,7 @@ from waystation.pipeline.gold.cells import ARRIVAL, ARRIVED, CELLS, COUNTS
 from waystation.pipeline.gold.files import files_by, meeting, names_in, span_of, write_days
 from waystation.pipeline.history import History
 from waystation.pipeline.products.room_places import PLACES, STATE
+from waystation.pipeline.refresh.fold import folded_version
 from waystation.pipeline.refresh.missing import LOST, add_removals, judged
 from waystation.pipeline.refresh.snapshot import Snapshot
 from waystation.pipeline.refresh.stale_hours import Hours
@@ -164,13 +165,14 @@ def _gaps(history: History) -> DataFrame:
 
 def _missing(history: History, places: DataFrame, snapshot: Snapshot) -> DataFrame:
     """Those that should be in the snapshot and are not: lost, or removed without an event."""
+    folded = folded_version(history)
     items = history.read(OPEN_ITEMS, columns=(*SUBJECT, "added_at", "last_recorded_at", "date"))
     waiting = places.where(f"{STATE} = 'waiting'").selectExpr(
         *SUBJECT, "joined_at as added_at", "last_recorded_at", "date"
     )
     gone: Any = judged(unseen(items.unionByName(waiting), snapshot).toArrow(), snapshot)
     # First: an hour that the ledger has settled is not looked at again.
-    add_removals(history.root, snapshot.removed, snapshot.at)
+    add_removals(history.root, snapshot.removed, snapshot.at, folded=folded)
     return history.spark.createDataFrame(gone).selectExpr(
         "product",
         "queue",

@@ -23,7 +23,7 @@ from waystation.pipeline.refresh.snapshot import Snapshot
 from waystation.pipeline.silver.steps import SUBJECT, Subject
 from waystation.pipeline.sources.offsets import Offset, next_id
 from waystation.pipeline.sources.store import ends_of
-from waystation.pipeline.storage import delta
+from waystation.pipeline.storage import changes, delta
 from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import PartWriter
@@ -180,12 +180,18 @@ STREAM = "waystation:looks"
 APPLICATION = "looks"
 
 
-def add_removals(root: str, subjects: Sequence[Subject], at: dt.datetime) -> None:
+def add_removals(
+    root: str, subjects: Sequence[Subject], at: dt.datetime, *, folded: int | None
+) -> None:
     """Add an event for each job that was found removed at this instant.
 
-    It would stay open for ever without one, and every refresh would look for it.
+    It would stay open for ever without one, and every refresh would look for it. None is added
+    while there are such events that were not folded yet, those of another driver: these may be the
+    same jobs.
     """
-    if not subjects:
+    path = EVENTS.path(root)
+    number = (delta.last_batch(path, APPLICATION) or 0) + 1
+    if not subjects or _has_news(path, folded):
         return
     millis = int(at.timestamp() * 1000)
     rows = [
@@ -205,8 +211,14 @@ def add_removals(root: str, subjects: Sequence[Subject], at: dt.datetime) -> Non
         }
         for turn, (product, queue, job_id) in enumerate(subjects)
     ]
-    path = EVENTS.path(root)
-    with PartWriter(path, EVENTS.schema, EVENTS.partitions) as writer:
+    with PartWriter.of(root, EVENTS) as writer:
         writer.write(pa.RecordBatch.from_pylist(rows, schema=schema_of(EVENTS.schema)))
-    batch = BatchId(APPLICATION, millis)
+    batch = BatchId(APPLICATION, number)
+    # Another driver that has the same number was faster.
     delta.commit(path, EVENTS.schema, writer.parts, batch, partitions=EVENTS.partitions)
+
+
+def _has_news(path: str, folded: int | None) -> bool:
+    """Whether there are events of removed jobs that were not folded yet."""
+    new = changes.new_files(path, after=folded, until=changes.version(path) or 0)
+    return not {each.path for each in new} <= delta.names_without(path, "stream", STREAM)
