@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable, Transaction
 
 from waystation.pipeline.gold.cells import CELLS
 from waystation.pipeline.history import History
@@ -17,8 +17,7 @@ from waystation.pipeline.progress import NoProgress, Progress
 from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.refresh.gold_sums import SUMMED
 from waystation.pipeline.silver.moves import OPEN
-from waystation.pipeline.storage import filesystems, rewriting
-from waystation.pipeline.storage.arrow import fs
+from waystation.pipeline.storage import changes, delta, rewriting
 from waystation.pipeline.storage.opened import files_of
 from waystation.pipeline.storage.turns import alone
 from waystation.pipeline.tables import LEDGER, Layer, Table, every
@@ -29,8 +28,10 @@ REWRITTEN_KEEP_H = 1
 """The same for tables that every refresh rewrites."""
 MANY = 50
 """Small files of one day, or of a table without days, from which on it is compacted."""
-MOST_OLD = 500
-"""Files of old versions that a table rewritten by every refresh may have."""
+MOST_OLD = 200
+"""Versions of a table rewritten by every refresh after which files of old ones are deleted."""
+CLEARED = "cleared"
+"""The application whose batch is the version at which they were deleted last."""
 _BY_SUMS = (CELLS, LEDGER, *SUMMED)
 """Tables whose files are kept by the hour or day: a round replaces the files of its hours, with all
 that is in the same file."""
@@ -84,8 +85,7 @@ def compact_where_needed(history: History) -> list[Compacted]:
         path = table.path(history.root)
         found = files_of(path)
         groups = [] if table in _BY_SUMS else list(_groups(found, small=SMALL, many=MANY))
-        has_old = _is_rewritten(table) and _stored_files(path) > found.num_rows + MOST_OLD
-        if groups or has_old:
+        if groups or _has_old(path, table):
             crowded[table], files[table] = groups, found.num_rows
     rewriting.compact(history, crowded)
     return [_cleared(history.root, table, before) for table, before in files.items()]
@@ -129,18 +129,21 @@ def _is_rewritten(table: Table) -> bool:
     return table.layer is not Layer.BRONZE and (not table.partitions or is_of_one_product)
 
 
-def _stored_files(path: str) -> int:
-    files, root = filesystems.filesystem(path)
-    found = files.get_file_info(fs.FileSelector(root, recursive=True))
-    # The log has checkpoints of the same type.
-    return sum(each.path.endswith(".parquet") and "/_delta_log/" not in each.path for each in found)
+def _has_old(path: str, table: Table) -> bool:
+    """Whether a table has many files of old versions, without a look at its folders."""
+    cleared = delta.last_batch(path, CLEARED) or 0
+    return _is_rewritten(table) and (changes.version(path) or 0) - cleared > MOST_OLD
 
 
 def _vacuumed(path: str, table: Table) -> int:
-    removed = DeltaTable(path).vacuum(
+    stored = DeltaTable(path)
+    removed = stored.vacuum(
         retention_hours=REWRITTEN_KEEP_H if _is_rewritten(table) else KEEP_H,
         dry_run=False,
         enforce_retention_duration=False,
         full=True,
+        commit_properties=CommitProperties(
+            app_transactions=[Transaction(CLEARED, stored.version())]
+        ),
     )
     return len(removed)
