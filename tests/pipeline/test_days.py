@@ -91,6 +91,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     return Ran(
         read,
         admissions.get(VISITS.name, set()),
+        news,
         places,
         named,
         counted,
