@@ -6,6 +6,7 @@ FOLD_EVENTS=100000,1000000 picks other sizes.
 
 import os
 import resource
+import shutil
 import statistics
 import tempfile
 import time
@@ -22,9 +23,14 @@ from waystation.pipeline.silver import lives
 from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.silver.steps import steps
 from waystation.pipeline.spark.session import PREFERRED, SessionOptions, start_session
-from waystation.pipeline.tables import EVENTS
+from waystation.pipeline.storage import task_files
+from waystation.pipeline.storage.sessions import sized
+from waystation.pipeline.tables import ATTEMPTS, EVENTS
 
 SIZES = tuple(int(size) for size in os.environ.get("FOLD_EVENTS", "1000000,10000000").split(","))
+
+TRIED = msgspec.structs.replace(ATTEMPTS, partitions=())
+"""Attempts in one folder, as DuckDB writes them."""
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -47,19 +53,19 @@ def run() -> list[Report]:
 def _measured(size: int) -> Measured:
     with tempfile.TemporaryDirectory() as folder:
         apart(events.write, f"{folder}/events", size)
-        return apart(_in_turn, folder)
+        return apart(_in_turn, folder, size)
 
 
-def _in_turn(folder: str) -> Measured:
+def _in_turn(folder: str, size: int) -> Measured:
     files, ours, theirs = (f"{folder}/{name}" for name in ("events", "spark", "duck"))
     spark = start_session(SessionOptions(master="local[2]", conf={"spark.log.level": "OFF"}))
     spark_s: list[float] = []
     beside: list[duck.Folded] = []
     with PeakMemory() as memory:
         for _ in range(TIMES):
-            spark_s.append(fold(spark, files, ours))
+            spark_s.append(fold(spark, files, ours, size))
             beside.append(apart(duck.fold, files, theirs))
-    wrong = apart(duck.differences, ours, theirs)
+    wrong = apart(duck.differences, TRIED.path(ours), theirs)
     assert wrong == 0, f"Spark and DuckDB differ in {wrong:,} rows"
     spark.stop()
     return Measured(
@@ -71,13 +77,15 @@ def _in_turn(folder: str) -> Measured:
     )
 
 
-def fold(spark: SparkSession, files: str, out: str) -> float:
+def fold(spark: SparkSession, files: str, out: str, size: int) -> float:
     """Fold the events of files into attempts; the seconds."""
     began = time.perf_counter()
+    shutil.rmtree(out, ignore_errors=True)
     stored = steps(spark.read.schema(EVENTS.schema).parquet(files))
     nothing = spark.createDataFrame([], STEPS.schema)
-    tried = lives.changes(nothing, stored, can_return=False).selectExpr("inline(added_attempts)")
-    tried.write.mode("overwrite").parquet(f"{out}/attempts")
+    with sized(spark, size):
+        tried = lives.rows(nothing, stored)
+        task_files.write_made(lives.changes, tried, out, {"added_attempts": TRIED})
     return time.perf_counter() - began
 
 

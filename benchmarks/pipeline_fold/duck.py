@@ -99,7 +99,7 @@ def differences(ours: str, theirs: str) -> int:
     """How many rows of either are not in the other, where Spark and DuckDB have written."""
     found = 0
     columns = ", ".join(name for name in ATTEMPTS.names if name not in UNKNOWN)
-    here = f"select {columns} from read_parquet('{ours}/attempts/*.parquet')"
+    here = f"select {columns} from read_parquet('{ours}/*.parquet')"
     there = f"select {columns} from read_parquet('{theirs}/attempts.parquet')"
     with _connected() as db:
         for one, other in ((here, there), (there, here)):

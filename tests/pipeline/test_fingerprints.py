@@ -7,11 +7,11 @@ import uuid
 from collections.abc import Callable, Sequence
 
 import pytest
-from pyspark.sql import SparkSession
 
 from tests.pipeline.failure_corpora import CORPORA
 from waystation.core.fingerprints import error_class, fingerprint, signature
-from waystation.pipeline.silver.lives import with_fingerprints
+from waystation.pipeline.silver.folding import known_by
+from waystation.pipeline.storage.arrow import pa
 
 MANY = 1_000
 HEX = "0123456789abcdef"
@@ -202,13 +202,10 @@ def odd_texts(many: int) -> list[str]:
     ] + [part * (16_000 // len(part)) + end for part in parts for end in ("", "!", " 1")]
 
 
-def test_spark_gives_every_text_the_fingerprint_that_the_console_gives_it(
-    spark: SparkSession,
-) -> None:
-    """With the smallest stack of all machines: an error text of a user must not end Spark."""
+def test_the_history_gives_every_text_the_fingerprint_that_the_console_gives_it() -> None:
     corpora = [each.text for make in CORPORA.values() for each in make(dice)[:20]]
     reasons = [*odd_texts(200), *corpora, *DIFFERENT, ""]
-    frame = spark.createDataFrame([(reason,) for reason in [*reasons, None]], "reason string")
-    rows = with_fingerprints(frame).collect()
+    found = known_by(pa.array([*reasons, None], pa.string()))
     wanted = [(error_class(each), fingerprint(each)) for each in reasons]
-    assert [tuple(row)[1:] for row in rows] == [*wanted, (None, None)]
+    rows = zip(*(each.to_pylist() for each in found), strict=True)
+    assert list(rows) == [*wanted, (None, None)]

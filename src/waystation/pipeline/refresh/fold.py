@@ -8,6 +8,7 @@ compared with what they are folded into now.
 import datetime as dt
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -25,7 +26,6 @@ from waystation.pipeline.refresh.changed_rows import (
     CHANGES_NOTE,
     FOLDER,
     Files,
-    arrival_hours,
     change_files,
     noted,
 )
@@ -33,14 +33,16 @@ from waystation.pipeline.refresh.stale_hours import Hours
 from waystation.pipeline.refresh.subjects import APPLICATION as OF_PRODUCTS
 from waystation.pipeline.refresh.subjects import fold_subjects
 from waystation.pipeline.silver import lives
-from waystation.pipeline.silver.lives import FOLDED, NEW_STEPS, RETURNED
-from waystation.pipeline.silver.moves import OPEN, STEPS
-from waystation.pipeline.silver.steps import SUBJECT, steps
+from waystation.pipeline.silver.lives import FOLDED, HOURS, RETURNED
+from waystation.pipeline.silver.moves import NEW_STEPS, OPEN, STEPS
+from waystation.pipeline.silver.steps import SUBJECT, hours, steps
 from waystation.pipeline.storage import changes, delta, filesystems, notes, rewriting, task_files
 from waystation.pipeline.storage.arrow import fs, pc
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import Part
+from waystation.pipeline.storage.parts_source import dataset_of
 from waystation.pipeline.storage.rewriting import SameAs
+from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.storage.sessions import sized
 from waystation.pipeline.tables import EVENTS, ITEMS, Layer, Table
 
@@ -63,7 +65,7 @@ _CHANGED = {f"{kind}_{table.name}": table for kind in ("added", "removed") for t
 }
 APART = {
     name: change_files(name, table)
-    for name, table in {**_GONE, **_CHANGED, "returned": RETURNED}.items()
+    for name, table in {**_GONE, **_CHANGED, "returned": RETURNED, "hours": HOURS}.items()
 }
 _WRITTEN = {table.name: table for table in (*FOLDED, *OPEN)} | APART
 
@@ -166,19 +168,24 @@ def _written(
     if folded_version(history) != before:
         # Another driver has folded some of these events into these steps.
         raise delta.overtaken(STEPS.path(history.root))
-    written = task_files.write(lives.changes(known, new), history.root, _WRITTEN)
+    written = _fold_steps(history, lives.rows(known, new), can_return=True)
     since: dt.date | None = None
     if returned := written.pop("returned", None):
         again, since = _again(history, new, returned, newest)
-        for column, parts in task_files.write(again, history.root, _WRITTEN).items():
-            written[column] = [*written.get(column, ()), *parts]
+        for name, parts in _fold_steps(history, again, can_return=False).items():
+            written[name] = [*written.get(name, ()), *parts]
     return written, since
+
+
+def _fold_steps(history: History, steps: DataFrame, *, can_return: bool) -> dict[str, list[Part]]:
+    folding = partial(lives.changes, can_return=can_return)
+    return task_files.write_made(folding, steps, history.root, _WRITTEN)
 
 
 def _again(
     history: History, new: DataFrame, parts: Sequence[Part], newest: int
 ) -> tuple[DataFrame, dt.date | None]:
-    """The changes of subjects that had ended, or that nobody has heard of, and since which day."""
+    """The steps of subjects that had ended, or that nobody has heard of, and since which day."""
     root, spark, table = history.root, history.spark, APART["returned"]
     path, names = table.path(root), [part.path for part in parts]
     again = delta.read_with_spark(spark, path, table, names)
@@ -203,7 +210,7 @@ def _again(
         before = before.where(F.struct("recorded_at", "seq") < F.col("heard"))
         known = before.select(*STEPS.names)
     fresh = theirs(new).select(*STEPS.names)
-    return lives.changes(known, fresh, can_return=False), since
+    return lives.rows(known, fresh), since
 
 
 def _begun_since(root: str, newest: int) -> dt.date | None:
@@ -335,43 +342,22 @@ def _files_of_changes(root: str) -> tuple[Any, list[Any]]:
 
 
 def _touched(root: str, names: Sequence[str], written: Files) -> Hours:
-    """The hours of new steps, of attempts that have changed, and of what visitors did."""
-    found: list[Any] = []
-    for column, instant in (
-        ("added_steps", "at"),
-        ("added_attempts", "started_at"),
-        ("removed_attempts", "started_at"),
-    ):
-        found.append(_column(root, column, instant, written))
-    gone = [part.path for part in written.get("gone_items", ())]
-    if gone:
-        # The ledger has counted them as ended in the hours in which they were added.
-        place = APART["gone_items"]
-        rows = delta.read_files(place.path(root), place, gone, columns=["added_at", "date"])
-        found.append(arrival_hours(rows, "added_at"))
-    found += _of_visitors(root, names)
-    starts = {
-        each
-        for column in found
-        for each in pc.unique(pc.floor_temporal(column, unit="hour")).to_pylist()
-        if each is not None
+    """The hours that have changed, and those of what visitors did."""
+    place = APART[HOURS.name]
+    ours = [part.path for part in written.get(HOURS.name, ())]
+    starts: set[dt.datetime | None] = {
+        *delta.read_files(place.path(root), place, ours)["hour"].to_pylist()
     }
-    return Hours(tuple(sorted(starts)))
-
-
-def _column(root: str, column: str, name: str, written: Files) -> Any:
-    place = APART[column]
-    names = [part.path for part in written.get(column, ())]
-    return delta.read_files(place.path(root), place, names, columns=[name])[name]
+    for each in _of_visitors(root, names):
+        starts |= {*pc.unique(each).to_pylist()}
+    return Hours(tuple(sorted(each for each in starts if each is not None)))
 
 
 def _of_visitors(root: str, names: Sequence[str]) -> Iterable[Any]:
-    place = EVENTS.path(root)
-    others = delta.names_without(place, "product", Product.WAITINGROOM.value)
-    theirs = [name for name in names if name not in others]
-    if theirs:
-        is_theirs = pc.field("product") == Product.WAITINGROOM.value
-        found = delta.read_files(
-            place, EVENTS, theirs, columns=["at"], where=is_theirs, by=("product",)
-        )
-        yield found["at"]
+    place, product = EVENTS.path(root), Product.WAITINGROOM.value
+    others = delta.names_without(place, "product", product)
+    if theirs := [name for name in names if name not in others]:
+        files = dataset_of(place, schema_of(EVENTS.schema), theirs, EVENTS.partitions)
+        # A few rows at a time, whatever their number.
+        for rows in files.to_batches(columns=["product", "at"]):
+            yield hours(rows["at"].filter(pc.equal(rows["product"], product)))

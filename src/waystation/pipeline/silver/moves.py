@@ -79,6 +79,18 @@ STEPS = Table(
     ),
 )
 
+NEW_STEPS = msgspec.structs.replace(
+    STEPS,
+    name="steps",
+    columns=(
+        *STEPS.columns,
+        Column("earlier", TEXT, "event of the step before it, if that was in the same hour"),
+        Column("repeated", FLAG, "whether a failure was recorded before in the same instant"),
+        Column("doubled", FLAG, "whether the step before is of the same entry"),
+    ),
+)
+"""Steps with what those before them say, so that each can be counted on its own."""
+
 OPEN_ATTEMPTS = msgspec.structs.replace(
     ATTEMPTS,
     name="open_attempts",

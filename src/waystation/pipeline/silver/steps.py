@@ -4,27 +4,23 @@ A life is everything from the birth of a subject to its end. An id that is used 
 was removed begins another life, so that two jobs never look like one.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from pyspark.sql import DataFrame
 
 from waystation.core.events import Product
-from waystation.pipeline.silver.moves import MOVES, STEPS
+from waystation.pipeline.silver.moves import MOVES, NEW_STEPS, STEPS
+from waystation.pipeline.silver.ranges import Ranges, numbers, starts
+from waystation.pipeline.storage.arrow import Array, Batch, pa, pc
 from waystation.pipeline.storage.sql import quoted, texts
+from waystation.pipeline.storage.task_files import map_in_arrow
 
 SUBJECT = ("product", "queue", "job_id")
 """Columns that identify the subject of a step: a job or file."""
 Subject: TypeAlias = tuple[str, str, str]
 """Values of these columns."""
-
-IN_ORDER = "partition by job_id, queue, product order by recorded_at, seq"
-"""The window of one job_id's steps, in the order of the stream.
-
-All window functions use this one, so that steps are shuffled and sorted once. The most selective
-column comes first, because sorting compares it first.
-"""
-IS_CLAIM = "event = 'active'"
-"""Condition: a worker claims the subject with this step."""
+_ZONELESS = pa.timestamp("us")
 
 # Files have no event for their birth: the first wait is it. Visitors are no jobs: the waiting room
 # has its own tables.
@@ -44,28 +40,6 @@ _COLUMNS = (
 _ARE_STEPS = (
     f"product <> {quoted(Product.WAITINGROOM.value)} and event in {texts(MOVES)} and job_id <> ''"
 )
-MARKED = (
-    "date_trunc('hour', `at`) as `hour`",
-    "case when event in ('failed', 'dead') then struct(recorded_at, date_trunc('hour', `at`)) end"
-    " as failing",
-)
-"""Columns that the context of a step is found by."""
-
-
-def context(turn: str) -> tuple[str, ...]:
-    """What marked steps are told by those before them, in a window of one job's steps.
-
-    These are the event before, if it was in the same hour (`earlier`), and whether a failure is
-    told again (`repeated`): a dead letter that failed in the same instant has two events, and
-    counts once. A step of the same entry as the one before was stored twice (`doubled`).
-    """
-    entry = "struct(struct(recorded_at, seq), event)"
-    return (
-        f"case when lag(`hour`) over ({turn}) = `hour` then lag(event) over ({turn}) end"
-        " as earlier",
-        f"coalesce(failing = lag(failing) ignore nulls over ({turn}), false) as repeated",
-        f"coalesce({entry} = lag({entry}) over ({turn}), false) as doubled",
-    )
 
 
 def steps(events: DataFrame) -> DataFrame:
@@ -73,7 +47,69 @@ def steps(events: DataFrame) -> DataFrame:
     return events.where(_ARE_STEPS).selectExpr(*_COLUMNS)
 
 
+def in_order(steps: DataFrame) -> DataFrame:
+    """Steps with all of a subject in one task, in the order of the stream."""
+    # The most selective column comes first, because sorting compares it first.
+    order = ("job_id", "queue", "product", "recorded_at", "seq")
+    return steps.repartition(*SUBJECT).sortWithinPartitions(*order)
+
+
+def by_subject(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """Steps in order, in portions that hold all of a subject."""
+    held: list[Batch] = []
+    for batch in batches:
+        last = Ranges.of(_starts(batch)).first[-1].as_py()
+        if last:
+            yield pa.concat_batches([*held, batch[:last]])
+            held = []
+        held.append(batch[last:])
+    if held:
+        yield pa.concat_batches(held)
+
+
+def subjects(steps: Batch) -> Array:
+    """The number of each step's subject in a portion."""
+    return numbers(_starts(steps))
+
+
+def _starts(steps: Batch) -> Array:
+    return starts(*(steps[name] for name in SUBJECT))
+
+
 def with_context(steps: DataFrame) -> DataFrame:
-    """Steps with their context, so that each can be counted on its own."""
-    marked = steps.selectExpr("*", *MARKED)
-    return marked.selectExpr(*(f"`{name}`" for name in STEPS.names), *context(IN_ORDER))
+    """Steps with what those before them say, so that each can be counted on its own."""
+    return map_in_arrow(in_order(steps), _in_context, NEW_STEPS.schema)
+
+
+def _in_context(batches: Iterable[Batch]) -> Iterator[Batch]:
+    for steps in by_subject(batches):
+        yield in_context(steps, subjects(steps))
+
+
+def in_context(steps: Batch, subject: Array) -> Batch:
+    """Steps in order, with what those before them of the same subject say.
+
+    This is the event before, if it was in the same hour (`earlier`), and whether a failure is
+    told again (`repeated`): a dead letter that failed in the same instant has two events, and
+    counts once. A step of the same entry as the one before was stored twice (`doubled`).
+    """
+    event, recorded_at, hour = steps["event"], steps["recorded_at"], hours(steps["at"])
+    before = pa.concat_arrays([pa.nulls(1, event.type), event])[:-1]
+    begins = starts(subject)
+    failing = pc.is_in(event, pa.array(["failed", "dead"]))
+    of_subject = Ranges.of(begins).first.take(numbers(begins))
+    last = Ranges(of_subject, pa.arange(0, len(event))).last(failing)
+    same = [pc.equal(each, each.take(last)) for each in (recorded_at, hour)]
+    repeated = pc.fill_null(pc.and_(failing, pc.and_(*same)), False)
+    columns = {
+        "earlier": pc.if_else(starts(subject, hour), None, before),
+        "repeated": repeated,
+        "doubled": pc.invert(starts(subject, recorded_at, steps["seq"], event)),
+    }
+    return pa.record_batch({**{name: steps[name] for name in STEPS.names}, **columns})
+
+
+def hours(instants: Array) -> Array:
+    """The hours that instants lie in."""
+    # Arrow rounds instants in a time zone ten times slower, also in UTC.
+    return pc.floor_temporal(instants.cast(_ZONELESS), unit="hour").cast(instants.type)

@@ -9,11 +9,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
@@ -25,6 +24,8 @@ from waystation.pipeline.storage.parts import PART, Part, PartWriter
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.tables import Table
 
+Made: TypeAlias = Mapping[str, Batch]
+"""Rows for tables, by the names that they have here."""
 _ROWS = StructType([StructField("column", StringType()), StructField("part", PART)])
 
 
@@ -37,24 +38,44 @@ def shaped(rows: DataFrame, table: Table) -> DataFrame:
 
 def write(rows: DataFrame, root: str, tables: Mapping[str, Table]) -> dict[str, list[Part]]:
     """Write the arrays in each column to files of a table; returns the files by column."""
-    writing = partial(_written, root, dict(tables))
+    return write_made(_flattened, rows.select(*tables), root, tables)
+
+
+def _flattened(batches: Iterable[Batch]) -> Iterator[Made]:
+    for batch in batches:
+        flat = {name: batch[name].flatten() for name in batch.schema.names}
+        yield {name: pa.RecordBatch.from_struct_array(rows) for name, rows in flat.items()}
+
+
+def write_made(
+    make: Callable[[Iterable[Batch]], Iterator[Made]],
+    rows: DataFrame,
+    root: str,
+    tables: Mapping[str, Table],
+) -> dict[str, list[Part]]:
+    """Write what tasks make of rows to files of tables; returns the files by their names here."""
+    writing = partial(_written, make, root, dict(tables))
     parts: dict[str, list[Part]] = defaultdict(list)
-    for row in map_in_arrow(rows.select(*tables), writing, _ROWS).collect():
+    for row in map_in_arrow(rows, writing, _ROWS).collect():
         parts[row["column"]].append(Part.of(row["part"]))
     return parts
 
 
-def _written(root: str, tables: Mapping[str, Table], batches: Iterable[Batch]) -> Iterator[Batch]:
+def _written(
+    make: Callable[[Iterable[Batch]], Iterator[Made]],
+    root: str,
+    tables: Mapping[str, Table],
+    batches: Iterable[Batch],
+) -> Iterator[Batch]:
     with ExitStack() as stack:
         writers = {
             column: stack.enter_context(PartWriter.of(root, table))
             for column, table in tables.items()
         }
-        for batch in batches:
-            for name, writer in writers.items():
-                flat = batch.column(name).flatten()
-                if len(flat):
-                    writer.write(pa.RecordBatch.from_struct_array(flat))
+        for made in make(batches):
+            for name, rows in made.items():
+                if rows.num_rows and name in writers:
+                    writers[name].write(rows)
     files = [
         {"column": name, "part": part.row}
         for name, writer in writers.items()
@@ -62,6 +83,15 @@ def _written(root: str, tables: Mapping[str, Table], batches: Iterable[Batch]) -
     ]
     if files:
         yield pa.RecordBatch.from_pylist(files, schema=schema_of(_ROWS))
+
+
+def write_whole(rows: DataFrame, root: str, table: Table) -> list[Part]:
+    """Write rows to files of one table."""
+
+    def made(batches: Iterable[Batch]) -> Iterator[Made]:
+        return ({table.name: batch} for batch in batches)
+
+    return write_made(made, shaped(rows, table), root, {table.name: table}).get(table.name, [])
 
 
 def map_in_arrow(
@@ -88,14 +118,12 @@ def replace(
 
     With `renaming`, the table had other columns before.
     """
-    whole = F.array(F.struct(*table.names)).alias("rows")
-    parts = write(shaped(rows, table).select(whole), root, {"rows": table})
-    path = table.path(root)
+    parts, path = write_whole(rows, root, table), table.path(root)
     version = DeltaTable(path).version() if renaming else changes.version(path) or 0
     is_stored = delta.commit(
         path,
         table.schema,
-        parts.get("rows", ()),
+        parts,
         # It is computed from what is there, so that whoever repeats it commits it again.
         BatchId("replaced", version + 1),
         partitions=table.partitions,
