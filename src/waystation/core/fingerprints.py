@@ -23,6 +23,8 @@ class Mask(NamedTuple):
     pattern: str
     replacement: str
     """Its `\\1` is the first group of the pattern."""
+    needs: str = ""
+    """What all such values contain: that most texts have none is seen sooner so."""
     spared: str = ""
     """What such values look like and is none: it stays as it is."""
 
@@ -69,25 +71,31 @@ def _names_in(mark: str) -> str:
 
 
 MASKS = (
-    Mask(r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]*+://[^\s'\"<>]+", "<url>"),
-    Mask(r"(?<![\w.+-])[\w.+-]++@[\w-]+(?:\.[\w-]+)+", "<email>"),
+    Mask(r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]*+://[^\s'\"<>]+", "<url>", needs="://"),
+    Mask(r"(?<![\w.+-])[\w.+-]++@[\w-]+(?:\.[\w-]+)+", "<email>", needs="@"),
     # A JSON web token.
-    Mask(r"\beyJ[\w-]+(?:\.[\w-]*)+", "<id>"),
-    Mask(rf"{_B}{_HEX}{{8}}-(?:{_HEX}{{4}}-){{3}}{_HEX}{{12}}{_E}", "<id>"),
-    Mask(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?", "<time>"),
+    Mask(r"\beyJ[\w-]+(?:\.[\w-]*)+", "<id>", needs="eyJ"),
+    Mask(rf"{_B}{_HEX}{{8}}-(?:{_HEX}{{4}}-){{3}}{_HEX}{{12}}{_E}", "<id>", needs="-"),
+    Mask(
+        r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?",
+        "<time>",
+        needs=":",
+    ),
     # IPv6, with brackets, a port, a zone or a length of its prefix, or without; before IPv4, which
     # it may end with.
     Mask(
         r"\[(?=[0-9a-fA-F:.]*:[0-9a-fA-F:.]*:)[0-9a-fA-F:.]+(?:%\w+)?\](?::\d+)?",
         "<address>",
+        needs=":",
     ),
     Mask(
         rf"(?<![\w:])(?=[0-9a-fA-F:]*::|(?:{_HEX}{{1,4}}:){{7}})(?=:*{_HEX})"
         rf"(?:{_HEX}{{0,4}}:){{2,8}}(?:{_IPV4}(?::\d{{1,5}})?|\d{{5}}|{_HEX}{{0,4}})"
         r"(?:%\w+)?(?:/\d{1,3})?(?![\w:])",
         "<address>",
+        needs=":",
     ),
-    Mask(rf"{_B}{_IPV4}(?:[:/]\d+)?{_E}", "<address>"),
+    Mask(rf"{_B}{_IPV4}(?:[:/]\d+)?{_E}", "<address>", needs="."),
     Mask(rf"{_B}(?:{_HEX}{{2}}[:-]){{5}}{_HEX}{{2}}{_E}", "<address>"),
     # An access key of AWS, which may have no digit.
     Mask(rf"{_B}A[KS]IA[A-Z0-9]{{16}}{_E}", "<id>"),
@@ -100,17 +108,18 @@ MASKS = (
     ),
     # Paths: absolute, from here or from home, and below a folder: the last kind has three parts, or
     # ends as a file does.
-    Mask(rf"(?<![\w.])(?:(?:\.{{1,2}}|~)(?:/{_PART})+|(?:/{_PART}){{2,}})/?", "<path>"),
-    Mask(rf"(?<![\w.])[A-Za-z]:(?:\\{_PART})+", "<path>"),
-    Mask(rf"(?<![\w\\])\\\\{_PART}(?:\\{_PART})+", "<path>"),
+    Mask(rf"(?<![\w.])(?:(?:\.{{1,2}}|~)(?:/{_PART})+|(?:/{_PART}){{2,}})/?", "<path>", needs="/"),
+    Mask(rf"(?<![\w.])[A-Za-z]:(?:\\{_PART})+", "<path>", needs=":\\"),
+    Mask(rf"(?<![\w\\])\\\\{_PART}(?:\\{_PART})+", "<path>", needs="\\\\"),
     Mask(
         rf"(?<![\w.<>/@%+~-])[A-Za-z][\w.-]*+/(?:{_PART}/{_PART}(?:/{_PART})*+"
         r"|[\w-]*+[.][A-Za-z]{2,4}(?![\w.-]))/?",
         "<path>",
+        needs="/",
     ),
-    Mask(rf"{_B}0x{_HEX}+{_E}", "<id>"),
-    Mask(r"'[^']{0,200}'", "<text>", spared=_names_in("'")),
-    Mask(r'"[^"]{0,200}"', "<text>", spared=_names_in('"')),
+    Mask(rf"{_B}0x{_HEX}+{_E}", "<id>", needs="0x"),
+    Mask(r"'[^']{0,200}'", "<text>", needs="'", spared=_names_in("'")),
+    Mask(r'"[^"]{0,200}"', "<text>", needs='"', spared=_names_in('"')),
     # A number with its unit.
     Mask(
         rf"(?<![\w-])(?:\d+(?:[.,]\d+)*(?=(?:[num\u00b5]?s|min|secs?|seconds|[KMGTk]i?B|bytes|px){_E})"
@@ -129,6 +138,7 @@ MASKS = (
         rf"{_B}((?:[a-z]{{1,8}}_){{1,3}}|[A-Z]{{1,8}}_)(?!(?:[a-z]+|[A-Z]+)\d{{1,3}}{_E})"
         rf"(?=[A-Za-z]*\d|[a-z]+[A-Z]|[A-Z]+[a-z])[A-Za-z0-9]{{6,}}{_E}",
         r"\1<id>",
+        needs="_",
     ),
     # Letters and digits mixed, and long, unless it is a word with a number behind it.
     Mask(
@@ -145,7 +155,7 @@ MASKS = (
     ),
     Mask(rf"{_B}(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{{5,7}}{_E}", "<id>"),
     # A version with a letter, beside those without: gpt-4o, gpt-4.1.
-    Mask(rf"(?<=[A-Za-z]-)\d{{1,2}}[a-z]{_E}", "<n>"),
+    Mask(rf"(?<=[A-Za-z]-)\d{{1,2}}[a-z]{_E}", "<n>", needs="-"),
     # A mixed part of something that is joined by - or _: the a62 of a62-z.
     Mask(
         rf"{_B}(?:(?<=[-_])|(?=[A-Za-z0-9]+[-_][A-Za-z0-9<]))(?=[A-Za-z]*\d)(?=\d*[A-Za-z])"
@@ -154,13 +164,13 @@ MASKS = (
     ),
     Mask(r"(?<!\d)\d+(?:[.,]\d+)*", "<n>", spared=_STATUS),
     # What is joined to a masked value and is no word of its own belongs to it.
-    Mask(rf"{_HOLE}-(?:[A-Za-z]+<n>|{_CONSONANT}{{4,6}}){_E}", "<id>"),
-    Mask(rf"({_HOLE})(?:[-_][A-Za-z]{_E})+", r"\1"),
-    Mask(rf"{_B}(?:[A-Za-z][-_])++(?={_HOLE})", ""),
-    Mask(rf"(?:{_HOLE}{_JOINT}*)*<id>(?:{_JOINT}*{_HOLE})*", "<id>"),
-    Mask(r"<n>(?:[-_:/]<n>)+", "<n>"),
-    Mask(r"(?<![A-Za-z0-9>])[-_]+(?=<id>)", ""),
-    Mask(r"<id>[-_=]+(?![A-Za-z0-9<])", "<id>"),
+    Mask(rf"{_HOLE}-(?:[A-Za-z]+<n>|{_CONSONANT}{{4,6}}){_E}", "<id>", needs=">-"),
+    Mask(rf"({_HOLE})(?:[-_][A-Za-z]{_E})+", r"\1", needs=">"),
+    Mask(rf"{_B}(?:[A-Za-z][-_])++(?={_HOLE})", "", needs="<"),
+    Mask(rf"(?:{_HOLE}{_JOINT}*)*<id>(?:{_JOINT}*{_HOLE})*", "<id>", needs="<id>"),
+    Mask(r"<n>(?:[-_:/]<n>)+", "<n>", needs="<n>"),
+    Mask(r"(?<![A-Za-z0-9>])[-_]+(?=<id>)", "", needs="<id>"),
+    Mask(r"<id>[-_=]+(?![A-Za-z0-9<])", "<id>", needs="<id>"),
     Mask(r"\s+", " "),
 )
 """In this order: special patterns before general ones."""
@@ -197,8 +207,9 @@ def error_line(reason: str) -> str:
 def signature(reason: str) -> str:
     """The message with ids, numbers, paths and quotations masked."""
     text = error_line(reason)[:2000]
-    for mask in _MASKING:
-        text = mask(text)
+    for needs, masked in _MASKING:
+        if needs in text:
+            text = masked(text)
     return text.strip(" ")[:LONGEST]
 
 
@@ -237,4 +248,4 @@ def _masking(mask: Mask) -> Callable[[str], str]:
     return partial(either.sub, lambda found: found["spared"] or mask.replacement)
 
 
-_MASKING = [_masking(mask) for mask in MASKS]
+_MASKING = [(mask.needs, _masking(mask)) for mask in MASKS]
