@@ -3,7 +3,9 @@
 The files are invisible until they are committed together.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import datetime as dt
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from waystation.core.store import faults
@@ -20,7 +22,7 @@ from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pc
 from waystation.pipeline.storage.parts import Part, PartWriter
-from waystation.pipeline.tables import EVENTS, FIELD_VALUES, PAYLOADS, Table
+from waystation.pipeline.tables import EVENTS, FIELD_VALUES, LAST_MS, PAYLOADS, Table
 
 WRITTEN = (EVENTS, PAYLOADS, FIELD_VALUES)
 """The tables that a reading writes files of."""
@@ -53,11 +55,10 @@ def read_ranges(
         for span in ranges:
             client = store.at(span.stream.key)
             capture = _capture(client, span.stream, options, payloads)
-            known = _known_ids(root, span) if span.went_back else frozenset[str]()
+            unknown = _unknown(root, span.stream.key) if span.went_back else list[RawEntry]
 
-            def new(page: list[RawEntry], capture: Any = capture, known: Any = known) -> Any:
-                unknown = [each for each in page if each[0].decode() not in known]
-                return capture.entries(unknown if known else page)
+            def new(page: list[RawEntry], capture: Any = capture, unknown: Any = unknown) -> Any:
+                return capture.entries(unknown(page))
 
             batches = redis_streams.rows_of(
                 client, span, page=options.page, accounts=True, change=new
@@ -75,11 +76,22 @@ def read_ranges(
     return Reading({table: writer.parts for table, writer in written}, reports, count)
 
 
-def _known_ids(root: str, span: StreamRange) -> frozenset[str]:
-    """Ids of a stream's stored entries: a replica that took over late has some of them, too."""
-    is_mine = pc.field("stream") == span.stream.key
-    found = delta.read_arrow(root, EVENTS, ("entry_id",), is_mine, by=("stream",))
+def _unknown(root: str, stream: str) -> Callable[[list[RawEntry]], list[RawEntry]]:
+    """Those of a page that are not stored: a replica that took over late has some that are."""
+    # Entries come in their order, so that the ids of one day at a time are enough.
+    known = lru_cache(maxsize=1)(partial(_known_ids, root, stream))
+    return lambda page: [each for each in page if each[0].decode() not in known(_day(each[0]))]
+
+
+def _known_ids(root: str, stream: str, day: dt.date) -> frozenset[str]:
+    is_mine = pc.field("stream") == stream
+    found = delta.read_arrow(root, EVENTS, ("entry_id",), is_mine, by=("stream",), days=[day])
     return frozenset(found["entry_id"].to_pylist())
+
+
+def _day(entry_id: bytes) -> dt.date:
+    seconds = min(int(entry_id.partition(b"-")[0]), LAST_MS) // 1000
+    return dt.datetime.fromtimestamp(seconds, dt.UTC).date()
 
 
 def _capture(
