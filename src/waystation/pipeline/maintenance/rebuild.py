@@ -2,8 +2,7 @@
 
 import datetime as dt
 import shutil
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 from deltalake import DeltaTable
@@ -17,8 +16,8 @@ from waystation.pipeline.refresh.stale_hours import Hours
 from waystation.pipeline.storage import delta, filesystems
 from waystation.pipeline.storage.arrow import fs, pa
 from waystation.pipeline.storage.opened import kept_open, old_names
-from waystation.pipeline.storage.schemas import schema_of
-from waystation.pipeline.storage.task_files import replace
+from waystation.pipeline.storage.parts import Part
+from waystation.pipeline.storage.task_files import replace, write_whole
 from waystation.pipeline.storage.turns import alone
 from waystation.pipeline.tables import (
     EVENTS,
@@ -38,17 +37,22 @@ def rebuild(history: History, progress: Progress | None = None) -> None:
     progress = progress or NoProgress()
     for table in (EVENTS, GAPS, PAYLOADS, FIELD_VALUES, LEDGER):
         _take_over(history, table)
-    before = delta.read_arrow(history.root, LEDGER, LEDGER.names).to_pylist()
+    kept = _keep_snapshots(history)
     for layer in (Layer.SILVER, Layer.GOLD):
-        files, folder = filesystems.filesystem(f"{history.root}/{layer}")
-        if isinstance(files, fs.LocalFileSystem):
-            shutil.rmtree(folder, ignore_errors=True)
-        elif files.get_file_info(folder).type != fs.FileType.NotFound:
-            files.delete_dir(folder)
+        _delete(f"{history.root}/{layer}")
     progress.begin("folding events into attempts and items")
     fold(history)
     refresh_all(history, progress)
-    _restore_snapshots(history, before)
+    _restore_snapshots(history, kept)
+    _delete(KEPT.path(history.root))
+
+
+def _delete(place: str) -> None:
+    files, folder = filesystems.filesystem(place)
+    if isinstance(files, fs.LocalFileSystem):
+        shutil.rmtree(folder, ignore_errors=True)
+    elif files.get_file_info(folder).type != fs.FileType.NotFound:
+        files.delete_dir(folder)
 
 
 def _take_over(history: History, table: Table) -> None:
@@ -68,26 +72,33 @@ def _take_over(history: History, table: Table) -> None:
     replace(renamed, history.root, table, renaming=True)
 
 
-_COUNTED = ("acknowledged", "terminal", "removed", "duplicated", "gaps")
+KEPT = msgspec.structs.replace(LEDGER, layer=Layer.BRONZE, name="_ledger")
+"""Rows of the ledger for the time of a rebuild."""
+_ACCOUNT = (*LEDGER.key, "acknowledged", "terminal", "removed", "duplicated", "gaps")
+"""The jobs of an hour, and what the events say has become of them."""
 _FROM_SNAPSHOTS = ("visible", "lost", "lost_ids", "clean")
 
 
-def _restore_snapshots(history: History, before: Sequence[Mapping[str, Any]]) -> None:
-    """Put back what the ledger knew from snapshots, which cannot be computed from events."""
-    root = history.root
-    known = {_account(row): row for row in before if row["visible"] is not None}
-    rows = delta.read_arrow(root, LEDGER, LEDGER.names).to_pylist()
-    for row in rows:
-        if row["visible"] is None and (same := known.get(_account(row))):
-            row |= {name: same[name] for name in _FROM_SNAPSHOTS}
-    if known:
-        restored = pa.Table.from_pylist(rows, schema=schema_of(LEDGER.schema))
-        replace(history.spark.createDataFrame(restored), root, LEDGER)
+def _keep_snapshots(history: History) -> list[Part]:
+    """Put aside what the ledger knows from snapshots, which cannot be computed from events."""
+    _delete(KEPT.path(history.root))
+    known = history.read(LEDGER).where("visible is not null")
+    return write_whole(known, history.root, KEPT)
 
 
-def _account(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The jobs of an hour, and what the events say has become of them."""
-    return tuple(row[name] for name in (*LEDGER.key, *_COUNTED))
+def _restore_snapshots(history: History, kept: Sequence[Part]) -> None:
+    if not kept:
+        return
+    root, names = history.root, [part.path for part in kept]
+    known = delta.read_with_spark(history.spark, KEPT.path(root), KEPT, names)
+    known = known.selectExpr(*_ACCOUNT, f"struct({', '.join(_FROM_SNAPSHOTS)}) as known")
+    rows = history.read(LEDGER).join(known, list(_ACCOUNT), "left")
+    replace(rows.selectExpr(*map(_restored, LEDGER.names)), root, LEDGER)
+
+
+def _restored(name: str) -> str:
+    is_known = "visible is null and known is not null"
+    return f"if({is_known}, known.{name}, {name}) as {name}" if name in _FROM_SNAPSHOTS else name
 
 
 @alone("backfill")
