@@ -15,11 +15,14 @@ REQUIRED = {"spark.sql.session.timeZone": "UTC"}
 
 FEW_ROWS = 100_000
 """Rows up to which compiling a plan takes longer than it saves."""
+SORTED_ROWS = 500_000
+"""Rows of a partition that a task can sort in a heap of 1 GB without putting them on the disk."""
+_PARTITIONS = "spark.sql.shuffle.partitions"
 _FOR_FEW = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.shuffle.partitions": "1",
+    _PARTITIONS: "1",
 }
 
 _PREPARED: WeakSet[SparkSession] = WeakSet()
@@ -52,10 +55,14 @@ def sized(spark: SparkSession, rows: int) -> Generator[SparkSession]:
     """The same session, with settings for a batch of so many rows in the block.
 
     Few are interpreted, in one partition: no code is generated, and no plan is changed on the way.
+    Of many, each partition has what fits into memory.
     """
-    before = {name: spark.conf.get(name) for name in _FOR_FEW} if rows <= FEW_ROWS else {}
-    for name in before:
-        spark.conf.set(name, _FOR_FEW[name])
+    least = int(spark.conf.get(_PARTITIONS) or 1)
+    for_many = {_PARTITIONS: str(max(least, rows // SORTED_ROWS))}
+    settings = _FOR_FEW if rows <= FEW_ROWS else for_many
+    before = {name: spark.conf.get(name) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
     try:
         yield spark
     finally:
