@@ -8,7 +8,7 @@ protocol stays: a quoted key, attribute or constraint, the status of an HTTP ans
 import hashlib
 import re
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 LONGEST = 200
@@ -237,8 +237,12 @@ def _raised(reason: str) -> str | None:
 
 
 def _found(pattern: str, text: str) -> str | None:
-    found = re.search(pattern, text, re.ASCII)
+    found = _compiled(pattern).search(text)
     return found[1] or None if found else None
+
+
+# `re` has a cache of its own, which takes longer than most searches.
+_compiled = cache(partial(re.compile, flags=re.ASCII))
 
 
 def _masking(mask: Mask) -> Callable[[str], str]:
