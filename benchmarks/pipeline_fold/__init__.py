@@ -21,7 +21,7 @@ from benchmarks.report import Report, Row
 from benchmarks.turns import TIMES
 from waystation.pipeline.silver import lives
 from waystation.pipeline.silver.moves import STEPS
-from waystation.pipeline.silver.steps import steps
+from waystation.pipeline.silver.steps import PORTION, steps
 from waystation.pipeline.spark.session import PREFERRED, SessionOptions, start_session
 from waystation.pipeline.storage import task_files
 from waystation.pipeline.storage.sessions import sized
@@ -119,7 +119,8 @@ def _growth(measured: dict[int, Measured]) -> Report:
             Row("DuckDB, peak MB", most.duck_mb, least.duck_mb),
         ],
         remark=f"driver and workers are one JVM with a heap of {PREFERRED['spark.driver.memory']}, "
-        "no Python works beside it; aim: bounded, though there are ten times as many events",
+        f"whose tasks hold {PORTION:,} steps each in a process of Python; "
+        "aim: bounded, though there are ten times as many events",
     )
 
 

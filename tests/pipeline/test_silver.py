@@ -18,9 +18,11 @@ from tests.pipeline.stories import StoryEvent
 from waystation.core.errors import Overtaken
 from waystation.pipeline.history import History
 from waystation.pipeline.refresh import fold
+from waystation.pipeline.silver import steps
 from waystation.pipeline.silver.lives import FOLDED
 from waystation.pipeline.silver.moves import OPEN, OPEN_ATTEMPTS, OPEN_ITEMS, STEPS
 from waystation.pipeline.storage import delta, notes
+from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.tables import ATTEMPTS, EVENTS, ITEMS, Table
 
 Rows = list[dict[str, Any]]
@@ -84,6 +86,22 @@ def changed(root: str, column: str) -> list[str]:
     names = [part["path"] for part in noted["files"].get(column, ())]
     table = fold.APART[column]
     return list(map(str, delta.read_files(table.path(root), table, names).to_pylist()))
+
+
+def test_all_steps_of_a_job_are_folded_together_wherever_batches_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(steps, "PORTION", 1)
+    jobs = [job for many, job in enumerate("abcdef", 1) for _ in range(many)]
+    of = {"product": ["bullmq"], "queue": ["mail"]}
+    rows = pa.record_batch(
+        {**{name: each * len(jobs) for name, each in of.items()}, "job_id": jobs}
+    )
+    for size in range(1, len(jobs) + 1):
+        batches = [rows[first : first + size] for first in range(0, len(jobs), size)]
+        portions = [each["job_id"].to_pylist() for each in steps.by_subject(batches)]
+        assert [job for each in portions for job in each] == jobs
+        assert sum(len({*each}) for each in portions) == len({*jobs})
 
 
 def test_drivers_that_fold_the_same_events_at_once_fold_them_once(

@@ -20,6 +20,8 @@ SUBJECT = ("product", "queue", "job_id")
 """Columns that identify the subject of a step: a job or file."""
 Subject: TypeAlias = tuple[str, str, str]
 """Values of these columns."""
+PORTION = 65_536
+"""Rows from which on calling Arrow costs little beside what it does."""
 _ZONELESS = pa.timestamp("us")
 
 # Files have no event for their birth: the first wait is it. Visitors are no jobs: the waiting room
@@ -59,10 +61,10 @@ def by_subject(batches: Iterable[Batch]) -> Iterator[Batch]:
     held: list[Batch] = []
     for batch in batches:
         last = Ranges.of(_starts(batch)).first[-1].as_py()
-        if last:
+        if last and sum(each.num_rows for each in held) + last >= PORTION:
             yield pa.concat_batches([*held, batch[:last]])
-            held = []
-        held.append(batch[last:])
+            held, batch = [], batch[last:]
+        held.append(batch)
     if held:
         yield pa.concat_batches(held)
 
