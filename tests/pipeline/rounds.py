@@ -15,6 +15,7 @@ from deltalake.writer import writer
 from tests.pipeline import conftest, stories
 from tests.pipeline.events_of_all import events_of_products
 from tests.pipeline.saved import save
+from waystation.pipeline.gold.cells import CELLS, SLOT
 from waystation.pipeline.history import History
 from waystation.pipeline.products import product_tables
 from waystation.pipeline.refresh import gold_sums, gold_tables, quality
@@ -122,8 +123,9 @@ def _rounded(value: Any) -> Any:
 
 
 def tables_at(root: str) -> dict[str, list[Any]]:
-    """All rows of a history."""
-    return {table.name: rows_of(root, table) for table in COMPARED}
+    """All rows of a history, with the sums; those of old slots go when rounds come."""
+    sums = [row for row in rows_of(root, CELLS) if row[0] != SLOT.name]
+    return {**{table.name: rows_of(root, table) for table in COMPARED}, CELLS.name: sums}
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from tests.pipeline import oracle, stories
 from tests.pipeline.rounds import history_at, keep, refresh, rows_of
 from tests.pipeline.stories import StoryEvent
 from waystation.core.errors import TablesDisagree
+from waystation.pipeline.gold.cells import CELLS, HOUR
 from waystation.pipeline.gold.failures import MOST_KINDS, OTHER
 from waystation.pipeline.histograms import percentile, summed
 from waystation.pipeline.history import History
@@ -173,6 +174,14 @@ def test_a_burst_asks_for_more_workers_than_the_same_jobs_over_an_hour(history: 
     assert found["burst"]["busiest_per_s"] == pytest.approx(100 / 60)
     assert found["burst"]["workers_needed"] >= 48
     assert found["even"]["workers_needed"] <= 2
+
+
+def test_an_hour_of_a_queue_is_one_row_of_sums_however_full_it_is(history: History) -> None:
+    hours = [row for row in read(history, CELLS) if row["kind"] == HOUR.name]
+    assert len(hours) == len({(row["queue"], row["at"]) for row in hours})
+    for queue, buckets in (("burst", [100]), ("even", [1] * 100)):
+        (parts,) = (row["parts"] for row in hours if row["queue"] == queue)
+        assert [each["many"] for each in parts if each["part"] == "ready"] == buckets
 
 
 def test_answers_made_again_are_the_same(history: History) -> None:

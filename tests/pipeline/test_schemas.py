@@ -31,7 +31,7 @@ from waystation.pipeline.runner import RunOptions, run
 from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
-from waystation.pipeline.tables import Layer, Table, every
+from waystation.pipeline.tables import HOURLY, Layer, Table, every
 
 RECORDED = Path(__file__).parent / "schemas.json"
 """The columns of every table, by version since 8; one is added when a column changes."""
@@ -142,6 +142,29 @@ def test_tables_that_older_versions_had_not_are_filled_by_the_next_round(root: s
 
 
 COMPARED = (ADDED_FILES, FILE_DAYS, FILES)
+
+
+def test_sums_that_an_older_version_has_written_are_counted_anew_by_the_next_round(
+    root: str,
+) -> None:
+    history = history_at(root)
+    events = events_of_files(random.Random(3), 60)
+    keep(root, events[: len(events) // 2], 0)
+    refresh(history)
+    rows = delta.read_arrow(root, cells.CELLS, cells.CELLS.names)
+    write_deltalake(
+        cells.CELLS.path(root),
+        rows.drop_columns("parts").append_column("bucket", rows["n0"]),
+        mode="overwrite",
+        schema_mode="overwrite",
+        partition_by=list(cells.CELLS.partitions),
+    )
+    keep(root, events[len(events) // 2 :], 1)
+    refresh(history)
+    compared = (*COMPARED, HOURLY, cells.CELLS)
+    found = {table.name: rows_of(root, table) for table in compared}
+    rebuild(history)
+    assert found == {table.name: rows_of(root, table) for table in compared}
 
 
 # pyright: reportPrivateUsage=false

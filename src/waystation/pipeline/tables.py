@@ -26,6 +26,7 @@ BYTES = "binary"
 TEXTS = "array<string>"
 FIELDS = "map<string,string>"
 COUNTS = "map<bigint,bigint>"
+BUCKETS = "array<struct<part:string,bucket:bigint,name:string,many:bigint>>"
 
 
 LAST_MS = 253_402_214_399_999
@@ -106,11 +107,12 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         """The columns as a Spark schema."""
         from pyspark.sql import types as spark
 
-        text = spark.StringType()
+        text, long = spark.StringType(), spark.LongType()
+        bucket = spark.StructType().add("part", text).add("bucket", long).add("name", text)
         kinds: dict[str, Any] = {
             TEXT: text,
             INT: spark.IntegerType(),
-            LONG: spark.LongType(),
+            LONG: long,
             REAL: spark.DoubleType(),
             FLAG: spark.BooleanType(),
             INSTANT: spark.TimestampType(),
@@ -118,7 +120,8 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
             BYTES: spark.BinaryType(),
             TEXTS: spark.ArrayType(text),
             FIELDS: spark.MapType(text, text),
-            COUNTS: spark.MapType(spark.LongType(), spark.LongType()),
+            COUNTS: spark.MapType(long, long),
+            BUCKETS: spark.ArrayType(bucket.add("many", long)),
         }
         return spark.StructType(
             [spark.StructField(column.name, kinds[column.type]) for column in self.columns]

@@ -1,8 +1,9 @@
 """Cells: what one row of silver adds to the tables of gold, and their sums.
 
 Every row of silver becomes a few cells. A cell has a key, counts that can be added up and taken
-back, and extremes that can only be added. The tables of gold are derived from the sums of all
-cells, so a batch costs what is new in it, however full an hour is.
+back, and extremes that can only be added. Histograms and sets are counts, too: one for each bucket
+or name, all of them in the row of their key, so that a queue has one row for an hour however full
+it is. The tables of gold are derived from the sums of all cells.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,6 +24,7 @@ from waystation.pipeline.silver.moves import ENDS, HAS_ENDED
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.sql import texts
 from waystation.pipeline.tables import (
+    BUCKETS,
     DAY,
     INSTANT,
     LONG,
@@ -31,6 +33,7 @@ from waystation.pipeline.tables import (
     TEXTS,
     Column,
     Layer,
+    Layout,
     Table,
 )
 
@@ -38,13 +41,13 @@ ARRIVAL = "date_trunc('hour', coalesce(added_at, to_utc_timestamp(`date`, 'UTC')
 """The hour in which an item was added; the first hour of its day if that is unknown."""
 QUARTER_MS = 250
 """Milliseconds of a slot in which arrivals are counted: the finest that staffing looks at."""
-COUNTS = tuple(f"n{number}" for number in range(9))
+COUNTS = tuple(f"n{number}" for number in range(12))
 
 CELLS = Table(
     name="cells",
     layer=Layer.SILVER,
     meaning="one row for each sum that the tables of gold are derived from",
-    key=("kind", "product", "queue", "at", "more", "part", "bucket"),
+    key=("kind", "product", "queue", "at", "more"),
     partitions=("kind", "date"),
     columns=(
         Column("kind", TEXT, "what is counted"),
@@ -52,9 +55,8 @@ CELLS = Table(
         Column("queue", TEXT, "queue of the product"),
         Column("at", INSTANT, "hour, minute or day that it is counted for; null: all time"),
         Column("more", TEXT, "the rest of the key, as a list in JSON"),
-        Column("part", TEXT, "part of a row: a histogram or a set; null for the row itself"),
-        Column("bucket", LONG, "bucket of the part"),
         *(Column(name, LONG, "a count, by the kind") for name in COUNTS),
+        Column("parts", BUCKETS, "how many are in each bucket of its histograms and sets"),
         Column("squares", REAL, "sum of squared run times"),
         Column("first", INSTANT, "first instant"),
         Column("last", INSTANT, "last instant"),
@@ -64,8 +66,12 @@ CELLS = Table(
         Column("examples", TEXTS, "a few ids"),
         Column("date", DAY, "day of `at`, in UTC"),
     ),
+    # One may have a bucket for each quarter of a second of its hour.
+    layout=Layout(group_rows=512),
 )
 KEY = CELLS.key
+BUCKET = ("part", "bucket", "name")
+"""The histogram or set of a row, and a number or a name in it."""
 EXTREMES = ("first", "last", "most", "word", "label", "examples")
 """Columns that cannot be taken back."""
 
@@ -87,6 +93,10 @@ class Kind(msgspec.Struct, frozen=True):
             raise KeyError(f"{self.name} has no count or column {', '.join(sorted(unknown))}")
         return {"kind": f"'{self.name}'", COUNTS[0]: "1", **named}
 
+    def part(self, part: str, /, **given: str) -> dict[str, str]:
+        """One in a bucket of such a cell: the columns of its key, and a `bucket` or a `name`."""
+        return {"kind": f"'{self.name}'", "part": f"'{part}'", "many": "1", **given}
+
     def column(self, name: str) -> str:
         """The column that a count is in."""
         return COUNTS[self.counts.index(name)]
@@ -94,7 +104,10 @@ class Kind(msgspec.Struct, frozen=True):
 
 HOUR = Kind(
     "hour",
-    ("rows", "added", "started", "completed", "failed", "retried", "stalled", "ran", "run_ms"),
+    (
+        *("rows", "added", "ready", "doubled"),
+        *("started", "completed", "failed", "retried", "stalled", "ran", "run_ms", "by_worker"),
+    ),
     "hour",
 )
 WORKER = Kind("worker", ("attempts", "completed", "failed", "stalled", "busy_ms"), "hour")
@@ -170,11 +183,15 @@ def cells(changed: Changed) -> DataFrame:
 
 
 def added_up(rows: DataFrame) -> DataFrame:
-    """The sums of signed cells; `shaken` where an extreme was taken back and not added again."""
-    counts = [F.sum(F.col("sign") * F.col(name)).alias(name) for name in (*COUNTS, "squares")]
+    """The sums of signed cells; `shaken` where an extreme was taken back and not added again.
+
+    Each bucket is still a row of its own: only what is new is counted here.
+    """
+    summed = (*COUNTS, "squares", "many")
+    counts = [F.sum(F.col("sign") * F.col(name)).alias(name) for name in summed]
     fresh, gone = F.col("sign") > 0, F.col("sign") < 0
     return (
-        rows.groupBy(*KEY)
+        rows.groupBy(*KEY, *BUCKET)
         .agg(
             *counts,
             *(_extreme(name, fresh).alias(name) for name in _BEST),
@@ -184,18 +201,21 @@ def added_up(rows: DataFrame) -> DataFrame:
         )
         .select(
             *KEY,
-            *COUNTS,
-            "squares",
+            *summed,
+            F.expr(_PARTS).alias("parts"),
             *_BEST,
-            F.slice(F.array_sort("examples"), 1, EXAMPLES).alias("examples"),
+            _few(F.col("examples")).alias("examples"),
             _shaken().alias("shaken"),
         )
     )
 
 
 def together(*sums: DataFrame) -> DataFrame:
-    """What is stored and what is new, added up; the cells of one queue and hour in one task."""
-    columns = (*KEY, *COUNTS, "squares", *EXTREMES)
+    """What is stored and what is new, added up; the cells of one queue and hour in one task.
+
+    A bucket is there as often as sums have it: the tasks add it up.
+    """
+    columns = (*KEY, *COUNTS, "squares", "parts", *EXTREMES)
     every = reduce(DataFrame.unionByName, (each.select(*columns) for each in sums))
     return (
         every.repartition("kind", "product", "queue", "at")
@@ -203,7 +223,8 @@ def together(*sums: DataFrame) -> DataFrame:
         .agg(
             *(F.sum(name).alias(name) for name in (*COUNTS, "squares")),
             *(_extreme(name).alias(name) for name in _BEST),
-            F.flatten(F.collect_list("examples")).alias("examples"),
+            F.flatten(F.collect_list("parts")).alias("parts"),
+            _few(F.array_distinct(F.flatten(F.collect_list("examples")))).alias("examples"),
         )
         .where(F.col(COUNTS[0]) > 0)
         .withColumn("date", F.to_date("at"))
@@ -221,17 +242,23 @@ def without_extremes(rows: DataFrame, keys: DataFrame) -> DataFrame:
 
 def extremes_of(rows: DataFrame) -> DataFrame:
     """Only the extremes: sums that add nothing else."""
-    return rows.withColumns({name: F.lit(0).cast(LONG) for name in COUNTS}).withColumn(
-        "squares", F.lit(0e0)
-    )
+    nothing = {name: F.lit(0).cast(LONG) for name in COUNTS}
+    return rows.where("part is null").withColumns({**nothing, "squares": F.lit(0e0)})
 
 
+_PARTS = (
+    f"""cast(if(part is null, array(), array(struct({", ".join(BUCKET)}, many))) as {BUCKETS})"""
+)
 _BEST = {"first": F.min, "last": F.max, "most": F.max, "word": F.min, "label": F.min}
 
 
 def _extreme(name: str, where: SparkColumn | None = None) -> SparkColumn:
     value = F.col(name) if where is None else F.when(where, F.col(name))
     return _BEST[name](value)
+
+
+def _few(ids: SparkColumn) -> SparkColumn:
+    return F.slice(F.array_sort(ids), 1, EXAMPLES)
 
 
 def _shaken() -> SparkColumn:
@@ -245,9 +272,10 @@ def _shaken() -> SparkColumn:
 
 
 _NOTHING = {
-    **dict.fromkeys(("product", "queue", "more", "part", "word", "label", "example"), TEXT),
+    **dict.fromkeys(("product", "queue", "more", "word", "label", "example"), TEXT),
     **dict.fromkeys(("at", "first", "last"), INSTANT),
-    **dict.fromkeys(("bucket", "most", *COUNTS), LONG),
+    **dict.fromkeys(("bucket", "most", "many", *COUNTS), LONG),
+    **dict.fromkeys(("part", "name"), TEXT),
     "squares": REAL,
 }
 """The columns that a cell may leave out, with their types."""
@@ -268,7 +296,7 @@ def _struct(cell: Mapping[str, str]) -> str:
         columns[name] = (
             f"cast({cell[name]} as {type_})" if name in cell else f"cast(null as {type_})"
         )
-    for name in (*COUNTS, "squares"):
+    for name in (*COUNTS, "squares", "many"):
         columns[name] = f"coalesce({columns[name]}, 0)"
     fields = ", ".join(f"'{name}', {text}" for name, text in columns.items())
     return f"named_struct({fields})"
@@ -306,46 +334,48 @@ _OF_STEP = [
     HOUR.cell(
         **_AT,
         added="birth",
+        ready="event = 'waiting'",
+        doubled="doubled",
         started="event = 'active'",
         completed="event = 'completed'",
         failed="event in ('failed', 'dead') and not repeated",
         last="case when event = 'waiting' then `at` end",
     ),
-    HOUR.cell(
+    HOUR.part(
+        "ready",
         **_AT,
         when="event = 'waiting'",
-        part="'ready'",
         bucket=f"floor((unix_millis(`at`) - unix_millis({_hour('`at`')})) / {QUARTER_MS})",
     ),
-    HOUR.cell(**_AT, when="doubled", part="'doubled'"),
     SLOT.cell(
         **_AT,
-        bucket=f"floor(unix_seconds(`at`) / {SLOT_S})",
+        more=_list(f"floor(unix_seconds(`at`) / {SLOT_S})"),
         came=f"cast(birth or again as int) - cast({_IS_GONE} as int)",
         ended="event in ('completed', 'failed') or (event = 'dead' and product = 'files')",
     ),
 ]
 
 _STARTED = {**_OF, "at": _hour("started_at")}
-_BY = {**_STARTED, "more": _list("worker"), "when": "worker is not null"}
+_BY_WORKER = "worker is not null"
 _OF_ATTEMPT = [
     HOUR.cell(
         **_STARTED,
         retried="outcome = 'retried'",
         stalled="outcome = 'stalled'",
         ran="run_ms is not null",
+        by_worker=_BY_WORKER,
         run_ms="coalesce(run_ms, 0)",
         squares="coalesce(cast(run_ms as double) * run_ms, 0)",
     ),
     *(
-        HOUR.cell(
-            **_STARTED, when=f"{name}_ms is not null", part=f"'{name}'", bucket=bucket(f"{name}_ms")
-        )
+        HOUR.part(name, **_STARTED, when=f"{name}_ms is not null", bucket=bucket(f"{name}_ms"))
         for name in ("wait", "run")
     ),
-    HOUR.cell(**_BY, part="'worker'"),
+    HOUR.part("worker", **_STARTED, when=_BY_WORKER, name="worker"),
     WORKER.cell(
-        **_BY,
+        **_STARTED,
+        when=_BY_WORKER,
+        more=_list("worker"),
         completed="outcome = 'completed'",
         failed="outcome in ('failed', 'retried')",
         stalled="outcome = 'stalled'",
@@ -433,26 +463,21 @@ _ROUTED = {
 _HEAD = {
     **_ON_ROUTE,
     "when": "origin = 'added' and waits",
-    "part": "'head'",
     "bucket": "unix_micros(ready_at)",
 }
-_SERVED = {
-    "queue": "queue",
-    "more": _list("target", "worker"),
-    "when": "origin = 'added'",
-    "part": "'worker'",
-}
+_SERVED = {**_ON_ROUTE, "when": "origin = 'added'", "name": "worker"}
 _OF_ROUTED = [
     ROUTE_DAY.cell(**_ROUTED, **_DAY),
-    ROUTE_DAY.cell(**_HEAD, **_DAY),
+    ROUTE_DAY.part("head", **_HEAD, **_DAY),
     ROUTE.cell(**_ROUTED),
-    ROUTE.cell(**_HEAD),
+    ROUTE.part("head", **_HEAD),
 ]
-_OF_ROUTED_BY = [ROUTE_DAY.cell(**_SERVED, **_DAY), ROUTE.cell(**_SERVED)]
+_OF_ROUTED_BY = [ROUTE_DAY.part("worker", **_SERVED, **_DAY), ROUTE.part("worker", **_SERVED)]
 
-_IN_FOLDER = {"queue": "queue", "more": _list("directory", "type", size_class("size"))}
-_OF_KIND = {
-    **_IN_FOLDER,
+_KIND_OF_FILE = ("directory", "type", size_class("size"))
+_ALIKE = {"queue": "queue", "more": _list(*_KIND_OF_FILE)}
+_ENDED_ALIKE = {"queue": "queue", "more": _list(*_KIND_OF_FILE, bucket("run_ms"))}
+_COUNTED = {
     "completed": "state = 'completed'",
     "dead": "state = 'failed'",
     "endless": "ended_at is null",
@@ -461,7 +486,7 @@ _OF_KIND = {
     "last": "ended_at",
 }
 _OF_FILE = [
-    FILE_DAY.cell(**_OF_KIND, **_DAY, when=HAS_ENDED, bucket=bucket("run_ms")),
-    FILE.cell(**_OF_KIND),
-    FILE.cell(**_IN_FOLDER, when="run_ms is not null", part="'run'", bucket=bucket("run_ms")),
+    FILE_DAY.cell(**_ENDED_ALIKE, **_DAY, **_COUNTED, when=HAS_ENDED),
+    FILE.cell(**_ALIKE, **_COUNTED),
+    FILE.part("run", **_ALIKE, when="run_ms is not null", bucket=bucket("run_ms")),
 ]

@@ -3,7 +3,7 @@
 import datetime as dt
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -33,6 +33,7 @@ from waystation.pipeline.histograms import PERCENTILES, percentile
 from waystation.pipeline.products.files import FILE_DAYS, FILES, OUTLIER
 from waystation.pipeline.products.routing import ROUTE_DAYS, ROUTES
 from waystation.pipeline.products.waitingroom import ABANDONMENT, ABANDONMENT_DAYS, FUNNEL
+from waystation.pipeline.storage.arrow import pc
 from waystation.pipeline.tables import (
     CAPACITY,
     FAILURE_DAYS,
@@ -61,10 +62,11 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """The sums of one key: its own row of `cells`, and the buckets of its parts."""
+    """The sums of one key: a row of `cells`."""
 
     row: Row
-    parts: Mapping[str, list[Row]]
+    parts: Any
+    """The buckets of its histograms and sets, in Arrow: there may be as many as jobs."""
 
     @property
     def counts(self) -> Row:
@@ -83,8 +85,18 @@ class Cell(msgspec.Struct, frozen=True):
         return msgspec.json.decode(self.row["more"])
 
     def histogram(self, part: str) -> list[tuple[int, int]]:
-        """The buckets of a part, and how many values each has."""
-        return sorted((row["bucket"], row[COUNTS[0]]) for row in self.parts.get(part, ()))
+        """The buckets of a part, in order, and how many values each has."""
+        mine = self._of(part)
+        return list(
+            zip(*(mine.field(name).to_pylist() for name in ("bucket", "many")), strict=True)
+        )
+
+    def names(self, part: str) -> list[str]:
+        """The names in a part, in order."""
+        return self._of(part).field("name").to_pylist()
+
+    def _of(self, part: str) -> Any:
+        return self.parts.filter(pc.equal(self.parts.field("part"), part))
 
 
 class Derived(msgspec.Struct, frozen=True):
@@ -103,31 +115,13 @@ def of_kind(kind: str) -> list[Derived]:
     return [each for each in DERIVED if each.kind == kind]
 
 
-def grouped(rows: Iterable[Row]) -> Iterator[list[Cell]]:
+def grouped(sums: Any) -> Iterator[list[Cell]]:
     """Rows of `cells` of one kind, as the cells of each queue and instant."""
-    places: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
-    for row in rows:
-        places[row["product"], row["queue"], row["at"]].append(row)
-    for mine in places.values():
-        yield list(_cells(mine))
-
-
-def _cells(rows: Sequence[Row]) -> Iterator[Cell]:
-    parts: dict[Any, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    for row in rows:
-        if row["part"] is not None:
-            parts[_owner(row)][row["part"]].append(row)
-    for row in rows:
-        if row["part"] is None:
-            yield Cell(row, parts.get(_owner(row), {}))
-
-
-def _owner(row: Row) -> Any:
-    """The key of the row that a part belongs to: a name may follow it."""
-    if row["kind"] == HOUR.name:
-        return None
-    more = () if row["more"] is None else tuple(msgspec.json.decode(row["more"]))
-    return more[:-1] if row["part"] == "worker" else more
+    places: dict[tuple[Any, ...], list[Cell]] = defaultdict(list)
+    rows = sums.drop_columns(["parts"]).to_pylist()
+    for row, parts in zip(rows, sums["parts"], strict=True):
+        places[row["product"], row["queue"], row["at"]].append(Cell(row, parts.values))
+    yield from places.values()
 
 
 def _hourly(cells: list[Cell], _: Known) -> Iterator[Row]:
@@ -157,7 +151,7 @@ def _capacity(cells: list[Cell], known: Known) -> Iterator[Row]:
         if not quarters and not counts["started"]:
             continue
         mean, spread = _service(counts, cell.row["squares"])
-        arrivals = _arrivals(cell, quarters)
+        arrivals = _arrivals(cell)
         advice = advised(_slots(quarters, slot_s), slot_s, target_s, mean=mean, spread=spread)
         yield {
             **cell.whose,
@@ -166,7 +160,7 @@ def _capacity(cells: list[Cell], known: Known) -> Iterator[Row]:
             "service_mean_ms": mean,
             "service_p95_ms": percentile(cell.histogram("run"), 0.95),
             "busy_workers": None if mean is None else arrivals * mean / 1000,
-            "seen_workers": len(cell.parts.get("worker", ())),
+            "seen_workers": len(cell.names("worker")),
             "target_wait_ms": known.target_ms,
             "workers_needed": advice.workers_needed,
         }
@@ -182,12 +176,13 @@ def _service(counts: Row, squares: float) -> tuple[float | None, float | None]:
     return mean, max(0.0, squares / counts["ran"] - mean * mean) / (mean * mean)
 
 
-def _arrivals(cell: Cell, quarters: list[tuple[int, int]]) -> float:
+def _arrivals(cell: Cell) -> float:
     """Arrivals per second, in the part of the hour that has passed."""
-    if not quarters:
+    many = cell.counts["ready"]
+    if not many:
         return 0.0
     last_s = (cell.row["last"] - cell.row["at"]) // dt.timedelta(milliseconds=1) / 1000
-    return sum(many for _, many in quarters) / max(60.0, min(3600.0, last_s))
+    return many / max(60.0, min(3600.0, last_s))
 
 
 def _slots(quarters: list[tuple[int, int]], slot_s: float) -> list[Slot]:
@@ -208,7 +203,7 @@ def _spanned(cell: Cell) -> Row:
 
 def _ten_seconds(cells: list[Cell], _: Known) -> Iterator[Row]:
     for cell in cells:
-        yield {**cell.whose, **cell.counts, "slot": cell.row["bucket"]}
+        yield {**cell.whose, **cell.counts, "slot": int(cell.more[0])}
 
 
 def _failure(cell: Cell) -> Row:
@@ -219,13 +214,9 @@ def _failure(cell: Cell) -> Row:
         "fingerprint": cell.more[0],
         "reason": cell.row["word"],
         "error_class": cell.row["label"],
-        "examples": _few(cell.row["examples"]),
+        "examples": cell.row["examples"],
         "kinds": 1,
     }
-
-
-def _few(ids: Iterable[str]) -> list[str]:
-    return sorted(set(ids))[:EXAMPLES]
 
 
 def _failure_days(cells: list[Cell], _: Known) -> Iterator[Row]:
@@ -247,7 +238,7 @@ def _failures(cells: list[Cell], _: Known) -> Iterator[Row]:
             "error_class": None,
             "first_at": min(row["first_at"] for row in rest),
             "last_at": max(row["last_at"] for row in rest),
-            "examples": _few(each for row in rest for each in row["examples"]),
+            "examples": sorted({each for row in rest for each in row["examples"]})[:EXAMPLES],
             "kinds": len(rest),
         }
         yield {**other, **_rates(other)}
@@ -287,16 +278,13 @@ def _left(cells: list[Cell], _: Known) -> Iterator[Row]:
 
 def _routes(cells: list[Cell], known: Known) -> Iterator[Row]:
     for cell in cells:
-        served = sorted(
-            msgspec.json.decode(row["more"])[-1] for row in cell.parts.get("worker", ())
-        )
-        waiting = [row["bucket"] for row in cell.parts.get("head", ())]
-        head = _EPOCH + min(waiting) * _MICRO if waiting else None
+        waiting = cell.histogram("head")
+        head = _EPOCH + waiting[0][0] * _MICRO if waiting else None
         yield {
             **cell.whose,
             **cell.counts,
             "target": cell.more[0],
-            "workers": served,
+            "workers": cell.names("worker"),
             "wait_ms": cell.row["most"],
             "head_since": head,
             "last_recorded_at": cell.row["last"],
@@ -316,7 +304,7 @@ def _all_routes(cells: list[Cell], known: Known) -> Iterator[Row]:
 
 
 def _kind_of_file(cell: Cell) -> Row:
-    directory, type_, size_class = cell.more
+    directory, type_, size_class, *_ = cell.more
     return {
         **cell.whose,
         **cell.counts,
@@ -324,12 +312,13 @@ def _kind_of_file(cell: Cell) -> Row:
         "directory": directory,
         "type": type_,
         "size_class": size_class,
-        "run_from_ms": cell.row["bucket"],
     }
 
 
 def _file_days(cells: list[Cell], _: Known) -> Iterator[Row]:
-    return map(_kind_of_file, cells)
+    for cell in cells:
+        ran = cell.more[-1]
+        yield {**_kind_of_file(cell), "run_from_ms": None if ran is None else int(ran)}
 
 
 def _files(cells: list[Cell], _: Known) -> Iterator[Row]:

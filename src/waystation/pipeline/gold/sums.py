@@ -10,6 +10,7 @@ be repeated, and gives the same files again.
 import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Any, TypeAlias
 
 import msgspec
@@ -19,6 +20,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from waystation.pipeline.gold import derived
 from waystation.pipeline.gold.cells import (
+    BUCKET,
     CELLS,
     EXTREMES,
     FAILURE,
@@ -266,13 +268,29 @@ def _write(root: str, known: Known, batches: Iterable[Batch]) -> Iterator[Batch]
     rows: list[dict[str, Any]] = []
     for kind in pc.unique(sums["kind"]).to_pylist():
         mine = sums.filter(pc.equal(sums["kind"], kind))
-        for some in _in_files(mine, KINDS[kind].per, known.today):
+        for some in map(_with_each_bucket_once, _in_files(mine, KINDS[kind].per, known.today)):
             rows += written(root, CELLS, some)
-            places = list(derived.grouped(some.to_pylist()))
+            places = list(derived.grouped(some))
             for each in derived.of_kind(kind):
                 made = [row for cells in places for row in each.rows(cells, known)]
                 rows += written(root, each.table, _table(each, made))
     yield pa.RecordBatch.from_pylist(rows, schema=schema_of(WRITTEN))
+
+
+def _with_each_bucket_once(sums: Any) -> Any:
+    """The same sums, their buckets in order: what was stored and what is new, added up."""
+    parts, by = sums["parts"].combine_chunks(), ["row", *BUCKET]
+    each = pa.Table.from_struct_array(parts.flatten())
+    each = each.append_column("row", pc.list_parent_indices(parts))
+    added = each.group_by(by).aggregate([("many", "sum")]).filter(pc.field("many_sum") != 0)
+    added = added.sort_by([(name, "ascending") for name in by]).rename_columns([*by, "many"])
+    sizes = {
+        found["values"]: found["counts"] for found in pc.value_counts(added["row"]).to_pylist()
+    }
+    ends = accumulate((sizes.get(row, 0) for row in range(sums.num_rows)), initial=0)
+    buckets = added.drop_columns("row").to_struct_array().combine_chunks()
+    once = pa.ListArray.from_arrays(list(ends), buckets)
+    return sums.set_column(sums.schema.get_field_index("parts"), "parts", once)
 
 
 def _in_files(rows: Any, per: str, today: dt.date) -> Iterable[Any]:
@@ -307,4 +325,5 @@ def _commit(
             gone=gone.get(name, ()),
             replace=replaced is None,
             again=replaced is None,
+            renaming=replaced is None and delta.has_other_columns(table.path(root), table),
         )

@@ -58,11 +58,8 @@ def _rows(checks: Iterator[Check]) -> Any:
 
 def _summed(root: str, dates: Sequence[dt.date]) -> dict[str, int]:
     """Counts by the cells and by the logs of silver, of these days."""
-    hour = _on(root, CELLS, "at", dates, ("product", "queue", "part", *COUNTS), HOUR)
-    own = hour.filter(pc.field("part").is_null())
-    by_part = {name: hour.filter(pc.field("part") == name) for name in ("worker", "doubled")}
-    claims, births = (_total(own, HOUR, name) for name in ("started", "added"))
-    work = hour.filter((pc.field("part") == "ready") | (pc.field(HOUR.column("started")) > 0))
+    hour = _on(root, CELLS, "at", dates, COUNTS, HOUR)
+    ready, started = (pc.field(HOUR.column(name)) for name in ("ready", "started"))
     arrived = _on(root, CELLS, "at", dates, ("product", *COUNTS), ARRIVED)
     arrived = arrived.filter(pc.field("product") != Product.WAITINGROOM.value)
     by_day = _on(root, CELLS, "at", dates, COUNTS, FAILURE_DAY)
@@ -71,19 +68,19 @@ def _summed(root: str, dates: Sequence[dt.date]) -> dict[str, int]:
     events = delta.count(EVENTS.path(root), days=dates)
     return {
         "events": events,
-        "entries": events - _total(by_part["doubled"], HOUR, "rows"),
-        "taken": claims,
+        "entries": events - _total(hour, HOUR, "doubled"),
+        "taken": _total(hour, HOUR, "started"),
         "attempts": _kept(root, ATTEMPTS, OPEN_ATTEMPTS, dates, "started_at"),
-        "births": births,
+        "births": _total(hour, HOUR, "added"),
         "born": _kept(root, ITEMS, OPEN_ITEMS, dates, "added_at"),
-        "by_worker": _total(by_part["worker"], HOUR, "rows"),
+        "by_worker": _total(hour, HOUR, "by_worker"),
         "had_failed": _total(ever, FAILURE, "jobs"),
         "known_failed": sum(delta.count(each.path(root)) for each in (FAILED_ITEMS, OPEN_FAILURES)),
         "failed": _total(by_day, FAILURE_DAY, "attempts"),
         "failing": _total(ever, FAILURE, "attempts"),
         "items": _total(arrived, ARRIVED, "acknowledged"),
         "ended": _total(arrived, ARRIVED, "terminal"),
-        "busy": work.group_by(["product", "queue", "at"]).aggregate([]).num_rows,
+        "busy": hour.filter((ready > 0) | (started > 0)).num_rows,
     }
 
 

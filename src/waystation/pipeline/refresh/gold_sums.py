@@ -129,9 +129,11 @@ def catch_up(
 
 
 def _added(root: str) -> int | None:
-    """The last batch that was added; None when there is none, or the cells were deleted since."""
+    """The last batch that was added; None when there is none, or none that can be added to: the
+    cells were deleted since, or an older version has written them."""
     path = CELLS.path(root)
-    return delta.last_batch(path, sums.APPLICATION) if delta.count(path) else None
+    is_there = delta.count(path) and not delta.has_other_columns(path, CELLS)
+    return delta.last_batch(path, sums.APPLICATION) if is_there else None
 
 
 def _next(root: str, batch: BatchId, done: int | None) -> Any:

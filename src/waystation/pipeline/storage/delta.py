@@ -152,6 +152,14 @@ def open_table(path: str, columns: StructType, partitions: Sequence[str] = ()) -
     return table
 
 
+def has_other_columns(path: str, table: Table) -> bool:
+    """Whether a table has columns that it is not declared with any more."""
+    stored = opened(path)
+    return stored is not None and not {each.name for each in stored.schema().fields} <= {
+        *table.names
+    }
+
+
 def discard(path: str, parts: Iterable[Part]) -> None:
     """Delete files that were written and are in no commit."""
     parts = list(parts)
