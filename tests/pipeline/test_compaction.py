@@ -1,6 +1,11 @@
 """A history that is written to again and again has few files."""
 
 import datetime as dt
+import math
+import random
+from collections import Counter
+from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +18,7 @@ from deltalake import (
 
 from tests.pipeline.rounds import history_at
 from tests.pipeline.saved import save
+from waystation.pipeline.gold.files import EVER, SETTLES, File, Span, files_by
 from waystation.pipeline.maintenance import compaction
 from waystation.pipeline.maintenance.compaction import compact, compact_where_needed
 from waystation.pipeline.storage import delta, rewriting
@@ -31,6 +37,7 @@ from waystation.pipeline.tables import (
     Table,
 )
 
+# pyright: reportPrivateUsage=false
 MONDAY, TUESDAY = dt.date(2026, 3, 2), dt.date(2026, 3, 3)
 
 
@@ -73,15 +80,62 @@ def test_a_crowded_day_is_compacted_and_the_others_are_left_alone(root: str) -> 
     assert compact_where_needed(history_at(root)) == []
 
 
-def test_tables_by_sums_keep_a_file_for_each_hour_and_day(root: str) -> None:
-    """A round would count all anew that is in the same file as what it has changed."""
+def write_hours(root: str, day: int, hours: Sequence[int], tasks: int = 1) -> None:
+    """A file of each hour, of each task, as rounds leave them."""
+    for hour, task in product(hours, range(tasks)):
+        at = dt.datetime(2026, 3, day, hour, tzinfo=dt.UTC)
+        rows = pa.Table.from_pylist([{"product": "bullmq", "queue": f"q{task}", "hour": at}])
+        batch = delta.last_batch(HOURLY.path(root), "gold") or 0
+        save(rows, root, HOURLY, BatchId("gold", batch + 1))
+
+
+def hourly_files(root: str) -> Counter[dt.date]:
+    """The files of each day; no file has rows of two."""
+    days = [
+        (each.span.first.date(), each.span.last.date()) for each in files_by(HOURLY, root, "hour")
+    ]
+    assert all(first == last for first, last in days)
+    return Counter(last for _, last in days)
+
+
+def test_hours_of_a_day_become_one_file_once_hardly_anything_happens_in_it(root: str) -> None:
+    """A round counts all anew that is in the same file as what it has changed."""
     save(no_rows(EVENTS), root, EVENTS, BatchId("bronze", 0))
-    for day in range(5):
-        at = dt.datetime(2026, 3, 2 + day, tzinfo=dt.UTC)
-        rows = pa.Table.from_pylist([{"product": "bullmq", "queue": "q", "hour": at}])
-        save(rows, root, HOURLY, BatchId("gold", day))
-    freed = {each.table: (each.before, each.after) for each in compact(history_at(root))}
-    assert freed[HOURLY.name] == (5, 5)
+    write_hours(root, 2, range(24), tasks=2)
+    write_hours(root, 3, range(SETTLES.seconds // 3600))
+    assert compact_where_needed(history_at(root)) == []
+    write_hours(root, 3, [SETTLES.seconds // 3600])
+    compact_where_needed(history_at(root))
+    assert hourly_files(root) == {MONDAY: 1, TUESDAY: 7}
+    assert delta.count(HOURLY.path(root)) == 48 + 7
+
+
+def test_days_of_tables_by_sums_are_never_in_one_file(root: str) -> None:
+    save(no_rows(EVENTS), root, EVENTS, BatchId("bronze", 0))
+    for day in range(2, 7):
+        write_hours(root, day, [0])
+    compact(history_at(root))
+    assert set(hourly_files(root).values()) == {1}
+
+
+def test_a_row_is_rewritten_seldom_however_many_files_come() -> None:
+    dice, written, files = random.Random(5), Counter[str](), list[File]()
+    for number in range(3_000):
+        ever = Span(*EVER)
+        files.append(File(f"{number}", ever, dice.choice([900, 1_000, 40_000])))
+        files.sort(key=lambda each: each.size)
+        joined = compaction._worth_joining(files, 3)
+        if joined:
+            files = files[len(joined) :]
+            files.append(
+                File(
+                    " ".join(each.path for each in joined), ever, sum(each.size for each in joined)
+                )
+            )
+            written.update(files[-1].path.split())
+    doublings = math.log2(sum(each.size for each in files) / 900)
+    assert len(files) <= 3 + doublings
+    assert max(written.values()) <= doublings
 
 
 def no_rows(table: Table) -> Any:

@@ -1,11 +1,12 @@
 """Files of a table that new ones replace, by the hours and days in them.
 
 A file is replaced as a whole: whoever writes an hour anew writes all hours anew that are in the
-same file. So files are kept small: one for each hour, or day.
+same file. So each task writes a file for each hour, and those of a day may become one once hardly
+anything happens in it any more.
 """
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,6 +19,8 @@ from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.storage.task_files import map_in_arrow
 from waystation.pipeline.tables import Table
 
+SETTLES = dt.timedelta(hours=6)
+"""Time after the end of a day in which what ran over midnight changes it again and again."""
 EVER = dt.datetime(1, 1, 1, tzinfo=dt.UTC), dt.datetime(9999, 12, 31, tzinfo=dt.UTC)
 
 
@@ -37,6 +40,15 @@ class File(NamedTuple):
 
     path: str
     span: Span
+    size: int
+
+
+def settled(files: Sequence[File]) -> list[File]:
+    """The files of days that are over for some time, by the newest of them."""
+    now = dt.datetime.now(dt.UTC)
+    # Clocks may be wrong, and a file may be of all time.
+    newest = max((each.span.last for each in files if each.span.last <= now), default=now)
+    return [each for each in files if each.span.last.date() < (newest - SETTLES).date()]
 
 
 def meeting(spans: list[Span], files: Mapping[str, list[File]]) -> dict[str, list[str]]:
@@ -74,9 +86,9 @@ def files_by(table: Table, root: str, column: str | None, kind: str | None = Non
         return []
     if kind is not None:
         files = files.filter(pc.equal(files["partition.kind"], kind))
-    if column is None:
-        return [File(path, Span(*EVER)) for path in files["path"].to_pylist()]
-    return [File(row["path"], _span(row, column)) for row in files.to_pylist()]
+    wanted = {"path", "size_bytes", *(f"{of}.{column}" for of in ("partition", "min", "max"))}
+    rows = files.select([name for name in files.column_names if name in wanted]).to_pylist()
+    return [File(row["path"], _span(row, column), row["size_bytes"]) for row in rows]
 
 
 def names_in(
@@ -87,7 +99,7 @@ def names_in(
     return [each.path for each in files if any(each.span.meets(span) for span in wanted)]
 
 
-def _span(file: Mapping[str, Any], column: str) -> Span:
+def _span(file: Mapping[str, Any], column: str | None) -> Span:
     """The instants in a file, by its partition or its statistics; all time without them."""
     if (day := file.get(f"partition.{column}")) is not None:
         return span_of(_instant(day), "day")

@@ -41,8 +41,6 @@ from waystation.pipeline.gold.cells import (
 )
 from waystation.pipeline.gold.derived import Known
 from waystation.pipeline.gold.files import (
-    File,
-    Span,
     by_day,
     by_hour,
     files_by,
@@ -63,8 +61,6 @@ from waystation.pipeline.tables import SLOTS, Table
 APPLICATION = "gold"
 WRITTEN = StructType([StructField("table", StringType()), *PART])
 """What a task says about each file that it has written."""
-WORTH_JOINING = 5
-"""Files of a day that is over from which on they are made one."""
 _TABLES: Mapping[str, Table] = {
     CELLS.name: CELLS,
     **{each.table.name: each.table for each in derived.DERIVED},
@@ -88,7 +84,7 @@ def add(
         since = _first_slot(root, touched)
         replaced = _Replaced.of(root, touched, since)
         stored = delta.read_with_spark(spark, CELLS.path(root), CELLS, replaced.names(CELLS))
-        known = _known(root, touched, target_ms)
+        known = _known(root, touched, since, target_ms)
         new = _recent(fresh, since)
         parts = [new, stored]
         # The kinds that are missing there never lose an extreme.
@@ -107,8 +103,9 @@ def count_all(spark: SparkSession, root: str, everything: Changed, *, target_ms:
     fresh = added_up(cells(everything)).persist()
     try:
         touched = _touched(fresh)
-        known = _known(root, touched, target_ms)
-        total = together(_recent(fresh, _first_slot(root, touched)))
+        since = _first_slot(root, touched)
+        known = _known(root, touched, since, target_ms)
+        total = together(_recent(fresh, since))
         new = _written_by_tasks(root, total, known)
     finally:
         fresh.unpersist()
@@ -184,11 +181,12 @@ def _recounted(
     return [new, without_extremes(stored, keys), extremes_of(again)]
 
 
-def _known(root: str, touched: Sequence[Row], target_ms: int) -> Known:
+def _known(root: str, touched: Sequence[Row], since: dt.datetime, target_ms: int) -> Known:
     days = (row["at"].astimezone(dt.UTC).date() for row in touched if row["at"] is not None)
     return Known(
         target_ms=target_ms,
-        today=max(days, default=dt.date.min),
+        # All that is new may be of days before.
+        today=max([(since + LAST_DAY).date(), *days]),
         last_routed=_last_routed(root, touched),
     )
 
@@ -232,8 +230,6 @@ class _Replaced(msgspec.Struct, frozen=True):
             spans = [span_of(row["at"], KINDS[kind].per) for row in touched if row["kind"] == kind]
             if kind == SLOT.name:
                 spans = [span for span in spans if span.first >= since]
-            if KINDS[kind].per in ("hour", "minute"):
-                spans += _days_over(spans, there[CELLS.name])
             for name, paths in meeting(spans, there).items():
                 found.setdefault(name, []).extend(paths)
             if kind == SLOT.name:
@@ -248,15 +244,6 @@ class _Replaced(msgspec.Struct, frozen=True):
 
 
 NOTHING = _Replaced({})
-
-
-def _days_over(spans: Sequence[Span], files: Sequence[File]) -> list[Span]:
-    """The day before, once it is over: the files of its hours become one."""
-    if not spans:
-        return []
-    day = span_of(max(span.first for span in spans) - dt.timedelta(days=1), "day")
-    hours = [each for each in files if each.span.meets(day)]
-    return [day] if len(hours) >= WORTH_JOINING else []
 
 
 def _write(root: str, known: Known, batches: Iterable[Batch]) -> Iterator[Batch]:

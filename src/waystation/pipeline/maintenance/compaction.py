@@ -1,21 +1,25 @@
 """Compaction: few large files instead of many small ones, and old versions deleted.
 
-A run commits a few small files with every batch and every refresh, so it also compacts: partitions
-with many small files are rewritten, and files of old versions are deleted.
+A run commits a few small files with every batch and every refresh, so it also compacts: small files
+of a partition become one at least twice as large as each of them. So a row is rewritten seldom,
+however many files come. Files of old versions are deleted, too.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import msgspec
 from deltalake import CommitProperties, DeltaTable, Transaction
 
 from waystation.pipeline.gold.cells import CELLS
+from waystation.pipeline.gold.derived import DERIVED
+from waystation.pipeline.gold.files import File, files_by, settled
 from waystation.pipeline.history import History
 from waystation.pipeline.products import product_tables
 from waystation.pipeline.progress import NoProgress, Progress
 from waystation.pipeline.refresh.fold import fold
-from waystation.pipeline.refresh.gold_sums import SUMMED
 from waystation.pipeline.silver.moves import OPEN
 from waystation.pipeline.storage import changes, delta, rewriting
 from waystation.pipeline.storage.opened import files_of
@@ -28,14 +32,20 @@ REWRITTEN_KEEP_H = 1
 """The same for tables that every refresh rewrites."""
 MANY = 50
 """Small files of one day, or of a table without days, from which on it is compacted."""
+MANY_BY_HOUR = 4
+"""The same of a settled day of a table whose files are kept by the hour."""
 MOST_OLD = 200
 """Versions of a table rewritten by every refresh after which files of old ones are deleted."""
 CLEARED = "cleared"
 """The application whose batch is the version at which they were deleted last."""
-_BY_SUMS = (CELLS, LEDGER, *SUMMED)
-"""Tables whose files are kept by the hour or day: a round replaces the files of its hours, with all
-that is in the same file."""
-SMALL = 16 * 2**20
+_KEPT_BY: Mapping[Table, str | None] = {
+    CELLS: "at",
+    LEDGER: "hour",
+    **{each.table: each.by for each in DERIVED},
+}
+"""Tables whose files are kept by the hour or day in a column, because a round replaces the files of
+its hours with all that is in them: only those of days that have settled become one."""
+SMALL = 64 * 2**20
 """Bytes below which a file is small."""
 LARGE = 128 * 2**20
 """Bytes that files have together, at most, which become one."""
@@ -66,13 +76,13 @@ def compact(history: History, progress: Progress | None = None) -> list[Compacte
     fold(history)
     tables = tables_of(history.root)
     progress.begin("compacting", len(tables))
-    found = {table: files_of(table.path(history.root)) for table in tables}
-    crowded = {table: files for table, files in found.items() if table not in _BY_SUMS}
-    rewriting.compact(history, {table: list(_groups(files)) for table, files in crowded.items()})
+    before = {table: files_of(table.path(history.root)).num_rows for table in tables}
+    groups = {table: list(_groups(history.root, table, every=True)) for table in tables}
+    rewriting.compact(history, groups)
     done: list[Compacted] = []
-    for number, (table, files) in enumerate(found.items(), 1):
+    for number, table in enumerate(tables, 1):
         # This also deletes files that killed tasks have left.
-        done.append(_cleared(history.root, table, files.num_rows))
+        done.append(_cleared(history.root, table, before[table]))
         progress.reach(number)
     return done
 
@@ -83,36 +93,49 @@ def compact_where_needed(history: History) -> list[Compacted]:
     files: dict[Table, int] = {}
     for table in tables_of(history.root):
         path = table.path(history.root)
-        found = files_of(path)
-        groups = [] if table in _BY_SUMS else list(_groups(found, small=SMALL, many=MANY))
+        there = files_of(path).num_rows
+        groups = list(_groups(history.root, table))
         if groups or _has_old(path, table):
-            crowded[table], files[table] = groups, found.num_rows
+            crowded[table], files[table] = groups, there
     rewriting.compact(history, crowded)
     return [_cleared(history.root, table, before) for table, before in files.items()]
 
 
-def _groups(files: Any, *, small: int = LARGE, many: int = 1) -> Iterator[list[str]]:
-    """Files of one partition that become one; where more than so many are small."""
-    by = [name for name in files.column_names if name.startswith("partition.")]
-    partitions: dict[tuple[Any, ...], list[tuple[int, str]]] = {}
-    for each in files.select(["path", "size_bytes", *by]).to_pylist():
-        partition = tuple(each[name] for name in by)
-        partitions.setdefault(partition, []).append((each["size_bytes"], each["path"]))
-    for some in partitions.values():
-        if sum(size < small for size, _ in some) > many:
-            yield from _filled(some)
+def _groups(root: str, table: Table, *, every: bool = False) -> Iterator[list[str]]:
+    """Files that become one: of all small ones of a place, or of those that are worth it."""
+    many = MANY_BY_HOUR if table in _KEPT_BY else MANY
+    for some in _places(root, table):
+        yield from _filled(some if every else _worth_joining(some, many))
 
 
-def _filled(files: Sequence[tuple[int, str]]) -> Iterator[list[str]]:
-    """Groups of files that are large together, the smallest files first."""
+def _places(root: str, table: Table) -> Iterable[Sequence[File]]:
+    """The small files of each partition, or of each day that has settled, the smallest first."""
+    files = files_by(table, root, _KEPT_BY.get(table))
+    if table in _KEPT_BY:
+        files = settled(files)
+    places: dict[tuple[Any, ...], list[File]] = defaultdict(list)
+    for each in sorted(files, key=lambda file: file.size):
+        if each.size < SMALL:
+            places[each.path.rpartition("/")[0], each.span.last.date()].append(each)
+    return places.values()
+
+
+def _worth_joining(files: Sequence[File], many: int) -> Sequence[File]:
+    """The smallest files, more than so many, the largest of which is no larger than the others."""
+    held = list(accumulate(each.size for each in files))
+    ends = [last for last in range(many, len(files)) if files[last].size <= held[last - 1]]
+    return files[: max(ends, default=-1) + 1]
+
+
+def _filled(files: Sequence[File]) -> Iterator[list[str]]:
+    """Groups of files that are large together."""
     group, held = list[str](), 0
-    for size, path in sorted(files):
-        if group and held + size > LARGE:
-            if len(group) > 1:
-                yield group
+    for each in files:
+        if group and held + each.size > LARGE:
+            yield group
             group, held = [], 0
-        group.append(path)
-        held += size
+        group.append(each.path)
+        held += each.size
     if len(group) > 1:
         yield group
 
@@ -125,8 +148,8 @@ def _cleared(root: str, table: Table, before: int) -> Compacted:
 
 
 def _is_rewritten(table: Table) -> bool:
-    is_of_one_product = table in product_tables()
-    return table.layer is not Layer.BRONZE and (not table.partitions or is_of_one_product)
+    is_by_round = not table.partitions or table in (CELLS, *product_tables())
+    return table.layer is not Layer.BRONZE and is_by_round
 
 
 def _has_old(path: str, table: Table) -> bool:
