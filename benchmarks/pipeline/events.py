@@ -16,7 +16,7 @@ from benchmarks.turns import TIMES, medians
 from waystation.pipeline.bronze import ingest
 from waystation.pipeline.sources.offsets import EventStream, Offset, StreamRange
 from waystation.pipeline.sources.redis_streams import rows_of
-from waystation.pipeline.sources.store import end_of
+from waystation.pipeline.sources.store import Store, ends_of
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, pq
 from waystation.pipeline.storage.parts import PartWriter
@@ -38,7 +38,7 @@ def reports(spark: SparkSession, url: str) -> list[Report]:
             _spark(spark, url, MANY)
         ours, tuned, naive = _interleaved(
             lambda: _spark(spark, url, MANY),
-            lambda: _tuned(client, MANY),
+            lambda: _tuned(client, url, MANY),
             lambda: _naive(client, MANY),
         )
         client.flushdb()
@@ -75,16 +75,16 @@ def _spark(spark: SparkSession, url: str, many: int) -> float:
     return many / took
 
 
-def _tuned(client: Redis, many: int) -> float:
+def _tuned(client: Redis, url: str, many: int) -> float:
     """The same columns and files, without Spark in between."""
+    streams = {f"q{queue}": f"bull:q{queue}:events" for queue in range(QUEUES)}
     with tempfile.TemporaryDirectory() as root:
         began = time.perf_counter()
+        ends = ends_of(Store(url), streams.values())
         with PartWriter(EVENTS.path(root), EVENTS.schema, EVENTS.partitions) as writer:
-            for queue in range(QUEUES):
-                stream = f"bull:q{queue}:events"
-                end = end_of(client, stream)
-                assert end is not None
-                stretch = StreamRange(EventStream("bullmq", f"q{queue}", stream), Offset(), end)
+            for queue, stream in streams.items():
+                span = EventStream("bullmq", queue, stream)
+                stretch = StreamRange(span, Offset(), ends[stream])
                 for batch in rows_of(client, stretch, page=1000, accounts=False):
                     writer.write(batch.select(EVENTS.names))
         took = time.perf_counter() - began
