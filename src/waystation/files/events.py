@@ -25,18 +25,21 @@ async def follow(
     store: Store, keys: FileKeys, after: str, *, until: Callable[[], bool] = lambda: False
 ) -> AsyncGenerator[Event]:
     """Events behind one, as they come; `0-0` begins with the oldest that is kept."""
-    async with store.clone(max_connections=1) as own:
-        redis = own.blocking(_BLOCK_S)
+    redis = store.blocking(_BLOCK_S)
+    try:
         while not until():
             try:
                 found = await read_on(redis, keys.events, after, most=_PAGE, block_s=_BLOCK_S)
             except (StoreUnreachable, StoreBusy):
                 # Nothing was read, so the next call continues at the same place.
-                await asyncio.sleep(_AGAIN_S)
+                if not until():
+                    await asyncio.sleep(_AGAIN_S)
                 continue
             for id, fields in found:
                 after = id.decode()
                 yield Event.read(id, fields)
+    finally:
+        await redis.aclose()
 
 
 async def last_event_of(store: Store, keys: FileKeys, id: str) -> dict[bytes, bytes]:
