@@ -33,7 +33,7 @@ from waystation.pipeline.history import History
 from waystation.pipeline.maintenance import erasure
 from waystation.pipeline.maintenance.compaction import compact
 from waystation.pipeline.maintenance.erasure import forget, retain
-from waystation.pipeline.maintenance.rebuild import rebuild, refresh_all
+from waystation.pipeline.maintenance.rebuild import KEPT, rebuild, refresh_all
 from waystation.pipeline.products.cron_slots import CRON_SLOTS, SCHEDULES
 from waystation.pipeline.products.files import ADDED_FILES, FILE_DAYS, FILES
 from waystation.pipeline.products.routing import ROUTED_JOBS, ROUTES
@@ -139,7 +139,8 @@ def test_a_refresh_that_fails_leaves_no_byte_behind(
     monkeypatch.setattr(erasure, "refresh_all", refused)
     failed = next(row[2] for row in rows_of(root, ITEMS) if "failed" in row)
     named = (rows_of(root, table)[0][1] for table in (VISITS, SESSIONS, SCHEDULES))
-    # What the fold has left for gold is part of it.
+    # What the fold has left for gold is part of it, and what a killed rebuild has put aside.
+    shutil.copytree(ITEMS.path(root), KEPT.path(root))
     assert any("_changes" in name for name in traces(Path(root), failed))
     for someone in (failed, *named):
         assert traces(Path(root), someone)

@@ -22,7 +22,7 @@ from waystation.pipeline.bronze import commits
 from waystation.pipeline.gold.cells import CELLS
 from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.compaction import tables_of
-from waystation.pipeline.maintenance.rebuild import refresh_all
+from waystation.pipeline.maintenance.rebuild import drop_kept_snapshots, refresh_all
 from waystation.pipeline.products import folded_tables
 from waystation.pipeline.products.cron_slots import CRON_SLOTS, SCHEDULES
 from waystation.pipeline.products.routing import ROUTED_JOBS
@@ -122,6 +122,7 @@ def _forget(
     delete = _delete_mentioned if mentioned else _delete_subject
     gone = delete(history, key, queue, product)
     # First: whatever goes wrong later, nothing is left of what was deleted.
+    drop_kept_snapshots(history.root)
     _purge(history, tables_of(history.root))
     refresh_all(history)
     _purge(history, tables_of(history.root))

@@ -44,7 +44,7 @@ def rebuild(history: History, progress: Progress | None = None) -> None:
     fold(history)
     refresh_all(history, progress)
     _restore_snapshots(history, kept)
-    _delete(KEPT.path(history.root))
+    drop_kept_snapshots(history.root)
 
 
 def _delete(place: str) -> None:
@@ -81,9 +81,14 @@ _FROM_SNAPSHOTS = ("visible", "lost", "lost_ids", "clean")
 
 def _keep_snapshots(history: History) -> list[Part]:
     """Put aside what the ledger knows from snapshots, which cannot be computed from events."""
-    _delete(KEPT.path(history.root))
+    drop_kept_snapshots(history.root)
     known = history.read(LEDGER).where("visible is not null")
     return write_whole(known, history.root, KEPT)
+
+
+def drop_kept_snapshots(root: str) -> None:
+    """Delete what was put aside, also by a rebuild that was killed."""
+    _delete(KEPT.path(root))
 
 
 def _restore_snapshots(history: History, kept: Sequence[Part]) -> None:
