@@ -19,7 +19,7 @@ from waystation.pipeline.bronze import commits
 from waystation.pipeline.bronze.archive import ArchiveOptions, ArchiveStream
 from waystation.pipeline.bronze.ingest import commit
 from waystation.pipeline.payloads.options import PayloadSettings
-from waystation.pipeline.storage import delta, notes
+from waystation.pipeline.storage import delta, notes, parts
 from waystation.pipeline.storage.arrow import pa, pq
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import Part, PartWriter
@@ -381,16 +381,26 @@ def test_a_partition_that_cannot_be_a_folder_is_refused(root: str) -> None:
         writer.write(pa.RecordBatch.from_pylist([row], schema=schema_of(SIGHTINGS.schema)))
 
 
-def test_more_days_than_files_may_be_open_are_written_all_the_same(root: str) -> None:
-    writer = PartWriter(SIGHTINGS.path(root), SIGHTINGS.schema, SIGHTINGS.partitions)
+@pytest.mark.parametrize(
+    ("held", "group_rows", "one_each"),
+    [(parts.MOST_HELD, 1000, True), (parts.MOST_HELD, 1, False), (1, 1000, False)],
+)
+def test_a_task_writes_one_file_for_each_day_while_it_can_hold_them(
+    root: str, monkeypatch: pytest.MonkeyPatch, held: int, group_rows: int, one_each: bool
+) -> None:
+    monkeypatch.setattr(parts, "MOST_HELD", held)
+    layout = Layout(group_rows=group_rows)
+    writer = PartWriter.of(root, msgspec.structs.replace(SIGHTINGS, layout=layout))
     rows: list[dict[str, Any]] = [
         {"bird": f"b{day}", "count": 1, "at": None, "notes": [], "date": date(2026, 1, day)}
         for day in range(1, 31)
     ]
-    writer.write(pa.RecordBatch.from_pylist(rows, schema=schema_of(SIGHTINGS.schema)))
+    for _ in range(3):
+        writer.write(pa.RecordBatch.from_pylist(rows, schema=schema_of(SIGHTINGS.schema)))
     committed(root, writer.close(), 0)
 
-    assert len(birds(root)) == 30
+    assert len(birds(root)) == 3 * 30
+    assert (len(writer.parts) == 30) is one_each
 
 
 def test_a_task_holds_few_rows_and_writes_the_rest_as_it_goes(root: str) -> None:

@@ -21,8 +21,10 @@ GROUP_BYTES = 64 * 2**20
 """Bytes of a row group, which a task buffers before it writes them."""
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 """What the folder of a partition is named after that has no value."""
+MOST_HELD = 4 * GROUP_BYTES
+"""Bytes that a task buffers for all of its files together, one for each partition."""
 MOST_OPEN = 16
-"""Files that a task has open at once, one per partition."""
+"""Files that a task has begun to write at once."""
 
 
 PART = StructType(
@@ -86,8 +88,6 @@ class PartWriter:
         """Write rows; they are on disk when `close` has returned."""
         for values, rows in self._cut(_as(batch, self._schema)):
             if values not in self._open:
-                if len(self._open) >= MOST_OPEN:
-                    self.close()
                 self._open[values] = _Part(
                     self._files,
                     self._root,
@@ -95,11 +95,25 @@ class PartWriter:
                     self._layout,
                 )
             self._open[values].write(rows)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        # A batch of jobs of a long history has rows of every day: few for each, which wait.
+        begun = [each for each, part in self._open.items() if part.is_begun]
+        if len(begun) > MOST_OPEN:
+            self._close(begun)
+        held = {each: part.held_bytes for each, part in self._open.items()}
+        if sum(held.values()) > MOST_HELD:
+            self._close(sorted(held, key=held.__getitem__)[len(held) // 2 :])
+
+    def _close(self, values: Sequence[tuple[Any, ...]]) -> None:
+        for each in values:
+            self.parts.append(self._open[each].close())
+            del self._open[each]
 
     def close(self) -> list[Part]:
         """Finish the files and return all parts."""
-        self.parts += [part.close() for part in self._open.values()]
-        self._open = {}
+        self._close([*self._open])
         return self.parts
 
     def __enter__(self) -> Self:
@@ -192,15 +206,19 @@ class _Part:
         self._path = "/".join([*folders, f"part-{uuid.uuid4()}.parquet"])
         self._full = f"{root}/{self._path}"
         self._held: list[Batch] = []
-        self._held_rows = self._held_bytes = self._rows = 0
+        self._held_rows = self.held_bytes = self._rows = 0
         self._writer: Any = None
         self._sink: Any = None
+
+    @property
+    def is_begun(self) -> bool:
+        return self._writer is not None
 
     def write(self, rows: Batch) -> None:
         self._held.append(rows)
         self._held_rows += rows.num_rows
-        self._held_bytes += rows.nbytes
-        if self._held_rows >= self._layout.group_rows or self._held_bytes >= GROUP_BYTES:
+        self.held_bytes += rows.nbytes
+        if self._held_rows >= self._layout.group_rows or self.held_bytes >= GROUP_BYTES:
             self._flush()
 
     def close(self) -> Part:
@@ -237,7 +255,7 @@ class _Part:
             )
         self._writer.write_table(table, self._layout.group_rows)
         self._rows += table.num_rows
-        self._held, self._held_rows, self._held_bytes = [], 0, 0
+        self._held, self._held_rows, self.held_bytes = [], 0, 0
 
 
 def fsync(path: str) -> None:
