@@ -2,6 +2,7 @@
 
 import datetime as dt
 import random
+import re
 from collections import defaultdict
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -16,6 +17,7 @@ from tests.pipeline import stories
 from tests.pipeline.raw_streams import event_rows
 from tests.pipeline.rounds import history_at, keep, reads, visitors
 from tests.pipeline.summed import summed
+from tests.support.project import SOURCE
 from tests.waitingroom.harness import Harness, harness_on
 from waystation.core.store import embedded
 from waystation.core.store.connection import connect
@@ -310,3 +312,11 @@ def test_the_line_says_where_its_stream_is() -> None:
         "eta_calibration",
         "fairness",
     ]
+
+
+def test_only_the_events_with_which_a_place_begins_name_the_network() -> None:
+    # A fold looks for earlier rows of those places alone whose new events do not name it.
+    scripts = (SOURCE / "waitingroom" / "redis" / "lua").rglob("*.lua")
+    naming = re.compile(r"emit_event\([^)]*'network'")
+
+    assert {each.stem for each in scripts if naming.search(each.read_text())} == {"join", "enter"}
