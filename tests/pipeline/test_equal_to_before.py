@@ -8,6 +8,7 @@ import pytest
 from tests.pipeline import before, mixed_entries
 from tests.pipeline.recount import Recount
 from tests.pipeline.rounds import history_at
+from waystation.pipeline.storage import sessions
 
 SHOWN = 3
 """Rows that are shown of each table that differs."""
@@ -22,7 +23,11 @@ def differences(table: str, wanted: list[str], found: list[str]) -> list[str]:
     return said if missing or more or len(wanted) != len(found) else []
 
 
-def test_rounds_over_few_entries_give_the_rows_of_before(redis_url: str, tmp_path: Path) -> None:
+def test_rounds_over_few_entries_give_the_rows_of_before(
+    redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As rounds of many rows are computed, which other tests have not.
+    monkeypatch.setattr(sessions, "FEW_ROWS", 500)
     history = history_at(str(tmp_path / "history"))
     list(before.run_rounds(history, redis_url, mixed_entries.rounds(*before.FEW)))
     found, wanted = before.rows_of(history), before.stored_rows()

@@ -10,7 +10,12 @@ from pyspark.sql.datasource import DataSource
 
 from waystation.pipeline.storage.spark_versions import require_supported
 
-REQUIRED = {"spark.sql.session.timeZone": "UTC"}
+REQUIRED = {
+    "spark.sql.session.timeZone": "UTC",
+    # Files are chosen by their days before they are read. What Spark adds to that in a join may
+    # remain above a cached frame, where nobody computes it and the task that asks for it fails.
+    "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
+}
 """Settings that the pipeline relies on."""
 
 FEW_ROWS = 100_000
