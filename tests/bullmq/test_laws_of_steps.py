@@ -487,7 +487,7 @@ async def test_signals_that_an_earlier_version_kept_are_taken(
     for turn in range(2):
         # A signal that was sent twice counts once, whoever has kept it.
         for call in CALLS[: sent * turn]:
-            again: dict[str, Any] = {"base": harness.keys.base, "id": "o7", "signal": "go"}
+            again: dict[str, Any] = {"id": "o7", "signal": "go"}
             again |= {"call": call, "data": b"9"}
             assert await scripts.signal_job(harness.redis, harness.keys, **again) == 1
         claim = await harness.claim_one()

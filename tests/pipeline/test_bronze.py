@@ -23,6 +23,7 @@ from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.rebuild import rebuild
 from waystation.pipeline.runner import RunOptions, backlog, rows_ahead, run
 from waystation.pipeline.sources.streams import EventOptions
+from waystation.pipeline.spark.session import register
 from waystation.pipeline.storage import delta
 from waystation.pipeline.tables import EVENTS, GAPS
 
@@ -211,6 +212,8 @@ def test_a_query_that_goes_on_adds_each_key_once_though_it_starts_over(
     spark: SparkSession, store: Redis, redis_url: str, tmp_path: Path
 ) -> None:
     write_events(store, 40, event="failed")
+    # Another test's session may be the one of this thread, where Spark looks for the format.
+    register(spark)
     events = spark.readStream.format("waystation.events").options(url=redis_url, queues="mail")
     for attempt in range(2):
         adding = (
