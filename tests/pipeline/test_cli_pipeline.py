@@ -187,7 +187,7 @@ def test_a_history_is_kept_asked_made_smaller_reported_and_forgets_whom_it_must(
     assert len(files) == len({Path(file).parent.name for file in files})
     left = "select list_sort(list(job_id)) as ids from items"
     assert asked(capsys, left) == {"ids": ["2", "4", "5"]}
-    assert asked(capsys, "select count(*) as n from events") == {"n": 6}
+    assert asked(capsys, "select count(*) as n from events") == {"n": 5}
 
     assert called("report", "--to", "report.html") == 0
     assert "Ledger" in capsys.readouterr().out
