@@ -129,8 +129,9 @@ async def _strange(redis: Redis) -> list[str]:
     }
     names = [key.decode() for key in keys]
     left = [name for name in names if not name.startswith(usual) and name not in always]
-    # A killed worker stays in the registry until the upkeep has seen it silent for long.
-    return sorted(name for name in left if not name.startswith("bridge:workers:"))
+    # A killed worker stays in the registry, and the leader, until it has been silent for long.
+    silent = ("bridge:workers:", "bridge:scheduler:lock")
+    return sorted(name for name in left if not name.startswith(silent))
 
 
 async def _main(workers: int, count: int) -> None:
