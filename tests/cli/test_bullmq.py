@@ -8,31 +8,19 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from redis import Redis
 
+from tests.support.command import Command
 from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
 from tests.support.processes import running
 from waystation.bullmq import Job, JobOptions, PayloadOptions, Queue, SyncJob, Worker
-from waystation.cli.root import run
 from waystation.core.store.connection import connect
 from waystation.sync import Queue as BlockingQueue
-
-
-class Ended(NamedTuple):
-    """What a command printed, and its exit code."""
-
-    out: str
-    err: str
-    code: int
-
-
-Bullmq = Callable[..., Ended]
 
 
 @pytest.fixture
@@ -41,21 +29,13 @@ def bullmq(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> Bullmq:
-    monkeypatch.setenv("WAYSTATION_STORE__URL", redis_url)
+) -> Command:
     monkeypatch.chdir(tmp_path)
-
-    def command(*args: str) -> Ended:
-        with pytest.raises(SystemExit) as ended:
-            run(["bullmq", *args])
-        printed = capsys.readouterr()
-        return Ended(printed.out, printed.err, int(ended.value.code or 0))
-
-    return command
+    return Command(tmp_path, capsys, "bullmq", WAYSTATION_STORE__URL=redis_url)
 
 
-def counted(bullmq: Bullmq, queue: str, state: str) -> int:
-    return json.loads(bullmq("counts", queue, "--json").out)[state]
+def counted(bullmq: Command, queue: str, state: str) -> int:
+    return json.loads(bullmq("counts", queue, "--json").stdout)[state]
 
 
 def fail_one_job(redis_url: str) -> str:
@@ -73,18 +53,21 @@ def fail_one_job(redis_url: str) -> str:
     return asyncio.run(fail())
 
 
-def test_a_job_that_is_added_can_be_seen(bullmq: Bullmq) -> None:
-    id = bullmq("add", "mail", "send", '{"to": "ada"}', "--priority", "2").out.strip()
+def test_a_job_that_is_added_can_be_seen(bullmq: Command) -> None:
+    id = bullmq("add", "mail", "send", '{"to": "ada"}', "--priority", "2").stdout.strip()
 
     assert counted(bullmq, "mail", "prioritized") == 1
-    assert "prioritized               1" in bullmq("counts", "mail").out
-    assert bullmq("jobs", "mail", "prioritized").out.split()[::2] == [id, "send"]
-    shown = json.loads(bullmq("job", "mail", id, "--json").out)
+    assert "prioritized               1" in bullmq("counts", "mail").stdout
+    assert bullmq("jobs", "mail", "prioritized").stdout.split()[::2] == [id, "send"]
+    shown = json.loads(bullmq("job", "mail", id, "--json").stdout)
     assert (shown["state"], shown["data"]) == ("prioritized", {"to": "ada"})
 
 
 def test_payloads_are_sealed_as_the_settings_say(
-    bullmq: Bullmq, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    redis_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     keys, place = f"k1={base64.b64encode(b'1' * 32).decode()}", tmp_path / "blobs"
     place.mkdir()
@@ -95,15 +78,14 @@ def test_payloads_are_sealed_as_the_settings_say(
         "WAYSTATION_BULLMQ__PAYLOADS__BLOBS": str(place),
         "WAYSTATION_BULLMQ__PAYLOADS__ABOVE": "50",
     }
-    for name, value in given.items():
-        monkeypatch.setenv(name, value)
-
-    small = bullmq("add", "mail", "send", '{"to": "ada"}').out.strip()
-    large = bullmq("add", "mail", "send", json.dumps({"to": "x" * 99})).out.strip()
-    shown = bullmq("job", "mail", small).out
+    monkeypatch.chdir(tmp_path)
+    bullmq = Command(tmp_path, capsys, "bullmq", **given)
+    small = bullmq("add", "mail", "send", '{"to": "ada"}').stdout.strip()
+    large = bullmq("add", "mail", "send", json.dumps({"to": "x" * 99})).stdout.strip()
+    shown = bullmq("job", "mail", small).stdout
     assert "ada" not in shown
     assert "payload           the data is encrypted with the key k1\n" in shown
-    note = json.loads(bullmq("job", "mail", large, "--json").out)["payload"]
+    note = json.loads(bullmq("job", "mail", large, "--json").stdout)["payload"]
     assert note.startswith(
         "the data is encrypted with the key k1 and kept outside the store as mail/"
     )
@@ -115,39 +97,36 @@ def test_payloads_are_sealed_as_the_settings_say(
     ):
         assert queue.wait(small, LIMIT_S) == "ada"
         assert queue.wait(large, LIMIT_S) == "x" * 99
-    assert bullmq("sweep", "mail", "--older", "0s", "--dry-run").out == "0 would be deleted\n"
+    assert bullmq("sweep", "mail", "--older", "0s", "--dry-run").stdout == "0 would be deleted\n"
 
 
-def test_a_key_ring_that_cannot_be_read_is_refused_and_not_shown(
-    bullmq: Bullmq, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WAYSTATION_BULLMQ__PAYLOADS__KEYS", "k1=nonsense")
-    ended = bullmq("counts", "mail")
-    assert ended.code == 2
-    assert "PAYLOADS__KEYS) must be name=base64" in ended.err
-    assert "nonsense" not in ended.err
+def test_a_key_ring_that_cannot_be_read_is_refused_and_not_shown(bullmq: Command) -> None:
+    ended = bullmq("counts", "mail", WAYSTATION_BULLMQ__PAYLOADS__KEYS="k1=nonsense")
+    assert ended.returncode == 2
+    assert "PAYLOADS__KEYS) must be name=base64" in ended.stderr
+    assert "nonsense" not in ended.stderr
 
 
-def test_a_failed_job_says_why_and_can_run_again(bullmq: Bullmq, redis_url: str) -> None:
+def test_a_failed_job_says_why_and_can_run_again(bullmq: Command, redis_url: str) -> None:
     id = fail_one_job(redis_url)
 
-    assert "no such address" in bullmq("jobs", "mail", "failed").out
-    shown = json.loads(bullmq("job", "mail", id, "--json").out)
+    assert "no such address" in bullmq("jobs", "mail", "failed").stdout
+    shown = json.loads(bullmq("job", "mail", id, "--json").stdout)
     assert shown["failed_reason"] == "no such address"
     assert "LookupError" in shown["stacktrace"][0]
-    lines = bullmq("job", "mail", id).out.splitlines()
+    lines = bullmq("job", "mail", id).stdout.splitlines()
     assert "failed_reason     no such address" in lines
     trace = lines.index("stacktrace:")
     assert lines[trace + 1] == "  Traceback (most recent call last):"
     assert lines[trace + 2].endswith("in refuse")
     assert lines[-1] == "  LookupError: no such address"
-    assert bullmq("retry", "mail", id).out == "1 retried\n"
-    assert bullmq("retry", "mail").out == "0 retried\n"
+    assert bullmq("retry", "mail", id).stdout == "1 retried\n"
+    assert bullmq("retry", "mail").stdout == "0 retried\n"
     assert counted(bullmq, "mail", "waiting") == 1
 
 
 def test_a_job_that_was_completed_after_all_is_listed_without_a_reason(
-    bullmq: Bullmq, redis_url: str
+    bullmq: Command, redis_url: str
 ) -> None:
     def refuse_once(job: SyncJob) -> None:
         if job.attempt == 1:
@@ -159,112 +138,111 @@ def test_a_job_that_was_completed_after_all_is_listed_without_a_reason(
             await queue.wait(job.id, LIMIT_S)
 
     asyncio.run(complete())
-    assert "no such address" not in bullmq("jobs", "mail", "completed").out
+    assert "no such address" not in bullmq("jobs", "mail", "completed").stdout
 
 
-def test_a_queue_is_paused_resumed_and_emptied(bullmq: Bullmq) -> None:
+def test_a_queue_is_paused_resumed_and_emptied(bullmq: Command) -> None:
     for delay in ("0s", "0s", "1m"):
         bullmq("add", "mail", "send", "--delay", delay)
 
-    assert bullmq("pause", "mail").out == "paused\n"
-    assert "the queue is paused" in bullmq("counts", "mail").out
-    assert bullmq("resume", "mail").out == "resumed\n"
+    assert bullmq("pause", "mail").stdout == "paused\n"
+    assert "the queue is paused" in bullmq("counts", "mail").stdout
+    assert bullmq("resume", "mail").stdout == "resumed\n"
     assert counted(bullmq, "mail", "paused") == 0
-    assert bullmq("drain", "mail", "--yes").out == "2 removed\n"
-    assert bullmq("clean", "mail", "delayed", "--yes").out == "1 removed\n"
+    assert bullmq("drain", "mail", "--yes").stdout == "2 removed\n"
+    assert bullmq("clean", "mail", "delayed", "--yes").stdout == "1 removed\n"
 
 
-def test_a_queue_without_jobs_is_paused_in_advance_only(bullmq: Bullmq) -> None:
+def test_a_queue_without_jobs_is_paused_in_advance_only(bullmq: Command) -> None:
     for command in ("pause", "resume"):
         refused = bullmq(command, "mial")
-        assert (refused.code, refused.out) == (1, "")
-        assert "there is no queue bull:mial" in refused.err
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert "there is no queue bull:mial" in refused.stderr
 
-    assert bullmq("pause", "mial", "--in-advance").out == "paused\n"
-    assert "the queue is paused" in bullmq("counts", "mial").out
-    assert bullmq("resume", "mial").out == "resumed\n"
+    assert bullmq("pause", "mial", "--in-advance").stdout == "paused\n"
+    assert "the queue is paused" in bullmq("counts", "mial").stdout
+    assert bullmq("resume", "mial").stdout == "resumed\n"
 
 
 @pytest.mark.parametrize(
     "words", [("clean", "mial"), ("drain", "mial"), ("obliterate", "mial"), ("workers", "mial")]
 )
 def test_a_mistyped_name_is_refused_before_anything_is_asked(
-    bullmq: Bullmq, words: tuple[str, ...]
+    bullmq: Command, words: tuple[str, ...]
 ) -> None:
     refused = bullmq(*words)
-    assert (refused.code, refused.out) == (1, "")
-    assert "there is no queue bull:mial" in refused.err
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "there is no queue bull:mial" in refused.stderr
 
 
-def test_a_wrong_age_is_refused_before_anything_is_asked(bullmq: Bullmq) -> None:
+def test_a_wrong_age_is_refused_before_anything_is_asked(bullmq: Command) -> None:
     bullmq("add", "mail", "send")
     refused = bullmq("clean", "mail", "completed", "--older", "foo")
-    assert (refused.code, refused.out) == (2, "")
-    assert "a duration is a number with a unit" in refused.err
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "a duration is a number with a unit" in refused.stderr
 
 
-def test_a_job_is_cancelled_with_a_reason(bullmq: Bullmq) -> None:
-    id = bullmq("add", "mail", "send").out.strip()
-    assert bullmq("cancel", "mail", id, "--reason", "not needed").out == "1 cancelled\n"
-    assert bullmq("cancel", "mail", id)[::2] == ("0 cancelled\n", 0)
-    other = bullmq("add", "mail", "send").out.strip()
-    assert bullmq("cancel", "mail", "17", other) == (
-        "1 cancelled\n",
-        "waystation: there is no job 17\n",
-        1,
-    )
-    assert json.loads(bullmq("job", "mail", id, "--json").out)["failed_reason"] == "not needed"
+def test_a_job_is_cancelled_with_a_reason(bullmq: Command) -> None:
+    id = bullmq("add", "mail", "send").stdout.strip()
+    assert bullmq("cancel", "mail", id, "--reason", "not needed").stdout == "1 cancelled\n"
+    again = bullmq("cancel", "mail", id)
+    assert (again.stdout, again.returncode) == ("0 cancelled\n", 0)
+    other = bullmq("add", "mail", "send").stdout.strip()
+    part = bullmq("cancel", "mail", "17", other)
+    assert (part.stdout, part.returncode) == ("1 cancelled\n", 1)
+    assert part.stderr == "waystation: there is no job 17\n"
+    assert json.loads(bullmq("job", "mail", id, "--json").stdout)["failed_reason"] == "not needed"
 
 
-def test_jobs_beyond_the_count_are_told(bullmq: Bullmq) -> None:
+def test_jobs_beyond_the_count_are_told(bullmq: Command) -> None:
     for _ in range(2):
         bullmq("add", "mail", "send")
     some = bullmq("jobs", "mail", "-n", "1")
-    assert (len(some.out.splitlines()), "there are more" in some.err) == (1, True)
+    assert (len(some.stdout.splitlines()), "there are more" in some.stderr) == (1, True)
 
 
-def test_all_failed_jobs_that_are_as_asked_for_run_again(bullmq: Bullmq, redis_url: str) -> None:
+def test_all_failed_jobs_that_are_as_asked_for_run_again(bullmq: Command, redis_url: str) -> None:
     id = fail_one_job(redis_url)
     like = ("--error", "ADDRESS", "--name", "send", "--data", "to=ada", "--since", "1h")
 
-    shown = bullmq("retry", "mail", *like, "--dry-run").out
+    shown = bullmq("retry", "mail", *like, "--dry-run").stdout
     assert (id in shown, "no such address" in shown) == (True, True)
     assert shown.endswith("1 would be retried\n")
-    assert bullmq("retry", "mail", "--error", "timeout").out == "0 retried\n"
-    assert bullmq("retry", "mail", "--data", "to=eve").out == "0 retried\n"
+    assert bullmq("retry", "mail", "--error", "timeout").stdout == "0 retried\n"
+    assert bullmq("retry", "mail", "--data", "to=eve").stdout == "0 retried\n"
     assert counted(bullmq, "mail", "failed") == 1
-    assert bullmq("jobs", "mail", "failed", "--error", "address").out.split()[0] == id
-    assert bullmq("retry", "mail", *like).out.endswith("1 retried\n")
+    assert bullmq("jobs", "mail", "failed", "--error", "address").stdout.split()[0] == id
+    assert bullmq("retry", "mail", *like).stdout.endswith("1 retried\n")
     assert counted(bullmq, "mail", "waiting") == 1
 
 
-def test_all_jobs_that_are_as_asked_for_are_promoted_cancelled_and_removed(bullmq: Bullmq) -> None:
+def test_all_jobs_that_are_as_asked_for_are_promoted_cancelled_and_removed(bullmq: Command) -> None:
     for name in ("send", "send", "print"):
         bullmq("add", "mail", name, "--delay", "1h")
     for _ in range(7):
         bullmq("add", "mail", "print")
 
-    assert bullmq("promote", "mail", "--name", "send").out.endswith("2 promoted\n")
-    assert bullmq("cancel", "mail", "--name", "send", "--yes").out.endswith("2 cancelled\n")
-    shown = bullmq("remove", "mail", "--state", "waiting", "--dry-run").out
+    assert bullmq("promote", "mail", "--name", "send").stdout.endswith("2 promoted\n")
+    assert bullmq("cancel", "mail", "--name", "send", "--yes").stdout.endswith("2 cancelled\n")
+    shown = bullmq("remove", "mail", "--state", "waiting", "--dry-run").stdout
     assert "\u2026 and 2 more" in shown
     assert shown.endswith("7 would be removed\n")
-    assert bullmq("remove", "mail", "--state", "waiting", "--yes").out.endswith("7 removed\n")
+    assert bullmq("remove", "mail", "--state", "waiting", "--yes").stdout.endswith("7 removed\n")
     left = [counted(bullmq, "mail", state) for state in ("failed", "delayed", "waiting")]
     assert left == [2, 1, 0]
 
 
-def test_jobs_that_are_as_asked_for_are_not_removed_without_a_yes(bullmq: Bullmq) -> None:
+def test_jobs_that_are_as_asked_for_are_not_removed_without_a_yes(bullmq: Command) -> None:
     bullmq("add", "mail", "send")
-    assert bullmq("remove", "mail", "--name", "send").code == 1
+    assert bullmq("remove", "mail", "--name", "send").returncode == 1
     assert counted(bullmq, "mail", "waiting") == 1
 
 
-def test_queues_of_another_prefix_are_reached(bullmq: Bullmq) -> None:
+def test_queues_of_another_prefix_are_reached(bullmq: Command) -> None:
     bullmq("--prefix", "shop", "add", "mail", "send")
 
-    assert bullmq("counts", "mail").code == 1
-    assert "waiting                   1" in bullmq("--prefix", "shop", "counts", "mail").out
+    assert bullmq("counts", "mail").returncode == 1
+    assert "waiting                   1" in bullmq("--prefix", "shop", "counts", "mail").stdout
 
 
 @pytest.mark.parametrize(
@@ -304,20 +282,23 @@ def test_queues_of_another_prefix_are_reached(bullmq: Bullmq) -> None:
     ],
 )
 def test_bad_input_is_refused_in_one_line(
-    bullmq: Bullmq, args: tuple[str, ...], sentence: str
+    bullmq: Command, args: tuple[str, ...], sentence: str
 ) -> None:
     ended = bullmq(*args)
 
-    assert ended.code == 2
-    assert sentence in ended.err
-    assert len(ended.err.splitlines()) == 1
+    assert ended.returncode == 2
+    assert sentence in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
 
 
-def test_a_job_that_is_not_there_is_no_success(bullmq: Bullmq) -> None:
+def test_a_job_that_is_not_there_is_no_success(bullmq: Command) -> None:
     bullmq("add", "mail", "send")
     ended = bullmq("job", "mail", "17")
 
-    assert (ended.code, ended.err) == (1, "waystation: there is no job 17 in the queue mail\n")
+    assert (ended.returncode, ended.stderr) == (
+        1,
+        "waystation: there is no job 17 in the queue mail\n",
+    )
 
 
 async def test_a_worker_is_seen_works_and_ends_when_asked(redis_url: str, tmp_path: Path) -> None:
@@ -394,18 +375,18 @@ async def test_one_process_works_on_several_queues_with_any_option_of_a_worker(
         await worker.wait()
 
 
-def test_what_is_listed_stands_in_columns(bullmq: Bullmq) -> None:
+def test_what_is_listed_stands_in_columns(bullmq: Command) -> None:
     for name in ("send", "a longer name"):
         bullmq("add", "mail", name, "--job-id", f"id of {name}")
-    first, second = bullmq("jobs", "mail", "--oldest").out.splitlines()
+    first, second = bullmq("jobs", "mail", "--oldest").stdout.splitlines()
     assert first.index("send", 10) == second.index("a longer name", 10)
 
 
 def test_columns_have_headings_on_a_terminal_only(
-    bullmq: Bullmq, redis_url: str, tmp_path: Path
+    bullmq: Command, redis_url: str, tmp_path: Path
 ) -> None:
-    id = bullmq("add", "mail", "send").out.strip()
-    assert bullmq("jobs", "mail").out.startswith(id)
+    id = bullmq("add", "mail", "send").stdout.strip()
+    assert bullmq("jobs", "mail").stdout.startswith(id)
 
     terminal, end = os.openpty()
     environ = os.environ | {"WAYSTATION_STORE__URL": redis_url}
@@ -427,7 +408,7 @@ def test_columns_have_headings_on_a_terminal_only(
     ]
 
 
-def test_the_steps_of_a_job_are_shown(bullmq: Bullmq, redis_url: str) -> None:
+def test_the_steps_of_a_job_are_shown(bullmq: Command, redis_url: str) -> None:
     async def order(job: Job) -> None:
         await job.step("charge", lambda: {"paid": 7})
 
@@ -438,24 +419,31 @@ def test_the_steps_of_a_job_are_shown(bullmq: Bullmq, redis_url: str) -> None:
             return job.id
 
     id = asyncio.run(work())
-    assert json.loads(bullmq("job", "mail", id, "--json").out)["steps"] == {"charge": {"paid": 7}}
-    assert 'steps:\n  charge          {"paid":7}\n' in bullmq("job", "mail", id).out
+    assert json.loads(bullmq("job", "mail", id, "--json").stdout)["steps"] == {
+        "charge": {"paid": 7}
+    }
+    assert 'steps:\n  charge          {"paid":7}\n' in bullmq("job", "mail", id).stdout
 
 
-def test_a_list_of_nothing_says_so_where_no_program_reads_it(bullmq: Bullmq) -> None:
+def test_a_list_of_nothing_says_so_where_no_program_reads_it(bullmq: Command) -> None:
     bullmq("add", "mail", "send")
-    assert bullmq("jobs", "mail", "failed")[:2] == ("", "mail has no jobs that are failed\n")
-    assert bullmq("jobs", "mail", "all", "--name", "fax")[:2] == (
-        "",
-        "mail has no jobs, or none like that\n",
-    )
-    assert bullmq("workers", "mail")[:2] == ("", "mail has no workers\n")
+    for asked, said in (
+        (("jobs", "mail", "failed"), "mail has no jobs that are failed\n"),
+        (("jobs", "mail", "all", "--name", "fax"), "mail has no jobs, or none like that\n"),
+        (("workers", "mail"), "mail has no workers\n"),
+    ):
+        listed = bullmq(*asked)
+        assert (listed.stdout, listed.stderr) == ("", said)
 
 
 def test_code_and_command_in_one_directory_meet_on_one_store(
-    bullmq: Bullmq, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    redis_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.delenv("WAYSTATION_STORE__URL")
+    monkeypatch.chdir(tmp_path)
+    bullmq = Command(tmp_path, capsys, "bullmq")
     (tmp_path / "waystation.yaml").write_text(f"store:\n  url: {redis_url}\n")
 
     async def add() -> None:
@@ -470,22 +458,22 @@ def test_code_and_command_in_one_directory_meet_on_one_store(
 @pytest.mark.parametrize(
     "args", [("counts",), ("jobs",), ("retry",), ("clean", "--yes"), ("drain", "--yes")]
 )
-def test_a_queue_that_is_not_there_is_no_success(bullmq: Bullmq, args: tuple[str, ...]) -> None:
+def test_a_queue_that_is_not_there_is_no_success(bullmq: Command, args: tuple[str, ...]) -> None:
     bullmq("add", "mail", "send")
     verb, *options = args
     ended = bullmq(verb, "mial", *options)
-    assert (ended.code, ended.out) == (1, "")
-    assert ended.err == "waystation: there is no queue bull:mial; did you mean mail?\n"
-    assert bullmq(verb, "mail", *options).code == 0
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == "waystation: there is no queue bull:mial; did you mean mail?\n"
+    assert bullmq(verb, "mail", *options).returncode == 0
 
 
-def test_reading_a_mistyped_queue_leaves_nothing_behind(bullmq: Bullmq, redis_url: str) -> None:
+def test_reading_a_mistyped_queue_leaves_nothing_behind(bullmq: Command, redis_url: str) -> None:
     for words in (("counts",), ("jobs",), ("job", "1"), ("workers",), ("schedulers",)):
         verb, *rest = words
         refused = bullmq(verb, "invoices", *rest)
-        assert (refused.code, refused.out) == (1, "")
-        assert "there is no queue bull:invoices; are its name and the store " in refused.err
-        assert redis_url in refused.err
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert "there is no queue bull:invoices; are its name and the store " in refused.stderr
+        assert redis_url in refused.stderr
     assert keys_at(redis_url) == []
 
 
@@ -523,13 +511,13 @@ async def test_following_a_queue_that_is_not_there_says_so_and_waits(
 
 
 def test_a_queue_of_which_only_the_settings_are_left_is_deleted(
-    bullmq: Bullmq, redis_url: str
+    bullmq: Command, redis_url: str
 ) -> None:
     with BlockingQueue("mail", redis_url) as queue:
         queue.limits.set_concurrency(3)
     assert keys_at(redis_url) == [b"bull:mail:meta"]
-    assert bullmq("counts", "mail").code == 0
-    assert bullmq("obliterate", "mail", "--yes").out == "deleted\n"
+    assert bullmq("counts", "mail").returncode == 0
+    assert bullmq("obliterate", "mail", "--yes").stdout == "deleted\n"
     assert keys_at(redis_url) == []
 
 
@@ -543,11 +531,11 @@ def keys_of(queue: str, redis_url: str) -> list[bytes]:
     return keys_at(redis_url, f"bull:{queue}:*")
 
 
-def test_a_state_is_looked_at_before_anything_is_asked(bullmq: Bullmq) -> None:
+def test_a_state_is_looked_at_before_anything_is_asked(bullmq: Command) -> None:
     for state in ("nonsense", "waiting-children"):
         ended = bullmq("clean", "mail", state)
-        assert ended.code == 2
-        assert "Remove" not in ended.out + ended.err
+        assert ended.returncode == 2
+        assert "Remove" not in ended.stdout + ended.stderr
 
 
 @pytest.mark.parametrize(
@@ -560,7 +548,7 @@ def test_a_state_is_looked_at_before_anything_is_asked(bullmq: Bullmq) -> None:
     ],
 )
 def test_a_mistake_in_the_users_module_is_named_with_its_place(
-    bullmq: Bullmq,
+    bullmq: Command,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     text: str,
@@ -573,10 +561,10 @@ def test_a_mistake_in_the_users_module_is_named_with_its_place(
     (tmp_path / "helper.py").write_text("1 / 0\n")
     (tmp_path / "shop.py").write_text(text)
     ended = bullmq("work", "shop:send", "mail")
-    assert ended.code == 2
-    assert ended.err.startswith("waystation: 'shop' cannot be imported: ")
-    assert f"{place}: {sentence}" in ended.err
-    assert len(ended.err.splitlines()) == 1
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("waystation: 'shop' cannot be imported: ")
+    assert f"{place}: {sentence}" in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -584,7 +572,7 @@ def test_a_mistake_in_the_users_module_is_named_with_its_place(
     ['{"to": "party \\ud83c"}', "[" * 1500 + "]" * 1500, "{oops"],
     ids=["half", "deep", "bad"],
 )
-def test_a_job_is_shown_whatever_it_carries(bullmq: Bullmq, redis_url: str, raw: str) -> None:
+def test_a_job_is_shown_whatever_it_carries(bullmq: Command, redis_url: str, raw: str) -> None:
     async def put() -> None:
         async with Queue("mail", redis_url) as queue:
             job = await queue.add("send")
@@ -594,5 +582,5 @@ def test_a_job_is_shown_whatever_it_carries(bullmq: Bullmq, redis_url: str, raw:
     asyncio.run(put())
 
     for shown in (bullmq("job", "mail", "1"), bullmq("job", "mail", "1", "--json")):
-        assert shown.code == 0
-        assert raw.replace(" ", "")[:5] in shown.out.replace(" ", "")
+        assert shown.returncode == 0
+        assert raw.replace(" ", "")[:5] in shown.stdout.replace(" ", "")

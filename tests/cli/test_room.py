@@ -2,27 +2,14 @@
 
 import asyncio
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from waystation.cli.root import run
+from tests.support.command import Command
 from waystation.core.clock import SystemClock
 from waystation.core.operators.operators import Operators
 from waystation.core.store.connection import connect
-
-
-class Ended(NamedTuple):
-    """What a command printed, and its exit code."""
-
-    out: str
-    err: str
-    code: int
-
-
-Command = Callable[..., Ended]
 
 
 @pytest.fixture
@@ -32,112 +19,104 @@ def room(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Command:
-    monkeypatch.setenv("WAYSTATION_STORE__URL", redis_url)
     monkeypatch.chdir(tmp_path)
-
-    def command(*args: str) -> Ended:
-        with pytest.raises(SystemExit) as ended:
-            run(["room", *args])
-        printed = capsys.readouterr()
-        return Ended(printed.out, printed.err, int(ended.value.code or 0))
-
-    return command
+    return Command(tmp_path, capsys, "room", WAYSTATION_STORE__URL=redis_url)
 
 
 def test_a_room_is_opened_looked_at_and_steered(room: Command) -> None:
-    assert room("open", "{sale}", "--rate", "5", "--seats", "20").out == (
+    assert room("open", "{sale}", "--rate", "5", "--seats", "20").stdout == (
         "sale is open, version 1\n"
     )
-    assert room("pause", "{sale}").out == "paused\n"
-    assert room("rate", "{sale}", "7").out == "7 per second\n"
-    assert room("tell", "{sale}", "Back at noon").code == 0
-    seen = json.loads(room("status", "{sale}", "--json").out)
+    assert room("pause", "{sale}").stdout == "paused\n"
+    assert room("rate", "{sale}", "7").stdout == "7 per second\n"
+    assert room("tell", "{sale}", "Back at noon").returncode == 0
+    seen = json.loads(room("status", "{sale}", "--json").stdout)
     assert (seen["status"], seen["rate"], seen["seats"]) == ("paused, open", 7.0, 20)
-    assert "waiting            0" in room("status", "{sale}").out
+    assert "waiting            0" in room("status", "{sale}").stdout
 
 
 def test_a_room_that_nobody_opened_is_not_found(room: Command) -> None:
     for spelled in ("nowhere", "{nowhere}"):
         ended = room("status", spelled)
-        assert ended.code != 0
-        assert "there is no room nowhere; `waystation room open nowhere` opens it" in ended.err
+        assert ended.returncode != 0
+        assert "there is no room nowhere; `waystation room open nowhere` opens it" in ended.stderr
 
 
 def test_a_room_has_one_name_with_and_without_braces(room: Command) -> None:
     room("open", "plain", "--rate", "33", "--seats", "7")
     room("pause", "{plain}")
     for spelled in ("plain", "{plain}"):
-        seen = json.loads(room("status", spelled, "--json").out)
+        seen = json.loads(room("status", spelled, "--json").stdout)
         assert (seen["status"], seen["rate"], seen["seats"]) == ("paused, open", 33.0, 7)
-    assert room("open", "{plain}", "--seats", "8").out == "plain is open, version 3\n"
+    assert room("open", "{plain}", "--seats", "8").stdout == "plain is open, version 3\n"
 
 
 def test_opening_a_room_that_is_open_changes_the_given_options_alone(room: Command) -> None:
     room("open", "sale", "--rate", "5", "--seats", "20", "--return-host", "shop.example")
     room("pause", "sale")
-    assert room("open", "sale", "--waiting-page", "always").code == 0
-    seen = json.loads(room("status", "sale", "--json").out)
+    assert room("open", "sale", "--waiting-page", "always").returncode == 0
+    seen = json.loads(room("status", "sale", "--json").stdout)
     assert (seen["status"], seen["rate"], seen["seats"]) == ("paused, open", 5.0, 20)
     assert seen["return hosts"] == "shop.example"
     room("shut", "sale")
     room("open", "sale")
-    assert json.loads(room("status", "sale", "--json").out)["status"] == "active, open"
+    assert json.loads(room("status", "sale", "--json").stdout)["status"] == "active, open"
 
 
 def test_all_rooms_are_listed(room: Command) -> None:
-    assert room("list").out == ""
+    assert room("list").stdout == ""
     room("open", "sale", "--rate", "5", "--seats", "20")
     room("open", "gala")
     room("pause", "gala")
-    one, two = (" ".join(line.split()) for line in room("list").out.splitlines())
+    one, two = (" ".join(line.split()) for line in room("list").stdout.splitlines())
     assert one == "gala paused, open 0 waiting, 0 of 1,000 inside, 10/s"
     assert two == "sale active, open 0 waiting, 0 of 20 inside, 5/s"
-    shown = json.loads(room("list", "--json").out)
+    shown = json.loads(room("list", "--json").stdout)
     assert [each["room"] for each in shown] == ["gala", "sale"]
 
 
 def test_a_return_host_is_a_host_and_nothing_more(room: Command) -> None:
     ended = room("open", "sale", "--return-host", "https://shop.example/")
-    assert "return_hosts must be hosts such as shop.example" in ended.err
-    assert room("status", "sale").code != 0
+    assert "return_hosts must be hosts such as shop.example" in ended.stderr
+    assert room("status", "sale").returncode != 0
 
 
 def test_a_draw_is_made_written_down_and_checked(room: Command, tmp_path: Path) -> None:
     room("open", "{sale}")
-    assert "commitment" in room("schedule", "{sale}", "2030-01-01T10:00:00", "--by-lot").out
-    assert room("draw", "{sale}", "--beacon", "b").out == "0 drawn\n"
-    assert room("proof", "{sale}", "proof.json").out == "0 ids in proof.json\n"
-    assert room("check", "proof.json").out == "0 drawn as the seed says\n"
+    assert "commitment" in room("schedule", "{sale}", "2030-01-01T10:00:00", "--by-lot").stdout
+    assert room("draw", "{sale}", "--beacon", "b").stdout == "0 drawn\n"
+    assert room("proof", "{sale}", "proof.json").stdout == "0 ids in proof.json\n"
+    assert room("check", "proof.json").stdout == "0 drawn as the seed says\n"
     kept = json.loads((tmp_path / "proof.json").read_text())
     kept["proof"]["seed"] = "00" * 32
     (tmp_path / "proof.json").write_text(json.dumps(kept))
-    assert "committed" in room("check", "proof.json").err
+    assert "committed" in room("check", "proof.json").stderr
     for text in ("no JSON", "[]", '{"proof": {}, "drawn": 3}', '{"drawn": []}'):
         (tmp_path / "proof.json").write_text(text)
-        assert "proof.json must be a proof" in room("check", "proof.json").err
-    assert "nothing.json must be a proof" in room("check", "nothing.json").err
+        assert "proof.json must be a proof" in room("check", "proof.json").stderr
+    assert "nothing.json must be a proof" in room("check", "nothing.json").stderr
 
 
 def test_a_crowd_of_numbers_judges_the_room(room: Command) -> None:
     ended = room("simulate", "--visitors", "400", "--hours", "0.1")
-    assert "people overtaken in the premium lane" in ended.out
-    assert "✗ broken promises" not in ended.out
+    assert "people overtaken in the premium lane" in ended.stdout
+    assert "✗ broken promises" not in ended.stdout
 
 
 def test_codes_are_handed_out_counted_and_taken_back(room: Command) -> None:
     room("open", "{sale}")
     made = room("codes", "make", "{sale}", "press", "--count", "3", "--lane", "vip", "--uses", "2")
-    assert len(set(made.out.split())) == 3
-    assert room("codes", "list", "{sale}").out.split(maxsplit=2) == [
+    assert len(set(made.stdout.split())) == 3
+    assert room("codes", "list", "{sale}").stdout.split(maxsplit=2) == [
         "press",
         "vip",
         "0 of 6 used, for good\n",
     ]
-    (batch,) = json.loads(room("codes", "list", "{sale}", "--json").out)
+    (batch,) = json.loads(room("codes", "list", "{sale}", "--json").stdout)
     assert (batch["codes"], batch["lane"], batch["uses"]) == (3, 2, 2)
-    assert room("codes", "revoke", "{sale}", "press").out == "3 codes open nothing any more\n"
-    assert room("codes", "list", "{sale}").out == ""
-    assert "there is no batch press" in room("codes", "revoke", "{sale}", "press").err
+    assert room("codes", "revoke", "{sale}", "press").stdout == "3 codes open nothing any more\n"
+    assert room("codes", "list", "{sale}").stdout == ""
+    assert "there is no batch press" in room("codes", "revoke", "{sale}", "press").stderr
 
 
 def test_events_are_planned_listed_and_called_off(room: Command) -> None:
@@ -146,33 +125,33 @@ def test_events_are_planned_listed_and_called_off(room: Command) -> None:
     gathering = ("--gather", "2030-01-01T11:30:00", "--by-lot", "--name", "Presale")
     gathering += ("--witness", "ab" * 32)
     wrong = room("events", "plan", "{sale}", noon, two, *gathering[:-1], "x")
-    assert "64 small hex digits" in wrong.err
+    assert "64 small hex digits" in wrong.stderr
     made = room("events", "plan", "{sale}", noon, two, *gathering, "--rate", "9")
-    id = made.out.strip()
-    output = room("events", "list", "{sale}").out
+    id = made.stdout.strip()
+    output = room("events", "list", "{sale}").stdout
     assert output.startswith(f"{id}  20")
     assert output.endswith(")  Presale\n")
     assert ", by lot (commitment " in output
-    (event,) = json.loads(room("events", "list", "{sale}", "--json").out)
+    (event,) = json.loads(room("events", "list", "{sale}", "--json").stdout)
     assert (event["changes"], event["witness"]) == ({"admission_rate": "9"}, "ab" * 32)
-    assert "the draw has no witness" in room("events", "reveal", "{sale}", "cd" * 32).err
+    assert "the draw has no witness" in room("events", "reveal", "{sale}", "cd" * 32).stderr
     assert not event["on"]
-    assert "there is 'Presale' already" in room("events", "plan", "{sale}", noon, two).err
-    assert room("events", "cancel", "{sale}", id).out == "called off\n"
-    assert room("events", "cancel", "{sale}", id).code != 0
+    assert "there is 'Presale' already" in room("events", "plan", "{sale}", noon, two).stderr
+    assert room("events", "cancel", "{sale}", id).stdout == "called off\n"
+    assert room("events", "cancel", "{sale}", id).returncode != 0
 
 
 def test_webhooks_are_added_listed_and_removed(room: Command) -> None:
     room("open", "{sale}")
     made = room("webhooks", "add", "{sale}", "https://shop.example/room", "--event", "admitted")
-    lines = dict(line.split(maxsplit=1) for line in made.out.splitlines())
+    lines = dict(line.split(maxsplit=1) for line in made.stdout.splitlines())
     assert lines["events"] == "admitted"
     assert lines["secret"].startswith("whs_")
-    output = room("webhooks", "list", "{sale}").out
+    output = room("webhooks", "list", "{sale}").stdout
     assert output == f"{lines['id']}  https://shop.example/room  0 delivered\n"
-    assert lines["secret"] not in room("webhooks", "list", "{sale}", "--json").out
-    assert room("webhooks", "remove", "{sale}", lines["id"]).out == "removed\n"
-    assert room("webhooks", "list", "{sale}").out == ""
+    assert lines["secret"] not in room("webhooks", "list", "{sale}", "--json").stdout
+    assert room("webhooks", "remove", "{sale}", lines["id"]).stdout == "removed\n"
+    assert room("webhooks", "list", "{sale}").stdout == ""
 
 
 async def test_whatever_a_shell_does_to_a_room_is_written_down(
@@ -187,7 +166,7 @@ async def test_whatever_a_shell_does_to_a_room_is_written_down(
             "schedule {sale} 2030-01-01T10:00", "draw {sale}",
             "webhooks add {sale} https://shop.example/room", "shut {sale}", "key alice",
         ):  # fmt: skip
-            assert room(*line.split()).code == 0, line
+            assert room(*line.split()).returncode == 0, line
         for line in ("status {sale}", "codes list {sale}", "codes revoke {sale} press"):
             room(*line.split())
 
@@ -227,6 +206,6 @@ def test_what_cannot_be_is_refused_in_one_line(
 ) -> None:
     room("open", "{sale}")
     ended = room(*args)
-    assert ended.code != 0
-    assert wrong in ended.err
-    assert len(ended.err.splitlines()) == 1
+    assert ended.returncode != 0
+    assert wrong in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1

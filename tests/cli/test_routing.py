@@ -5,28 +5,15 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from redis import Redis
 
+from tests.support.command import Command
 from tests.support.patience import LIMIT_S
-from waystation.cli.root import run
 from waystation.routing import Queue, Target
 from waystation.routing.registry import Profile
-
-
-class Ended(NamedTuple):
-    """What a command printed, and its exit code."""
-
-    out: str
-    err: str
-    code: int
-
-
-Routing = Callable[..., Ended]
 
 
 @pytest.fixture
@@ -35,29 +22,21 @@ def routing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> Routing:
-    monkeypatch.setenv("WAYSTATION_STORE__URL", redis_url)
+) -> Command:
     monkeypatch.chdir(tmp_path)
-
-    def command(*args: str) -> Ended:
-        with pytest.raises(SystemExit) as ended:
-            run(["routing", *args])
-        printed = capsys.readouterr()
-        return Ended(printed.out, printed.err, int(ended.value.code or 0))
-
-    return command
+    return Command(tmp_path, capsys, "routing", WAYSTATION_STORE__URL=redis_url)
 
 
-def test_a_job_nobody_can_serve_is_reported_with_what_is_missing(routing: Routing) -> None:
+def test_a_job_nobody_can_serve_is_reported_with_what_is_missing(routing: Command) -> None:
     put = routing("add", "resize", '{"a": 1}', "--capability", "gpu")
-    assert put.code == 0
+    assert put.returncode == 0
 
     found = routing("coverage")
 
-    assert found.code == 1
-    assert "1  resize  nobody fits: no worker is alive" in found.out
-    assert put.out.strip() in found.out
-    shown = json.loads(routing("show", put.out.strip()).out)
+    assert found.returncode == 1
+    assert "1  resize  nobody fits: no worker is alive" in found.stdout
+    assert put.stdout.strip() in found.stdout
+    shown = json.loads(routing("show", put.stdout.strip()).stdout)
     [why] = shown["why"]
     assert (why["why"], why["text"]) == ("unmatched", "nobody fits: no worker is alive")
 
@@ -73,43 +52,46 @@ def worker(redis_url: str) -> None:
 
 
 @pytest.mark.usefixtures("worker")
-def test_what_is_paused_is_reported_and_counts_as_not_served(routing: Routing) -> None:
-    id = routing("add", "email").out.strip()
-    assert routing("coverage").code == 0
+def test_what_is_paused_is_reported_and_counts_as_not_served(routing: Command) -> None:
+    id = routing("add", "email").stdout.strip()
+    assert routing("coverage").returncode == 0
     routing("pause", "email")
 
     found = routing("coverage")
 
-    assert (found.code, found.out.strip()) == (1, f"1  email  type email is paused  (first: {id})")
-    assert json.loads(routing("coverage", "--json").out)[0]["reasons"] == [
+    assert (found.returncode, found.stdout.strip()) == (
+        1,
+        f"1  email  type email is paused  (first: {id})",
+    )
+    assert json.loads(routing("coverage", "--json").stdout)[0]["reasons"] == [
         {"why": "paused", "text": "type email is paused"}
     ]
-    assert json.loads(routing("show", id).out)["why"][0]["why"] == "paused"
-    assert routing("coverage", "--ignore", "limited").code == 1
-    assert routing("coverage", "--ignore", "paused").code == 0
+    assert json.loads(routing("show", id).stdout)["why"][0]["why"] == "paused"
+    assert routing("coverage", "--ignore", "limited").returncode == 1
+    assert routing("coverage", "--ignore", "paused").returncode == 0
 
 
 @pytest.mark.usefixtures("worker")
-def test_what_is_limited_says_until_when(routing: Routing, redis_url: str) -> None:
-    id = routing("add", "email").out.strip()
+def test_what_is_limited_says_until_when(routing: Command, redis_url: str) -> None:
+    id = routing("add", "email").stdout.strip()
     routing("limit", "email", "--per-minute", "1")
     with Redis.from_url(redis_url) as redis:
         redis.set("bridge:ratelimit:minute:email", "1", ex=600)
 
     found = routing("coverage")
 
-    assert found.code == 1
-    assert "1  email  limited until " in found.out
-    assert "1 of 1 were started this minute" in found.out
-    (reason,) = json.loads(routing("show", id).out)["why"]
+    assert found.returncode == 1
+    assert "1  email  limited until " in found.stdout
+    assert "1 of 1 were started this minute" in found.stdout
+    (reason,) = json.loads(routing("show", id).stdout)["why"]
     assert reason["why"] == "limited"
     assert reason["until_ms"] > 0
 
 
 @pytest.mark.usefixtures("worker")
-def test_the_child_of_a_dead_job_is_reported(routing: Routing, redis_url: str) -> None:
-    parent = routing("add", "draw").out.strip()
-    child = routing("add", "print", "--after", parent).out.strip()
+def test_the_child_of_a_dead_job_is_reported(routing: Command, redis_url: str) -> None:
+    parent = routing("add", "draw").stdout.strip()
+    child = routing("add", "print", "--after", parent).stdout.strip()
     with Redis.from_url(redis_url) as redis:
         redis.lrem("bridge:jobs:waiting", 1, parent)
         redis.lpush("bridge:jobs:deadletter", parent)
@@ -117,79 +99,80 @@ def test_the_child_of_a_dead_job_is_reported(routing: Routing, redis_url: str) -
 
     found = routing("coverage")
 
-    assert found.code == 1
+    assert found.returncode == 1
     text = f"waits for job {parent}, which is dead"
-    assert f"1  print  {text}  (first: {child})" in found.out
-    assert json.loads(routing("show", child).out)["why"] == [{"why": "held", "text": text}]
+    assert f"1  print  {text}  (first: {child})" in found.stdout
+    assert json.loads(routing("show", child).stdout)["why"] == [{"why": "held", "text": text}]
 
 
-def test_a_cancelled_job_says_that_it_was_cancelled(routing: Routing) -> None:
-    id = routing("add", "email").out.strip()
-    assert routing("cancel", id).code == 0
+def test_a_cancelled_job_says_that_it_was_cancelled(routing: Command) -> None:
+    id = routing("add", "email").stdout.strip()
+    assert routing("cancel", id).returncode == 0
 
-    shown = json.loads(routing("show", id).out)
+    shown = json.loads(routing("show", id).stdout)
     assert (shown["status"], shown["why"][0]["why"]) == ("failed", "cancelled")
     again = routing("cancel", id, "nobody")
 
-    assert (again.code, again.out) == (1, "0 stopped\n")
-    assert f"job {id} cannot be stopped: cancelled at " in again.err
-    assert "no job nobody is known in 'bridge'" in again.err
-    other = routing("add", "email").out.strip()
+    assert (again.returncode, again.stdout) == (1, "0 stopped\n")
+    assert f"job {id} cannot be stopped: cancelled at " in again.stderr
+    assert "no job nobody is known in 'bridge'" in again.stderr
+    other = routing("add", "email").stdout.strip()
     mixed = routing("cancel", "nobody", other)
-    assert (mixed.code, mixed.out) == (1, "1 stopped\n")
+    assert (mixed.returncode, mixed.stdout) == (1, "1 stopped\n")
 
 
-def test_a_type_that_nobody_knows_is_paused_in_advance_only(routing: Routing) -> None:
+def test_a_type_that_nobody_knows_is_paused_in_advance_only(routing: Command) -> None:
     refused = routing("pause", "emial")
 
-    assert refused.code == 1
-    assert "no worker or job of type emial is known in 'bridge'" in refused.err
-    assert json.loads(routing("counts", "--json").out)["paused"] == []
-    assert routing("pause", "emial", "--in-advance").out == "paused\n"
-    assert json.loads(routing("stats", "--json").out)["paused"] == ["emial"]
-    assert routing("resume", "emial").out == "resumed\n"
+    assert refused.returncode == 1
+    assert "no worker or job of type emial is known in 'bridge'" in refused.stderr
+    assert json.loads(routing("counts", "--json").stdout)["paused"] == []
+    assert routing("pause", "emial", "--in-advance").stdout == "paused\n"
+    assert json.loads(routing("stats", "--json").stdout)["paused"] == ["emial"]
+    assert routing("resume", "emial").stdout == "resumed\n"
     refused = routing("resume", "emial")
-    assert refused.code == 1
+    assert refused.returncode == 1
     assert (
-        "no worker or job of type emial is known in 'bridge', and it was not paused" in refused.err
+        "no worker or job of type emial is known in 'bridge', and it was not paused"
+        in refused.stderr
     )
 
 
-def test_what_is_where_can_be_seen_and_changed(routing: Routing) -> None:
-    id = routing("add", "email").out.strip()
+def test_what_is_where_can_be_seen_and_changed(routing: Command) -> None:
+    id = routing("add", "email").stdout.strip()
 
-    assert json.loads(routing("counts", "--json").out)["waiting"] == 1
-    assert routing("pause", "email").out == "paused\n"
-    assert routing("limit", "email").out == "email has no limit\n"
-    assert routing("limit", "email", "--concurrent", "2").out == "2 at once\n"
-    assert routing("limit", "email").out == "2 at once\n"
-    assert routing("limit", "email", "--lift").out == "email has no limit\n"
-    shown = json.loads(routing("show", id).out)
+    assert json.loads(routing("counts", "--json").stdout)["waiting"] == 1
+    assert routing("pause", "email").stdout == "paused\n"
+    assert routing("limit", "email").stdout == "email has no limit\n"
+    assert routing("limit", "email", "--concurrent", "2").stdout == "2 at once\n"
+    assert routing("limit", "email").stdout == "2 at once\n"
+    assert routing("limit", "email", "--lift").stdout == "email has no limit\n"
+    shown = json.loads(routing("show", id).stdout)
     assert (shown["status"], shown["job"]["type"]) == ("waiting", "email")
-    assert routing("cancel", id).out == "1 stopped\n"
-    assert routing("coverage").out == "everything that waits can be served\n"
-    assert "paused    email" in routing("counts").out
-    assert routing("resume", "email").out == "resumed\n"
-    assert routing("dead").out == ""
-    assert routing("dead", "--json").out == "[]\n"
-    assert routing("requeue", "--all").out == "0 added again\n"
-    assert routing("purge", "--error", "OSError", "--yes").out == "0 removed\n"
-    assert routing("workers").out == ""
+    assert routing("cancel", id).stdout == "1 stopped\n"
+    assert routing("coverage").stdout == "everything that waits can be served\n"
+    assert "paused    email" in routing("counts").stdout
+    assert routing("resume", "email").stdout == "resumed\n"
+    assert routing("dead").stdout == ""
+    assert routing("dead", "--json").stdout == "[]\n"
+    assert routing("requeue", "--all").stdout == "0 added again\n"
+    assert routing("purge", "--error", "OSError", "--yes").stdout == "0 removed\n"
+    assert routing("workers").stdout == ""
 
 
-def test_schedules_are_listed_until_they_are_cancelled(routing: Routing, redis_url: str) -> None:
+def test_schedules_are_listed_until_they_are_cancelled(routing: Command, redis_url: str) -> None:
     cron = ("--cron", "30 2 * * *", "--timezone", "Europe/Vienna")
-    id = routing("add", "report", *cron).out.strip()
+    id = routing("add", "report", *cron).stdout.strip()
 
-    (line,) = routing("schedules").out.splitlines()
+    (line,) = routing("schedules").stdout.splitlines()
     assert line.endswith(f"{id}  report  30 2 * * * (Europe/Vienna)")
-    (schedule,) = json.loads(routing("schedules", "--json").out)
+    (schedule,) = json.loads(routing("schedules", "--json").stdout)
     assert (schedule["id"], schedule["type"]) == (id, "report")
     routing("cancel", id)
-    assert routing("schedules").out == ""
+    assert routing("schedules").stdout == ""
     with Redis.from_url(redis_url) as redis:
         redis.zadd("bridge:jobs:cron", {"endless": float("inf")})
-    assert routing("schedules").out.startswith("never  endless")
+    assert routing("schedules").stdout.startswith("never  endless")
 
 
 @pytest.mark.parametrize(
@@ -214,13 +197,13 @@ def test_schedules_are_listed_until_they_are_cancelled(routing: Routing, redis_u
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(
-    routing: Routing, args: tuple[str, ...], sentence: str
+    routing: Command, args: tuple[str, ...], sentence: str
 ) -> None:
     refused = routing(*args)
 
-    assert refused.code == 2
-    assert sentence in refused.err
-    assert len(refused.err.splitlines()) == 1
+    assert refused.returncode == 2
+    assert sentence in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -231,31 +214,32 @@ def test_bad_input_is_one_line_and_exit_code_2(
     ],
 )
 def test_what_is_not_there_is_one_line_and_exit_code_1(
-    routing: Routing, args: tuple[str, ...], sentence: str
+    routing: Command, args: tuple[str, ...], sentence: str
 ) -> None:
     refused = routing(*args)
 
-    assert refused.code == 1
-    assert sentence in refused.err
-    assert len(refused.err.splitlines()) == 1
+    assert refused.returncode == 1
+    assert sentence in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
 
 
-def test_scripts_are_printed_ready_to_load(routing: Routing) -> None:
-    listed = [line.split()[0] for line in routing("script").out.splitlines()]
+def test_scripts_are_printed_ready_to_load(routing: Command) -> None:
+    listed = [line.split()[0] for line in routing("script").stdout.splitlines()]
     assert listed[:4] == ["claim_job", "process_cron", "process_delayed", "release_lock"]
     for name in listed:
-        assert "redis.call" in routing("script", name).out
-    assert "local waiting = KEYS[1]" in routing("script", "claim_job").out
+        assert "redis.call" in routing("script", name).stdout
+    assert "local waiting = KEYS[1]" in routing("script", "claim_job").stdout
 
 
-def test_the_namespace_of_the_settings_counts_unless_another_is_said(
-    routing: Routing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WAYSTATION_ROUTING__NAMESPACE", "mine")
-    routing("add", "email")
+def test_the_namespace_of_the_settings_counts_unless_another_is_said(routing: Command) -> None:
+    def waiting(*words: str) -> int:
+        counted = routing(*words, "stats", "--json", WAYSTATION_ROUTING__NAMESPACE="mine")
+        return json.loads(counted.stdout)["waiting"]
 
-    assert json.loads(routing("stats", "--json").out)["waiting"] == 1
-    assert json.loads(routing("--namespace", "bridge", "stats", "--json").out)["waiting"] == 0
+    routing("add", "email", WAYSTATION_ROUTING__NAMESPACE="mine")
+
+    assert waiting() == 1
+    assert waiting("--namespace", "bridge") == 0
 
 
 async def test_a_worker_is_seen_works_and_ends_when_asked(redis_url: str, tmp_path: Path) -> None:

@@ -3,29 +3,18 @@
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import cast
 
 import pytest
 
-from waystation.cli.root import run
+from tests.support.command import Command
 from waystation.console.webhooks import Hooks, State
 from waystation.core.clock import SystemClock
 from waystation.core.operators.operators import Operators
 from waystation.core.store.connection import connect
-
-
-class Ended(NamedTuple):
-    """What a command printed, and its exit code."""
-
-    out: str
-    err: str
-    code: int
-
-
-Webhooks = Callable[..., Ended]
 
 
 @pytest.fixture
@@ -34,19 +23,12 @@ def webhooks(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> Webhooks:
+) -> Command:
     (tmp_path / "waystation.yaml").write_text(
         f"store: {{url: '{redis_url}'}}\nconsole: {{webhook_networks: [127.0.0.0/8]}}\n"
     )
     monkeypatch.chdir(tmp_path)
-
-    def command(*args: str) -> Ended:
-        with pytest.raises(SystemExit) as ended:
-            run(["webhooks", *args])
-        printed = capsys.readouterr()
-        return Ended(printed.out, printed.err, int(ended.value.code or 0))
-
-    return command
+    return Command(tmp_path, capsys, "webhooks")
 
 
 class Receiver(HTTPServer):
@@ -83,37 +65,35 @@ def receiver() -> Generator[Receiver]:
         thread.join()
 
 
-def test_a_webhook_is_added_listed_tried_and_removed(
-    webhooks: Webhooks, receiver: Receiver
-) -> None:
+def test_a_webhook_is_added_listed_tried_and_removed(webhooks: Command, receiver: Receiver) -> None:
     asked = ("--event", "failed", "--queue", "bullmq/mail")
-    id, events, secret = webhooks("add", receiver.url, *asked).out.split()[1::2]
+    id, events, secret = webhooks("add", receiver.url, *asked).stdout.split()[1::2]
     assert events == "failed"
     assert (id[:3], secret[:4]) == ("wh_", "whs_")
 
-    output = webhooks("list").out
+    output = webhooks("list").stdout
     assert all(
         part in output for part in (id, receiver.url, "bullmq/mail", "failed", "0 delivered")
     )
-    [listed] = json.loads(webhooks("list", "--json").out)
+    [listed] = json.loads(webhooks("list", "--json").stdout)
     assert (listed["id"], listed["events"], listed["dead"]) == (id, ["failed"], False)
     assert secret not in output + json.dumps(listed)
 
-    assert webhooks("test", id).out == "taken\n"
+    assert webhooks("test", id).stdout == "taken\n"
     assert json.loads(receiver.bodies[0])["events"][0]["event"] == "ping"
     receiver.status = 500
     refused = webhooks("test", id)
-    assert (refused.code, refused.err) == (1, "not taken: the answer was 500\n")
+    assert (refused.returncode, refused.stderr) == (1, "not taken: the answer was 500\n")
 
-    assert webhooks("remove", id).out == "removed\n"
-    assert webhooks("remove", id).code == 1
-    assert webhooks("list").err == "there are no webhooks\n"
+    assert webhooks("remove", id).stdout == "removed\n"
+    assert webhooks("remove", id).returncode == 1
+    assert webhooks("list").stderr == "there are no webhooks\n"
 
 
 def test_one_that_was_given_up_is_listed_as_that_and_resumed(
-    webhooks: Webhooks, redis_url: str
+    webhooks: Command, redis_url: str
 ) -> None:
-    made = json.loads(webhooks("add", "https://example.org/hook", "--json").out)
+    made = json.loads(webhooks("add", "https://example.org/hook", "--json").stdout)
 
     async def give_up() -> None:
         async with await connect(redis_url) as store:
@@ -121,13 +101,13 @@ def test_one_that_was_given_up_is_listed_as_that_and_resumed(
             await Hooks(store).write(made["id"], state)
 
     asyncio.run(give_up())
-    assert "given up: the answer was 503" in webhooks("list").out
-    assert webhooks("resume", made["id"]).out == "resumed\n"
-    assert "0 delivered" in webhooks("list").out
+    assert "given up: the answer was 503" in webhooks("list").stdout
+    assert webhooks("resume", made["id"]).stdout == "resumed\n"
+    assert "0 delivered" in webhooks("list").stdout
 
 
-def test_who_added_and_removed_it_is_written_down(webhooks: Webhooks, redis_url: str) -> None:
-    id = json.loads(webhooks("add", "https://example.org/hook", "--json").out)["id"]
+def test_who_added_and_removed_it_is_written_down(webhooks: Command, redis_url: str) -> None:
+    id = json.loads(webhooks("add", "https://example.org/hook", "--json").stdout)["id"]
     webhooks("remove", id)
 
     async def audit() -> list[dict[str, str]]:
@@ -148,9 +128,9 @@ def test_who_added_and_removed_it_is_written_down(webhooks: Webhooks, redis_url:
     ],
 )
 def test_bad_input_is_refused_in_one_line(
-    webhooks: Webhooks, args: tuple[str, ...], sentence: str
+    webhooks: Command, args: tuple[str, ...], sentence: str
 ) -> None:
     ended = webhooks(*args)
-    assert ended.code != 0
-    assert sentence in ended.err
-    assert len(ended.err.splitlines()) == 1
+    assert ended.returncode != 0
+    assert sentence in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1

@@ -13,12 +13,15 @@ Finished = CompletedProcess[str]
 
 
 class Command:
-    """The command in a directory of its own and without our environment."""
+    """The command in a directory of its own, and of our environment with nothing but this."""
 
-    def __init__(self, home: Path, printed: pytest.CaptureFixture[str], *first: str) -> None:
+    def __init__(
+        self, home: Path, printed: pytest.CaptureFixture[str], *first: str, **environ: str
+    ) -> None:
         self._home = home
         self._printed = printed
         self._first = first
+        self._environ = environ
 
     def __call__(self, *args: str, given: str = "", **environ: str) -> Finished:
         """Run it with these words behind the first, and this on its input."""
@@ -29,7 +32,7 @@ class Command:
             patch.setattr("sys.stdin", io.StringIO(given))
             for name in [each for each in os.environ if "WAYSTATION" in each]:
                 patch.delenv(name)
-            for name, value in environ.items():
+            for name, value in {**self._environ, **environ}.items():
                 patch.setenv(name, value)
             with pytest.raises(SystemExit) as ended:
                 run(words)
