@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.storage.parts import Part
 from waystation.pipeline.tables import Table
 
@@ -32,12 +31,6 @@ def removed_rows(name: str) -> str:
 def change_files(name: str, table: Table) -> Table:
     """Files next to a table's, of rows that are about to change it."""
     return msgspec.structs.replace(table, name=f"{FOLDER}/{name}", partitions=())
-
-
-def arrival_hours(rows: Any, added_at: str) -> Any:
-    """The hours in which subjects arrived: those that nobody saw, at the start of their days."""
-    day = rows["date"].cast(pa.timestamp("us")).cast(pa.timestamp("us", tz="UTC"))
-    return pc.floor_temporal(pc.coalesce(rows[added_at], day), unit="hour")
 
 
 def noted(written: Files, columns: Sequence[str], batch: int, before: int | None) -> dict[str, Any]:

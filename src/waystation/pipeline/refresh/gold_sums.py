@@ -19,10 +19,9 @@ from waystation.pipeline.gold.files import files_by
 from waystation.pipeline.gold.staffing import DEFAULT_TARGET_MS
 from waystation.pipeline.history import History
 from waystation.pipeline.products import folded_tables
-from waystation.pipeline.products.files import ADDED_FILES, FILE_DAYS, FILES
+from waystation.pipeline.products.files import ADDED_FILES
 from waystation.pipeline.products.room_places import PLACES, ROOM_EVENTS, room_events
-from waystation.pipeline.products.routing import ROUTE_DAYS, ROUTED_JOBS, ROUTES
-from waystation.pipeline.products.waitingroom import ABANDONMENT, ABANDONMENT_DAYS, FUNNEL
+from waystation.pipeline.products.routing import ROUTED_JOBS
 from waystation.pipeline.refresh import fold as folds
 from waystation.pipeline.refresh.changed_rows import CHANGES_NOTE, added_rows, removed_rows
 from waystation.pipeline.refresh.subjects import changed_tables
@@ -47,13 +46,6 @@ from waystation.pipeline.tables import (
 
 SHARED = (HOURLY, CAPACITY, WORKERS, SLOTS, FAILURE_DAYS, FAILURES)
 """The tables by sums that every history has."""
-SUMMED = (
-    *SHARED,
-    *(FUNNEL, ABANDONMENT_DAYS, ABANDONMENT),
-    *(ROUTE_DAYS, ROUTES),
-    *(FILE_DAYS, FILES),
-)
-"""The tables that are kept by sums."""
 _OF = {
     "attempts": (ATTEMPTS, OPEN_ATTEMPTS),
     "items": (ITEMS, OPEN_ITEMS),

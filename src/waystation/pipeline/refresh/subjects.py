@@ -19,12 +19,12 @@ from waystation.pipeline.refresh import stale_hours
 from waystation.pipeline.refresh.changed_rows import (
     Files,
     added_rows,
-    arrival_hours,
     change_files,
     noted,
     removed_rows,
 )
 from waystation.pipeline.refresh.stale_hours import Hours
+from waystation.pipeline.silver.steps import arrival_hours
 from waystation.pipeline.storage import changes, delta, task_files
 from waystation.pipeline.storage.arrow import pc
 from waystation.pipeline.storage.delta import BatchId

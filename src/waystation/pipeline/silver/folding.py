@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from waystation.core import fingerprints as core
 from waystation.pipeline.silver.moves import ENDED, ENDS, MOVES, OUTCOMES, READY, STATES
 from waystation.pipeline.silver.ranges import Ranges, numbers, starts
-from waystation.pipeline.silver.steps import SUBJECT
+from waystation.pipeline.silver.steps import SUBJECT, ZONELESS
 from waystation.pipeline.storage.arrow import Array, Batch, pa, pc
 from waystation.pipeline.tables import ATTEMPTS, FAILED_ITEMS, ITEMS, Table
 
@@ -199,7 +199,7 @@ def _sum(of: Ranges, values: Array) -> Array:
 
 
 def _millis(since: Array, until: Array) -> Array:
-    zoneless = (each.cast(pa.timestamp("us")) for each in (since, until))
+    zoneless = (each.cast(ZONELESS) for each in (since, until))
     return pc.milliseconds_between(*zoneless)
 
 
@@ -213,7 +213,7 @@ def _odd(millis: Array, what: str) -> Array:
 
 
 def _day(instants: Array) -> Array:
-    return instants.cast(pa.timestamp("us")).cast(pa.date32())
+    return instants.cast(ZONELESS).cast(pa.date32())
 
 
 def known_by(reasons: Array) -> tuple[Array, Array]:

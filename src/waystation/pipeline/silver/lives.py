@@ -17,6 +17,7 @@ from waystation.pipeline.silver.moves import OPEN_ATTEMPTS, OPEN_FAILURES, OPEN_
 from waystation.pipeline.silver.ranges import Ranges, starts
 from waystation.pipeline.silver.steps import (
     SUBJECT,
+    arrival_hours,
     by_subject,
     hours,
     in_context,
@@ -76,8 +77,7 @@ def _touched(changed: Mapping[str, Batch]) -> Iterator[Array]:
     for name in ("added_attempts", "removed_attempts"):
         yield hours(changed[name]["started_at"])
     # They were counted as ended in the hours in which they were added.
-    gone = changed["gone_items"]
-    yield hours(pc.coalesce(gone["added_at"], gone["date"].cast(gone["added_at"].type)))
+    yield arrival_hours(changed["gone_items"], "added_at")
 
 
 def _changes(steps: Batch, *, can_return: bool) -> dict[str, Batch]:
