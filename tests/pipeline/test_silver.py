@@ -104,6 +104,15 @@ def test_all_steps_of_a_job_are_folded_together_wherever_batches_end(
         assert sum(len({*each}) for each in portions) == len({*jobs})
 
 
+def test_few_steps_with_long_texts_are_a_portion() -> None:
+    of = {"product": ["bullmq"] * 10, "queue": ["mail"] * 10, "reason": ["x" * 2**20] * 10}
+    jobs = [[f"{batch}-{row}" for row in range(10)] for batch in range(20)]
+    batches = (pa.record_batch({**of, "job_id": each}) for each in jobs)
+    portions = [(each.num_rows, each.nbytes) for each in steps.by_subject(batches)]
+    assert sum(many for many, _ in portions) == 200
+    assert max(size for _, size in portions) <= steps.PORTION_BYTES + 20 * 2**20
+
+
 def test_drivers_that_fold_the_same_events_at_once_fold_them_once(
     spark: SparkSession, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,7 @@ A life is everything from the birth of a subject to its end. An id that is used 
 was removed begins another life, so that two jobs never look like one.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from pyspark.sql import DataFrame
@@ -22,6 +22,8 @@ Subject: TypeAlias = tuple[str, str, str]
 """Values of these columns."""
 PORTION = 65_536
 """Rows from which on calling Arrow costs little beside what it does."""
+PORTION_BYTES = 64 << 20
+"""Bytes from which on fewer rows are enough: an array of Arrow holds 2 GB of texts."""
 ZONELESS = pa.timestamp("us")
 """The type of instants without UTC: Arrow counts with them ten times faster, or only with them."""
 
@@ -62,12 +64,17 @@ def by_subject(batches: Iterable[Batch]) -> Iterator[Batch]:
     held: list[Batch] = []
     for batch in batches:
         last = Ranges.of(_starts(batch)).first[-1].as_py()
-        if last and sum(each.num_rows for each in held) + last >= PORTION:
-            yield pa.concat_batches([*held, batch[:last]])
+        if last and _is_enough(portion := [*held, batch[:last]]):
+            yield pa.concat_batches(portion)
             held, batch = [], batch[last:]
         held.append(batch)
     if held:
         yield pa.concat_batches(held)
+
+
+def _is_enough(batches: Sequence[Batch]) -> bool:
+    rows = sum(each.num_rows for each in batches)
+    return rows >= PORTION or sum(each.nbytes for each in batches) >= PORTION_BYTES
 
 
 def subjects(steps: Batch) -> Array:
