@@ -6,6 +6,9 @@ READY := @$(PYTHON) -m tools.bootstrap
 # Hashes without addresses: the same lock serves every mirror and every machine.
 PIN := .tools/uv/bin/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate $(UPGRADE)
 
+# Both workers take whole files, in an order that every run has.
+PYTEST := .venv/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder --randomly-seed=1
+
 # What the commands fetch stays in this folder.
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 export PYRIGHT_PYTHON_CACHE_DIR := $(CURDIR)/.tools/pyright
@@ -16,7 +19,7 @@ export WAYSTATION_CACHE := $(CURDIR)/.tools/cache
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test long mutants check coverage bench docs lock clean
+.PHONY: help demo test slow long mutants check coverage bench docs lock clean
 
 help:
 	@awk -F ' *## *' '/^[a-z]+:.*## / { sub(/:.*/, "", $$1); printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -25,9 +28,13 @@ demo: ## Watch a small ticket sale, counted to the last ticket; ARGS=--serve kee
 	$(READY) demo
 	@.venv/bin/python -m examples.ticket_sale $(ARGS)
 
-test: ## Run every test; ARGS="-k lease" picks some
+test: ## Run the tests that take seconds; ARGS="-k lease" picks some
 	$(READY) test
-	@.venv/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder --randomly-seed=1 $(ARGS)
+	@$(PYTEST) -m "not slow and not long" $(ARGS)
+
+slow: ## Run the tests that take longer: the same behaviour in whole programs; ARGS as for test
+	$(READY) test
+	@$(PYTEST) -m "slow and not long" $(ARGS)
 
 long: ## Run what costs minutes: full sizes, kills, and property tests that search at random
 	$(READY) test
@@ -44,10 +51,10 @@ check: ## Read the code without running it: style, types, who imports whom
 	@.venv/bin/pyright
 	@.venv/bin/lint-imports
 
-coverage: ## Run the tests and measure what they reach: a total, and build/coverage/html; ARGS as for test
+coverage: ## Run both and measure what they reach: a total, and build/coverage/html; ARGS as for test
 	$(READY) test
 	@mkdir -p build/coverage
-	@.venv/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder --randomly-seed=1 --cov --cov-report=term --cov-report=html $(ARGS)
+	@$(PYTEST) --cov --cov-report=term --cov-report=html $(ARGS)
 
 bench: ## Measure; BENCH=runtime picks one
 	$(READY) bench

@@ -42,8 +42,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         seconds = max(usual, float(marker.args[0]) if marker else 0)
         item.add_marker(pytest.mark.timeout(limit(seconds)), append=False)
     # The files that take longest begin first, so that no worker is left alone with one at the end.
-    takes_long = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in takes_long and "pipeline" not in item.path.parts)
+    items.sort(key=lambda item: "pipeline" not in item.path.parts)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -19,7 +19,7 @@ from waystation.pipeline import runner
 from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.sources.streams import EventOptions
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.slow, pytest.mark.full]
 
 STEP = 1 if os.environ.get("WAYSTATION_FULL") else 5
 """One of so many odd entries is written: each member, and each text, is odd in some of them."""

@@ -14,6 +14,8 @@ from waystation import bullmq, files, routing
 from waystation.bullmq import Schedule
 from waystation.core.errors import ScriptFailed
 
+pytestmark = pytest.mark.slow
+
 Step: TypeAlias = Callable[[str, Path], Awaitable[Any]]
 
 

@@ -84,6 +84,7 @@ def test_a_place_without_a_history_is_refused(name: str, root: str) -> None:
     assert not Path(root).exists()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_whoever_comes_while_another_is_alone_is_refused_and_changes_nothing(
     root: str, redis_url: str, store: Redis
@@ -115,6 +116,7 @@ def test_whoever_comes_while_another_is_alone_is_refused_and_changes_nothing(
     assert found == tables_at(root)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_all_at_once_leave_what_one_after_the_other_leaves(root: str) -> None:
     history = history_at(root)
@@ -134,6 +136,7 @@ def test_all_at_once_leave_what_one_after_the_other_leaves(root: str) -> None:
     assert failed_checks(root) == []
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_fold_of_visitors_that_another_overtakes_after_it_has_looked_is_refused(
     root: str, monkeypatch: pytest.MonkeyPatch
@@ -162,6 +165,7 @@ def test_a_fold_of_visitors_that_another_overtakes_after_it_has_looked_is_refuse
         assert rows_of(root, table) == rows_of(once.root, table)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("module", "step"), [(accounts, "write_days"), (delta, "commit")])
 def test_a_ledger_that_another_writes_first_is_refused(

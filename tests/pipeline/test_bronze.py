@@ -71,6 +71,7 @@ def test_malformed_entries_are_kept_and_counted(
     assert tuple(counted) == (15, 4)
 
 
+@pytest.mark.slow
 def test_a_query_that_another_driver_overtakes_goes_on_behind_it(
     spark: SparkSession, store: Redis, redis_url: str, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,6 +130,7 @@ def test_events_that_a_run_stored_and_did_not_fold_are_ahead_of_the_next(
     assert rows_ahead(asked, root) == 80
 
 
+@pytest.mark.slow
 def test_two_drivers_follow_the_same_streams(
     spark: SparkSession, store: Redis, redis_url: str, root: str
 ) -> None:
@@ -148,6 +150,7 @@ def test_two_drivers_follow_the_same_streams(
     assert ids(spark, root) == sorted(written)
 
 
+@pytest.mark.slow
 def test_events_that_are_gone_are_not_taken_for_folded(
     spark: SparkSession, store: Redis, redis_url: str, root: str
 ) -> None:
@@ -208,6 +211,7 @@ def ended(query: StreamingQuery) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_a_query_that_goes_on_adds_each_key_once_though_it_starts_over(
     spark: SparkSession, store: Redis, redis_url: str, tmp_path: Path
 ) -> None:

@@ -116,6 +116,7 @@ def left_by_a_killed_task(history: Path, word: str) -> None:
     os.utime(file, (1, 1))
 
 
+@pytest.mark.slow
 def test_a_history_is_kept_asked_made_smaller_reported_and_forgets_whom_it_must(
     home: Path,
     store: Redis,
@@ -218,6 +219,7 @@ with open("{started}", "a") as file:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_run_without_duckdb_writes_every_table_before_ctrl_c_ends_it(
     store: Redis, redis_url: str, tmp_path: Path

@@ -24,6 +24,8 @@ from waystation.pipeline.products.cron_slots import CRON_SLOTS, FIRED_SLOTS, SCH
 from waystation.pipeline.products.routing import ROUTE_DAYS, ROUTED_JOBS, ROUTES
 from waystation.pipeline.storage import changes, delta
 
+pytestmark = pytest.mark.slow
+
 TABLES = (ROUTED_JOBS, ROUTE_DAYS, FIRED_SLOTS, SCHEDULES, CRON_SLOTS)
 NOON = 3 * DAY - (22 * HOUR + 40 * MINUTE) + 12 * HOUR
 """Of the third day; the start is at 22:40."""

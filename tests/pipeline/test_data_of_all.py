@@ -179,6 +179,7 @@ RULES: Sequence[Rule] = [
 ]
 
 
+@pytest.mark.slow
 async def test_costs_by_field_hold_no_secret_and_are_forgotten(
     redis_url: str,
     redis: Any,

@@ -19,6 +19,8 @@ from waystation.pipeline.products.waitingroom import VISITS
 from waystation.pipeline.refresh.gold_sums import fold
 from waystation.pipeline.storage import delta
 
+pytestmark = pytest.mark.slow
+
 
 def files(dice: random.Random) -> list[dict[str, Any]]:
     """Events of files, without those that stay open: every round looks at their days."""

@@ -23,6 +23,7 @@ def differences(table: str, wanted: list[str], found: list[str]) -> list[str]:
     return said if missing or more or len(wanted) != len(found) else []
 
 
+@pytest.mark.slow
 def test_rounds_over_few_entries_give_the_rows_of_before(
     redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,6 +102,7 @@ def no_refresh(_: History) -> None:
     """Leave gold as it is."""
 
 
+@pytest.mark.slow
 def test_no_byte_is_left_whatever_is_done_in_whatever_order(
     root: str, history: History, first_round: FirstRound, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,6 +131,7 @@ def test_no_byte_is_left_whatever_is_done_in_whatever_order(
     assert found == {table.name: rows_of(root, table) for table in COMPARED}
 
 
+@pytest.mark.slow
 def test_a_refresh_that_fails_leaves_no_byte_behind(
     root: str, history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,6 +171,7 @@ def test_a_file_that_a_run_may_be_writing_is_named(
     assert traces(Path(root), someone) == []
 
 
+@pytest.mark.slow
 def test_a_queue_is_one_of_a_product(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(erasure, "refresh_all", no_refresh)
     (row,) = events_of_all(1)[:1]
@@ -245,6 +248,7 @@ def test_spark_finds_a_name_in_every_column(spark: SparkSession, root: str) -> N
     assert sorted(each["seq"] for each in found) == list(range(len(rows) - 1))
 
 
+@pytest.mark.slow
 def test_a_retention_that_finds_nothing_old_changes_nothing(root: str) -> None:
     history = history_at(root)
     keep(root, events_of_jobs(random.Random(5), 20), 0)
@@ -265,6 +269,7 @@ def test_nobody_is_forgotten_where_nothing_was_stored_yet(
     assert forget(history_at(root), "nobody") == {}
 
 
+@pytest.mark.slow
 def test_what_retain_has_deleted_does_not_come_back_with_the_next_run(
     root: str, redis_url: str
 ) -> None:

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 from redis import Redis
 
@@ -19,6 +20,8 @@ from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.tables import EVENTS, ITEMS, LEDGER
 from waystation.waitingroom.redis.keys import RoomKeys
+
+pytestmark = pytest.mark.slow
 
 
 async def fill(url: str, folder: Path) -> None:

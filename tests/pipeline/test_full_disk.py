@@ -69,6 +69,7 @@ def write_attempts(store: Redis) -> None:
     line.execute()
 
 
+@pytest.mark.slow
 def test_a_run_stopped_by_a_full_disk_wherever_it_was_goes_on_when_there_is_room(
     spark: SparkSession, store: Redis, redis_url: str, tmp_path: Path
 ) -> None:

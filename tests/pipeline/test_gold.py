@@ -176,6 +176,7 @@ def test_a_burst_asks_for_more_workers_than_the_same_jobs_over_an_hour(history: 
     assert found["even"]["workers_needed"] <= 2
 
 
+@pytest.mark.slow
 def test_an_hour_of_a_queue_is_one_row_of_sums_however_full_it_is(history: History) -> None:
     hours = [row for row in read(history, CELLS) if row["kind"] == HOUR.name]
     assert len(hours) == len({(row["queue"], row["at"]) for row in hours})

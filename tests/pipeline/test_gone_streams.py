@@ -117,6 +117,7 @@ def test_a_stream_has_room_for_what_comes_while_a_round_lasts(store: Redis, redi
         assert int(cast(Any, store.hget("bull:mail:meta", "opts.maxLenEvents"))) == wanted
 
 
+@pytest.mark.slow
 def test_marks_and_limits_are_renewed_by_the_clock(
     store: Redis, redis_url: str, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,6 +143,7 @@ def test_marks_and_limits_are_renewed_by_the_clock(
     assert int(cast(Any, store.hget("bull:late:meta", "opts.maxLenEvents"))) == STREAM_LIMIT
 
 
+@pytest.mark.slow
 def test_a_round_follows_each_batch_of_the_query_and_the_clock(
     spark: SparkSession, store: Redis, redis_url: str, root: str
 ) -> None:

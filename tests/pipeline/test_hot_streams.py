@@ -232,6 +232,7 @@ def test_those_who_count_for_themselves_get_one_report_on_a_range(
     assert (found.ids, len(found.accounts), found.lost) == (written, 1, 0)
 
 
+@pytest.mark.slow
 def test_the_tables_hold_a_hot_stream_once(
     spark: SparkSession, store: Redis, redis_url: str, root: str
 ) -> None:

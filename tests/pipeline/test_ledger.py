@@ -72,6 +72,7 @@ def rounds(spark: SparkSession, root: str, url: str) -> History:
     return history_at(root)
 
 
+@pytest.mark.slow
 def test_the_ledger_is_clean_after_chaos_and_names_what_is_trimmed_or_deleted_by_hand(
     spark: SparkSession, store: Redis, redis_url: str, root: str
 ) -> None:
@@ -107,6 +108,7 @@ def test_the_ledger_is_clean_after_chaos_and_names_what_is_trimmed_or_deleted_by
     assert not row["clean"]
 
 
+@pytest.mark.slow
 def test_what_a_store_has_forgotten_is_lost_however_often_it_is_looked_at(
     spark: SparkSession, store: Redis, redis_url: str
 ) -> None:

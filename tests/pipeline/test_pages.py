@@ -36,6 +36,7 @@ def lent(spark: SparkSession, redis_url: str) -> Iterator[None]:
     register(spark)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("lent")
 def test_the_programs_of_the_page_about_data_sources_run(
     spark: SparkSession, store: Redis, redis_url: str
@@ -52,6 +53,7 @@ def test_the_programs_of_the_page_about_data_sources_run(
     assert (found.rows, found.jobs) == (1000, 1000)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("lent")
 def test_the_programs_of_the_page_about_streams_run(spark: SparkSession, store: Redis) -> None:
     given: dict[str, Any] = {"spark": spark}

@@ -46,6 +46,7 @@ def test_streams_of_two_prefixes_are_followed_together(store: Redis, redis_url: 
     ]
 
 
+@pytest.mark.slow
 def test_a_history_is_kept_and_asked_under_the_prefix_of_the_settings(
     store: Redis,
     redis_url: str,

@@ -217,6 +217,7 @@ def test_started_again_it_goes_on_where_it_was_and_adds_nothing_twice(
     assert worker.ran == Counter(range(JOBS))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_driver_that_is_killed_again_and_again_adds_every_job_once(
     store: Redis, redis_url: str, place: str

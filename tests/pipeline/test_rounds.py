@@ -280,6 +280,7 @@ def write_day(store: Redis, day: int) -> None:
             store.xadd("bull:daily:events", {**entry, "jobId": job}, id=at)
 
 
+@pytest.mark.slow
 def test_the_ledger_sees_what_becomes_of_jobs_and_a_round_reads_only_the_days_of_its_events(
     root: str, store: Redis, redis_url: str
 ) -> None:

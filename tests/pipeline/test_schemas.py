@@ -86,6 +86,7 @@ def age(root: str) -> None:
         )
 
 
+@pytest.mark.slow
 def test_a_history_with_other_names_is_refused_and_taken_over_with_everything_in_it(
     root: str, store: Redis, redis_url: str
 ) -> None:
@@ -125,6 +126,7 @@ def test_a_history_with_other_names_is_refused_and_taken_over_with_everything_in
     assert (again.events, again.failed_checks) == (0, ())
 
 
+@pytest.mark.slow
 def test_tables_that_older_versions_had_not_are_filled_by_the_next_round(root: str) -> None:
     history = history_at(root)
     events = events_of_files(random.Random(3), 60)
@@ -143,6 +145,7 @@ def test_tables_that_older_versions_had_not_are_filled_by_the_next_round(root: s
 COMPARED = (ADDED_FILES, FILE_DAYS, FILES)
 
 
+@pytest.mark.slow
 def test_sums_that_an_older_version_has_written_are_counted_anew_by_the_next_round(
     root: str,
 ) -> None:

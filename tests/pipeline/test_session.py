@@ -176,6 +176,7 @@ def test_a_history_has_its_time_zone_also_in_a_session_that_knows_our_sources(
     assert History(other, root).spark.conf.get(ZONE) == "UTC"
 
 
+@pytest.mark.slow
 def test_a_session_that_another_program_started_in_another_thread_will_do(
     spark: SparkSession, store: Redis, redis_url: str, root: str
 ) -> None:

@@ -83,6 +83,7 @@ async def _fill(url: str) -> None:
         await worker.until("completed", jobId="2")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_each_queue_has_its_own_jobs_from_the_run_to_the_redrive(
     store: Redis, redis_url: str, said: Said, monkeypatch: pytest.MonkeyPatch
@@ -159,6 +160,7 @@ async def _advised(url: str) -> dict[str, float | None]:
     return found
 
 
+@pytest.mark.slow
 def test_jobs_under_a_prefix_that_is_given_up_are_neither_lost_nor_looked_for(
     store: Redis, said: Said
 ) -> None:

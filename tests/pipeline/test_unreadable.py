@@ -58,6 +58,7 @@ def history(whole: Path, tmp_path: Path) -> Path:
     return shutil.copytree(whole, tmp_path / "history")
 
 
+@pytest.mark.slow
 def test_silver_files_that_are_gone_are_told_and_can_be_built_again(
     said: Said, store: Redis, history: Path
 ) -> None:

@@ -11,8 +11,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
-
 from tests.support.patience import LIMIT_S
 from waystation.sync import Queue
 
@@ -76,7 +74,6 @@ class Connection(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
-@pytest.mark.slow
 def test_a_queue_is_used_by_a_site_under_gunicorn(redis_url: str, tmp_path: Path) -> None:
     (tmp_path / "site_app.py").write_text(SITE)
     with tempfile.TemporaryDirectory() as short:

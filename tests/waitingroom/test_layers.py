@@ -22,7 +22,6 @@ BROKEN = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("module", BROKEN)
 def test_an_import_against_the_layers_is_reported(module: str, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))

@@ -236,7 +236,6 @@ async def test_a_stalled_job_of_a_queue_that_bullmq_5_paused_is_kept(
     assert await redis.lrange("bull:q:wait", 0, -1) == [other.id.encode(), job.id.encode()]
 
 
-@pytest.mark.slow
 async def test_a_fleet_of_both_generations_that_is_paused_and_resumed_loses_nothing(
     node5: NodePeer, queue: Queue, store: Store, redis: Redis
 ) -> None:

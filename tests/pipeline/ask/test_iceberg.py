@@ -86,6 +86,7 @@ def test_every_table_is_there_by_its_name_with_the_rows_of_its_delta_table(
     assert docs == {column.name: column.meaning for column in ITEMS.columns}
 
 
+@pytest.mark.slow
 def test_every_table_that_a_run_writes_is_there(store: Redis, redis_url: str) -> None:
     for number in range(10):
         for event in ("added", "active", "failed" if number % 3 else "completed"):

@@ -59,6 +59,7 @@ def test_a_question_imports_only_what_it_needs(
     assert sorted(loaded & (ALWAYS | others)) == []
 
 
+@pytest.mark.slow
 def test_where_spark_is_not_installed_questions_are_listed_and_answered(
     tmp_path: Path, redis_url: str
 ) -> None:

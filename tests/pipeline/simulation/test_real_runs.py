@@ -18,6 +18,8 @@ from waystation.pipeline.simulation.replay import Setup, percentile, replay
 from waystation.pipeline.simulation.work import Work
 from waystation.pipeline.sources.streams import EventOptions
 
+pytestmark = pytest.mark.slow
+
 Arrivals = Sequence[tuple[float, float]]
 """Seconds after which each job is added, and seconds for which it runs."""
 
