@@ -42,6 +42,7 @@ async def console(url: str, browser: Browser, **settings: Any) -> AsyncGenerator
         await opened.close()
 
 
+@pytest.mark.slow
 async def test_a_store_that_is_away_is_said_and_what_was_seen_stays(
     own_server: Ephemeral, browser: Browser
 ) -> None:

@@ -72,6 +72,7 @@ async def test_its_worker_does_what_its_program_adds(project: Path, redis_url: s
         assert await worker.stop() == 0
 
 
+@pytest.mark.slow
 def test_its_tests_pass(project: Path) -> None:
     tested = python(project, "-m", "pytest", "-q", "-p", "no:cacheprovider")
     assert tested.returncode == 0, tested.stdout

@@ -71,6 +71,7 @@ async def test_the_room_starts_serves_and_stops(redis_url: str, tmp_path: Path) 
     assert kept.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 async def test_several_processes_share_one_port_and_one_is_replaced(
     redis_url: str, tmp_path: Path

@@ -128,6 +128,7 @@ async def test_only_so_many_runs_are_remembered_and_the_rest_are_counted(
     assert (len(answer["runs"]), answer["forgotten"]) == (2, 2)
 
 
+@pytest.mark.slow
 async def test_an_incident_from_the_first_failure_to_a_clean_ledger(
     redis_url: str, tmp_path: Path
 ) -> None:

@@ -182,6 +182,7 @@ async def test_an_operator_counts_first_then_acts_and_it_is_audited(
             assert text.startswith("there is no failed job of this group")
 
 
+@pytest.mark.slow
 async def test_sql_over_the_history_only_reads_and_only_the_history(
     redis_url: str, tmp_path: Path
 ) -> None:

@@ -287,6 +287,7 @@ async def test_a_console_that_stops_lets_another_send_at_once(
         assert len(receiver.requests) == 2
 
 
+@pytest.mark.slow
 async def test_no_event_is_lost_when_the_console_is_killed_while_it_sends(
     api: ConsoleApi, receiver: Receiver, redis_url: str, tmp_path: Path
 ) -> None:

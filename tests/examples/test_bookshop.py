@@ -6,9 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.patience import LIMIT_S
 from tests.support.processes import running
 from tests.support.project import ROOT
+
+pytestmark = pytest.mark.slow
 
 
 def test_its_own_tests_pass() -> None:

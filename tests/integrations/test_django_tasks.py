@@ -313,6 +313,7 @@ async def test_a_worker_runs_the_tasks_of_a_site(site: Path) -> None:
     assert len(re.findall(r"path=shop\.tasks\.second_time state=SUCCESSFUL", signals)) == 1
 
 
+@pytest.mark.slow
 async def test_a_worker_of_one_queue_in_processes_is_started_the_same_way(site: Path) -> None:
     options = ("--processes", "2", "-o", "concurrency=2")
     with running(site, "manage.py", "waystation_worker", "mail", *options) as worker:
@@ -322,6 +323,7 @@ async def test_a_worker_of_one_queue_in_processes_is_started_the_same_way(site: 
         assert await worker.stop() == 0
 
 
+@pytest.mark.slow
 async def test_the_payloads_of_a_site_are_encrypted(site: Path) -> None:
     with (site / "shop/settings.py").open("a") as settings:
         settings.write(ENCRYPTED)

@@ -64,6 +64,7 @@ async def test_a_worker_in_code_finishes_its_job_when_it_is_told_to_end(
     assert process.text == "begun\n"
 
 
+@pytest.mark.slow
 async def test_replacing_the_worker_during_a_job_again_and_again_costs_it_nothing(
     deployed: tuple[Line, Deploy],
 ) -> None:

@@ -93,6 +93,7 @@ def commands() -> Iterator[list[str]]:
             yield shlex.split(said)
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_pages_work_or_end_with_a_sentence(
     redis_url: str,
     tmp_path: Path,

@@ -126,6 +126,7 @@ def log_of(root: str) -> list[str]:
     return sorted(each.name for each in Path(EVENTS.path(root), "_delta_log").glob("*.json"))
 
 
+@pytest.mark.slow
 def test_offsets_outlive_the_log_of_streams_that_are_silent_for_weeks(
     store: Redis, redis_url: str, root: str
 ) -> None:

@@ -90,6 +90,7 @@ def test_a_query_that_another_driver_overtakes_goes_on_behind_it(
     assert ids(spark, root) == sorted(written)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_where_the_last_one_stopped(
     spark: SparkSession, store: Redis, redis_url: str, root: str
 ) -> None:
@@ -174,6 +175,7 @@ def test_an_empty_history_has_tables_without_rows(spark: SparkSession, root: str
 PAYLOADS = ("returnvalue", "data")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 async def test_events_written_by_node_come_through_unchanged(
     spark: SparkSession, store: Redis, redis_url: str, root: str

@@ -195,6 +195,7 @@ def test_a_history_is_kept_asked_made_smaller_reported_and_forgets_whom_it_must(
     assert (home / "report.html").read_text().startswith("<!doctype html>")
 
 
+@pytest.mark.slow
 def test_a_folder_is_scanned_and_a_receipt_given(
     home: Path, store: Redis, capsys: pytest.CaptureFixture[str]
 ) -> None:

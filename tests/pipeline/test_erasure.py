@@ -155,6 +155,7 @@ def test_more_days_than_there_are_keep_everything() -> None:
     assert erasure.first_day_kept(10**12, START.date()) == dt.date.min
 
 
+@pytest.mark.slow
 def test_a_file_that_a_run_may_be_writing_is_named(
     root: str, history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,6 +227,7 @@ def spellings(name: str) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("around", ['"{}"', "welcome:{}", "for {}, who", "a\\n{}", "a\\u0020{}\\n"])
 def test_a_name_is_found_however_it_is_written(around: str) -> None:
     word = re.compile(erasure._word(NAME))  # pyright: ignore[reportPrivateUsage]

@@ -135,6 +135,7 @@ def _ledger(history: History, queue: str) -> list[dict[str, Any]]:
     return [row.asDict() for row in history.read(LEDGER).where(F.col("queue") == queue).collect()]
 
 
+@pytest.mark.slow
 def test_a_round_of_many_hours_leaves_those_in_between_alone(
     redis_url: str, tmp_path: Path
 ) -> None:

@@ -99,6 +99,7 @@ def test_nothing_of_ours_uses_what_spark_keeps_to_itself() -> None:
     assert [file for file in ours if private.search(file.read_text())] == []
 
 
+@pytest.mark.slow
 def test_spark_reads_a_table_of_the_history_by_itself(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

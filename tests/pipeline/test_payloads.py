@@ -187,6 +187,7 @@ def read(request: pytest.FixtureRequest) -> Callable[[str, str, PayloadSettings]
     return spark_reads
 
 
+@pytest.mark.slow
 def test_rules_are_applied_before_anything_is_written(
     store: Redis,
     redis_url: str,

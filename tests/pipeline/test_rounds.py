@@ -53,6 +53,8 @@ from waystation.pipeline.tables import (
     Table,
 )
 
+pytestmark = pytest.mark.slow
+
 Rows = list[dict[str, Any]]
 Tables = dict[str, list[Any]]
 

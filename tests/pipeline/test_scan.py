@@ -71,6 +71,7 @@ def test_a_tree_is_put_in_line_by_the_producers_rules_and_again_only_what_is_new
     assert len(jobs(store)) == 5
 
 
+@pytest.mark.slow
 def test_a_listing_is_put_in_line_whatever_its_form_and_nothing_outside_its_root(
     spark: SparkSession, store: Redis, redis_url: str, tmp_path: Path
 ) -> None:

@@ -272,6 +272,7 @@ def test_settings_that_cannot_be_are_refused(said: Said, settings: str, complain
         assert complaint in said(*command, code=2)
 
 
+@pytest.mark.slow
 def test_spark_reads_both_and_names_them_alike(
     spark: SparkSession, store: Redis, redis_url: str, root: str
 ) -> None:

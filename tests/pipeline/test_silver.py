@@ -53,6 +53,7 @@ def assert_same(history: History) -> None:
         assert sorted(rows_at(root, *pair)) == sorted(rows_at(at_once, *pair)), pair[0].name
 
 
+@pytest.mark.slow
 def test_batches_cut_anywhere_fold_into_what_all_events_at_once_give(
     spark: SparkSession, root: str
 ) -> None:
@@ -113,6 +114,7 @@ def test_few_steps_with_long_texts_are_a_portion() -> None:
     assert max(size for _, size in portions) <= steps.PORTION_BYTES + 20 * 2**20
 
 
+@pytest.mark.slow
 def test_drivers_that_fold_the_same_events_at_once_fold_them_once(
     spark: SparkSession, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -125,6 +125,7 @@ def states(events: DataFrame) -> dict[str, str]:
     return {row["job_id"]: row["state"] for row in rows}
 
 
+@pytest.mark.slow
 async def test_whoever_an_operator_removed_is_neither_waiting_nor_lost(
     spark: SparkSession, redis_url: str, root: str
 ) -> None:

@@ -130,6 +130,7 @@ def tag_routing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RoutingKeys, "__init__", tagged)
 
 
+@pytest.mark.slow
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("walk", "tag"),

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, ExitStack
 from typing import Any, NamedTuple
 
+import pytest
 from redis.asyncio import Redis
 
 from tests.support.patience import limit
@@ -83,6 +84,7 @@ async def add_until_the_store_is_gone(store: Store) -> list[str]:
             acknowledged += [job.id for job in jobs]
 
 
+@pytest.mark.slow
 async def test_nothing_acknowledged_is_lost_and_each_outcome_counts_once() -> None:
     packed, runs = asyncio.Event(), Counter[str]()
 

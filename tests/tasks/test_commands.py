@@ -79,6 +79,7 @@ async def test_several_processes_run_the_tasks(place: Path, redis_url: str) -> N
             assert await worker.stop() == 0
 
 
+@pytest.mark.slow
 async def test_payloads_without_a_job_are_swept(place: Path, redis_url: str) -> None:
     (place / "blobs" / "mail").mkdir(parents=True)
     (place / "blobs" / "mail" / ("0" * 32)).write_text("{}")

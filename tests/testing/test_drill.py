@@ -40,6 +40,7 @@ def test_it_finds_none_among_ten_good_handlers() -> None:
     assert ended.returncode == 0
 
 
+@pytest.mark.slow
 def test_it_names_the_fault_and_what_it_did() -> None:
     ended = drilled("tests.testing.handlers.planted", "--only", "check_then_act")
     assert ended.returncode == 1, ended
@@ -64,6 +65,7 @@ def test_a_good_handler_passes() -> None:
     assert ended.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_task_runs_with_its_arguments_and_what_it_depends_on() -> None:
     ended = drilled("tests.testing.handlers.typed")
     assert verdicts(ended.stdout) == {"append": False, "write": True, "charge": True}, ended
@@ -71,6 +73,7 @@ def test_a_task_runs_with_its_arguments_and_what_it_depends_on() -> None:
     assert ": file log: wanted '2026-11-16', found '2026-11-162026-11-16'" in ended.stdout
 
 
+@pytest.mark.slow
 def test_what_does_not_complete_undisturbed_is_not_called_idempotent() -> None:
     ended = drilled("tests.testing.handlers.broken")
     assert "forgetful  DOES NOT COMPLETE  (1 run)\n    undisturbed: " in ended.stdout, ended

@@ -26,6 +26,7 @@ SMALL = Crowd(
 SHOP = "api/v1/queues/shop"
 
 
+@pytest.mark.slow
 @pytest.mark.full
 async def test_a_crowd_comes_in_through_the_doors(redis_url: str) -> None:
     port = free_port()

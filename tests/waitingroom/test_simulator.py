@@ -23,6 +23,7 @@ async def judged(crowd: Crowd) -> tuple[Simulation, dict[str, Verdict]]:
     return simulation, {each.name: each for each in verdicts}
 
 
+@pytest.mark.slow
 @pytest.mark.full
 async def test_a_crowd_finds_the_room_safe_and_fair() -> None:
     """F16, F38: no broken promise, nobody overtaken, and every lane gets its share."""

@@ -142,6 +142,7 @@ def test_no_file_that_the_user_made_is_written_to(tmp_path: Path, theirs: str | 
         assert (ignored.read_text() if ignored.exists() else None) == theirs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stopped", [["server"], ["keeper"], ["keeper", "server"]])
 def test_a_silent_server_gets_no_second_one_on_its_data(
     tmp_path: Path, stopped: list[str], monkeypatch: pytest.MonkeyPatch

@@ -177,6 +177,7 @@ async def test_the_state_as_of_random_instants_is_what_dumps_showed(
             assert rebuilt(engine, at) == wanted, at
 
 
+@pytest.mark.slow
 def test_the_state_as_of_now_is_that_of_the_jobs_and_files(root: str) -> None:
     events = pa.Table.from_pylist(events_of_products(), schema=schema_of(EVENTS.schema))
     save(events, root, EVENTS, BatchId("bronze-test", 0))

@@ -47,6 +47,7 @@ def found(root: str, selection: Selection) -> list[dict[str, Any]]:
     return [dict(zip(answer.names, row, strict=True)) for row in answer.rows]
 
 
+@pytest.mark.slow
 def test_random_questions_have_the_answers_of_a_full_search(
     root: str, jobs: list[dict[str, Any]]
 ) -> None:
@@ -82,6 +83,7 @@ def test_a_path_of_a_question_leads_where_that_of_a_rule_leads(
         assert {row["job_id"] for row in rows} == wanted
 
 
+@pytest.mark.slow
 def test_they_have_the_same_answers_when_files_are_compacted(
     jobs: list[dict[str, Any]], tmp_path: Path
 ) -> None:
