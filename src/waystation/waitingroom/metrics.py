@@ -2,8 +2,7 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from waystation.core.telemetry.instruments import Instrument
-from waystation.core.telemetry.metrics import Metrics, declared
+from waystation.core.telemetry.metrics import Instrument, Metrics, declared
 
 ALIKE = "waiting_room_"
 """How the gauges begin that every process reads from the same store."""

@@ -12,8 +12,15 @@ from tests.support.programs import require_program
 from tests.support.project import ROOT
 from waystation.core.breaker import State
 from waystation.core.errors import InvalidInput, LeaseLost, TimedOut
-from waystation.core.telemetry.instruments import MOST_VALUES, OTHER, Instrument
-from waystation.core.telemetry.metrics import BREAKER_STATE, Metrics, declared, reason_of
+from waystation.core.telemetry.metrics import (
+    BREAKER_STATE,
+    MOST_VALUES,
+    OTHER,
+    Instrument,
+    Metrics,
+    declared,
+    reason_of,
+)
 from waystation.waitingroom.metrics import RoomMetrics
 
 FILES_SPEC = {
