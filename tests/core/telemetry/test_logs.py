@@ -16,8 +16,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from waystation.core.errors import InvalidInput, InvalidOption, LeaseLost
 from waystation.core.telemetry import logs
-from waystation.core.telemetry.allowlist import KEYS
-from waystation.core.telemetry.lines import Lines
+from waystation.core.telemetry.logs import KEYS, Lines
 from waystation.core.telemetry.traces import Traces, current_ids
 
 SOURCE = Path(logs.__file__).parents[2]
