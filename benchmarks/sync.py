@@ -11,8 +11,8 @@ from waystation.bullmq.options import JobOptions
 from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.packing import NewJob, Packer
+from waystation.core.clock import SERVER_TIME
 from waystation.core.codec import PAYLOAD_LIMIT
-from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store import embedded
 from waystation.sync import Queue
 

@@ -30,7 +30,7 @@ MUTATIONS = [
     (DOWN, "core/identity.py", "waystation.errors"),
     (RUNTIME, "core/runtime/tasks.py", "redis"),
     (VALUES, "core/codec.py", "waystation.core.telemetry.logs"),
-    (VALUES, "core/store/faults.py", "waystation.core.line.server_time"),
+    (VALUES, "core/store/faults.py", "waystation.core.line.wake_up"),
     (SPARK, "console/top.py", "pyspark"),
     (CIRCLES, "pipeline/products/facts.py", "waystation.pipeline.sources.offsets"),
     (DUCKDB, "pipeline/storage/delta.py", "duckdb"),

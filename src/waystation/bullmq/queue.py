@@ -35,6 +35,7 @@ from waystation.bullmq.states import STATES, JobState, State, known_states
 from waystation.bullmq.steps import send_signal
 from waystation.core import codec
 from waystation.core.checked import checked
+from waystation.core.clock import SERVER_TIME
 from waystation.core.durations import Duration, milliseconds
 from waystation.core.errors import (
     InvalidOption,
@@ -47,7 +48,6 @@ from waystation.core.errors import (
 from waystation.core.events import Product
 from waystation.core.line import forecasts
 from waystation.core.line.forecasts import Forecast
-from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.options import at_least
 from waystation.core.store import faults
 from waystation.core.store.commands import ask, server_ms

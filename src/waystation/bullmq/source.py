@@ -34,7 +34,7 @@ from waystation.bullmq.redis.replies import Settlement
 from waystation.bullmq.scheduling.schedule import RepeatStrategy
 from waystation.core import codec
 from waystation.core.backoff import HOUR_MS
-from waystation.core.clock import Clock, SystemClock
+from waystation.core.clock import Clock, SystemClock, script_time
 from waystation.core.codec import PAYLOAD_LIMIT
 from waystation.core.durations import Duration, milliseconds
 from waystation.core.errors import (
@@ -55,7 +55,6 @@ from waystation.core.errors import (
 from waystation.core.failure import reason_text, trace_text
 from waystation.core.line.event_trail import newest_first
 from waystation.core.line.lost_answers import LostAnswers
-from waystation.core.line.server_time import script_time
 from waystation.core.line.wake_up import WakeUp
 from waystation.core.options import at_least, of_kind
 from waystation.core.outcome import Done, Failed, Moved, Retried, Returned, Stored

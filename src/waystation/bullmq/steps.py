@@ -39,6 +39,7 @@ from waystation.bullmq.step_rules import (
 )
 from waystation.bullmq.terms import instant_ms
 from waystation.core import codec
+from waystation.core.clock import SERVER_TIME
 from waystation.core.durations import Duration, milliseconds
 from waystation.core.errors import (
     JobDelayed,
@@ -52,7 +53,6 @@ from waystation.core.errors import (
     WaystationError,
     WrongState,
 )
-from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store.commands import ask_all, server_ms
 from waystation.core.store.reconnect import reconnecting, waiting
 from waystation.core.store.script import Client

@@ -2,7 +2,7 @@
 
 from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.keys import QueueKeys
-from waystation.core.line.server_time import SERVER_TIME
+from waystation.core.clock import SERVER_TIME
 from waystation.core.store.script import Client
 from waystation.core.telemetry.logs import get_logger
 

@@ -1,4 +1,4 @@
-"""Clocks: the time of day, and sleeping; the system's, or one that a test advances."""
+"""Clocks: the time of day, and sleeping; the system's, the server's, or one turned by a test."""
 
 import asyncio
 import heapq
@@ -81,3 +81,12 @@ async def _settle() -> None:
     # Whoever was woken may wake others or go back to sleep before time moves on.
     for _ in range(10):
         await asyncio.sleep(0)
+
+
+SERVER_TIME = ""
+"""A script's `now`: the server's clock at the moment the script runs."""
+
+
+def script_time(clock: Clock | None) -> int | str:
+    """A script's `now`; only tests have a clock."""
+    return clock.now_ms() if clock else SERVER_TIME

@@ -14,12 +14,11 @@ from typing import Any, cast
 
 from waystation.core import codec, identity
 from waystation.core.breaker import BreakerOptions, Permit
-from waystation.core.clock import Clock, SystemClock
+from waystation.core.clock import Clock, SystemClock, script_time
 from waystation.core.durations import milliseconds, seconds
 from waystation.core.errors import LeaseLost, Malformed, StoreError
 from waystation.core.line.event_trail import newest_first
 from waystation.core.line.lost_answers import LOST, LostAnswers
-from waystation.core.line.server_time import script_time
 from waystation.core.line.wake_up import WakeUp
 from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Claim, Extend, Refused, Reply, Settled

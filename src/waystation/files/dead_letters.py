@@ -8,9 +8,9 @@ import msgspec
 
 from waystation.core import codec
 from waystation.core.checked import checked
+from waystation.core.clock import SERVER_TIME
 from waystation.core.durations import possible_instant
 from waystation.core.errors import Malformed
-from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.options import at_least
 from waystation.core.store.connection import Store
 from waystation.files import job as jobs

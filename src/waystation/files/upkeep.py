@@ -6,10 +6,9 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, cast
 
-from waystation.core.clock import Clock
+from waystation.core.clock import SERVER_TIME, Clock
 from waystation.core.durations import milliseconds, seconds
 from waystation.core.errors import InvalidOption, Malformed, NoHandler, StoreBusy, StoreUnreachable
-from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store import faults
 from waystation.core.store.commands import ask, server_ms
 from waystation.core.store.script import Client

@@ -21,9 +21,9 @@ from waystation.bullmq import Deduplication, JobKeywords, JobOptions, NewJob
 from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.keys import PREFIX, QueueKeys
 from waystation.bullmq.redis.packing import Packer, chunks, merged
+from waystation.core.clock import SERVER_TIME
 from waystation.core.codec import PAYLOAD_LIMIT
 from waystation.core.errors import InvalidOption, WrongState
-from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store import faults
 from waystation.core.store.client import place_of
 from waystation.core.store.connection.address import parse

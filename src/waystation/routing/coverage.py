@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from waystation.core import codec
-from waystation.core.line.server_time import SERVER_TIME
+from waystation.core.clock import SERVER_TIME
 from waystation.core.store.commands import ask
 from waystation.core.store.script import Client
 from waystation.routing.reasons import Reason, Why, obstacles

@@ -18,10 +18,9 @@ from collections.abc import Generator, Iterable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from waystation.core import codec
-from waystation.core.clock import Clock
+from waystation.core.clock import SERVER_TIME, Clock
 from waystation.core.errors import Malformed, StoreError
 from waystation.core.line.event_trail import Entry, read_on
-from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.runtime.tasks import end, leave_if_cancelled
 from waystation.core.shared import Shared
 from waystation.core.store import faults

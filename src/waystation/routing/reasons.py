@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from waystation.core import codec
+from waystation.core.clock import SERVER_TIME
 from waystation.core.durations import possible_instant
 from waystation.core.errors import Malformed
-from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store.script import Client
 from waystation.routing.job import Job
 from waystation.routing.redis import scripts

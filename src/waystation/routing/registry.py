@@ -8,9 +8,9 @@ from datetime import datetime
 import msgspec
 
 from waystation.core import codec
+from waystation.core.clock import SERVER_TIME
 from waystation.core.durations import possible_instant
 from waystation.core.errors import Malformed
-from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.options import of_kind
 from waystation.core.store.commands import ask
 from waystation.core.store.script import Client, texts

@@ -11,7 +11,7 @@ import msgspec
 
 from waystation.core import codec
 from waystation.core.backoff import Backoff, Dice, Growth
-from waystation.core.clock import Clock, SystemClock
+from waystation.core.clock import SERVER_TIME, Clock, SystemClock, script_time
 from waystation.core.durations import milliseconds
 from waystation.core.errors import (
     Cancelled,
@@ -25,7 +25,6 @@ from waystation.core.errors import (
 )
 from waystation.core.failure import trace_text
 from waystation.core.line.lost_answers import LostAnswers
-from waystation.core.line.server_time import SERVER_TIME, script_time
 from waystation.core.outcome import Done, Failed, Retried, Stored
 from waystation.core.runtime.claim import Claim, Extend, Refused, Reply, Settled
 from waystation.core.runtime.loop import Loop

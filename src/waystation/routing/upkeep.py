@@ -9,10 +9,9 @@ from typing import Any
 import msgspec
 
 from waystation.core import codec, identity
-from waystation.core.clock import Clock
+from waystation.core.clock import SERVER_TIME, Clock
 from waystation.core.durations import Duration, milliseconds, seconds
 from waystation.core.errors import InvalidInput, Malformed, NotLeader, StoreError
-from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.options import at_least
 from waystation.core.runtime.loop import Loop
 from waystation.core.runtime.tasks import end, leave_if_cancelled

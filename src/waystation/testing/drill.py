@@ -27,8 +27,8 @@ from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.source import BullSource, ClaimOptions
 from waystation.bullmq.worker import prepare
+from waystation.core.clock import SERVER_TIME
 from waystation.core.errors import StoreUnreachable
-from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.outcome import Done, Failed, Outcome
 from waystation.core.runtime.claim import Claim, Settled
 from waystation.core.runtime.handlers import Handler, handler_of

@@ -19,9 +19,9 @@ from waystation.bullmq import Deduplication, JobOptions, NewJob
 from waystation.bullmq.redis import replies, scripts
 from waystation.bullmq.redis.keys import PREFIX, QueueKeys
 from waystation.bullmq.redis.packing import Packer
+from waystation.core.clock import SERVER_TIME
 from waystation.core.codec import PAYLOAD_LIMIT
 from waystation.core.errors import InvalidOption, WaystationError
-from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store import faults
 from waystation.core.store.connection.address import Kind
 from waystation.core.store.connection.blocking import BlockingStore

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from redis.exceptions import ResponseError
 
+from waystation.core.clock import SERVER_TIME
 from waystation.core.errors import InvalidInput
-from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.traces import Ids

@@ -4,8 +4,8 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
+from waystation.core.clock import SERVER_TIME
 from waystation.core.errors import InvalidOption, Malformed
-from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store import faults
 from waystation.core.store.commands import ask
 from waystation.core.store.script import Client

@@ -8,9 +8,9 @@ from waystation.bullmq.options import JobOptions, wire_options
 from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.core import codec
+from waystation.core.clock import SERVER_TIME
 from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.core.events import Product, from_bullmq
-from waystation.core.line.server_time import SERVER_TIME
 from waystation.pipeline.bullmq_jobs import FIELDS, STATES
 from waystation.pipeline.products.facts import FieldNames, ProductFacts, State
 from waystation.pipeline.stream_names import streams_of

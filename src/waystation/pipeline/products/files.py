@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
+from waystation.core.clock import SERVER_TIME
 from waystation.core.errors import InvalidInput, InvalidOption, Malformed
 from waystation.core.events import EventName, Product
-from waystation.core.line.server_time import SERVER_TIME
 from waystation.files import job as jobs
 from waystation.files.directory.intake import entry
 from waystation.files.directory.scan import ScannedFile

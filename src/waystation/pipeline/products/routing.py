@@ -6,9 +6,9 @@ from itertools import chain
 from typing import Any, cast
 
 from waystation.core import codec
+from waystation.core.clock import SERVER_TIME
 from waystation.core.errors import InvalidOption
 from waystation.core.events import Product
-from waystation.core.line.server_time import SERVER_TIME
 from waystation.pipeline.products import cron_slots
 from waystation.pipeline.products.cron_slots import CRON_SLOTS, FIRED_SLOTS, SCHEDULES, instant
 from waystation.pipeline.products.facts import (

@@ -3,10 +3,9 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from waystation.core.clock import Clock, SystemClock
+from waystation.core.clock import SERVER_TIME, Clock, SystemClock
 from waystation.core.codec import as_text
 from waystation.core.identity import Bits
-from waystation.core.line.server_time import SERVER_TIME
 from waystation.core.store.commands import ask
 from waystation.core.store.script import Client
 from waystation.waitingroom.redis import scripts
