@@ -28,13 +28,13 @@ def mcp(
     from waystation.console.assistants.access import Access
     from waystation.console.options import ConsoleOptions
     from waystation.console.settings import prefixes_of
-    from waystation.core.app import compose, extras
+    from waystation.core.app import compose, imports
     from waystation.core.app.loading import loaded
     from waystation.core.app.settings import StoreSettings, TelemetrySettings
     from waystation.core.operators.operators import Role
     from waystation.pipeline.settings import PipelineSettings
 
-    server = extras.load(
+    server = imports.load(
         "waystation.console.assistants.server", extra="mcp", purpose="waystation mcp"
     )
     settings = loaded(context)

@@ -7,7 +7,7 @@ import msgspec
 from typer.core import TyperCommand
 from typer.main import get_command
 
-from waystation.core.app import extras
+from waystation.core.app import imports
 from waystation.core.errors import InvalidInput
 
 
@@ -170,7 +170,7 @@ def load(mount: Mount) -> Any:
             f"waystation {mount.name} is a package of its own, which is not installed: "
             f"run pip install ./{mount.package} in a clone"
         )
-    module = extras.load(mount.module, extra=mount.extra, purpose=f"waystation {mount.name}")
+    module = imports.load(mount.module, extra=mount.extra, purpose=f"waystation {mount.name}")
     command = get_command(module.app)
     command.name = mount.name
     return command

@@ -24,10 +24,10 @@ def top(
     # Imported here, so that help does not load what it does not need.
     import asyncio
 
-    from waystation.core.app import extras
+    from waystation.core.app import imports
     from waystation.core.app.loading import loaded
 
-    extras.load("textual", extra="top", purpose="waystation top")
+    imports.load("textual", extra="top", purpose="waystation top")
     asyncio.run(_watch(loaded(context), every))
 
 

@@ -4,7 +4,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from waystation.core.app.modules import import_module
+from waystation.core.app.imports import import_module
 from waystation.core.errors import InvalidOption
 from waystation.core.store import embedded
 from waystation.testing.drill import Drill, run_drill

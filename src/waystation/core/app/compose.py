@@ -10,7 +10,7 @@ from typing import Protocol
 import msgspec
 from prometheus_client import Histogram
 
-from waystation.core.app import extras
+from waystation.core.app import imports
 from waystation.core.app.settings import StoreSettings, TelemetrySettings, TracingSettings
 from waystation.core.errors import InvalidSetting, StoreError
 from waystation.core.runtime.signals import calling_on_signals
@@ -172,7 +172,7 @@ def _spans_sent(settings: TracingSettings, names: TelemetryNames) -> Generator[N
     if not settings.enabled:
         yield
         return
-    tracing = extras.load(
+    tracing = imports.load(
         "waystation.core.app.tracing", extra="tracing", purpose=f"{names.section}.tracing"
     )
     provider = tracing.send_to(settings.endpoint)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
 import typer
 
-from waystation.core.app.modules import import_module
+from waystation.core.app.imports import import_module
 from waystation.core.errors import InvalidOption
 from waystation.core.options import nearest
 

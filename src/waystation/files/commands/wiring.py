@@ -8,7 +8,7 @@ from typing import cast
 from urllib.parse import quote
 
 from waystation.core.app import compose
-from waystation.core.app.modules import import_module
+from waystation.core.app.imports import import_module
 from waystation.core.app.settings import LogLevel, StoreSettings, TelemetrySettings
 from waystation.core.breaker import BreakerOptions
 from waystation.core.errors import BrokenModule, InvalidSetting, StoreUnreachable

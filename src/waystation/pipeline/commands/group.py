@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from waystation.core.app import extras
+from waystation.core.app import imports
 from waystation.core.errors import InvalidInput, SparkNotStarted
 from waystation.pipeline.storage.spark_versions import require_installed
 
@@ -44,7 +44,7 @@ class Pipeline(TyperGroup):
         """The command with a name."""
         if cmd_name not in QUESTIONS:
             return _spark_commands().get(cmd_name)
-        module = extras.load(
+        module = imports.load(
             f"waystation.pipeline.commands.{QUESTIONS[cmd_name]}",
             extra="ask",
             purpose=f"waystation pipeline {cmd_name}",
@@ -68,7 +68,7 @@ def pipeline() -> None:
 
 def _spark_commands() -> dict[str, Any]:
     require_installed()
-    module = extras.load(
+    module = imports.load(
         "waystation.pipeline.commands.app", extra="spark", purpose="waystation pipeline"
     )
     return dict(get_group(module.app).commands)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from waystation.core.app import extras
+from waystation.core.app import imports
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.ask.active_files import RowFilter, contents
 from waystation.pipeline.ask.answers import Answer
@@ -345,7 +345,7 @@ def iceberg(context: typer.Context, history: HISTORY = None) -> None:
     write it again after a run.
     """
     root = root_of(context, history)
-    module = extras.load(
+    module = imports.load(
         "waystation.pipeline.ask.iceberg", extra="iceberg", purpose="waystation pipeline iceberg"
     )
     names = module.write_catalog(root, _product_tables())
