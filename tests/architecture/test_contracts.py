@@ -46,7 +46,7 @@ MUTATIONS = [
     (COMMANDS, "bullmq/queue.py", "waystation.bullmq.commands.app"),
     (COMMANDS, "files/worker.py", "waystation.files.commands.wiring"),
     (SHARED, "routing/queue.py", "waystation.core.app.compose"),
-    (SHARED, "core/telemetry/logs.py", "waystation.core.app.failures"),
+    (SHARED, "core/telemetry/logs.py", "waystation.core.app.invocation"),
     (LOADER, "core/settings/load.py", "waystation.core.telemetry.logs"),
 ]
 

@@ -1,7 +1,6 @@
 import pytest
 
-from waystation.core.app.failures import in_one_line
-from waystation.core.app.invocation import Invocation
+from waystation.core.app.invocation import Invocation, in_one_line
 from waystation.core.errors import (
     InvalidSetting,
     LeaseLost,

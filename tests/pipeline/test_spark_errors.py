@@ -16,7 +16,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from waystation.core.app.failures import exit_code
+from waystation.core.app.invocation import exit_code
 from waystation.core.errors import HeapExhausted, JavaDied, SparkFailed, StoreUnreachable
 from waystation.pipeline.spark.errors import report_lost_connections_once, translated
 

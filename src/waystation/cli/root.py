@@ -15,8 +15,7 @@ from typer.main import get_group
 from waystation import __version__
 from waystation.cli.mounts import MOUNTS, Mounted, load
 from waystation.core.app import invocation
-from waystation.core.app.failures import in_one_line
-from waystation.core.app.invocation import Invocation
+from waystation.core.app.invocation import Invocation, in_one_line
 
 if TYPE_CHECKING:
     from waystation.core.settings.section import Section

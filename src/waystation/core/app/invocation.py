@@ -1,11 +1,22 @@
-"""One run of the command line: its global options, and the sections it may load."""
+"""One run of the command line: its global options, and how it fails: one line and an exit code."""
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import msgspec
 import typer
+
+from waystation.core.errors import (
+    START_THE_STORE,
+    InvalidInput,
+    StoreBusy,
+    StoreUnreachable,
+    StoreUnsuitable,
+    WaystationError,
+)
 
 if TYPE_CHECKING:
     from waystation.core.settings.section import Section
@@ -23,3 +34,47 @@ class Invocation(msgspec.Struct):
 def of(context: typer.Context) -> Invocation:
     """Find the invocation that a command belongs to."""
     return cast(Invocation, context.obj)
+
+
+FAILED = 1
+REFUSED = 2
+"""The command could not begin: its input, its settings or its store must change first."""
+NO_JAVA = 5
+"""The Java that Spark runs in ended or ran out of memory; starting again goes on from there."""
+UNAVAILABLE = 69
+"""The store is away, loading or full; the same command may succeed later."""
+
+
+@contextmanager
+def in_one_line(invocation: Invocation) -> Generator[None]:
+    """End the process with one line instead of a traceback, unless that was asked for."""
+    try:
+        yield
+    except Exception as error:
+        if invocation.debug:
+            raise
+        print(f"waystation: {_sentence(error)}", file=sys.stderr)
+        sys.exit(exit_code(error))
+
+
+def exit_code(error: Exception) -> int:
+    """The exit code that stands for an error."""
+    match error:
+        case StoreUnreachable() | StoreBusy():
+            return UNAVAILABLE
+        case InvalidInput() | StoreUnsuitable():
+            return REFUSED
+        case WaystationError() if error.code in ("JAVA_DIED", "HEAP_EXHAUSTED"):
+            return NO_JAVA
+        case _:
+            return FAILED
+
+
+def _sentence(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    if isinstance(error, StoreUnreachable):
+        return f"{text.removesuffix('.')}; {START_THE_STORE}"
+    if isinstance(error, WaystationError):
+        return text
+    kind = type(error).__name__
+    return f"this should not happen ({kind}: {text}); --debug before the command shows where"
