@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from waystation.bullmq.settings import BullmqSettings
-from waystation.core.app import working
+from waystation.core.app import commands
 from waystation.core.app.loading import loaded
 from waystation.core.app.settings import StoreSettings
 from waystation.core.errors import InvalidOption, NotFound
@@ -93,7 +93,7 @@ def rq(
 
 
 def _mapping(tasks: str, to: str, names: list[str] | None) -> TaskMap:
-    found = working.object_at(tasks, "a Tasks object") if tasks else None
+    found = commands.object_at(tasks, "a Tasks object") if tasks else None
     if found is not None and not isinstance(found, Tasks):
         raise InvalidOption(f"{tasks} must be a Tasks object, got {found!r}")
     pairs = [each.partition("=") for each in names or []]

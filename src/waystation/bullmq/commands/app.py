@@ -32,7 +32,7 @@ from waystation.bullmq.commands.reach import (
 )
 from waystation.bullmq.states import STATES, known_states
 from waystation.core import codec
-from waystation.core.app import working
+from waystation.core.app import commands
 from waystation.core.app.commands import AsJson, Yes, list_rows
 from waystation.core.app.reload import Reload, supervise
 from waystation.core.durations import parse_duration
@@ -355,11 +355,11 @@ def work(
     context: typer.Context,
     handler: Annotated[str, typer.Argument(metavar="MODULE:HANDLER", help="The handler.")],
     queues: Annotated[list[str], typer.Argument(metavar="QUEUE", help="Names of queues.")],
-    concurrency: working.Concurrency = None,
-    process: working.InProcesses = False,
-    options: working.Options = None,
-    wait: working.Wait = None,
-    processes: working.Processes = 1,
+    concurrency: commands.Concurrency = None,
+    process: commands.InProcesses = False,
+    options: commands.Options = None,
+    wait: commands.Wait = None,
+    processes: commands.Processes = 1,
     reload: Reload = False,
 ) -> None:
     """Run a worker for each queue until asked to stop.
@@ -378,7 +378,7 @@ def work(
 
     supervise(reload)
     given = cast(CliContext, context.obj)
-    settings = working.with_options(
+    settings = commands.with_options(
         given.settings,
         ("bullmq", "worker"),
         wait=wait,
@@ -388,7 +388,7 @@ def work(
     )
     compose.log_to_stderr(settings[TelemetrySettings])
     fleet.supervise(processes, settings[TelemetrySettings])
-    asyncio.run(running.run(working.handler_at(handler), queues, settings, prefix=given.prefix))
+    asyncio.run(running.run(commands.handler_at(handler), queues, settings, prefix=given.prefix))
 
 
 # Behind what is asked for daily: help lists commands in this order.

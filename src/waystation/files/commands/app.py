@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar, cast
 import msgspec
 import typer
 
-from waystation.core.app import working
+from waystation.core.app import commands
 from waystation.core.app.commands import AsJson, Yes, list_rows
 from waystation.core.app.loading import loaded
 from waystation.core.app.reload import Reload, supervise
@@ -80,12 +80,12 @@ def files(
     until_done: Annotated[
         bool, typer.Option("--until-done", help="End when nothing is left to do (worker, all).")
     ] = False,
-    wait: working.Wait = None,
+    wait: commands.Wait = None,
     reload: Reload = False,
 ) -> None:
     """Turn a directory into jobs: scan it, process its files, administer both."""
     supervise(reload and role in (Role.WORKER, Role.ALL))
-    general = working.with_options(loaded(context), (), wait=wait)
+    general = commands.with_options(loaded(context), (), wait=wait)
     found = load_files(config)
     if found.missing:
         typer.echo(f"waystation: there is no file {found.missing}; the defaults apply", err=True)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple, cast
 import msgspec
 import typer
 
-from waystation.core.app import compose, working
+from waystation.core.app import commands, compose
 from waystation.core.app.commands import AsJson, list_rows
 from waystation.core.app.loading import loaded
 from waystation.core.app.reload import Reload, supervise
@@ -287,10 +287,10 @@ def work(
     region: Annotated[str | None, typer.Option(help="Where it is.")] = None,
     stack: Annotated[str | None, typer.Option(help="What it runs on.")] = None,
     server: Annotated[str | None, typer.Option(help="The name it is known by.")] = None,
-    concurrency: working.Concurrency = None,
-    process: working.InProcesses = False,
-    options: working.Options = None,
-    wait: working.Wait = None,
+    concurrency: commands.Concurrency = None,
+    process: commands.InProcesses = False,
+    options: commands.Options = None,
+    wait: commands.Wait = None,
     reload: Reload = False,
 ) -> None:
     """Run a worker until asked to stop.
@@ -301,7 +301,7 @@ def work(
     """
     supervise(reload)
     given = cast(CliContext, context.obj)
-    settings = working.with_options(
+    settings = commands.with_options(
         given.settings,
         ("routing",),
         wait=wait,
@@ -311,12 +311,12 @@ def work(
         stack=stack,
         server=server,
     )
-    settings = working.with_options(
+    settings = commands.with_options(
         settings, ("routing", "worker"), options=options, concurrency=concurrency
     )
     compose.log_to_stderr(settings[TelemetrySettings])
     asyncio.run(
-        running.run(working.handler_at(handlers), settings, types=type or (), process=process)
+        running.run(commands.handler_at(handlers), settings, types=type or (), process=process)
     )
 
 

@@ -7,7 +7,7 @@ import msgspec
 import typer
 
 from waystation.bullmq.settings import BullmqSettings
-from waystation.core.app import compose, fleet, working
+from waystation.core.app import commands, compose, fleet
 from waystation.core.app.commands import list_rows
 from waystation.core.app.loading import loaded
 from waystation.core.app.reload import Reload, supervise
@@ -46,10 +46,10 @@ def work(
     queues: Annotated[
         list[str] | None, typer.Argument(metavar="QUEUE", help="Names of queues; else all.")
     ] = None,
-    concurrency: working.Concurrency = None,
-    options: working.Options = None,
-    wait: working.Wait = None,
-    processes: working.Processes = 1,
+    concurrency: commands.Concurrency = None,
+    options: commands.Options = None,
+    wait: commands.Wait = None,
+    processes: commands.Processes = 1,
     reload: Reload = False,
 ) -> None:
     """Run a worker for each queue until asked to stop.
@@ -59,7 +59,7 @@ def work(
     again, and the metrics of all are served as one page.
     """
     supervise(reload)
-    settings = working.with_options(
+    settings = commands.with_options(
         loaded(context),
         ("bullmq", "worker"),
         wait=wait,
@@ -132,7 +132,7 @@ def _place_of(tasks: Tasks, settings: Settings) -> StoreSettings:
 
 
 def _tasks_at(place: str) -> Tasks:
-    found = working.object_at(place, "a Tasks object")
+    found = commands.object_at(place, "a Tasks object")
     if not isinstance(found, Tasks):
         raise InvalidOption(f"{place} must be a Tasks object, got {found!r}")
     return found
