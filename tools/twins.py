@@ -137,7 +137,7 @@ def _renamed(node: N) -> N:
 def _heads(twin: Twin) -> Iterator[str]:
     """All that a signature may name; what none does is taken out again."""
     home = twin.model.partition(":")[0]
-    for place in (twin.base, *ELSEWHERE.values(), "waystation.core.checked:checked"):
+    for place in (twin.base, *ELSEWHERE.values(), "waystation.core.options:checked"):
         if place.partition(":")[2] != twin.name:
             yield f"from {place.replace(':', ' import ')}"
     known = {*ELSEWHERE, twin.name, twin.base.partition(":")[2]}

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, TypeAlias
 
 from waystation.bullmq.job import Job
-from waystation.core.checked import checked
+from waystation.core.options import checked
 
 if TYPE_CHECKING:
     from waystation.bullmq.queue import Queue

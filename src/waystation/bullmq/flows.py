@@ -31,8 +31,8 @@ from waystation.bullmq.redis.packing import (
 )
 from waystation.bullmq.redis.replies import Existing
 from waystation.core import codec
-from waystation.core.checked import checked
 from waystation.core.errors import InvalidInput, InvalidOption, NotFound, WrongState
+from waystation.core.options import checked
 from waystation.core.store.client import StoreClient
 from waystation.core.store.connection import Store
 from waystation.core.store.connection.address import Kind

@@ -45,10 +45,9 @@ from waystation.bullmq.step_rules import checked_name, duration_of
 from waystation.bullmq.steps import Steps, Undo
 from waystation.bullmq.sync_job import SyncJob
 from waystation.core import codec
-from waystation.core.checked import checked
 from waystation.core.durations import Duration, DurationKeywords, milliseconds, seconds
 from waystation.core.errors import InvalidOption, LeaseLost, NotFound, WaystationError, WrongState
-from waystation.core.options import at_least
+from waystation.core.options import at_least, checked
 from waystation.core.runtime.handlers.calls import Call, Calls
 from waystation.core.store.commands import ask
 from waystation.core.store.script import Client

@@ -10,9 +10,8 @@ from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.client import Connect
 from waystation.bullmq.redis.commands import block_for
 from waystation.bullmq.terms import warn_of_milliseconds
-from waystation.core.checked import checked
 from waystation.core.durations import Duration, milliseconds
-from waystation.core.options import at_least
+from waystation.core.options import at_least, checked
 from waystation.core.store.commands import ask, ask_all
 
 

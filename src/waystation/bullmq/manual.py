@@ -28,9 +28,9 @@ from waystation.bullmq.worker import (
 )
 from waystation.bullmq.worker_keywords import ManualKeywords, WorkerKeywords
 from waystation.core import identity
-from waystation.core.checked import checked
 from waystation.core.durations import Duration, seconds
 from waystation.core.errors import JobDelayed, KeyMissing, LeaseLost, StoreError, Unrecoverable
+from waystation.core.options import checked
 from waystation.core.outcome import Done, Failed, Outcome, Returned
 from waystation.core.runtime.claim import Claim, Settled
 from waystation.core.runtime.lease_keeper import LeaseKeeper

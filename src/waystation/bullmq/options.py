@@ -15,10 +15,9 @@ import msgspec
 from waystation.bullmq import terms
 from waystation.bullmq.terms import When, instant_ms, warn_of_milliseconds
 from waystation.core import backoff, codec
-from waystation.core.checked import check_fields
 from waystation.core.durations import Duration, milliseconds, seconds
 from waystation.core.errors import InvalidOption, Malformed
-from waystation.core.options import at_least, of_kind
+from waystation.core.options import at_least, check_fields, of_kind
 from waystation.core.telemetry.logs import get_logger
 
 MOST_PRIORITY = 2**21 - 1

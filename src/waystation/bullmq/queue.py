@@ -34,7 +34,6 @@ from waystation.bullmq.scheduling.schedule import RepeatStrategy
 from waystation.bullmq.states import STATES, JobState, State, known_states
 from waystation.bullmq.steps import send_signal
 from waystation.core import codec
-from waystation.core.checked import checked
 from waystation.core.clock import SERVER_TIME
 from waystation.core.durations import Duration, milliseconds
 from waystation.core.errors import (
@@ -48,7 +47,7 @@ from waystation.core.errors import (
 from waystation.core.events import Product
 from waystation.core.line import forecasts
 from waystation.core.line.forecasts import Forecast
-from waystation.core.options import at_least
+from waystation.core.options import at_least, checked
 from waystation.core.store import faults
 from waystation.core.store.commands import ask, server_ms
 from waystation.core.store.connection import Store

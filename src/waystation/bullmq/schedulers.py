@@ -12,8 +12,8 @@ from waystation.bullmq.redis.commands import sign
 from waystation.bullmq.redis.packing import merged
 from waystation.bullmq.scheduling import schedulers
 from waystation.bullmq.scheduling.schedule import RepeatStrategy, Schedule, Scheduler
-from waystation.core.checked import checked
 from waystation.core.errors import UnreadableData
+from waystation.core.options import checked
 from waystation.core.store.commands import server_ms
 
 if TYPE_CHECKING:

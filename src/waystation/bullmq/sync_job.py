@@ -12,8 +12,8 @@ from waystation.bullmq.redis import children
 from waystation.bullmq.redis.children import ChildResult, DependencyCounts, DependencyPage
 from waystation.bullmq.redis.commands import Logs
 from waystation.bullmq.states import JobState
-from waystation.core.checked import checked
 from waystation.core.durations import Duration, DurationKeywords
+from waystation.core.options import checked
 
 
 @checked

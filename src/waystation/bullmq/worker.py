@@ -25,7 +25,6 @@ from waystation.bullmq.terms import NONE, limit_of, warn_of_milliseconds, within
 from waystation.bullmq.terms import Limit as TimeAllowed
 from waystation.bullmq.worker_keywords import WorkerKeywords
 from waystation.core import identity
-from waystation.core.checked import check_fields, checked
 from waystation.core.codec import PAYLOAD_LIMIT
 from waystation.core.durations import Duration, milliseconds, seconds
 from waystation.core.errors import (
@@ -37,7 +36,7 @@ from waystation.core.errors import (
     Unrecoverable,
 )
 from waystation.core.line.background import BackgroundWorker, WorkerRuntime
-from waystation.core.options import at_least, with_keywords
+from waystation.core.options import at_least, check_fields, checked, with_keywords
 from waystation.core.runtime.claim import Claim
 from waystation.core.runtime.handlers import Handler, handler_of
 from waystation.core.runtime.handlers.time_limit import in_place_of_others

@@ -7,9 +7,9 @@ from enum import Enum, StrEnum, auto
 
 import msgspec
 
-from waystation.core.checked import check_fields
 from waystation.core.clock import Clock
 from waystation.core.errors import CircuitOpen, InvalidOption
+from waystation.core.options import check_fields
 
 
 class State(StrEnum):

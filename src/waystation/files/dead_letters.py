@@ -7,11 +7,10 @@ from typing import Any, Self
 import msgspec
 
 from waystation.core import codec
-from waystation.core.checked import checked
 from waystation.core.clock import SERVER_TIME
 from waystation.core.durations import possible_instant
 from waystation.core.errors import Malformed
-from waystation.core.options import at_least
+from waystation.core.options import at_least, checked
 from waystation.core.store.connection import Store
 from waystation.files import job as jobs
 from waystation.files.job import Job

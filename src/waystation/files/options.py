@@ -7,10 +7,9 @@ import msgspec
 
 from waystation.core.backoff import Backoff, Growth
 from waystation.core.breaker import BreakerOptions
-from waystation.core.checked import check_fields
 from waystation.core.durations import Duration, milliseconds, seconds
 from waystation.core.errors import InvalidOption
-from waystation.core.options import at_least
+from waystation.core.options import at_least, check_fields
 from waystation.core.runtime.worker import WorkerOptions as CoreWorkerOptions
 
 PREFIX = "jobqueue"

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from waystation.core.checked import check_fields, checked
 from waystation.core.durations import Duration, seconds
 from waystation.core.errors import InvalidOption
+from waystation.core.options import check_fields, checked
 from waystation.core.telemetry.logs import get_logger
 from waystation.core.telemetry.metrics import Metrics
 from waystation.core.telemetry.traces import Traces

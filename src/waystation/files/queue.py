@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from waystation.core.checked import checked
 from waystation.core.codec import as_text
 from waystation.core.durations import Duration, instant, seconds
 from waystation.core.errors import (
@@ -25,7 +24,7 @@ from waystation.core.events import Product
 from waystation.core.line import forecasts, prometheus
 from waystation.core.line.event_trail import newest_id
 from waystation.core.line.forecasts import Forecast
-from waystation.core.options import at_least
+from waystation.core.options import at_least, checked
 from waystation.core.runtime.tasks import end
 from waystation.core.store.client import StoreClient
 from waystation.core.store.connection import Store

@@ -5,11 +5,10 @@ from typing import Unpack
 
 from waystation.core import identity
 from waystation.core.breaker import State
-from waystation.core.checked import checked
 from waystation.core.durations import seconds
 from waystation.core.errors import StoreError
 from waystation.core.line.background import BackgroundWorker, WorkerRuntime
-from waystation.core.options import of_kind, with_keywords
+from waystation.core.options import checked, of_kind, with_keywords
 from waystation.core.runtime.loop import Loop
 from waystation.core.runtime.worker import Worker as CoreWorker
 from waystation.core.runtime.worklog import WorkLog

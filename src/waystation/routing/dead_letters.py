@@ -5,9 +5,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 import msgspec
 
 from waystation.core import codec
-from waystation.core.checked import checked
 from waystation.core.errors import Malformed
-from waystation.core.options import at_least
+from waystation.core.options import at_least, checked
 from waystation.core.store.connection import Store
 from waystation.core.store.script import texts
 from waystation.routing.redis import scripts

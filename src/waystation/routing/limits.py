@@ -5,9 +5,8 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from waystation.core import codec
-from waystation.core.checked import checked
 from waystation.core.errors import InvalidInput
-from waystation.core.options import at_least, of_kind
+from waystation.core.options import at_least, checked, of_kind
 from waystation.core.store.connection import Store
 from waystation.core.store.script import texts
 from waystation.routing.redis import scripts

@@ -6,9 +6,9 @@ from typing import Any, Literal
 import msgspec
 
 from waystation.core.backoff import LONGEST_MS
-from waystation.core.checked import check_fields
 from waystation.core.durations import Duration, milliseconds
 from waystation.core.errors import InvalidOption
+from waystation.core.options import check_fields
 from waystation.routing.limits import Limit
 from waystation.routing.schedules import Schedule
 from waystation.routing.target import ANYWHERE, Target

@@ -8,7 +8,6 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any, Literal, NamedTuple, TypeAlias, Unpack, cast
 
 from waystation.core import codec, identity
-from waystation.core.checked import checked
 from waystation.core.clock import SERVER_TIME, Clock, SystemClock
 from waystation.core.codec import PAYLOAD_LIMIT, as_text, check_size
 from waystation.core.durations import Duration, seconds
@@ -25,7 +24,7 @@ from waystation.core.events import Product
 from waystation.core.line import forecasts, prometheus
 from waystation.core.line.event_trail import newest_id
 from waystation.core.line.forecasts import Forecast
-from waystation.core.options import at_least, of_kind, with_keywords
+from waystation.core.options import at_least, checked, of_kind, with_keywords
 from waystation.core.store.client import StoreClient
 from waystation.core.store.commands import server_ms
 from waystation.core.store.connection import Store

@@ -13,10 +13,9 @@ from cronsim import CronSim, CronSimError
 
 from waystation.core import codec
 from waystation.core.backoff import LONGEST_MS
-from waystation.core.checked import check_fields, checked
 from waystation.core.durations import Duration, instant, milliseconds
 from waystation.core.errors import InvalidInput, InvalidOption
-from waystation.core.options import at_least, of_kind
+from waystation.core.options import at_least, check_fields, checked, of_kind
 from waystation.core.store.connection import Store
 from waystation.routing.redis.keys import RoutingKeys
 

@@ -5,8 +5,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from waystation.core.checked import check_fields
 from waystation.core.errors import InvalidOption
+from waystation.core.options import check_fields
 from waystation.routing.limits import Limit
 
 Mode: TypeAlias = Literal["any", "all"]

@@ -7,13 +7,12 @@ from functools import partial
 from typing import Any, TypeAlias, Unpack
 
 from waystation.core import identity
-from waystation.core.checked import check_fields, checked
 from waystation.core.codec import PAYLOAD_LIMIT
 from waystation.core.durations import milliseconds
 from waystation.core.errors import InvalidOption, NoHandler
 from waystation.core.line.background import BackgroundWorker, WorkerRuntime
 from waystation.core.line.event_trail import newest_id, read_on
-from waystation.core.options import at_least, of_kind, with_keywords
+from waystation.core.options import at_least, check_fields, checked, of_kind, with_keywords
 from waystation.core.runtime.claim import Claim
 from waystation.core.runtime.handlers import Handler, handler_of
 from waystation.core.runtime.tasks import end

@@ -11,9 +11,9 @@ from waystation.bullmq.events.gaps import BEGINNING, Trail, order
 from waystation.bullmq.events.stream import NOW, POSITION, START
 from waystation.bullmq.redis.keys import PREFIX, QueueKeys
 from waystation.bullmq.redis.scripts import end_of, extent
-from waystation.core.checked import checked
 from waystation.core.durations import Duration, seconds
 from waystation.core.errors import InvalidOption, StoreBusy, StoreUnreachable
+from waystation.core.options import checked
 from waystation.core.store import faults
 from waystation.core.store.connection.blocking import BlockingStore
 from waystation.sync.client import BlockingClient

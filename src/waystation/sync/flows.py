@@ -6,7 +6,7 @@ Written by `make docs` from the code for a loop; do not edit.
 from collections.abc import Sequence
 
 from waystation.bullmq.flows import FlowNode
-from waystation.core.checked import checked
+from waystation.core.options import checked
 from waystation.sync.bound import BlockingFlows, FlowJob
 
 

@@ -11,8 +11,8 @@ from waystation.bullmq.limits import Limit
 from waystation.bullmq.options import JobOptions
 from waystation.bullmq.scheduling.schedule import Schedule, Scheduler
 from waystation.bullmq.sync_job import SyncJob
-from waystation.core.checked import checked
 from waystation.core.durations import Duration
+from waystation.core.options import checked
 from waystation.sync.client import Part
 
 _Schedulers: TypeAlias = list[Scheduler]

@@ -13,9 +13,9 @@ from waystation.bullmq.redis.commands import Logs
 from waystation.bullmq.redis.packing import JobLike
 from waystation.bullmq.states import JobState, State
 from waystation.bullmq.sync_job import SyncJob
-from waystation.core.checked import checked
 from waystation.core.durations import Duration
 from waystation.core.line.forecasts import Forecast
+from waystation.core.options import checked
 from waystation.sync.bound import BlockingQueue
 
 

@@ -39,10 +39,9 @@ from waystation.bullmq.payloads import sweeping
 from waystation.bullmq.payloads.sealing import Sealing
 from waystation.bullmq.redis.keys import PREFIX, QueueKeys
 from waystation.bullmq.redis.packing import merged
-from waystation.core.checked import checked
 from waystation.core.durations import Duration
 from waystation.core.errors import InvalidOption
-from waystation.core.options import at_least, of_kind
+from waystation.core.options import at_least, checked, of_kind
 from waystation.core.runtime.service import serve
 from waystation.core.shared import Shared
 from waystation.tasks.blocking import BlockingTasks

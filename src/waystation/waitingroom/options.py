@@ -6,10 +6,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from waystation.core.checked import check_fields
 from waystation.core.durations import Duration, seconds, whole_seconds
 from waystation.core.errors import InvalidOption
 from waystation.core.http.addresses import is_loopback
+from waystation.core.options import check_fields
 
 MOST_RATE = 1_000_000
 MOST_COUNT = 100_000_000

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from waystation.core.checked import checked
 from waystation.core.clock import Clock
 from waystation.core.durations import Duration, instant, milliseconds, seconds
 from waystation.core.errors import InvalidInput, NotFound, WrongState
 from waystation.core.events import Event, from_entry
 from waystation.core.line.event_trail import newest_id
+from waystation.core.options import checked
 from waystation.core.store.client import StoreClient
 from waystation.core.store.connection import Store
 from waystation.core.store.connection.batcher import Batcher

@@ -10,10 +10,10 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from waystation.core.checked import check_fields
 from waystation.core.durations import instant
 from waystation.core.errors import InvalidInput
 from waystation.core.identity import Bits
+from waystation.core.options import check_fields
 
 LONGEST_METADATA = 1024
 LONGEST_KEY = 512

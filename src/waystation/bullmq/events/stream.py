@@ -15,11 +15,11 @@ from waystation.bullmq.redis.client import QueueClient, client_name
 from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.redis.scripts import extent
 from waystation.core import codec
-from waystation.core.checked import checked
 from waystation.core.durations import Duration
 from waystation.core.errors import InvalidOption, StoreBusy, StoreUnreachable
 from waystation.core.events import EventName
 from waystation.core.line.event_trail import read_on
+from waystation.core.options import checked
 from waystation.core.store.commands import ask
 from waystation.core.store.connection import Store
 from waystation.core.store.reconnect import Reconnect, reconnecting

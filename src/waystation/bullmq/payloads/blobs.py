@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from waystation.core.checked import checked
 from waystation.core.errors import InvalidOption, NotFound
+from waystation.core.options import checked
 
 _UNFINISHED = ".part"
 

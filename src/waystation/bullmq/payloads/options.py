@@ -5,10 +5,9 @@ from pathlib import Path
 import msgspec
 
 from waystation.bullmq.payloads.blobs import Blobs
-from waystation.core.checked import check_fields
 from waystation.core.errors import InvalidOption
 from waystation.core.key_ring import KeyRing
-from waystation.core.options import at_least
+from waystation.core.options import at_least, check_fields
 from waystation.core.settings.secrets import Secret
 
 ABOVE = 65_536

@@ -9,9 +9,9 @@ import msgspec
 from waystation.bullmq.options import instant_ms
 from waystation.bullmq.scheduling import cron
 from waystation.core import codec
-from waystation.core.checked import check_fields
 from waystation.core.durations import Duration, instant, milliseconds
 from waystation.core.errors import InvalidOption, Malformed
+from waystation.core.options import check_fields
 
 RepeatStrategy: TypeAlias = Callable[
     [datetime, "Scheduler"], "datetime | Awaitable[datetime | None] | None"

@@ -9,9 +9,9 @@ from typing import NamedTuple, Protocol, TypeAlias, cast
 
 import msgspec
 
-from waystation.core.checked import check_fields
 from waystation.core.durations import Duration, seconds
 from waystation.core.errors import InvalidInput, InvalidOption
+from waystation.core.options import check_fields
 from waystation.files.directory.globs import Globs
 
 KNOWN_LIMIT = 1_000_000

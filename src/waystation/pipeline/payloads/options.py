@@ -6,9 +6,9 @@ from enum import StrEnum
 
 import msgspec
 
-from waystation.core.checked import check_fields
 from waystation.core.errors import InvalidOption
 from waystation.core.key_ring import NAME, KeyRing
+from waystation.core.options import check_fields
 from waystation.core.settings.secrets import Secret
 from waystation.core.settings.section import Section
 from waystation.pipeline.payloads.paths import JsonPath

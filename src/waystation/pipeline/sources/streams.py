@@ -10,9 +10,9 @@ from typing import Any, cast
 import msgspec
 
 from waystation.bullmq.redis.prefixes import Prefixes, check_several
-from waystation.core.checked import check_fields
 from waystation.core.errors import InvalidOption
 from waystation.core.events import Product
+from waystation.core.options import check_fields
 from waystation.core.store.keyspace import is_name
 from waystation.core.telemetry.logs import get_logger
 from waystation.pipeline.options import at_least, split_list

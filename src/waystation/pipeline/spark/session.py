@@ -16,8 +16,8 @@ import pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from waystation.core.checked import check_fields
 from waystation.core.errors import InvalidOption, SparkNotStarted
+from waystation.core.options import check_fields
 from waystation.pipeline.sources.events import Events, RedisStreams
 from waystation.pipeline.sources.jobs import Jobs
 from waystation.pipeline.sources.store import URL_VARIABLE

@@ -7,9 +7,9 @@ from typing import Annotated
 import msgspec
 
 from waystation.core import codec
-from waystation.core.checked import check_fields, checked
 from waystation.core.errors import InvalidOption, Malformed, WrongState
 from waystation.core.http.endpoints import stated
+from waystation.core.options import check_fields, checked
 from waystation.waitingroom.estimates import estimate
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.state import RoomState

@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from waystation.core.checked import checked
 from waystation.core.codec import as_text
 from waystation.core.errors import InvalidOption
+from waystation.core.options import checked
 from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.visitor import Lane, digest

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from waystation.core import codec
-from waystation.core.checked import checked
 from waystation.core.durations import Duration, seconds
 from waystation.core.errors import InvalidOption, WrongState
+from waystation.core.options import checked
 from waystation.waitingroom.options import MOST_RATE, Status
 from waystation.waitingroom.room import Room
 

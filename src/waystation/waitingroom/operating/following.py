@@ -9,8 +9,8 @@ import httpx2
 import msgspec
 
 from waystation.core import codec
-from waystation.core.checked import check_fields, checked
 from waystation.core.errors import InvalidOption, Malformed, WrongState
+from waystation.core.options import check_fields, checked
 from waystation.waitingroom.options import MOST_RATE
 from waystation.waitingroom.room import Room
 

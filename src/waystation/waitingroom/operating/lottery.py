@@ -16,9 +16,9 @@ from typing import Any
 
 import msgspec
 
-from waystation.core.checked import checked
 from waystation.core.codec import as_text
 from waystation.core.errors import InvalidInput, WrongState
+from waystation.core.options import checked
 from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.room import Room
 

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from waystation.core import codec
-from waystation.core.checked import check_fields, checked
 from waystation.core.durations import possible_instant
 from waystation.core.errors import InvalidOption, NotFound, WrongState
+from waystation.core.options import check_fields, checked
 from waystation.waitingroom.operating.control import LATEST_MS
 from waystation.waitingroom.operating.lottery import Lottery, checked_witness, commit
 from waystation.waitingroom.redis import scripts

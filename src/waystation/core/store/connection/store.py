@@ -9,9 +9,9 @@ import msgspec
 from redis.asyncio import ConnectionPool, Redis
 from redis.crc import key_slot
 
-from waystation.core.checked import check_fields
 from waystation.core.durations import Seconds
 from waystation.core.errors import InvalidOption, StoreBusy, StoreUnreachable
+from waystation.core.options import check_fields
 from waystation.core.store import embedded, faults
 from waystation.core.store.connection.address import Address, Kind, parse
 from waystation.core.store.connection.clients import LOOP, Clients
