@@ -10,7 +10,7 @@ from granian.server.embed import Server
 from examples.shop.site import site
 from waystation.core.operators.roles import Role
 from waystation.core.runtime.service import until_asked_to_stop
-from waystation.core.settings.secrets import Secret
+from waystation.core.settings.section import Secret
 from waystation.core.store import embedded
 from waystation.core.store.connection import connect
 from waystation.waitingroom import RoomOptions

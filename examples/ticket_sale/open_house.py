@@ -13,7 +13,7 @@ from waystation.console.settings import ConsoleSettings
 from waystation.core.operators.roles import Role
 from waystation.core.runtime.loop import Loop
 from waystation.core.runtime.service import until_asked_to_stop
-from waystation.core.settings.secrets import Secret
+from waystation.core.settings.section import Secret
 from waystation.core.store import embedded
 from waystation.core.store.connection import Store, connect
 from waystation.waitingroom import RoomOptions

@@ -12,7 +12,7 @@ from tests.support.ports import free_port
 from waystation.core.app import compose
 from waystation.core.app.settings import StoreSettings, TelemetrySettings
 from waystation.core.errors import InvalidSetting, StoreUnreachable, StoreUnsuitable
-from waystation.core.settings.secrets import Secret
+from waystation.core.settings.section import Secret
 from waystation.core.store.embedded import Ephemeral
 from waystation.routing.redis.keys import NAMESPACE
 from waystation.routing.settings import RoutingSettings

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from waystation.core.errors import InvalidInput, InvalidOption
-from waystation.core.settings.secrets import Secret
+from waystation.core.settings.section import Secret
 from waystation.pipeline.bronze.archive import from_text, to_text
 from waystation.pipeline.payloads.options import Action, PayloadSettings, Rule
 from waystation.pipeline.payloads.paths import JsonPath

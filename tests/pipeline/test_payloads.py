@@ -13,7 +13,7 @@ from tests.bullmq.harness import harness_on
 from tests.pipeline.batches import Batches
 from waystation.bullmq import Keep
 from waystation.core.outcome import Done, Failed
-from waystation.core.settings.secrets import Secret
+from waystation.core.settings.section import Secret
 from waystation.pipeline.ask.engine import Engine
 from waystation.pipeline.ask.selection import Selection, jobs_sql, prepare
 from waystation.pipeline.bronze import ingest

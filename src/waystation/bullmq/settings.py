@@ -5,8 +5,7 @@ from typing import Annotated
 from waystation.bullmq.payloads.options import ABOVE, PayloadOptions
 from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.worker import WorkerOptions
-from waystation.core.settings.secrets import Secret
-from waystation.core.settings.section import Inherits, Section
+from waystation.core.settings.section import Inherits, Secret, Section
 
 A_WEEK = 7 * 24 * 60
 

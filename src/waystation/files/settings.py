@@ -11,8 +11,7 @@ from waystation.core.app.settings import LogLevel, Port, TracingSettings
 from waystation.core.durations import Seconds, format_duration
 from waystation.core.errors import InvalidOption
 from waystation.core.settings.load import FILE, Settings, checked, file_of
-from waystation.core.settings.secrets import Secret
-from waystation.core.settings.section import Section, rows
+from waystation.core.settings.section import Secret, Section, rows
 from waystation.core.settings.sources import (
     Entry,
     read_environment,

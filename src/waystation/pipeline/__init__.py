@@ -25,7 +25,7 @@ _find = names_of(
         "sources.streams": "EventOptions",
         "payloads.options": "PayloadSettings Rule Action",
         "products.files": "FilesSetup",
-        "waystation.core.settings.secrets": "Secret",
+        "waystation.core.settings.section": "Secret",
         "progress": "Progress",
         "health": "status Status StreamLag",
         # The history

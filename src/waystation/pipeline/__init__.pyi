@@ -16,7 +16,7 @@ from waystation.core.errors import (
     TablesDisagree,
     WrongSchema,
 )
-from waystation.core.settings.secrets import Secret
+from waystation.core.settings.section import Secret
 from waystation.pipeline.deploys import Deploy
 from waystation.pipeline.file_scan.listing import ScanRules
 from waystation.pipeline.file_scan.scan import ScanResult, scan_listing, scan_tree

@@ -8,8 +8,7 @@ import msgspec
 from waystation.core.durations import Seconds
 from waystation.core.http.addresses import networks
 from waystation.core.operators.oidc.settings import OidcSettings
-from waystation.core.settings.secrets import Secret
-from waystation.core.settings.section import Section
+from waystation.core.settings.section import Secret, Section
 
 
 class CaptchaSettings(Section, frozen=True, kw_only=True):

@@ -12,8 +12,7 @@ from waystation.core.app.settings import WorkerSettings
 from waystation.core.durations import format_duration
 from waystation.core.errors import InvalidSetting
 from waystation.core.settings.load import load, together
-from waystation.core.settings.secrets import without_secrets
-from waystation.core.settings.section import rows
+from waystation.core.settings.section import rows, without_secrets
 from waystation.core.settings.sources import variable_of
 
 KEYS = sorted({part for setting in rows(together(SECTIONS)) for part in setting.key})

@@ -14,7 +14,7 @@ from waystation.core.clock import HandClock
 from waystation.core.errors import InvalidOption, InvalidSetting
 from waystation.core.http.exchange import Receive, Scope, Send
 from waystation.core.http.server import serving
-from waystation.core.settings.secrets import Secret
+from waystation.core.settings.section import Secret
 from waystation.waitingroom.http.options import AWAY_S, PROVIDERS, CaptchaOptions
 from waystation.waitingroom.serving import server_options
 from waystation.waitingroom.settings import CaptchaSettings, RoomSettings

@@ -8,7 +8,7 @@ from waystation.bullmq.payloads.blobs import Blobs
 from waystation.core.errors import InvalidOption
 from waystation.core.key_ring import KeyRing
 from waystation.core.options import at_least, check_fields
-from waystation.core.settings.secrets import Secret
+from waystation.core.settings.section import Secret
 
 ABOVE = 65_536
 

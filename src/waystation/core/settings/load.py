@@ -14,8 +14,15 @@ from typing import Any, TypeVar
 import msgspec
 
 from waystation.core.errors import InvalidSetting
-from waystation.core.settings.secrets import without_secrets
-from waystation.core.settings.section import Inherits, Row, Section, rows, section_at, settings
+from waystation.core.settings.section import (
+    Inherits,
+    Row,
+    Section,
+    rows,
+    section_at,
+    settings,
+    without_secrets,
+)
 from waystation.core.settings.sources import (
     PREFIX,
     Entry,

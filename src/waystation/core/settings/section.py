@@ -8,6 +8,7 @@ has a `__post_init__` that raises `InvalidOption`, whose message begins with the
 
 import ast
 import inspect
+import re
 import textwrap
 import types
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,12 +22,12 @@ from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_orig
 import msgspec
 
 from waystation.core.durations import SECONDS, format_duration, seconds
-from waystation.core.settings.secrets import Secret, without_secrets
 from waystation.core.settings.sources import Key
 
 Section: TypeAlias = msgspec.Struct
 
 UNSET = "-"
+HIDDEN = "***"
 
 _SCALARS = (bool, int, float, str, Path)
 _TOGETHER = (list, tuple, dict, Sequence, Mapping, Union, types.UnionType)
@@ -224,3 +225,36 @@ def _can_be_written(kind: Any) -> bool:
         return issubclass(kind, (*_SCALARS, Enum))
     inner = [each for each in get_args(kind) if each is not ...]
     return get_origin(kind) in _TOGETHER and all(map(_can_be_written, inner))
+
+
+class Secret(str):
+    """Text that is masked wherever it is shown."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return repr(HIDDEN)
+
+
+_HOST = r"(?:[\w.-]+|\[[\da-fA-F:.]+\])(?::\d{1,5})?"
+_HOSTS_AND_PATH = re.compile(rf"(?:{_HOST}(?:,{_HOST})*)?(?:/[\w./%~-]*)?")
+
+
+def without_secrets(url: str) -> str:
+    """A store's address as it may be printed: nothing that could be a part of a password."""
+    scheme, found, rest = url.partition("://")
+    if not found or not re.fullmatch(r"[a-z][a-z+]*", scheme):
+        return HIDDEN
+    before, at, address = rest.rpartition("@")
+    address, options, _ = address.partition("?")
+    # An @ after the ? may belong to a password on either side of it, and a host that repeats the
+    # password would show it.
+    password = before.rpartition(":")[2]
+    if (
+        "?" in before
+        or "#" in before
+        or not _HOSTS_AND_PATH.fullmatch(address)
+        or (password and password in address)
+    ):
+        return f"{scheme}://{HIDDEN}"
+    return f"{scheme}://{HIDDEN if at else ''}{at}{address}{options}{HIDDEN if options else ''}"

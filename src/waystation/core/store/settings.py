@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from waystation.core.durations import Seconds
 from waystation.core.errors import InvalidOption, InvalidSetting, InvalidUrl
 from waystation.core.settings.load import FILE_VARIABLE, load
-from waystation.core.settings.secrets import Secret, without_secrets
+from waystation.core.settings.section import Secret, without_secrets
 from waystation.core.store.connection import address
 from waystation.core.store.connection.store import StoreOptions
 

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StringType, StructField, StructType
 
-from waystation.core.settings.secrets import Secret
+from waystation.core.settings.section import Secret
 from waystation.pipeline.bronze.reading import read_ranges
 from waystation.pipeline.options import parse
 from waystation.pipeline.payloads.options import PayloadSettings

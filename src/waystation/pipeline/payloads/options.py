@@ -9,8 +9,7 @@ import msgspec
 from waystation.core.errors import InvalidOption
 from waystation.core.key_ring import NAME, KeyRing
 from waystation.core.options import check_fields
-from waystation.core.settings.secrets import Secret
-from waystation.core.settings.section import Section
+from waystation.core.settings.section import Secret, Section
 from waystation.pipeline.payloads.paths import JsonPath
 
 

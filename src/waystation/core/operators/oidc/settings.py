@@ -9,8 +9,7 @@ import msgspec
 from waystation.core.errors import InvalidOption, InvalidSetting
 from waystation.core.operators.oidc.options import Grant, OidcOptions
 from waystation.core.operators.roles import Role
-from waystation.core.settings.secrets import Secret
-from waystation.core.settings.section import Section
+from waystation.core.settings.section import Secret, Section
 
 
 class GrantSettings(Section, frozen=True, kw_only=True):
