@@ -16,7 +16,7 @@ from tests.support.ports import free_port
 from tests.support.programs import FETCHED, require_program
 from tests.waitingroom.http.harness import OPTIONS, service
 from waystation.core.http.server import serving
-from waystation.core.operators.oidc.options import OidcOptions
+from waystation.core.operators.oidc_settings import OidcOptions
 from waystation.waitingroom.http.options import ServerOptions
 from waystation.waitingroom.running import RoomMaintenance
 

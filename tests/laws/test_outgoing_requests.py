@@ -9,8 +9,8 @@ import pytest
 
 from tests.support.patience import LIMIT_S
 from waystation.core.errors import StoreUnreachable
-from waystation.core.operators.oidc import client as oidc
-from waystation.core.operators.oidc.client import ProviderAway
+from waystation.core.operators import oidc
+from waystation.core.operators.oidc import ProviderAway
 from waystation.core.webhooks import delivery
 from waystation.waitingroom.middleware import link
 from waystation.waitingroom.operating import following

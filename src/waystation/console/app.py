@@ -31,7 +31,7 @@ from waystation.core.http.exchange import (
     reported,
     request_of,
 )
-from waystation.core.operators.oidc.provider import Provider
+from waystation.core.operators.oidc import Provider
 from waystation.core.operators.routes import OperatorRoutes
 from waystation.core.store.connection import Store
 

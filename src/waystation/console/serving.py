@@ -11,8 +11,8 @@ from waystation.core.clock import SystemClock
 from waystation.core.errors import InvalidSetting
 from waystation.core.http.addresses import is_loopback
 from waystation.core.http.server import serving
-from waystation.core.operators.oidc.provider import Provider
-from waystation.core.operators.oidc.settings import oidc_options
+from waystation.core.operators.oidc import Provider
+from waystation.core.operators.oidc_settings import oidc_options
 from waystation.core.operators.roles import Role
 from waystation.core.runtime.loop import Loop
 from waystation.core.store.connection import Store

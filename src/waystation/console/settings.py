@@ -6,7 +6,7 @@ import msgspec
 
 from waystation.bullmq.settings import BullmqSettings
 from waystation.core.http.addresses import networks
-from waystation.core.operators.oidc.settings import OidcSettings
+from waystation.core.operators.oidc_settings import OidcSettings
 from waystation.core.settings.load import Settings
 from waystation.core.settings.section import Section
 

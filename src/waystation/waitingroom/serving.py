@@ -8,8 +8,8 @@ import msgspec
 
 from waystation.core.errors import InvalidOption, InvalidSetting
 from waystation.core.http.server import serving
-from waystation.core.operators.oidc.provider import Provider
-from waystation.core.operators.oidc.settings import oidc_options
+from waystation.core.operators.oidc import Provider
+from waystation.core.operators.oidc_settings import oidc_options
 from waystation.core.runtime.loop import Loop
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.metrics import Metrics

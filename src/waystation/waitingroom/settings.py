@@ -7,7 +7,7 @@ import msgspec
 
 from waystation.core.durations import Seconds
 from waystation.core.http.addresses import networks
-from waystation.core.operators.oidc.settings import OidcSettings
+from waystation.core.operators.oidc_settings import OidcSettings
 from waystation.core.settings.section import Secret, Section
 
 

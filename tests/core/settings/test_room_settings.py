@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from waystation.core.errors import InvalidSetting
-from waystation.core.operators.oidc.options import Grant
-from waystation.core.operators.oidc.settings import oidc_options
+from waystation.core.operators.oidc_settings import Grant, oidc_options
 from waystation.core.operators.roles import Role
 from waystation.core.settings.load import load
 from waystation.waitingroom.settings import RoomSettings

@@ -11,7 +11,7 @@ from joserfc.jwk import RSAKey
 from tests.support.oidc.real import CLIENT, GRANTS
 from tests.support.ports import free_port
 from waystation.core.http.server import serving
-from waystation.core.operators.oidc.options import OidcOptions
+from waystation.core.operators.oidc_settings import OidcOptions
 
 
 class FalseProvider:

@@ -15,7 +15,7 @@ from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
 from tests.support.programs import cannot_run
 from tests.wire.install import NodeUnavailable, find_node, installed
-from waystation.core.operators.oidc.options import CALLBACK, Grant, OidcOptions
+from waystation.core.operators.oidc_settings import CALLBACK, Grant, OidcOptions
 from waystation.core.operators.roles import Role
 
 HERE = Path(__file__).parent

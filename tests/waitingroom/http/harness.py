@@ -9,8 +9,8 @@ import httpx2
 import msgspec
 
 from waystation.core.clock import HandClock, SystemClock
-from waystation.core.operators.oidc.options import OidcOptions
-from waystation.core.operators.oidc.provider import Provider
+from waystation.core.operators.oidc import Provider
+from waystation.core.operators.oidc_settings import OidcOptions
 from waystation.core.operators.roles import Role
 from waystation.core.store.connection import Store, connect
 from waystation.waitingroom.http.app import App

@@ -13,7 +13,7 @@ from tests.support.ports import free_port
 from tests.waitingroom.http import harness
 from tests.waitingroom.http.harness import HOST, QUEUE, Person, RoomService
 from waystation.core.clock import HandClock
-from waystation.core.operators.oidc.options import CALLBACK, OidcOptions
+from waystation.core.operators.oidc_settings import CALLBACK, OidcOptions
 
 SET_OUT = f"/operate/{QUEUE}/sign-in"
 SIGN_IN = "/api/v1/admin/sign-in"

@@ -13,8 +13,8 @@ from tests.support.oidc.real import CLIENT
 from tests.waitingroom.http import harness
 from tests.waitingroom.http.harness import HOST, QUEUE, RoomService
 from waystation.core.clock import HandClock
-from waystation.core.operators.oidc.options import CALLBACK
-from waystation.core.operators.oidc.provider import AWAY_S
+from waystation.core.operators.oidc import AWAY_S
+from waystation.core.operators.oidc_settings import CALLBACK
 
 SET_OUT = f"/operate/{QUEUE}/sign-in"
 

@@ -11,9 +11,9 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, RSAKey
 
-from waystation.core.operators.oidc import provider
-from waystation.core.operators.oidc.client import SignInRefused
-from waystation.core.operators.oidc.options import Grant, OidcOptions, is_safe
+from waystation.core.operators import oidc
+from waystation.core.operators.oidc import SignInRefused
+from waystation.core.operators.oidc_settings import Grant, OidcOptions, is_safe
 from waystation.core.operators.operators import Operator
 from waystation.core.operators.roles import Role
 
@@ -57,7 +57,7 @@ def _text(raw: bytes) -> bytes:
 
 
 def _read(token: str) -> dict[str, Any]:
-    return provider.read(token, JWKS, issuer=ISSUER, client_id=CLIENT, nonce="n", now_s=NOW)
+    return oidc.read(token, JWKS, issuer=ISSUER, client_id=CLIENT, nonce="n", now_s=NOW)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def _read(token: str) -> dict[str, Any]:
         _signed({"alg": "ES256", "kid": "curve"}, key=CURVE),
         _signed(aud=[CLIENT]),
         _signed(aud=[CLIENT, "another"], azp=CLIENT),
-        _signed(exp=NOW - provider.LEEWAY_S + 1),
+        _signed(exp=NOW - oidc.LEEWAY_S + 1),
     ],
 )
 def test_what_the_provider_signed_for_us_is_believed(token: str) -> None:
@@ -92,12 +92,12 @@ REFUSED = {
     "from another provider": _signed(iss="https://login.example.evil"),
     "for another sign-in": _signed(nonce="m"),
     "for no sign-in": _signed(nonce=None),
-    "over": _signed(exp=NOW - provider.LEEWAY_S - 1),
+    "over": _signed(exp=NOW - oidc.LEEWAY_S - 1),
     "without an end": _signed(exp=None),
     "from the future": _signed(iat=NOW + 600),
     "about nobody": _signed(sub=None),
     "cut short": _signed()[:-8],
-    "too long": _signed(more="x" * provider.LONGEST),
+    "too long": _signed(more="x" * oidc.LONGEST),
     "no token": "hello",
 }
 
@@ -111,7 +111,7 @@ def test_52_nothing_else_is(token: str) -> None:
 @pytest.mark.parametrize("jwks", [{}, {"keys": []}, {"keys": [{"kty": "oct", "k": "AAAA"}]}])
 def test_without_keys_nothing_is_believed(jwks: dict[str, Any]) -> None:
     with pytest.raises(SignInRefused):
-        provider.read(_signed(), jwks, issuer=ISSUER, client_id=CLIENT, nonce="n", now_s=NOW)
+        oidc.read(_signed(), jwks, issuer=ISSUER, client_id=CLIENT, nonce="n", now_s=NOW)
 
 
 def _options(**grants: Grant) -> OidcOptions:

@@ -7,9 +7,8 @@ from waystation.console.context import Console
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import NO_STORE, Answer, Headers, Request
 from waystation.core.http.problems import Code, Problem
-from waystation.core.operators.oidc.client import SignInRefused
-from waystation.core.operators.oidc.options import CALLBACK
-from waystation.core.operators.oidc.provider import Provider
+from waystation.core.operators.oidc import Provider, SignInRefused
+from waystation.core.operators.oidc_settings import CALLBACK
 from waystation.core.operators.sign_in import ProviderSignIn
 
 KINDS = {

@@ -11,9 +11,8 @@ from waystation.core.clock import Clock
 from waystation.core.http.exchange import Cookies, Header, Request, digest_of
 from waystation.core.http.pace import Pace
 from waystation.core.http.problems import Code, Problem
-from waystation.core.operators.oidc.client import SignInRefused, SignInUnknown
-from waystation.core.operators.oidc.options import Grant
-from waystation.core.operators.oidc.provider import Provider
+from waystation.core.operators.oidc import Provider, SignInRefused, SignInUnknown
+from waystation.core.operators.oidc_settings import Grant
 from waystation.core.operators.operators import SIGNED_IN_S, OperatorKeys, Operators
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.logs import get_logger

@@ -16,8 +16,8 @@ from waystation.core.errors import InvalidOption
 from waystation.core.http.addresses import networks
 from waystation.core.http.pace import Pace
 from waystation.core.http.problems import Problem
-from waystation.core.operators.oidc.client import ProviderAway, ask
-from waystation.core.operators.oidc.options import is_safe
+from waystation.core.operators.oidc import ProviderAway, ask
+from waystation.core.operators.oidc_settings import is_safe
 from waystation.core.store.keyspace import Keyspace, String
 from waystation.core.telemetry.logs import get_logger
 from waystation.waitingroom.room import Room

@@ -9,9 +9,8 @@ from waystation.core.errors import InvalidInput
 from waystation.core.http.endpoints import Endpoint, endpoint, offered
 from waystation.core.http.exchange import NO_STORE, Answer, Request, answer, require_own_site
 from waystation.core.http.problems import Code, Problem
-from waystation.core.operators.oidc.client import SignInRefused
-from waystation.core.operators.oidc.options import CALLBACK
-from waystation.core.operators.oidc.provider import Provider
+from waystation.core.operators.oidc import Provider, SignInRefused
+from waystation.core.operators.oidc_settings import CALLBACK
 from waystation.core.operators.operators import Operators
 from waystation.core.operators.sign_in import ProviderSignIn
 from waystation.core.telemetry.logs import get_logger

@@ -1,1 +1,0 @@
-"""Operators who sign in with an identity provider (OpenID Connect)."""
