@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.patience import LIMIT_S
-from waystation.core.http import exchange, streams
+from waystation.core.http import exchange
 from waystation.core.http.exchange import MOST_BODY, Message, Request, Scope, SlowBodies
 from waystation.core.http.problems import Problem
 
@@ -132,7 +132,7 @@ class _Dripping:
 async def test_a_stream_without_news_is_not_silent(
     leaves: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "QUIET_S", 0.01)
+    monkeypatch.setattr(exchange, "QUIET_S", 0.01)
     sent: list[bytes] = []
     closed: list[bool] = []
 
@@ -150,7 +150,7 @@ async def test_a_stream_without_news_is_not_silent(
         if leaves and sent[-1].startswith(b":"):
             raise ConnectionResetError
 
-    sending = asyncio.wait_for(streams.Stream(200, events=events()).send(send), LIMIT_S)
+    sending = asyncio.wait_for(exchange.Stream(200, events=events()).send(send), LIMIT_S)
     if leaves:
         with pytest.raises(ConnectionResetError):
             await sending

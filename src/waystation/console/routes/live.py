@@ -11,8 +11,7 @@ from waystation.console.routes.calls import QUEUE, ROOT, Call, ConsoleRoutes, co
 from waystation.console.routes.queues import may_see
 from waystation.core.errors import StoreError
 from waystation.core.events import from_bullmq, from_entry
-from waystation.core.http.exchange import Answer, Request
-from waystation.core.http.streams import Stream
+from waystation.core.http.exchange import Answer, Request, Stream
 from waystation.core.line.event_trail import newest_id
 from waystation.core.operators.operators import Operator
 from waystation.core.webhooks.dispatch import GAP

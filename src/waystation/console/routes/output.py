@@ -12,9 +12,8 @@ from waystation.console.products.bullmq import BullmqQueue
 from waystation.console.routes import live
 from waystation.console.routes.calls import QUEUE, Call, ConsoleRoutes, console_endpoint
 from waystation.core.errors import InvalidInput, JobFailed, NotFound, WaystationError
-from waystation.core.http.exchange import Answer
+from waystation.core.http.exchange import Answer, Stream
 from waystation.core.http.problems import Code, Problem
-from waystation.core.http.streams import Stream
 
 START, END = "0-0", "end"
 _PLACE = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")

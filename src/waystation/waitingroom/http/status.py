@@ -17,9 +17,8 @@ from waystation.core.durations import seconds
 from waystation.core.errors import Malformed, StoreError
 from waystation.core.http.addresses import client_of
 from waystation.core.http.endpoints import endpoint
-from waystation.core.http.exchange import Answer, Message, Request, Scope
+from waystation.core.http.exchange import Answer, Message, Request, Scope, Stream
 from waystation.core.http.problems import Problem
-from waystation.core.http.streams import Stream
 from waystation.waitingroom.estimates import estimate
 from waystation.waitingroom.http.bodies import (
     Ending,
