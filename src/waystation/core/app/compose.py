@@ -13,7 +13,7 @@ from prometheus_client import Histogram
 from waystation.core.app import imports
 from waystation.core.app.settings import StoreSettings, TelemetrySettings, TracingSettings
 from waystation.core.errors import InvalidSetting, StoreError
-from waystation.core.runtime.signals import calling_on_signals
+from waystation.core.runtime.service import calling_on_signals
 from waystation.core.runtime.tasks import end
 from waystation.core.store.connection import Store, connect
 from waystation.core.store.reconnect import waiting

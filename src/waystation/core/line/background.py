@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from waystation.core.errors import WorkError
 from waystation.core.runtime.claim import Claim
 from waystation.core.runtime.listeners import closes_worker
-from waystation.core.runtime.signals import calling_on_signals
+from waystation.core.runtime.service import calling_on_signals
 from waystation.core.runtime.tasks import end
 from waystation.core.runtime.worker import Worker
 from waystation.core.shared import Shared
