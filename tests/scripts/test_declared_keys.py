@@ -14,7 +14,7 @@ import pytest
 
 from tests.scripts.test_failed_scripts import WALKS, scripts_of
 from waystation.core.store.script import LuaScript
-from waystation.core.store.script import tokens as lua_words
+from waystation.core.store.script import text as lua_words
 
 UNDECLARED: dict[str, set[str]] = {
     "waystation.bullmq.redis": {

@@ -19,7 +19,7 @@ from tests.scripts.calls import KINDS, Call, Replay, place_of, recorded, row_of
 from tests.scripts.walks import bullmq, core, files, operators, pipeline, routing, waitingroom
 from waystation.core.store.embedded import Ephemeral
 from waystation.core.store.script import LuaScript
-from waystation.core.store.script import tokens as lua_words
+from waystation.core.store.script import text as lua_words
 
 ROOT = Path(waystation.__file__).parent
 WALKS: dict[str, Callable[[str], Awaitable[None]]] = {

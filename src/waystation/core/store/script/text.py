@@ -29,13 +29,11 @@ runs often or only deletes the key, names that key behind `unchecked`, or `all` 
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import NamedTuple
-
-from waystation.core.store.script import tokens as lua_words
 
 SHARED = "waystation.core.store"
 
@@ -100,7 +98,7 @@ class Source:
     @cached_property
     def _preamble(self) -> str:
         # Reading every word of a script is for those who send it, not for every import.
-        reads = lua_words.only_reads("\n".join([*self._made, self._body]))
+        reads = only_reads("\n".join([*self._made, self._body]))
         return "\n".join([*self._made, *([] if reads else _checks(self.header, self._types)), ""])
 
     @cached_property
@@ -111,12 +109,12 @@ class Source:
     def check(self) -> None:
         """Catch a slip before the server does; for tests, because it takes tens of milliseconds."""
         for name, text in self._helpers.items():
-            if lua_words.only_function(text) != name:
+            if only_function(text) != name:
                 raise ValueError(f"helper {name} must be one `local function {name}(...)`")
-        if unknown := lua_words.undeclared(self.text) - {"KEYS"}:
+        if unknown := undeclared(self.text) - {"KEYS"}:
             names = ", ".join(sorted(unknown))
             raise ValueError(f"{self.where} uses names nobody declares: {names}")
-        if small := lua_words.lower_case_commands(self.text):
+        if small := lower_case_commands(self.text):
             names = ", ".join(sorted(small))
             raise ValueError(f"{self.where} must write commands in upper case: {names}")
 
@@ -157,7 +155,7 @@ def _header(summary: str, slots: dict[str, list[str]], where: str) -> Header:
     uses, lazy = tuple(slots["uses"]), tuple(slots["lazy"])
     names = [*keys, *args, *slots["as"][:1], *filter(None, (rest_keys, rest))]
     for name in [*names, *uses, *lazy]:
-        if not name.isidentifier() or name in lua_words.KEYWORDS or name in lua_words.OFFERED:
+        if not name.isidentifier() or name in KEYWORDS or name in OFFERED:
             raise ValueError(f"{where}: {name!r} cannot be the name of a slot")
     if twice := {name for name in names if names.count(name) > 1}:
         raise ValueError(f"{where} names {', '.join(sorted(twice))} twice")
@@ -299,3 +297,121 @@ def _lua(package: str) -> Traversable:
 
 def _read(file: Traversable) -> str:
     return file.read_text(encoding="utf-8")
+
+
+# The globals that every server offers to a script, in both versions of the language.
+OFFERED = frozenset(
+    re.findall(
+        r"\w+",
+        "redis ARGV cjson cmsgpack math string table assert error ipairs next pairs pcall select "
+        "setmetatable tonumber tostring type unpack",
+    )
+)
+KEYWORDS = frozenset(
+    re.findall(
+        r"\w+",
+        "and break do else elseif end false for function if in local nil not or repeat return "
+        "then true until while",
+    )
+)
+
+# Commands that change nothing.
+_READS = frozenset(
+    re.findall(
+        r"\w+",
+        "EXISTS GET HEXISTS HGET HGETALL HKEYS HLEN HMGET HSCAN HVALS LINDEX LLEN LPOS LRANGE "
+        "MEMORY MGET PTTL SCARD SISMEMBER SMEMBERS SMISMEMBER SSCAN STRLEN TIME TTL TYPE XINFO "
+        "XLEN XRANGE XREVRANGE ZCARD ZCOUNT ZINTER ZMSCORE ZRANDMEMBER ZRANGE ZRANGEBYSCORE "
+        "ZRANK ZREVRANGE ZREVRANGEBYSCORE ZSCAN ZSCORE",
+    )
+)
+
+# The command of each call, or nothing where it is not written out.
+_COMMAND = re.compile(r"redis\.p?call\((?:'(\w+)'[,)])?")
+
+_TOKEN = re.compile(
+    r"""
+      (?P<space>\s+)
+    | (?P<comment>--\[\[.*?\]\]|--[^\n]*)
+    | (?P<string>\[\[.*?\]\]|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*")
+    | (?P<number>0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
+    | (?P<name>[A-Za-z_]\w*)
+    | (?P<mark>\.\.\.|\.\.|[=~<>]=|[^\w\s])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def tokens(text: str) -> list[str]:
+    """The words of a script, without space and comments."""
+    found = _TOKEN.finditer(text)
+    return [token.group() for token in found if token.lastgroup not in ("space", "comment")]
+
+
+def undeclared(text: str) -> set[str]:
+    """Names that are used but neither declared anywhere in the text nor offered by the server."""
+    words = ["", *tokens(text), ""]
+    return set(_used(words)) - set(_declared(words)) - OFFERED - KEYWORDS
+
+
+def lower_case_commands(text: str) -> set[str]:
+    """Commands not written in upper case."""
+    words = tokens(text)
+    calls = zip(words, words[1:], words[2:], words[3:], words[4:], strict=False)
+    return {
+        command
+        for owner, dot, call, _, command in calls
+        if (owner, dot) == ("redis", ".") and call in ("call", "pcall")
+        if command[0] in "'\"" and command != command.upper()
+    }
+
+
+def only_reads(text: str) -> bool:
+    """Whether every command is written out and changes nothing."""
+    # Asked of every script on import, so without taking the text apart.
+    return _READS.issuperset(_COMMAND.findall(text))
+
+
+def only_function(text: str) -> str | None:
+    """The name of the one local function that the text is; None when it is anything else."""
+    words = tokens(text)
+    if words[:2] != ["local", "function"]:
+        return None
+    depth = 0
+    for index, word in enumerate(words):
+        depth += (word in ("function", "if", "do", "repeat")) - (word in ("end", "until"))
+        if word == "end" and depth == 0:
+            return words[2] if index == len(words) - 1 else None
+    return None
+
+
+def _used(words: list[str]) -> Iterator[str]:
+    braces: list[str] = []
+    for before, word, after in zip(words, words[1:], words[2:], strict=False):
+        if word in ("{", "("):
+            braces.append(word)
+        elif word in ("}", ")") and braces:
+            braces.pop()
+        if not re.match(r"[A-Za-z_]", word) or before in (".", ":"):
+            continue
+        inside_table = bool(braces) and braces[-1] == "{"
+        if not (inside_table and after == "=" and before in ("{", ",", ";")):
+            yield word
+
+
+def _declared(words: list[str]) -> Iterator[str]:
+    for index, word in enumerate(words):
+        if word == "local" and words[index + 1] == "function":
+            yield words[index + 2]
+        elif word in ("local", "for"):
+            yield from _names(words, index + 1)
+        elif word == "function":
+            yield from _names(words, words.index("(", index) + 1)
+
+
+def _names(words: list[str], index: int) -> Iterator[str]:
+    while re.match(r"[A-Za-z_]|\.\.\.", words[index]):
+        yield words[index]
+        if words[index + 1] != ",":
+            return
+        index += 2
