@@ -26,7 +26,7 @@ from waystation.core.errors import (
     StoreUnreachable,
 )
 from waystation.core.store.connection import StoreOptions, connect
-from waystation.core.store.connection.durable import Durability
+from waystation.core.store.connection.store import Durability
 
 
 async def calls(redis: Redis) -> int:

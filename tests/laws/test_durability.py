@@ -15,7 +15,7 @@ from waystation.core.errors import InvalidOption, InvalidSetting, NotReplicated,
 from waystation.core.store import embedded
 from waystation.core.store.connection import Store, StoreOptions, connect
 from waystation.core.store.connection.address import parse
-from waystation.core.store.connection.durable import Durability
+from waystation.core.store.connection.store import Durability
 from waystation.core.store.embedded import Ephemeral
 from waystation.files.directory.intake import entry
 from waystation.files.directory.scan import ScannedFile

@@ -15,7 +15,7 @@ from waystation.bullmq import Job, Queue, Worker
 from waystation.core.errors import StoreError
 from waystation.core.store import embedded
 from waystation.core.store.connection import Store, StoreOptions, connect
-from waystation.core.store.connection.durable import Durability
+from waystation.core.store.connection.store import Durability
 from waystation.core.store.embedded import Ephemeral
 from waystation.core.store.reconnect import reconnecting
 

@@ -48,6 +48,6 @@ __getattr__ = names_of(
         # The store
         "waystation.core.store.client": "open_store",
         "waystation.core.store.connection": "Store StoreOptions",
-        "waystation.core.store.connection.durable": "Durability",
+        "waystation.core.store.connection.store": "Durability",
     },
 )

@@ -61,7 +61,7 @@ from waystation.core.runtime.claim import Claim
 from waystation.core.runtime.worker import Listener
 from waystation.core.store.client import open_store
 from waystation.core.store.connection import Store, StoreOptions
-from waystation.core.store.connection.durable import Durability
+from waystation.core.store.connection.store import Durability
 
 __all__ = [
     "Backoff",

@@ -18,7 +18,7 @@ from waystation.core.runtime.claim import Claim, Refused, Settled
 from waystation.core.runtime.worker import Listener
 from waystation.core.store.client import open_store
 from waystation.core.store.connection import Store, StoreOptions
-from waystation.core.store.connection.durable import Durability
+from waystation.core.store.connection.store import Durability
 from waystation.routing.coverage import Covered
 from waystation.routing.dead_letters import DeadLetters
 from waystation.routing.events import Event

@@ -17,8 +17,7 @@ from waystation.core.errors import StoreUnreachable
 from waystation.core.store import embedded, faults
 from waystation.core.store.connection.address import Address, parse
 from waystation.core.store.connection.clients import BLOCKING, Clients
-from waystation.core.store.connection.durable import Durability, confirmed
-from waystation.core.store.connection.store import Store, StoreOptions
+from waystation.core.store.connection.store import Durability, Store, StoreOptions, confirmed
 from waystation.core.store.script import Client, SyncClient
 
 T = TypeVar("T")

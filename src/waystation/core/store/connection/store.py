@@ -1,8 +1,10 @@
 """One way to the store, whatever stands behind the URL."""
 
 import asyncio
+from collections.abc import Sequence
+from enum import StrEnum
 from functools import cached_property
-from typing import Any, Self, cast
+from typing import Any, Self, TypeAlias, cast
 from weakref import WeakSet
 
 import msgspec
@@ -10,15 +12,22 @@ from redis.asyncio import ConnectionPool, Redis
 from redis.crc import key_slot
 
 from waystation.core.durations import Seconds
-from waystation.core.errors import InvalidOption, StoreBusy, StoreUnreachable
+from waystation.core.errors import InvalidOption, NotReplicated, StoreBusy, StoreUnreachable
 from waystation.core.options import check_fields
 from waystation.core.store import embedded, faults
 from waystation.core.store.connection.address import Address, Kind, parse
+from waystation.core.store.connection.batcher import Batcher
 from waystation.core.store.connection.clients import LOOP, Clients
-from waystation.core.store.connection.durable import Durability, Replicated
 from waystation.core.store.connection.pipe import Pipe
 from waystation.core.store.keyspace import Keyspace
 from waystation.core.store.script import Client
+
+
+class Durability(StrEnum):
+    """Who must have what a producer adds before it counts as added."""
+
+    PRIMARY = "primary"
+    REPLICA = "replica"
 
 
 class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,3 +180,47 @@ class Store:
     def _client(self, patience: float, most: int) -> Redis:
         # A cluster has the same commands, though not the same ancestors.
         return cast(Redis, self._clients.make(patience, most))
+
+
+Command: TypeAlias = tuple[Any, ...]
+
+
+class Replicated:
+    """A client whose calls are answered when a replica has what they wrote.
+
+    It wants a connection of its own, because whatever is asked on one has to wait as well. What is
+    asked while a replica confirms goes together, so that many wait no longer than one.
+    """
+
+    def __init__(self, pipe: Pipe, *, timeout: float) -> None:
+        self._pipe = pipe
+        self._timeout_ms = max(1, round(timeout * 1000))
+        self._together: Batcher[Command, tuple[Any, Any]] = Batcher(self._confirmed)
+
+    async def execute_command(self, *args: Any) -> Any:
+        """Send one command and give back its answer once a replica has confirmed it."""
+        return confirmed(*await self._together.ask(args), self._timeout_ms)
+
+    async def close(self) -> None:
+        """Give up the connection."""
+        await self._pipe.close()
+
+    async def _confirmed(self, commands: Sequence[Command]) -> list[tuple[Any, Any]]:
+        wait = ("WAIT", 1, self._timeout_ms)
+        *answers, replicas = await self._pipe.in_a_row(*commands, wait)
+        return [(answer, replicas) for answer in answers]
+
+
+def confirmed(answer: Any, replicas: Any, timeout_ms: int) -> Any:
+    """The answer to a command, if a replica has what it wrote; raises what either of them is."""
+    for each in (answer, replicas):
+        if isinstance(each, BaseException):
+            raise each
+    if replicas < 1:
+        raise NotReplicated(
+            f"the store has it, but no replica confirmed it within {timeout_ms} ms; it is lost "
+            "only if the store fails before one does. Adding it again waits for a replica once "
+            "more, and adds nothing twice where the job has an id of its own",
+            stored=answer,
+        )
+    return answer
