@@ -18,7 +18,7 @@ from mcp_types import TextContent
 from tests.pipeline.ask import lakes
 from tests.support.patience import LIMIT_S
 from waystation.bullmq import JobFailed, Queue, Worker
-from waystation.console.assistants.tools import TOOLS
+from waystation.console.assistants import TOOLS
 from waystation.console.past import sql
 from waystation.console.past.history import AT_ONCE, History
 from waystation.core.errors import HistoryError, InvalidInput

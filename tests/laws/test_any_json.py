@@ -21,8 +21,7 @@ from tests.routing.test_any_json import foreign_jobs as routing_jobs
 from tests.support.patience import LIMIT_S
 from waystation import bullmq, sync, tasks
 from waystation.cli.root import run
-from waystation.console.assistants.access import Access
-from waystation.console.assistants.server import server_of
+from waystation.console.assistants import Access, server_of
 from waystation.console.finding.names import Places
 from waystation.console.options import ConsoleOptions
 from waystation.core import codec

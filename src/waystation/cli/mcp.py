@@ -25,7 +25,6 @@ def mcp(
     import asyncio
 
     from waystation.cli.places import places_of
-    from waystation.console.assistants.access import Access
     from waystation.console.options import ConsoleOptions
     from waystation.console.settings import prefixes_of
     from waystation.core.app import compose, imports
@@ -34,9 +33,9 @@ def mcp(
     from waystation.core.operators.operators import Role
     from waystation.pipeline.settings import PipelineSettings
 
-    server = imports.load(
-        "waystation.console.assistants.server", extra="mcp", purpose="waystation mcp"
-    )
+    imports.load("waystation.console.assistants", extra="mcp", purpose="waystation mcp")
+    from waystation.console.assistants import Access, serve
+
     settings = loaded(context)
     places = places_of(settings)
     options = ConsoleOptions(
@@ -47,10 +46,10 @@ def mcp(
     )
     compose.log_to_stderr(settings[TelemetrySettings])
 
-    async def serve() -> None:
+    async def run() -> None:
         access = Access(
             lambda: compose.store(settings[StoreSettings]), options, places, role=Role(role)
         )
-        await server.serve(access)
+        await serve(access)
 
-    asyncio.run(serve())
+    asyncio.run(run())

@@ -1,1 +1,0 @@
-"""Assistants: the console for programs that speak the Model Context Protocol."""
