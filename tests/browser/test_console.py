@@ -14,8 +14,8 @@ from tests.pipeline.ask import lakes
 from tests.support.patience import limit
 from tests.support.ports import free_port
 from waystation.bullmq import Queue, Schedule
-from waystation.console.actions import matching
-from waystation.console.actions.redrives import Mode
+from waystation.console.actions import taking
+from waystation.console.actions.runs import Mode
 from waystation.console.webhooks import Hooks
 from waystation.core.operators.roles import Role
 from waystation.core.webhooks.dispatch import FailedDelivery, State
@@ -205,8 +205,8 @@ async def test_all_that_match_are_counted_and_run_again(stocked: Shop) -> None:
 async def test_more_than_can_be_counted_are_done_without_asking_again(
     stocked: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(matching, "MOST_COUNTED", 3)
-    monkeypatch.setattr(matching, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr(taking, "MOST_COUNTED", 3)
+    monkeypatch.setattr(taking, "MOST_AT_ONCE", 2)
     stocked.broken = False
     page = await stocked.page("queues/bullmq/orders?state=failed")
     await page.get_by_label("Pick all jobs of this page").click()

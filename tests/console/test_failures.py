@@ -16,8 +16,7 @@ from tests.support.patience import limit
 from waystation.bullmq import Job, JobOptions, Queue, Worker
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.console.actions import failures, runs
-from waystation.console.actions.redrives import Mode
-from waystation.console.actions.runs import Bulk
+from waystation.console.actions.runs import Bulk, Mode
 from waystation.core.runtime.loop import Loop
 from waystation.pipeline import runner
 from waystation.pipeline.runner import RunOptions

@@ -15,7 +15,7 @@ from tests.support.patience import LIMIT_S
 from waystation import routing
 from waystation.bullmq import Queue
 from waystation.bullmq.redis.keys import QueueKeys
-from waystation.console.actions import matching
+from waystation.console.actions import taking
 from waystation.console.products.bullmq import BullmqQueue
 from waystation.console.products.views import JobView
 
@@ -64,7 +64,7 @@ async def test_all_that_match_are_counted_shown_and_run_again(api: ConsoleApi) -
     other = await _failed(api, "timeout", {"tenant": "acme"}, queue="pay")
     counted = await _act(api, "retry", "error:timeout data.tenant:acme", dry_run=True)
     assert (counted["matched"], counted["done"], counted["more"]) == (8, 0, False)
-    assert len(counted["examples"]) == matching.EXAMPLES
+    assert len(counted["examples"]) == taking.EXAMPLES
     assert [(each["queue"], each["matched"]) for each in counted["queues"]] == [
         ("mail", 7), ("pay", 1),
     ]  # fmt: skip
@@ -147,7 +147,7 @@ async def test_more_than_were_counted_are_refused_and_nothing_is_done(api: Conso
 async def test_many_are_changed_a_batch_at_a_time(
     api: ConsoleApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(matching, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr(taking, "MOST_AT_ONCE", 2)
     async with Queue("mail", api.store) as mail:
         await mail.add_many([("send", {"n": n}) for n in range(5)])
         await api.app.console.directory.look()
@@ -166,7 +166,7 @@ async def test_many_are_changed_a_batch_at_a_time(
 async def test_all_are_changed_in_the_server_though_nobody_asks_again(
     api: ConsoleApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(matching, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr(taking, "MOST_AT_ONCE", 2)
     await _failed(api, "timeout", *[{}] * 7)
     counted = await _act(api, "retry", "error:timeout", dry_run=True)
     asked = {"expected": counted["matched"], "until": counted["until"], "whole": True}
@@ -182,7 +182,7 @@ async def test_all_are_changed_in_the_server_though_nobody_asks_again(
 async def test_a_run_is_stopped_between_two_batches(
     api: ConsoleApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(matching, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(taking, "MOST_AT_ONCE", 1)
     await _failed(api, "timeout", *[{}] * 5)
     going, changes = asyncio.Event(), BullmqQueue.change
 

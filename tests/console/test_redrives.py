@@ -8,7 +8,7 @@ from tests.console.harness import ConsoleApi
 from tests.support.patience import limit
 from waystation import routing
 from waystation.bullmq import Job, JobOptions, Queue, Worker
-from waystation.console.actions.redrives import Mode, Redrive
+from waystation.console.actions.runs import Mode, Redrive
 from waystation.errors import Unrecoverable
 
 TOTAL = 12

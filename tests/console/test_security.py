@@ -13,7 +13,7 @@ from tests.console import harness
 from tests.console.harness import ConsoleApi
 from waystation.bullmq import FlowNode, FlowProducer, Queue
 from waystation.console.actions.kinds import ACTIONS
-from waystation.console.actions.matching import CHANGES
+from waystation.console.actions.taking import CHANGES
 from waystation.console.options import ConsoleOptions
 from waystation.console.routes import rooms
 from waystation.console.serving import require_safe

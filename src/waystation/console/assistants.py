@@ -13,13 +13,13 @@ from msgspec import Meta
 
 from waystation import __version__
 from waystation.console.actions.kinds import MOST_IDS, Act, Acted
-from waystation.console.actions.redrives import Mode
+from waystation.console.actions.runs import Mode
 from waystation.console.actions.taking import take
 from waystation.console.context import Console
 from waystation.console.finding.names import Places
 from waystation.console.measures.live import Live
 from waystation.console.options import ConsoleOptions
-from waystation.console.routes.queries import MOST_PAGE
+from waystation.console.routes.calls import MOST_PAGE
 from waystation.console.search.live_jobs import Reach
 from waystation.console.search.query import LONGEST, parse
 from waystation.console.why import why as explain

@@ -3,8 +3,7 @@
 from typing import Any
 
 from waystation.console.actions.failures import FailureGroups, Groups
-from waystation.console.actions.redrives import Redrives
-from waystation.console.actions.runs import Bulk, Runs
+from waystation.console.actions.runs import Bulk, Redrives, Runs
 from waystation.console.finding.directory import Directory
 from waystation.console.measures.sampler import Sampler
 from waystation.console.measures.store_facts import StoreView

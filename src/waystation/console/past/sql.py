@@ -13,8 +13,8 @@ import tempfile
 
 import msgspec
 
+from waystation.console.past.history import Selected
 from waystation.console.past.jobs import THREADS, beginning
-from waystation.console.past.views import Selected
 from waystation.core.errors import HistoryError, InvalidInput, WaystationError
 from waystation.pipeline.ask.engine import Engine
 from waystation.pipeline.products import product_tables

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
+from waystation.console.past.history import CheckView, GapView, Hour, LedgerRow, TableView
 from waystation.console.past.jobs import THREADS
-from waystation.console.past.views import CheckView, GapView, Hour, LedgerRow, TableView
 from waystation.pipeline import health
 from waystation.pipeline.ask.active_files import duckdb_type
 from waystation.pipeline.ask.engine import Engine, quoted

@@ -5,8 +5,8 @@ from typing import Annotated
 import msgspec
 
 from waystation.console.actions.failures import Groups
-from waystation.console.actions.redrives import Mode, Redrive
-from waystation.console.routes import queries
+from waystation.console.actions.runs import Mode, Redrive
+from waystation.console.routes import calls
 from waystation.console.routes.calls import QUEUE, ROOT, Call, ConsoleRoutes, console_endpoint
 from waystation.core.errors import NotFound
 from waystation.core.http.endpoints import endpoint, stated
@@ -50,7 +50,7 @@ class Failures(ConsoleRoutes):
     )
     async def groups(self, request: Request) -> Answer:
         """Failed jobs of all queues or of one, grouped by their errors."""
-        product, name = queries.text(request, "product"), queries.text(request, "queue")
+        product, name = calls.text(request, "product"), calls.text(request, "queue")
         about = f"{product}/{name}" if name else None
         await self.console.require(request, "viewer", about)
         return answer(await self.console.failing(product, name))

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from waystation.console.past.views import CheckView, GapView, Hour, LedgerRow
+from waystation.console.past.history import CheckView, GapView, Hour, LedgerRow
 from waystation.console.products.queue import ConsoleQueue
-from waystation.console.routes import queries
+from waystation.console.routes import calls
 from waystation.console.routes.calls import ROOT, Call, ConsoleRoutes, console_endpoint
+from waystation.core.http.exchange import whole
 from waystation.core.store import faults
 
 if TYPE_CHECKING:
@@ -70,9 +71,9 @@ class HistoryRoutes(ConsoleRoutes):
     async def hours(self, call: Call) -> Hours:
         """Jobs by the hour, of one queue or of all: how many, how long, and how many were open."""
         request = call.request
-        product = queries.text(request, "product")
-        queue = queries.text(request, "queue", most=LONGEST)
-        days = queries.whole(request, "days", 7, least=1, most=MOST_DAYS)
+        product = calls.text(request, "product")
+        queue = calls.text(request, "queue", most=LONGEST)
+        days = whole(request, "days", 7, least=1, most=MOST_DAYS)
         found = await self.console.history.about("hours", product, queue, days)
         return Hours(available=found is not None, hours=found or [])
 

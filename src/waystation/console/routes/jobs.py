@@ -8,7 +8,7 @@ from waystation.console.products.bullmq import BullmqQueue
 from waystation.console.products.queue import ConsoleQueue
 from waystation.console.products.routing import RoutingQueue
 from waystation.console.products.views import FlowNode, JobDetail, JobView
-from waystation.console.routes import queries
+from waystation.console.routes import calls
 from waystation.console.routes.calls import QUEUE, Call, ConsoleRoutes, console_endpoint
 from waystation.console.why import Answer as Why
 from waystation.console.why import of_history
@@ -47,15 +47,15 @@ class Jobs(ConsoleRoutes):
         query={
             "state": {"type": "string"},
             "order": {"type": "string", "enum": ["newest", "oldest"]},
-            **queries.PAGE,
+            **calls.PAGE,
         },
     )
     async def some(self, call: Call) -> JobList:
         """A page of the jobs in a state."""
         queue, request = await call.queue(), call.request
-        state = queries.word(request, "state", queue.states, queue.states[0])
-        order = queries.word(request, "order", ("newest", "oldest"), _usual_order(queue, state))
-        offset, limit = queries.page(request)
+        state = calls.word(request, "state", queue.states, queue.states[0])
+        order = calls.word(request, "order", ("newest", "oldest"), _usual_order(queue, state))
+        offset, limit = calls.page(request)
         levels = await queue.levels()
         jobs = await queue.jobs(state, offset=offset, limit=limit, newest_first=order == "newest")
         total = levels.counts.get(state, 0)

@@ -9,11 +9,11 @@ from waystation.console.context import Console
 from waystation.console.measures.store_facts import StoreFacts
 from waystation.console.products.queue import ConsoleQueue
 from waystation.console.products.routing import RoutingQueue
-from waystation.console.routes import queries
+from waystation.console.routes import calls
 from waystation.console.routes.calls import ROOT, Call, ConsoleRoutes, console_endpoint
 from waystation.core.errors import StoreError
 from waystation.core.http.endpoints import endpoint
-from waystation.core.http.exchange import Answer, Request, answer
+from waystation.core.http.exchange import Answer, Request, answer, whole
 from waystation.core.operators.operators import AuditLog
 from waystation.routing import Covered
 
@@ -69,10 +69,10 @@ class Operations(ConsoleRoutes):
         """Waiting jobs of routing by their needs, the workers that fit, and why none runs them."""
         return Coverage(covered=await call.of_each_queue(_covered))
 
-    @console_endpoint(f"GET {ROOT}/audit", "operator", query={"limit": queries.PAGE["limit"]})
+    @console_endpoint(f"GET {ROOT}/audit", "operator", query={"limit": calls.PAGE["limit"]})
     async def audit(self, call: Call) -> AuditLog:
         """Who did what, the latest first."""
-        limit = queries.whole(call.request, "limit", 100, least=1, most=queries.MOST_PAGE)
+        limit = whole(call.request, "limit", 100, least=1, most=calls.MOST_PAGE)
         return await self.console.operators.audit(limit)
 
     @endpoint("GET /healthz")

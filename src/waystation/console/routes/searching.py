@@ -2,17 +2,17 @@
 
 import msgspec
 
-from waystation.console.actions.matching import ActOnMatches, Matched, act_on_all, act_on_matches
 from waystation.console.actions.runs import Bulk
-from waystation.console.routes import queries
+from waystation.console.actions.taking import ActOnMatches, Matched, act_on_all, act_on_matches
+from waystation.console.routes import calls
 from waystation.console.routes.calls import ROOT, Call, ConsoleRoutes, console_endpoint
 from waystation.console.search.live_jobs import Reach, SearchResult
 from waystation.console.search.query import LONGEST, PastJob, Query, parse
-from waystation.core.http.exchange import Answer, Request, answer
+from waystation.core.http.exchange import Answer, Request, answer, whole
 
 ASKED = {
     "q": {"type": "string", "minLength": 1, "maxLength": LONGEST},
-    "limit": queries.PAGE["limit"],
+    "limit": calls.PAGE["limit"],
 }
 """What may be asked, of the store and of the history alike."""
 
@@ -78,5 +78,5 @@ class Searching(ConsoleRoutes):
 
 
 def _asked(request: Request) -> tuple[Query, int]:
-    query = parse(queries.text(request, "q", most=LONGEST))
-    return query, queries.whole(request, "limit", 50, least=1, most=queries.MOST_PAGE)
+    query = parse(calls.text(request, "q", most=LONGEST))
+    return query, whole(request, "limit", 50, least=1, most=calls.MOST_PAGE)
