@@ -12,7 +12,7 @@ from tests.console.why.scene import Scene, scene_on
 from tests.support.patience import LIMIT_S
 from waystation import bullmq
 from waystation.cli.root import run
-from waystation.console.measures.live import Live, Row
+from waystation.console.measures import Live, Row
 from waystation.console.top import Top, age, ordered, sparkline
 from waystation.errors import StoreUnreachable
 from waystation.waitingroom import Room, RoomOptions

@@ -16,7 +16,7 @@ from tests.console.harness import ConsoleApi
 from tests.support.patience import limit
 from waystation import bullmq, files, routing
 from waystation.bullmq import Job, Keep, NewJob, PayloadOptions, Queue, Schedule
-from waystation.console.measures.live import Live
+from waystation.console.measures import Live
 from waystation.console.products import bullmq_workers
 from waystation.console.routes import live
 from waystation.console.why import why

@@ -5,8 +5,8 @@ import pytest
 from tests.console.harness import ConsoleApi
 from waystation.bullmq import Queue
 from waystation.bullmq.redis import scripts
-from waystation.console.measures import store_facts
-from waystation.console.measures import store_facts as script_names
+from waystation.console import store_facts
+from waystation.console import store_facts as script_names
 
 
 async def test_the_store_says_what_it_keeps_on_disk(api: ConsoleApi) -> None:

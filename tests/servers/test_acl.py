@@ -13,7 +13,7 @@ from tests.support.patience import LIMIT_S
 from tests.support.programs import require_program
 from tests.support.project import ROOT
 from waystation import bullmq, files, routing
-from waystation.console.measures.live import Live
+from waystation.console.measures import Live
 from waystation.console.why import why
 from waystation.core.store import embedded
 from waystation.core.store.connection import connect

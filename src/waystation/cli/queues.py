@@ -9,7 +9,7 @@ import typer
 from waystation.core.app.commands import AsJson, list_rows, on_store
 
 if TYPE_CHECKING:
-    from waystation.console.measures.live import Row
+    from waystation.console.measures import Row
     from waystation.core.store.connection import Store
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -64,7 +64,7 @@ def _measured(context: typer.Context, over: float) -> tuple[list[Row], str, list
     import asyncio
 
     from waystation.cli.places import places_of
-    from waystation.console.measures.live import Live
+    from waystation.console.measures import Live
     from waystation.core.app.loading import loaded
 
     settings = loaded(context)

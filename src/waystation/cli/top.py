@@ -33,7 +33,7 @@ def top(
 
 async def _watch(settings: Settings, every: float) -> None:
     from waystation.cli.places import places_of
-    from waystation.console.measures.live import Live
+    from waystation.console.measures import Live
     from waystation.console.top import Top
     from waystation.console.why import why
     from waystation.core.app import compose

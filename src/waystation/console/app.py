@@ -8,9 +8,8 @@ from waystation.console.options import ConsoleOptions
 from waystation.console.routes.failures import Failures
 from waystation.console.routes.history import HistoryRoutes
 from waystation.console.routes.jobs import Jobs
-from waystation.console.routes.live import Live
+from waystation.console.routes.live import Live, Output
 from waystation.console.routes.operations import Operations
-from waystation.console.routes.output import Output
 from waystation.console.routes.pages import Pages
 from waystation.console.routes.queues import Queues
 from waystation.console.routes.rooms import RoomRoutes

@@ -17,7 +17,7 @@ from waystation.console.actions.runs import Mode
 from waystation.console.actions.taking import take
 from waystation.console.context import Console
 from waystation.console.finding.names import Places
-from waystation.console.measures.live import Live
+from waystation.console.measures import Live
 from waystation.console.options import ConsoleOptions
 from waystation.console.routes.calls import MOST_PAGE
 from waystation.console.search.live_jobs import Reach

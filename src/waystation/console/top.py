@@ -7,7 +7,7 @@ from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.widgets import DataTable, Footer, Header, Static
 
-from waystation.console.measures.live import Row
+from waystation.console.measures import Row
 from waystation.core.errors import StoreError
 
 COLUMNS = (

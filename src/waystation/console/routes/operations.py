@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 
 from waystation.console.context import Console
-from waystation.console.measures.store_facts import StoreFacts
 from waystation.console.products.queue import ConsoleQueue
 from waystation.console.products.routing import RoutingQueue
 from waystation.console.routes import calls
 from waystation.console.routes.calls import ROOT, Call, ConsoleRoutes, console_endpoint
+from waystation.console.store_facts import StoreFacts
 from waystation.core.errors import StoreError
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import Answer, Request, answer, whole

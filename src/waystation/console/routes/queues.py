@@ -6,7 +6,7 @@ import msgspec
 
 from waystation.console.actions.kinds import ACTIONS, Act, Acted
 from waystation.console.actions.taking import take
-from waystation.console.measures.sampler import Overview, Point, QueueSample
+from waystation.console.measures import Overview, Point, QueueSample
 from waystation.console.products.queue import ConsoleQueue
 from waystation.console.products.views import SchedulerView, WorkerView
 from waystation.console.routes.calls import QUEUE, ROOT, Call, ConsoleRoutes, console_endpoint
