@@ -26,8 +26,7 @@ from waystation.bullmq.redis.prefixes import Prefixes
 from waystation.bullmq.states import STATES, State
 from waystation.console.actions.kinds import LONGEST_ID, Act
 from waystation.console.products.bullmq_workers import Connections, workers_of
-from waystation.console.products.queue import ConsoleQueue, Plan
-from waystation.console.products.timeline import moments_of
+from waystation.console.products.queue import ConsoleQueue, Plan, moments_of
 from waystation.console.products.views import (
     SHORT,
     Failure,
