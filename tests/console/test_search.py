@@ -13,8 +13,8 @@ from tests.console.harness import ConsoleApi
 from tests.pipeline.ask import lakes
 from waystation import routing
 from waystation.bullmq import NewJob, Queue
-from waystation.console.search.live_jobs import LONGEST_DATA, Reach, Search
-from waystation.console.search.query import parse
+from waystation.console.query import parse
+from waystation.console.search import LONGEST_DATA, Reach, Search
 from waystation.core.errors import InvalidInput
 
 

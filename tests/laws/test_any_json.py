@@ -22,7 +22,7 @@ from tests.support.patience import LIMIT_S
 from waystation import bullmq, sync, tasks
 from waystation.cli.root import run
 from waystation.console.assistants import Access, server_of
-from waystation.console.finding.names import Places
+from waystation.console.names import Places
 from waystation.console.options import ConsoleOptions
 from waystation.core import codec
 from waystation.core.errors import InvalidInput

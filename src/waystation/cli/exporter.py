@@ -10,7 +10,7 @@ import typer
 from waystation import bullmq, routing
 from waystation.bullmq import metrics as bullmq_metrics
 from waystation.bullmq.redis.keys import PREFIX
-from waystation.console.finding.directory import Directory
+from waystation.console.directory import Directory
 from waystation.console.options import ConsoleOptions
 from waystation.core.app import compose
 from waystation.core.app.loading import loaded

@@ -1,7 +1,7 @@
 """The places that the settings name."""
 
 from waystation.bullmq.redis.prefixes import Prefixes
-from waystation.console.finding.names import Places
+from waystation.console.names import Places
 from waystation.console.settings import prefixes_of
 from waystation.core.settings.load import Settings
 from waystation.files.settings import FilesSettings, layout

@@ -16,12 +16,12 @@ from waystation.console.actions.kinds import MOST_IDS, Act, Acted
 from waystation.console.actions.runs import Mode
 from waystation.console.actions.taking import take
 from waystation.console.context import Console
-from waystation.console.finding.names import Places
 from waystation.console.measures import Live
+from waystation.console.names import Places
 from waystation.console.options import ConsoleOptions
+from waystation.console.query import LONGEST, parse
 from waystation.console.routes.calls import MOST_PAGE
-from waystation.console.search.live_jobs import Reach
-from waystation.console.search.query import LONGEST, parse
+from waystation.console.search import Reach
 from waystation.console.why import why as explain
 from waystation.core import codec
 from waystation.core.errors import InvalidInput, InvalidOption, NotFound, WaystationError

@@ -4,11 +4,11 @@ from typing import Any
 
 from waystation.console.actions.failures import FailureGroups, Groups
 from waystation.console.actions.runs import Bulk, Redrives, Runs
-from waystation.console.finding.directory import Directory
+from waystation.console.directory import Directory
 from waystation.console.measures import Sampler
 from waystation.console.options import ConsoleOptions
 from waystation.console.past.history import History
-from waystation.console.search.live_jobs import Search
+from waystation.console.search import Search
 from waystation.console.store_facts import StoreView
 from waystation.console.webhooks import JobDispatcher
 from waystation.core.clock import SystemClock

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from waystation.console.finding.directory import Directory
-from waystation.console.finding.names import Places, workers_by_queue
+from waystation.console.directory import Directory
+from waystation.console.names import Places, workers_by_queue
 from waystation.console.options import ConsoleOptions
 from waystation.console.products.queue import ConsoleQueue, alone
 from waystation.core import codec

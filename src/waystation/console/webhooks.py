@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from waystation.console.finding.directory import Directory
+from waystation.console.directory import Directory
 from waystation.console.products.queue import ConsoleQueue, alone
 from waystation.console.products.views import short
 from waystation.core.durations import instant

@@ -12,7 +12,7 @@ from tests.pipeline.ask import lakes
 from tests.pipeline.object_store import PLACE, object_store
 from waystation.cli import root as cli
 from waystation.console.past.history import History
-from waystation.console.search.query import Query
+from waystation.console.query import Query
 from waystation.core.errors import HistoryError, InvalidInput
 from waystation.pipeline.ask import active_files
 from waystation.pipeline.ask.active_files import RowFilter, contents

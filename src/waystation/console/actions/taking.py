@@ -11,8 +11,8 @@ from waystation.console.actions.runs import Bulk, State
 from waystation.console.context import Console
 from waystation.console.products.queue import ConsoleQueue
 from waystation.console.products.views import JobView
-from waystation.console.search.live_jobs import Hit, Reach, SearchResult
-from waystation.console.search.query import LONGEST, parse
+from waystation.console.query import LONGEST, parse
+from waystation.console.search import Hit, Reach, SearchResult
 from waystation.core.durations import instant
 from waystation.core.errors import InvalidOption
 from waystation.core.http.endpoints import stated

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from waystation.console.search.query import PastFound, PastJob, Query
+from waystation.console.query import PastFound, PastJob, Query
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.storage.places import checked_root, is_remote
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from waystation.console.products.views import short
-from waystation.console.search.query import PastJob, Query, folded
+from waystation.console.query import PastJob, Query, folded
 from waystation.pipeline.ask.engine import Engine, quoted
 from waystation.pipeline.ask.selection import Selection, jobs_sql, prepare
 

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import Any, ClassVar, cast
 
 from waystation.console.actions.kinds import Act
-from waystation.console.finding.names import has_files
+from waystation.console.names import has_files
 from waystation.console.products.queue import ConsoleQueue, Plan, moments_of, require_no_until
 from waystation.console.products.views import (
     SHORT,

@@ -4,10 +4,10 @@ import msgspec
 
 from waystation.console.actions.runs import Bulk
 from waystation.console.actions.taking import ActOnMatches, Matched, act_on_all, act_on_matches
+from waystation.console.query import LONGEST, PastJob, Query, parse
 from waystation.console.routes import calls
 from waystation.console.routes.calls import ROOT, Call, ConsoleRoutes, console_endpoint
-from waystation.console.search.live_jobs import Reach, SearchResult
-from waystation.console.search.query import LONGEST, PastJob, Query, parse
+from waystation.console.search import Reach, SearchResult
 from waystation.core.http.exchange import Answer, Request, answer, whole
 
 ASKED = {

@@ -6,7 +6,7 @@ from contextlib import aclosing
 from functools import partial
 
 from waystation.bullmq.redis.keys import QueueKeys
-from waystation.console.finding.names import Places, QueueName, find_queues, has_files, job_types
+from waystation.console.names import Places, QueueName, find_queues, has_files, job_types
 from waystation.console.past.history import History
 from waystation.console.why import of_bullmq, of_files, of_history, of_rooms, of_routing
 from waystation.console.why.answer import Answer, Cause

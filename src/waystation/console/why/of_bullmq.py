@@ -9,7 +9,7 @@ from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.replies import Standing
 from waystation.bullmq.scheduling import schedulers
-from waystation.console.finding.names import bullmq_workers
+from waystation.console.names import bullmq_workers
 from waystation.console.why.answer import Answer, Cause, Finding, at, count, iso, line, span
 from waystation.console.why.recent import failing, newest, pace
 from waystation.core.codec import as_text

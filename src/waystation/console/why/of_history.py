@@ -1,7 +1,7 @@
 """What the history remembers of a job that is no longer in the store."""
 
 from waystation.console.past.history import History
-from waystation.console.search.query import PastJob
+from waystation.console.query import PastJob
 from waystation.console.why.answer import Answer, Cause, at, count, line
 
 _CAUSES = {"completed": Cause.COMPLETED, "failed": Cause.FAILED, "dead": Cause.FAILED}

@@ -12,7 +12,7 @@ import msgspec
 
 from waystation.console.products.queue import ConsoleQueue, alone
 from waystation.console.products.views import JobView, short
-from waystation.console.search.query import Query, fits
+from waystation.console.query import Query, fits
 from waystation.core import codec
 
 PAGE = 200

@@ -5,7 +5,7 @@ import time
 
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.prefixes import Prefixes
-from waystation.console.finding.names import readable_names
+from waystation.console.names import readable_names
 from waystation.console.options import ConsoleOptions
 from waystation.console.products.bullmq import BullmqQueue
 from waystation.console.products.bullmq_workers import Connections

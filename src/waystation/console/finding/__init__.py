@@ -1,1 +1,0 @@
-"""Finding: which queues a store has, and where its products keep them."""

@@ -1,1 +1,0 @@
-"""Search over jobs that are in the store, and over those that the history remembers."""
