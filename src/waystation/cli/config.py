@@ -7,7 +7,7 @@ import typer
 
 from waystation.cli.sections import SECTIONS
 from waystation.core.app.commands import AsJson, list_rows
-from waystation.core.app.loading import loaded
+from waystation.core.app.invocation import loaded
 from waystation.core.settings.load import together
 from waystation.core.settings.schema import schema as json_schema
 

@@ -18,8 +18,7 @@ from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.settings import BullmqSettings
 from waystation.core.app import compose
 from waystation.core.app.commands import AsJson
-from waystation.core.app.invocation import FAILED
-from waystation.core.app.loading import loaded
+from waystation.core.app.invocation import FAILED, loaded
 from waystation.core.app.settings import StoreSettings
 from waystation.core.errors import InvalidOption, StoreError, StoreUnsuitable
 from waystation.core.settings.load import Settings

@@ -13,7 +13,7 @@ from waystation.bullmq.redis.keys import PREFIX
 from waystation.console.directory import Directory
 from waystation.console.options import ConsoleOptions
 from waystation.core.app import compose
-from waystation.core.app.loading import loaded
+from waystation.core.app.invocation import loaded
 from waystation.core.app.settings import StoreSettings, TelemetrySettings
 from waystation.core.errors import InvalidOption, StoreBusy, StoreUnreachable, WaystationError
 from waystation.core.line import prometheus

@@ -8,7 +8,7 @@ import typer
 
 from waystation.bullmq.redis.prefixes import unless_default
 from waystation.core.app.commands import AsJson, on_store
-from waystation.core.app.loading import loaded
+from waystation.core.app.invocation import loaded
 from waystation.core.errors import InvalidOption
 from waystation.core.events import Product
 from waystation.core.line import forecasts

@@ -28,7 +28,7 @@ def mcp(
     from waystation.console.options import ConsoleOptions
     from waystation.console.settings import prefixes_of
     from waystation.core.app import compose, imports
-    from waystation.core.app.loading import loaded
+    from waystation.core.app.invocation import loaded
     from waystation.core.app.settings import StoreSettings, TelemetrySettings
     from waystation.core.operators.operators import Role
     from waystation.pipeline.settings import PipelineSettings

@@ -65,7 +65,7 @@ def _measured(context: typer.Context, over: float) -> tuple[list[Row], str, list
 
     from waystation.cli.places import places_of
     from waystation.console.measures import Live
-    from waystation.core.app.loading import loaded
+    from waystation.core.app.invocation import loaded
 
     settings = loaded(context)
 

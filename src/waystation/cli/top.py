@@ -25,7 +25,7 @@ def top(
     import asyncio
 
     from waystation.core.app import imports
-    from waystation.core.app.loading import loaded
+    from waystation.core.app.invocation import loaded
 
     imports.load("textual", extra="top", purpose="waystation top")
     asyncio.run(_watch(loaded(context), every))

@@ -144,7 +144,7 @@ def _standing(state: State) -> str:
 
 def _networks(context: typer.Context) -> Any:
     from waystation.console.settings import ConsoleSettings
-    from waystation.core.app.loading import loaded
+    from waystation.core.app.invocation import loaded
     from waystation.core.http.addresses import networks
 
     return networks(loaded(context)[ConsoleSettings].webhook_networks, "webhook_networks")
@@ -163,6 +163,6 @@ async def _note(store: Store, action: str, after: dict[str, Any]) -> None:
 def _on(context: typer.Context, step: Callable[[Store, Hooks], Coroutine[Any, Any, T]]) -> T:
     # These take long to load, and help needs none of them.
     from waystation.console.webhooks import Hooks
-    from waystation.core.app.loading import loaded
+    from waystation.core.app.invocation import loaded
 
     return on_store(loaded(context), lambda store: step(store, Hooks(store)))

@@ -51,7 +51,7 @@ def _answers(
     from waystation.cli.places import places_of
     from waystation.console.past.history import History
     from waystation.console.why import why
-    from waystation.core.app.loading import loaded
+    from waystation.core.app.invocation import loaded
     from waystation.pipeline.settings import PipelineSettings
 
     settings = loaded(context)

@@ -9,7 +9,7 @@ import typer
 from waystation.console.serving import require_safe, running
 from waystation.console.settings import ConsoleSettings, prefixes_of
 from waystation.core.app import compose
-from waystation.core.app.loading import loaded
+from waystation.core.app.invocation import loaded
 from waystation.core.app.settings import StoreSettings, TelemetrySettings
 from waystation.core.clock import SystemClock
 from waystation.core.errors import InvalidOption

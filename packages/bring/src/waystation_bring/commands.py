@@ -6,7 +6,7 @@ import typer
 
 from waystation.bullmq.settings import BullmqSettings
 from waystation.core.app import commands
-from waystation.core.app.loading import loaded
+from waystation.core.app.invocation import loaded
 from waystation.core.app.settings import StoreSettings
 from waystation.core.errors import InvalidOption, NotFound
 from waystation.tasks import Tasks

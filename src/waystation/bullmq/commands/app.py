@@ -73,7 +73,7 @@ def bullmq(
 ) -> None:
     """Administer queues that Node's BullMQ shares, and run workers."""
     from waystation.bullmq.settings import BullmqSettings
-    from waystation.core.app.loading import loaded
+    from waystation.core.app.invocation import loaded
 
     settings = loaded(context)
     context.obj = CliContext(settings, prefix or settings[BullmqSettings].prefix)

@@ -1,4 +1,4 @@
-"""One run of the command line: its global options, and how it fails: one line and an exit code."""
+"""One run of the command line: its global options, its settings, and how it fails: in one line."""
 
 import sys
 from collections.abc import Callable, Generator, Mapping
@@ -12,6 +12,7 @@ import typer
 from waystation.core.errors import (
     START_THE_STORE,
     InvalidInput,
+    InvalidSetting,
     StoreBusy,
     StoreUnreachable,
     StoreUnsuitable,
@@ -19,6 +20,7 @@ from waystation.core.errors import (
 )
 
 if TYPE_CHECKING:
+    from waystation.core.settings.load import Settings
     from waystation.core.settings.section import Section
 
 
@@ -34,6 +36,30 @@ class Invocation(msgspec.Struct):
 def of(context: typer.Context) -> Invocation:
     """Find the invocation that a command belongs to."""
     return cast(Invocation, context.obj)
+
+
+def loaded(context: typer.Context) -> "Settings":
+    """Load the settings; a settings file that was asked for must exist."""
+    current = of(context)
+    return _load(current, current.sections())
+
+
+def loaded_only(context: typer.Context, sections: "Mapping[str, type[Section]]") -> "Settings":
+    """Load these sections; all sections together take longer to import than some commands run."""
+    return _load(of(context), sections, others=True)
+
+
+def _load(
+    current: Invocation, sections: "Mapping[str, type[Section]]", *, others: bool = False
+) -> "Settings":
+    # Reading settings takes long to load, and help needs none.
+    from waystation.core.settings.load import load
+
+    found = load(sections, current.config, others=others)
+    if found.missing:
+        # Its defaults would be another store, on which everything looks well and nothing happens.
+        raise InvalidSetting(f"there is no settings file {found.missing}")
+    return found
 
 
 FAILED = 1

@@ -12,7 +12,7 @@ import typer
 
 from waystation.core.app import commands
 from waystation.core.app.commands import AsJson, Yes, list_rows
-from waystation.core.app.loading import loaded
+from waystation.core.app.invocation import loaded
 from waystation.core.app.reload import Reload, supervise
 from waystation.core.errors import InvalidOption, Malformed
 from waystation.core.settings.load import Settings

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 
 from waystation.core.app.commands import AsJson
-from waystation.core.app.loading import loaded
+from waystation.core.app.invocation import loaded
 from waystation.core.app.progress import watching
 from waystation.core.errors import InvalidInput
 from waystation.files.commands import wiring as composed

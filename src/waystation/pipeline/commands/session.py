@@ -13,7 +13,7 @@ import msgspec
 import typer
 from pyspark.sql import DataFrame, SparkSession
 
-from waystation.core.app.loading import loaded
+from waystation.core.app.invocation import loaded
 from waystation.core.errors import InvalidInput, InvalidOption, WrongSchema
 from waystation.pipeline.ask.answers import Answer
 from waystation.pipeline.ask.live import live_jobs

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from waystation.core.app.loading import loaded_only
+from waystation.core.app.invocation import loaded_only
 from waystation.pipeline.ask.answers import Answer
 from waystation.pipeline.settings import PipelineSettings
 from waystation.pipeline.storage.places import checked_root

@@ -9,7 +9,7 @@ import typer
 from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.redis.prefixes import Prefixes, check_several
 from waystation.core.app import invocation
-from waystation.core.app.loading import loaded_only
+from waystation.core.app.invocation import loaded_only
 from waystation.core.errors import InvalidOption, InvalidSetting
 from waystation.core.events import Product
 from waystation.core.settings.load import is_set, load, text_of

@@ -9,7 +9,7 @@ import typer
 
 from waystation.core.app import commands, compose
 from waystation.core.app.commands import AsJson, list_rows
-from waystation.core.app.loading import loaded
+from waystation.core.app.invocation import loaded
 from waystation.core.app.reload import Reload, supervise
 from waystation.core.app.settings import TelemetrySettings
 from waystation.core.codec import decode

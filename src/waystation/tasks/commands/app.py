@@ -9,7 +9,7 @@ import typer
 from waystation.bullmq.settings import BullmqSettings
 from waystation.core.app import commands, compose, fleet
 from waystation.core.app.commands import list_rows
-from waystation.core.app.loading import loaded
+from waystation.core.app.invocation import loaded
 from waystation.core.app.reload import Reload, supervise
 from waystation.core.app.settings import StoreSettings, TelemetrySettings, WorkerSettings
 from waystation.core.durations import parse_duration

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from waystation.core.app.commands import on_store
-from waystation.core.app.loading import loaded
+from waystation.core.app.invocation import loaded
 from waystation.core.clock import SystemClock
 from waystation.core.errors import InvalidOption
 from waystation.core.operators.operators import Operator, Operators

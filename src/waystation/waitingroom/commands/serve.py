@@ -6,7 +6,7 @@ import msgspec
 import typer
 
 from waystation.core.app import compose, fleet
-from waystation.core.app.loading import loaded
+from waystation.core.app.invocation import loaded
 from waystation.core.app.settings import StoreSettings, TelemetrySettings
 from waystation.core.http import server
 from waystation.core.runtime.service import until_asked_to_stop

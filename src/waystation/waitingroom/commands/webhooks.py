@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from waystation.core.app.commands import AsJson
-from waystation.core.app.loading import loaded
+from waystation.core.app.invocation import loaded
 from waystation.core.http.addresses import networks
 from waystation.core.webhooks import delivery as outside
 from waystation.core.webhooks.dispatch import Hook, State
