@@ -13,7 +13,7 @@ from tests.support.forgery import forged
 from tests.waitingroom.http import harness
 from tests.waitingroom.http.harness import QUEUE, Person, RoomService
 from waystation.core.clock import HandClock
-from waystation.waitingroom.middleware.signed import Keys
+from waystation.waitingroom.middleware.gate import Keys
 from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.signing import Kind
 

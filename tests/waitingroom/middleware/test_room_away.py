@@ -15,9 +15,8 @@ from waystation.core.clock import HandClock
 from waystation.core.errors import InvalidOption, StoreUnreachable
 from waystation.core.http.server import serving
 from waystation.waitingroom.middleware import WaitingRoomWsgi, connector
-from waystation.waitingroom.middleware.gate import Gate, GateOptions
+from waystation.waitingroom.middleware.gate import CONFIG, SESSION, Gate, GateOptions
 from waystation.waitingroom.middleware.link import AGAIN_S, AWAY_AFTER, FRESH_S, Link, http_fetch
-from waystation.waitingroom.middleware.signed import CONFIG, SESSION
 
 OPEN = GateOptions(rules=OPTIONS.rules, fail="open", open_at_most=60, grace=120)
 ROOM = f"/api/v1/admin/queues/{QUEUE}"

@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
-from waystation.waitingroom.middleware.answers import cookie_header
 from waystation.waitingroom.middleware.connector import (
     COMMAND,
     Connector,
     Passing,
     Reply,
     SiteRequest,
+    cookie_header,
 )
 from waystation.waitingroom.middleware.gate import IN_PATH, Gate, GateOptions, Pass
 from waystation.waitingroom.middleware.link import Fetch

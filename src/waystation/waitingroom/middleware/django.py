@@ -23,10 +23,10 @@ from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
 from waystation.core.errors import InvalidOption
-from waystation.waitingroom.middleware.answers import KEPT_S
 from waystation.waitingroom.middleware.asgi import paths_of
 from waystation.waitingroom.middleware.connector import (
     COMMAND,
+    KEPT_S,
     Connector,
     Passing,
     Reply,

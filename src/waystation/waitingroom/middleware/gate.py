@@ -1,17 +1,59 @@
 """The decision that all middleware shares: pass, wait, or refuse."""
 
+import json
 import time
+from base64 import urlsafe_b64decode
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 from urllib.parse import quote, urlsplit
 
 import msgspec
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from waystation.core.durations import Duration, seconds
 from waystation.core.errors import InvalidInput
 from waystation.core.http.exchange import OURS
-from waystation.waitingroom.middleware.signed import LONGEST_SESSION, SESSION, Keys
 from waystation.waitingroom.rules import Rule, closing
+
+SESSION = "wr-session+jwt"
+CONFIG = "wr-config+jwt"
+LONGEST_SESSION = 4096
+_ALGORITHMS = ("Ed25519", "EdDSA")
+
+
+class Keys:
+    """The public keys of a room, by their ids."""
+
+    def __init__(self, jwks: Mapping[str, Any]) -> None:
+        self._keys = {
+            str(key["kid"]): Ed25519PublicKey.from_public_bytes(_bytes(str(key["x"])))
+            for key in jwks["keys"]
+            if key.get("kty") == "OKP" and key.get("crv") == "Ed25519"
+        }
+
+    def read(self, token: str, kind: str) -> dict[str, Any] | None:
+        """What a token of this kind says; None when the room has not signed it."""
+        if token.count(".") != 2:
+            return None
+        head, payload, signature = token.split(".")
+        try:
+            header = json.loads(_bytes(head))
+            if header.keys() != {"alg", "kid", "typ"} or header["typ"] != kind:
+                return None
+            key = self._keys.get(str(header["kid"]))
+            if key is None or header["alg"] not in _ALGORITHMS:
+                return None
+            key.verify(_bytes(signature), f"{head}.{payload}".encode())
+            claims = json.loads(_bytes(payload))
+        except (ValueError, RecursionError, InvalidSignature, AttributeError):
+            return None
+        return cast("dict[str, Any]", claims) if isinstance(claims, dict) else None
+
+
+def _bytes(text: str) -> bytes:
+    return urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
 
 LEEWAY_S = 30
 RENEW_WITHIN_S = 30

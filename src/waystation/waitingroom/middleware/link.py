@@ -17,8 +17,17 @@ from urllib.parse import quote, urlsplit
 
 from waystation.core.errors import InvalidOption, StoreUnreachable
 from waystation.core.http.outgoing import answer_within
-from waystation.waitingroom.middleware.gate import Ask, Config, Gate, Pass, Redeem, Refuse, Wait
-from waystation.waitingroom.middleware.signed import CONFIG, Keys
+from waystation.waitingroom.middleware.gate import (
+    CONFIG,
+    Ask,
+    Config,
+    Gate,
+    Keys,
+    Pass,
+    Redeem,
+    Refuse,
+    Wait,
+)
 from waystation.waitingroom.rules import rule_of, understood
 
 # The site's own logging, not ours: it is set up by somebody else.

@@ -6,8 +6,13 @@ from typing import Any
 from urllib.parse import quote
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-from waystation.waitingroom.middleware.answers import cookie_header
-from waystation.waitingroom.middleware.connector import COMMAND, Connector, Passing, SiteRequest
+from waystation.waitingroom.middleware.connector import (
+    COMMAND,
+    Connector,
+    Passing,
+    SiteRequest,
+    cookie_header,
+)
 from waystation.waitingroom.middleware.gate import IN_PATH, Gate, GateOptions
 from waystation.waitingroom.middleware.link import Fetch
 
