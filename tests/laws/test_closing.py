@@ -15,7 +15,7 @@ from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
 from waystation import bullmq, files, routing, sync
 from waystation.core.errors import StoreUnreachable
-from waystation.core.runtime.handlers.threads import Threads
+from waystation.core.runtime.handlers.pools import Threads
 
 Waiting = Callable[[Any, str], Coroutine[Any, Any, None]]
 

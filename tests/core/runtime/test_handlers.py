@@ -21,8 +21,7 @@ from tests.support.patience import LIMIT_S, until
 from waystation.core.errors import Cancelled, InvalidOption, ProcessDied, TimedOut
 from waystation.core.outcome import Done, Failed, Outcome
 from waystation.core.runtime.handlers import handler_of
-from waystation.core.runtime.handlers.processes import Processes
-from waystation.core.runtime.handlers.threads import Threads
+from waystation.core.runtime.handlers.pools import Processes, Threads
 from waystation.testing.memory import Entry, MemorySource
 
 

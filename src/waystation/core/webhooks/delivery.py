@@ -23,7 +23,7 @@ from waystation.core.errors import InvalidOption
 from waystation.core.failure import message_of
 from waystation.core.http import outgoing
 from waystation.core.http.addresses import Network
-from waystation.core.runtime.handlers.threads import Threads
+from waystation.core.runtime.handlers.pools import Threads
 from waystation.core.telemetry.logs import get_logger
 
 PATIENCE_S = 5.0

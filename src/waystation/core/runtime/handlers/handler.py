@@ -20,8 +20,7 @@ from waystation.core.runtime.handlers.calls import (
     leaving,
     views_of,
 )
-from waystation.core.runtime.handlers.processes import Processes
-from waystation.core.runtime.handlers.threads import Threads
+from waystation.core.runtime.handlers.pools import Processes, Threads
 from waystation.core.runtime.handlers.time_limit import held_until_begun
 
 W = TypeVar("W")

@@ -1,4 +1,4 @@
-"""Functions run in processes of their own, which can be killed without harm to the others."""
+"""Pools: functions run in threads, or in processes, which can be killed without harm to others."""
 
 import asyncio
 import atexit
@@ -7,10 +7,14 @@ import multiprocessing
 import os
 import pickle
 import signal
+import threading
 import weakref
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from queue import SimpleQueue
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -25,9 +29,64 @@ from waystation.core.runtime.handlers.calls import (
     connected_to,
     handler_has_ended,
 )
-from waystation.core.runtime.handlers.threads import Threads
 from waystation.core.runtime.handlers.time_limit import held_until_begun
 from waystation.core.telemetry import logs
+
+_Asked: TypeAlias = tuple["Future[Any]", Callable[[], Any]]
+
+
+class Threads:
+    """A pool that starts a thread for each call that finds no idle one.
+
+    Whoever calls decides how many run at once: a call never waits behind one that hangs. The
+    standard library's pool would also keep the process from ending until every thread is done, and
+    a function that was given up cannot be stopped.
+    """
+
+    def __init__(self, *, name: str) -> None:
+        self._name = name
+        self._calls: SimpleQueue[_Asked | None] = SimpleQueue()
+        self._idle = threading.Semaphore(0)
+        self._started = 0
+
+    async def run(self, function: Callable[[], Any]) -> Any:
+        """Call the function in a thread; one that has begun goes on when nobody waits for it."""
+        outcome: Future[Any] = Future()
+        if not self._idle.acquire(blocking=False):
+            self._started += 1
+            name = f"{self._name}-{self._started}"
+            threading.Thread(target=self._serve, name=name, daemon=True).start()
+        self._calls.put((outcome, function))
+        return await asyncio.wrap_future(outcome)
+
+    def close(self) -> None:
+        """Take no more calls; what runs is left to itself."""
+        for _ in range(self._started):
+            self._calls.put(None)
+
+    def _serve(self) -> None:
+        while call := self._calls.get():
+            outcome, function = call
+            answer = _settle(outcome, function) if outcome.set_running_or_notify_cancel() else None
+            # Idle before anybody can know, so that whoever calls next starts no other thread.
+            self._idle.release()
+            if answer:
+                answer()
+            # What was answered is not held on to while this thread waits for more.
+            del call, outcome, function, answer
+
+
+def _settle(outcome: "Future[Any]", function: Callable[[], Any]) -> Callable[[], None]:
+    try:
+        return partial(outcome.set_result, function())
+    except StopIteration as error:
+        # No future takes it, because it would end the coroutine that waits, without a word.
+        stopped = RuntimeError(f"the handler raised {type(error).__name__}")
+        stopped.__cause__ = error
+        return partial(outcome.set_exception, stopped)
+    except BaseException as error:
+        return partial(outcome.set_exception, error)
+
 
 # Forking a process that runs threads can deadlock the child; a fork server is started clean.
 _CONTEXT = multiprocessing.get_context("forkserver")
