@@ -5,7 +5,7 @@ import pytest
 from tests.waitingroom.harness import Harness
 from waystation.waitingroom.estimates import estimate
 from waystation.waitingroom.estimates.stays import Stays
-from waystation.waitingroom.operating.statistics import last
+from waystation.waitingroom.operating.history import last_hours
 from waystation.waitingroom.visitor import Lane, Waiting
 
 
@@ -107,7 +107,7 @@ async def test_what_people_were_told_is_held_against_how_long_they_waited(harnes
         await harness.join_all(*(f"v{step}-{each}" for each in range(4)))
         await let_in(harness, 1, stay_s=5)
     await let_in(harness, 70, stay_s=5)
-    (hour,) = await last(harness.room, 1)
+    (hour,) = await last_hours(harness.room, 1)
     assert hour.estimates >= 20
     assert hour.estimates_within == pytest.approx(1.0, abs=0.2)
     assert hour.estimate_error is not None

@@ -10,8 +10,7 @@ from tests.waitingroom.http.harness import QUEUE, RoomService
 from waystation.core.clock import HandClock
 from waystation.core.operators.roles import Role
 from waystation.waitingroom.http import admin_access, admin_rooms
-from waystation.waitingroom.operating.history import History
-from waystation.waitingroom.operating.statistics import percentile
+from waystation.waitingroom.operating.history import History, percentile
 
 ROOT = f"/api/v1/admin/queues/{QUEUE}"
 

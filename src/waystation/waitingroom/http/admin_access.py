@@ -30,11 +30,15 @@ from waystation.waitingroom.http.context import ThemeStore, Tokens
 from waystation.waitingroom.http.options import RoomCode
 from waystation.waitingroom.http.waiting_page import PageContext, values
 from waystation.waitingroom.http.webhooks import WebhookDispatcher, Webhooks
-from waystation.waitingroom.operating import statistics as hours
 from waystation.waitingroom.operating.alarms import AlarmOptions, Alarms, limits_of, ringing_in
 from waystation.waitingroom.operating.codes import Codes
-from waystation.waitingroom.operating.history import MOST_MINUTES, History
-from waystation.waitingroom.operating.statistics import MOST_HOURS, Hour
+from waystation.waitingroom.operating.history import (
+    MOST_HOURS,
+    MOST_MINUTES,
+    History,
+    Hour,
+    last_hours,
+)
 from waystation.waitingroom.pages import words as dictionary
 from waystation.waitingroom.pages.render import fill
 from waystation.waitingroom.pages.theme import Theme
@@ -390,7 +394,7 @@ class Reports(AdminRoutes):
     @room_endpoint("GET /analytics", "viewer", query=_HOURS)
     async def analytics(self, call: AdminCall) -> bodies.Analytics:
         """Arrivals, departures and waits by the hour."""
-        found = await hours.last(call.room, _asked(call.request, "hours", MOST_HOURS))
+        found = await last_hours(call.room, _asked(call.request, "hours", MOST_HOURS))
         return bodies.Analytics(queue=call.room.name, hours=found)
 
     @room_endpoint("GET /history", "viewer", query=_MINUTES)
@@ -402,7 +406,7 @@ class Reports(AdminRoutes):
     @room_endpoint("GET /export", "viewer", query=_HOURS, gives={200: None})
     async def export(self, call: AdminCall) -> Answer:
         """The same as a CSV file."""
-        found = await hours.last(call.room, _asked(call.request, "hours", MOST_HOURS))
+        found = await last_hours(call.room, _asked(call.request, "hours", MOST_HOURS))
         rows = [list(msgspec.structs.astuple(each)) for each in found]
         return table(f"{call.room.name}-hours", Hour.__struct_fields__, rows)
 

@@ -22,8 +22,7 @@ from waystation.waitingroom.operating.control import (
     LONGEST_MESSAGE,
     LONGEST_RAMP_S,
 )
-from waystation.waitingroom.operating.history import Minute
-from waystation.waitingroom.operating.statistics import Hour
+from waystation.waitingroom.operating.history import Hour, Minute
 from waystation.waitingroom.options import MOST_RATE, RoomOptions
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.rooms import Rooms

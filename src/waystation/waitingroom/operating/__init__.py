@@ -1,1 +1,1 @@
-"""Operating a room: control, schedule, lottery, codes, following and statistics."""
+"""Operating a room: control, schedule, lottery, codes, following and history."""
