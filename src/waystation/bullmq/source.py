@@ -53,13 +53,13 @@ from waystation.core.errors import (
     WrongState,
 )
 from waystation.core.failure import reason_text, trace_text
-from waystation.core.line.event_trail import newest_first
 from waystation.core.line.lost_answers import LostAnswers
 from waystation.core.line.wake_up import WakeUp
 from waystation.core.options import at_least, of_kind
 from waystation.core.outcome import Done, Failed, Moved, Retried, Returned, Stored
 from waystation.core.runtime.claim import Claim, Extend, Refused, Reply, Settled
 from waystation.core.runtime.tasks import leave_if_cancelled
+from waystation.core.store.commands import newest_first
 from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
 

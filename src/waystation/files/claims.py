@@ -17,13 +17,12 @@ from waystation.core.breaker import BreakerOptions, Permit
 from waystation.core.clock import Clock, SystemClock, script_time
 from waystation.core.durations import milliseconds, seconds
 from waystation.core.errors import LeaseLost, Malformed, StoreError
-from waystation.core.line.event_trail import newest_first
 from waystation.core.line.lost_answers import LOST, LostAnswers
 from waystation.core.line.wake_up import WakeUp
 from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Claim, Extend, Refused, Reply, Settled
 from waystation.core.runtime.tasks import end
-from waystation.core.store.commands import ask
+from waystation.core.store.commands import ask, newest_first
 from waystation.core.store.connection import Store
 from waystation.core.store.script import Client
 from waystation.core.telemetry.logs import describe, get_logger

@@ -6,7 +6,7 @@ from contextlib import aclosing
 
 from waystation.core.errors import StoreBusy, StoreUnreachable
 from waystation.core.events import StreamEvent
-from waystation.core.line.event_trail import newest_first, read_on
+from waystation.core.store.commands import newest_first, read_on
 from waystation.core.store.connection import Store
 from waystation.files.redis.keys import FileKeys
 

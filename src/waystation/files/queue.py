@@ -22,11 +22,11 @@ from waystation.core.errors import (
 )
 from waystation.core.events import Product
 from waystation.core.line import forecasts, prometheus
-from waystation.core.line.event_trail import newest_id
 from waystation.core.line.forecasts import Forecast
 from waystation.core.options import at_least, checked
 from waystation.core.runtime.tasks import end
 from waystation.core.store.client import StoreClient
+from waystation.core.store.commands import newest_id
 from waystation.core.store.connection import Store
 from waystation.files import events
 from waystation.files import job as jobs

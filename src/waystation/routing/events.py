@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator
 
 from waystation.core.events import StreamEvent
-from waystation.core.line.event_trail import read_on
+from waystation.core.store.commands import read_on
 from waystation.core.store.connection import Store
 from waystation.routing.redis.keys import RoutingKeys
 

@@ -20,10 +20,10 @@ from typing import Any, Protocol, TypeAlias
 from waystation.core import codec
 from waystation.core.clock import SERVER_TIME, Clock
 from waystation.core.errors import Malformed, StoreError
-from waystation.core.line.event_trail import Entry, read_on
 from waystation.core.runtime.tasks import end, leave_if_cancelled
 from waystation.core.shared import Shared
 from waystation.core.store import faults
+from waystation.core.store.commands import Entry, read_on
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.logs import get_logger
 from waystation.routing.redis import scripts

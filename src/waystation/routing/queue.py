@@ -22,11 +22,10 @@ from waystation.core.errors import (
 )
 from waystation.core.events import Product
 from waystation.core.line import forecasts, prometheus
-from waystation.core.line.event_trail import newest_id
 from waystation.core.line.forecasts import Forecast
 from waystation.core.options import at_least, checked, of_kind, with_keywords
 from waystation.core.store.client import StoreClient
-from waystation.core.store.commands import server_ms
+from waystation.core.store.commands import newest_id, server_ms
 from waystation.core.store.connection import Store
 from waystation.core.store.reconnect import reconnecting
 from waystation.core.store.script import texts

@@ -11,7 +11,6 @@ from waystation.core.codec import PAYLOAD_LIMIT
 from waystation.core.durations import milliseconds
 from waystation.core.errors import InvalidOption, NoHandler
 from waystation.core.line.background import BackgroundWorker, WorkerRuntime
-from waystation.core.line.event_trail import newest_id, read_on
 from waystation.core.options import at_least, check_fields, checked, of_kind, with_keywords
 from waystation.core.runtime.claim import Claim
 from waystation.core.runtime.handlers import Handler, handler_of
@@ -22,6 +21,7 @@ from waystation.core.runtime.worker import WorkerOptions as CoreWorkerOptions
 from waystation.core.runtime.worklog import WorkLog
 from waystation.core.shared import Shared
 from waystation.core.store.client import place_of, stores
+from waystation.core.store.commands import newest_id, read_on
 from waystation.core.store.connection import Store
 from waystation.core.store.reconnect import reconnecting
 from waystation.core.store.script import texts

@@ -12,9 +12,9 @@ from waystation.core.clock import Clock
 from waystation.core.durations import Duration, instant, milliseconds, seconds
 from waystation.core.errors import InvalidInput, NotFound, WrongState
 from waystation.core.events import Event, from_entry
-from waystation.core.line.event_trail import newest_id
 from waystation.core.options import checked
 from waystation.core.store.client import StoreClient
+from waystation.core.store.commands import newest_id
 from waystation.core.store.connection import Store
 from waystation.core.store.connection.batcher import Batcher
 from waystation.core.store.script import Client

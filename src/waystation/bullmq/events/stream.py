@@ -18,9 +18,8 @@ from waystation.core import codec
 from waystation.core.durations import Duration
 from waystation.core.errors import InvalidOption, StoreBusy, StoreUnreachable
 from waystation.core.events import EventName
-from waystation.core.line.event_trail import read_on
 from waystation.core.options import checked
-from waystation.core.store.commands import ask
+from waystation.core.store.commands import ask, read_on
 from waystation.core.store.connection import Store
 from waystation.core.store.reconnect import Reconnect, reconnecting
 from waystation.core.store.script import Client

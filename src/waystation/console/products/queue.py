@@ -22,7 +22,7 @@ from waystation.console.products.views import (
 from waystation.console.why import Answer
 from waystation.core.durations import instant, possible_instant
 from waystation.core.errors import InvalidOption, StoreBusy, StoreUnreachable
-from waystation.core.line.event_trail import newest_first
+from waystation.core.store.commands import newest_first
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.logs import get_logger
 

@@ -17,8 +17,8 @@ from waystation.core.errors import InvalidInput, JobFailed, NotFound, StoreError
 from waystation.core.events import from_bullmq, from_entry
 from waystation.core.http.exchange import Answer, Request, Stream
 from waystation.core.http.problems import Code, Problem
-from waystation.core.line.event_trail import newest_id
 from waystation.core.operators.operators import Operator
+from waystation.core.store.commands import newest_id
 from waystation.core.webhooks.dispatch import GAP
 
 LONGEST_S = 300.0

@@ -12,7 +12,7 @@ from waystation.console.why import of_bullmq, of_files, of_history, of_rooms, of
 from waystation.console.why.answer import Answer, Cause
 from waystation.core.errors import InvalidOption, StoreBusy, StoreError, StoreUnreachable
 from waystation.core.events import Product
-from waystation.core.line.event_trail import MOST_EVENTS, newest_first
+from waystation.core.store.commands import MOST_EVENTS, newest_first
 from waystation.core.store.connection import Store
 
 _NEAREST = 3

@@ -15,8 +15,7 @@ from waystation.console.why.recent import failing, newest, pace
 from waystation.core.codec import as_text
 from waystation.core.errors import StoreBusy, StoreError, StoreUnreachable
 from waystation.core.events import Product
-from waystation.core.line.event_trail import MOST_EVENTS
-from waystation.core.store.commands import ask
+from waystation.core.store.commands import MOST_EVENTS, ask
 from waystation.core.store.connection import Store
 
 _BLOCKED = 2**53 - 1

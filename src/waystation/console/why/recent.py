@@ -8,7 +8,7 @@ from typing import NamedTuple
 from waystation.console.why.answer import Cause, Finding, at, between, count, iso, line
 from waystation.core.codec import as_text
 from waystation.core.events import EventName
-from waystation.core.line.event_trail import newest_first
+from waystation.core.store.commands import newest_first
 from waystation.core.store.script import Client
 
 _LOOKED_AT = 2000

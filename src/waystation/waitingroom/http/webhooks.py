@@ -9,7 +9,7 @@ from waystation.core.codec import as_text
 from waystation.core.errors import InvalidOption, WaystationError
 from waystation.core.http.addresses import Network, networks
 from waystation.core.identity import worker_name
-from waystation.core.line.event_trail import newest_id
+from waystation.core.store.commands import newest_id
 from waystation.core.store.connection import Store
 from waystation.core.store.leader import Election, OfficeKeys
 from waystation.core.telemetry.logs import get_logger
