@@ -14,8 +14,7 @@ from waystation.pipeline import runner
 from waystation.pipeline.ask.engine import Engine
 from waystation.pipeline.runner import RunOptions
 from waystation.pipeline.simulation.recordings import recorded_attempts
-from waystation.pipeline.simulation.replay import Setup, percentile, replay
-from waystation.pipeline.simulation.work import Work
+from waystation.pipeline.simulation.replay import Setup, Work, percentile, replay
 from waystation.pipeline.sources.streams import EventOptions
 
 pytestmark = pytest.mark.slow

@@ -19,8 +19,7 @@ from waystation.pipeline.reports.what_if import what_if_page
 from waystation.pipeline.reports.words import duration, part
 from waystation.pipeline.simulation.comparison import Comparison, Scenario, compare
 from waystation.pipeline.simulation.recordings import recorded_attempts
-from waystation.pipeline.simulation.replay import Order, Rate, Setup
-from waystation.pipeline.simulation.work import Work, from_csv
+from waystation.pipeline.simulation.replay import Order, Rate, Setup, Work, from_csv
 
 EXAMPLES = """\b
 Examples:

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from waystation.pipeline.simulation.replay import Setup, fewest_workers, percentile, replay
-from waystation.pipeline.simulation.work import Work
+from waystation.pipeline.simulation.replay import Setup, Work, fewest_workers, percentile, replay
 
 RECORDED = "recorded"
 REPLAYED = "replayed"

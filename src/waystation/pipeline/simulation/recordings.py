@@ -4,7 +4,7 @@ import datetime as dt
 
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.ask.engine import Engine, quoted
-from waystation.pipeline.simulation.work import Attempt, Work, recorded
+from waystation.pipeline.simulation.replay import Attempt, Work, recorded
 from waystation.pipeline.tables import ATTEMPTS, PAYLOADS
 
 _ATTEMPTS = """
