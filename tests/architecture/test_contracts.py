@@ -42,7 +42,7 @@ MUTATIONS = [
     (DECLARATIONS, "pipeline/products/bullmq.py", "waystation.bullmq.worker"),
     (DECLARATIONS, "pipeline/products/files.py", "waystation.files.queue"),
     (DECLARATIONS, "pipeline/sources/streams.py", "waystation.routing.source"),
-    (DECLARATIONS, "pipeline/feedback/wait_models.py", "waystation.waitingroom.room"),
+    (DECLARATIONS, "pipeline/feedback.py", "waystation.waitingroom.room"),
     (COMMANDS, "bullmq/queue.py", "waystation.bullmq.commands.app"),
     (COMMANDS, "files/worker.py", "waystation.files.commands.wiring"),
     (SHARED, "routing/queue.py", "waystation.core.app.compose"),

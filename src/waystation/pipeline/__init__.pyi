@@ -18,8 +18,7 @@ from waystation.core.errors import (
 )
 from waystation.core.settings.secrets import Secret
 from waystation.pipeline.deploys import Deploy
-from waystation.pipeline.file_scan import ScanRules
-from waystation.pipeline.file_scan import ScanResult, scan_listing, scan_tree
+from waystation.pipeline.file_scan import ScanResult, ScanRules, scan_listing, scan_tree
 from waystation.pipeline.gold.forecast import Band, Forecast
 from waystation.pipeline.health import Status, StreamLag, status
 from waystation.pipeline.history import History

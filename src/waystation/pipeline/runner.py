@@ -14,8 +14,7 @@ from waystation.files.options import Layout
 from waystation.pipeline.bronze import commits, ingest
 from waystation.pipeline.bronze.following import raise_stream_limits
 from waystation.pipeline.bronze.ingest import Ingest
-from waystation.pipeline.feedback.recommendations import write_recommendations
-from waystation.pipeline.feedback.wait_models import write_models
+from waystation.pipeline.feedback import write_models, write_recommendations
 from waystation.pipeline.gold.staffing import DEFAULT_TARGET_MS
 from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.compaction import compact_where_needed

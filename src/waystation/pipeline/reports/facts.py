@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from waystation.pipeline.deploys import Deploy, deploys
-from waystation.pipeline.feedback.recommendations import backlogs
+from waystation.pipeline.feedback import backlogs
 from waystation.pipeline.gold.forecast import SLOT_S, Forecast, forecast
 from waystation.pipeline.histograms import percentile, summed
 from waystation.pipeline.history import History, utc
