@@ -34,7 +34,7 @@ MUTATIONS = [
     (SPARK, "console/top.py", "pyspark"),
     (CIRCLES, "pipeline/products/facts.py", "waystation.pipeline.sources.offsets"),
     (DUCKDB, "pipeline/storage/delta.py", "duckdb"),
-    (QUESTIONS, "pipeline/redrive/driver.py", "pyspark"),
+    (QUESTIONS, "pipeline/redrive.py", "pyspark"),
     (CIRCLES, "pipeline/silver/steps.py", "waystation.pipeline.history"),
     (CIRCLES, "pipeline/storage/delta.py", "waystation.pipeline.sources.streams"),
     (CIRCLES, "pipeline/history.py", "waystation.pipeline.refresh.fold"),
