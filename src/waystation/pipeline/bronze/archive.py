@@ -21,8 +21,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from waystation.core.settings.secrets import Secret
 from waystation.core.store import faults
 from waystation.pipeline.bronze.capture import Capture, NoCapture
-from waystation.pipeline.bronze.job_data import DATA
-from waystation.pipeline.bronze.job_hashes import HashReader
+from waystation.pipeline.bronze.job_data import DATA, HashReader
 from waystation.pipeline.options import parse
 from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.payloads.rules import Rules

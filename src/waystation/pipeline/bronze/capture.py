@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from waystation.core.events import EventName
-from waystation.pipeline.bronze.job_data import JobData
-from waystation.pipeline.bronze.job_hashes import BATCH_JOBS, HashReader
+from waystation.pipeline.bronze.job_data import BATCH_JOBS, HashReader, JobData
 from waystation.pipeline.bronze.payload_columns import (
     NOTHING,
     Batches,
