@@ -15,8 +15,8 @@ from waystation.core.events import Product
 from waystation.pipeline.ask.answers import Answer
 from waystation.pipeline.commands.selecting import asking, instant
 from waystation.pipeline.commands.shared import AS_JSON, HISTORY, json_line, print_answer
+from waystation.pipeline.reports.parts import duration, part
 from waystation.pipeline.reports.what_if import what_if_page
-from waystation.pipeline.reports.words import duration, part
 from waystation.pipeline.simulation.comparison import (
     Comparison,
     Scenario,

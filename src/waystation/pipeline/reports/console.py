@@ -6,14 +6,7 @@ from rich.text import Text
 
 from waystation.pipeline.gold.failures import label
 from waystation.pipeline.reports.facts import MOST_HOURS, Report
-from waystation.pipeline.reports.words import (
-    consistency,
-    duration,
-    first_seen,
-    more,
-    number,
-    part,
-)
+from waystation.pipeline.reports.parts import consistency, duration, first_seen, more, number, part
 
 
 def console_report(report: Report) -> RenderableType:

@@ -8,25 +8,23 @@ from typing import Any
 from waystation.pipeline.deploys import Deploy
 from waystation.pipeline.gold.failures import label
 from waystation.pipeline.reports.facts import MOST_QUEUES, QueueReport, Report
-from waystation.pipeline.reports.whole_page import (
+from waystation.pipeline.reports.parts import (
     Level,
     Series,
     chart,
-    levels,
-    share,
-    strip,
-    table,
-    whole_page,
-)
-from waystation.pipeline.reports.words import (
     consistency,
     duration,
     first_seen,
     instant,
+    levels,
     moment,
     more,
     number,
     part,
+    share,
+    strip,
+    table,
+    whole_page,
 )
 
 
