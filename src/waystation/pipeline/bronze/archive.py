@@ -27,10 +27,9 @@ from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.payloads.rules import Rules
 from waystation.pipeline.sources import redis_streams
 from waystation.pipeline.sources.columns import RANGE, SCHEMA, RawEntry
-from waystation.pipeline.sources.events import EventsStream
+from waystation.pipeline.sources.events import EventsStream, StreamPartition
 from waystation.pipeline.sources.offsets import EventStream, StreamRange
 from waystation.pipeline.sources.store import Store
-from waystation.pipeline.sources.stream_readers import StreamPartition
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import Batch, pa, pc
