@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 
 from waystation.core import fingerprints as core
 from waystation.pipeline.silver.moves import ENDED, ENDS, MOVES, OUTCOMES, READY, STATES
-from waystation.pipeline.silver.ranges import Ranges, numbers, starts
-from waystation.pipeline.silver.steps import SUBJECT, ZONELESS
+from waystation.pipeline.silver.steps import SUBJECT, ZONELESS, Ranges, numbers, starts
 from waystation.pipeline.storage.arrow import Array, Batch, pa, pc
 from waystation.pipeline.tables import ATTEMPTS, FAILED_ITEMS, ITEMS, Table
 

@@ -14,14 +14,15 @@ from pyspark.sql import functions as F
 
 from waystation.pipeline.silver.folding import Folded, folded, grouped
 from waystation.pipeline.silver.moves import OPEN_ATTEMPTS, OPEN_FAILURES, OPEN_ITEMS, STEPS
-from waystation.pipeline.silver.ranges import Ranges, starts
 from waystation.pipeline.silver.steps import (
     SUBJECT,
+    Ranges,
     arrival_hours,
     by_subject,
     hours,
     in_context,
     in_order,
+    starts,
     subjects,
 )
 from waystation.pipeline.storage.arrow import Array, Batch, pa, pc

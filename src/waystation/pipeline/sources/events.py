@@ -1,7 +1,7 @@
 """`waystation.events` and `waystation.streams`: Redis streams as DataFrames, at once or followed.
 
-spark.readStream.format("waystation.events").option("url", "redis://…").option("queues", "mail")
-spark.readStream.format("waystation.streams").option("streams", "orders,clicks:*")
+    spark.readStream.format("waystation.events").option("url", "redis://…").option("queues", "mail")
+    spark.readStream.format("waystation.streams").option("streams", "orders,clicks:*")
 
 The rows of the first are those of the table `events`; a row of the second is an entry, with its
 fields as text. A row whose `_range` is not null reports on a range of a stream, and how many of its
