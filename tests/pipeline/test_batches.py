@@ -20,7 +20,7 @@ from waystation.core.errors import HistoryCut, Malformed, Overtaken
 from waystation.pipeline.bronze import commits
 from waystation.pipeline.maintenance import erasure
 from waystation.pipeline.payloads.options import PayloadSettings
-from waystation.pipeline.refresh.missing import add_removals
+from waystation.pipeline.refresh.ledger import add_removals
 from waystation.pipeline.sources import offsets
 from waystation.pipeline.sources.offsets import OFFSETS_NOTE
 from waystation.pipeline.sources.streams import EventOptions

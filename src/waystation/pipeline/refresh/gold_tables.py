@@ -22,10 +22,10 @@ from waystation.pipeline.products.waitingroom import (
 )
 from waystation.pipeline.progress import NoProgress, Progress
 from waystation.pipeline.refresh import gold_sums, stale_hours
-from waystation.pipeline.refresh.accounts import refresh_ledger, unsettled
 from waystation.pipeline.refresh.checks import refresh_quality
 from waystation.pipeline.refresh.cron_days import refresh_slots
 from waystation.pipeline.refresh.fold import folded_version
+from waystation.pipeline.refresh.ledger import refresh_ledger, unsettled
 from waystation.pipeline.refresh.snapshot import Snapshot
 from waystation.pipeline.refresh.stale_hours import Hours
 from waystation.pipeline.storage import delta
