@@ -15,7 +15,7 @@ import waystation
 from tests.pipeline.rounds import history_at
 from tests.pipeline.saved import save
 from waystation.pipeline.history import History
-from waystation.pipeline.refresh.changed_rows import change_files
+from waystation.pipeline.refresh.subjects import change_files
 from waystation.pipeline.storage import changes, delta, rewriting
 from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.storage.delta import BatchId

@@ -22,16 +22,16 @@ from waystation.pipeline.bronze import commits
 from waystation.pipeline.history import History
 from waystation.pipeline.products import folded_tables
 from waystation.pipeline.refresh import stale_hours
-from waystation.pipeline.refresh.changed_rows import (
+from waystation.pipeline.refresh.stale_hours import Hours
+from waystation.pipeline.refresh.subjects import APPLICATION as OF_PRODUCTS
+from waystation.pipeline.refresh.subjects import (
     CHANGES_NOTE,
     FOLDER,
     Files,
     change_files,
+    fold_subjects,
     noted,
 )
-from waystation.pipeline.refresh.stale_hours import Hours
-from waystation.pipeline.refresh.subjects import APPLICATION as OF_PRODUCTS
-from waystation.pipeline.refresh.subjects import fold_subjects
 from waystation.pipeline.silver import lives
 from waystation.pipeline.silver.lives import FOLDED, HOURS, RETURNED
 from waystation.pipeline.silver.moves import NEW_STEPS, OPEN, STEPS

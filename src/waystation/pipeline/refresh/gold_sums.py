@@ -23,8 +23,12 @@ from waystation.pipeline.products.files import ADDED_FILES
 from waystation.pipeline.products.room_places import PLACES, ROOM_EVENTS, room_events
 from waystation.pipeline.products.routing import ROUTED_JOBS
 from waystation.pipeline.refresh import fold as folds
-from waystation.pipeline.refresh.changed_rows import CHANGES_NOTE, added_rows, removed_rows
-from waystation.pipeline.refresh.subjects import changed_tables
+from waystation.pipeline.refresh.subjects import (
+    CHANGES_NOTE,
+    added_rows,
+    changed_tables,
+    removed_rows,
+)
 from waystation.pipeline.silver.moves import OPEN_ATTEMPTS, OPEN_FAILURES, OPEN_ITEMS, STEPS
 from waystation.pipeline.silver.steps import steps, with_context
 from waystation.pipeline.storage import changes, delta, notes
