@@ -32,7 +32,7 @@ from waystation.pipeline.maintenance import compaction, erasure, rebuild
 from waystation.pipeline.products import folded_tables
 from waystation.pipeline.products.room_places import PLACES
 from waystation.pipeline.products.waitingroom import SESSIONS, VISITS
-from waystation.pipeline.refresh import fold, gold_sums, ledger
+from waystation.pipeline.refresh import fold, gold_tables, ledger
 from waystation.pipeline.refresh.stale_hours import Hours
 from waystation.pipeline.refresh.subjects import fold_subjects
 from waystation.pipeline.runner import RunOptions, run
@@ -175,7 +175,7 @@ def test_a_ledger_that_another_writes_first_is_refused(
     history, write = history_at(root), getattr(module, step)
     keep(root, bullmq_events(9), 0)
     fold.fold(history)
-    gold_sums.catch_up(history, target_ms=30_000)
+    gold_tables.catch_up(history, target_ms=30_000)
     hours = Hours(tuple(START.replace(minute=0) + dt.timedelta(hours=n) for n in range(3)))
 
     def raced(*given: Any, **more: Any) -> Any:

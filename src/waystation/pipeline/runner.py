@@ -23,7 +23,7 @@ from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.products.facts import OpenIds
 from waystation.pipeline.products.files import open_files
 from waystation.pipeline.progress import NoProgress, Progress
-from waystation.pipeline.refresh import gold_sums, gold_tables
+from waystation.pipeline.refresh import gold_tables
 from waystation.pipeline.refresh.fold import APPLICATION, rows_to_fold
 from waystation.pipeline.refresh.quality import last_checks
 from waystation.pipeline.refresh.snapshot import Snapshot, take_snapshot
@@ -245,7 +245,7 @@ def _refresh(history: History, options: RunOptions, snapshot: Snapshot, progress
     """Refresh silver and gold; returns the number of recommendations written."""
     progress.begin("folding events into attempts and items")
     target_ms = milliseconds(options.target_wait)
-    gold_sums.fold(history, target_ms=target_ms)
+    gold_tables.fold(history, target_ms=target_ms)
     gold_tables.refresh(history, snapshot, target_ms=target_ms, progress=progress)
     compact_where_needed(history)
     retain_payloads(history, first_day_kept(options.payloads.retain, snapshot.at.date()))
