@@ -39,8 +39,7 @@ from waystation.pipeline.silver.steps import SUBJECT, hours, steps
 from waystation.pipeline.storage import changes, delta, filesystems, notes, rewriting, task_files
 from waystation.pipeline.storage.arrow import fs, pc
 from waystation.pipeline.storage.delta import BatchId
-from waystation.pipeline.storage.parts import Part
-from waystation.pipeline.storage.parts_source import dataset_of
+from waystation.pipeline.storage.parts import Part, dataset_of
 from waystation.pipeline.storage.rewriting import SameAs
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.storage.sessions import sized

@@ -31,8 +31,14 @@ from waystation.pipeline.storage.arrow import fs, pa, pc, pq
 from waystation.pipeline.storage.filesystems import filesystem
 from waystation.pipeline.storage.notes import COMMITS_TO_REPLAY, VERSION_NOTE, metadata, noted
 from waystation.pipeline.storage.opened import files_of, opened
-from waystation.pipeline.storage.parts import Part, fsync, require_visible, values_of
-from waystation.pipeline.storage.parts_source import Parts, dataset_of
+from waystation.pipeline.storage.parts import (
+    Part,
+    Parts,
+    dataset_of,
+    fsync,
+    require_visible,
+    values_of,
+)
 from waystation.pipeline.storage.places import is_remote, missing_connector
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.storage.sessions import prepared
