@@ -11,7 +11,7 @@ import pyarrow.dataset  # pyright: ignore[reportMissingTypeStubs]
 from deltalake import DeltaTable
 
 from waystation.pipeline.ask.active_files import ActiveFile, RowFilter
-from waystation.pipeline.storage.filesystems import filesystem
+from waystation.pipeline.storage.places import filesystem
 
 pa: Any = pyarrow
 dataset: Any = pyarrow.dataset

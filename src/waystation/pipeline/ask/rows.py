@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow.parquet  # pyright: ignore[reportMissingTypeStubs]
 
 from waystation.pipeline.ask.active_files import ActiveFile, active_files
-from waystation.pipeline.storage.filesystems import filesystem
+from waystation.pipeline.storage.places import filesystem
 from waystation.pipeline.tables import Table
 
 pq: Any = pyarrow.parquet

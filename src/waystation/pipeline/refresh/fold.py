@@ -36,7 +36,7 @@ from waystation.pipeline.silver import lives
 from waystation.pipeline.silver.lives import FOLDED, HOURS, RETURNED
 from waystation.pipeline.silver.moves import NEW_STEPS, OPEN, STEPS
 from waystation.pipeline.silver.steps import SUBJECT, hours, steps
-from waystation.pipeline.storage import changes, delta, filesystems, notes, rewriting, task_files
+from waystation.pipeline.storage import changes, delta, notes, places, rewriting, task_files
 from waystation.pipeline.storage.arrow import fs, pc
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import Part, dataset_of
@@ -335,7 +335,7 @@ def _tidy(root: str) -> None:
 
 
 def _files_of_changes(root: str) -> tuple[Any, list[Any]]:
-    files, folder = filesystems.filesystem(f"{root.rstrip('/')}/{Layer.SILVER}/{FOLDER}")
+    files, folder = places.filesystem(f"{root.rstrip('/')}/{Layer.SILVER}/{FOLDER}")
     selector = fs.FileSelector(folder, allow_not_found=True, recursive=True)
     return files, [each for each in files.get_file_info(selector) if each.is_file]
 

@@ -8,7 +8,7 @@ import msgspec
 from deltalake import DeltaTable
 
 from waystation.core.errors import HistoryCut
-from waystation.pipeline.storage import filesystems
+from waystation.pipeline.storage import places
 from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.storage.opened import opened
 
@@ -73,7 +73,7 @@ def _new_rows(path: str, number: int) -> Iterator[dict[str, Any]]:
 
 def _actions(path: str, number: int) -> list[dict[str, Any]]:
     """The actions of one commit."""
-    files, root = filesystems.filesystem(path)
+    files, root = places.filesystem(path)
     name = f"{root}/_delta_log/{number:020}.json"
     try:
         with files.open_input_stream(name) as log:

@@ -18,7 +18,7 @@ from pyspark.sql.types import LongType, MapType, StringType, StructField, Struct
 from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.pipeline.options import parse, split_list
 from waystation.pipeline.storage.arrow import Batch, dataset, fs, pa, pc, pq
-from waystation.pipeline.storage.filesystems import filesystem
+from waystation.pipeline.storage.places import filesystem
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.tables import PLAIN, Layout, Table
 
