@@ -23,9 +23,9 @@ from waystation.pipeline.silver.moves import OPEN
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.storage.delta import BatchId
-from waystation.pipeline.storage.opened import kept_open
 from waystation.pipeline.storage.parts import PartWriter
 from waystation.pipeline.storage.schemas import schema_of
+from waystation.pipeline.storage.table_log import kept_open
 from waystation.pipeline.tables import EVENTS, QUALITY, Table, every
 
 # The checks are those of the hours of the last round.

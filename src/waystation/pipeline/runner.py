@@ -37,9 +37,9 @@ from waystation.pipeline.sources.offsets import (
 from waystation.pipeline.sources.store import Store, ends_of, url_of, url_option
 from waystation.pipeline.sources.streams import EventOptions, Streams
 from waystation.pipeline.spark.errors import translated
-from waystation.pipeline.storage import changes, delta
-from waystation.pipeline.storage.opened import kept_open
+from waystation.pipeline.storage import delta, table_log
 from waystation.pipeline.storage.sessions import is_connected
+from waystation.pipeline.storage.table_log import kept_open
 from waystation.pipeline.storage.turns import shared_turn
 from waystation.pipeline.tables import EVENTS
 
@@ -109,7 +109,7 @@ def follow(
 def require_its_events(root: str) -> None:
     """Refuse silver that was folded from events which bronze has no more."""
     folded = delta.last_batch(STEPS.path(root), APPLICATION)
-    if folded is not None and folded > (changes.version(EVENTS.path(root)) or 0):
+    if folded is not None and folded > (table_log.version(EVENTS.path(root)) or 0):
         raise HistoryCut(
             f"the events in {EVENTS.path(root)} are gone, or older than the tables that were "
             "computed from them. Nothing was read or written; `waystation pipeline rebuild` "
@@ -203,7 +203,7 @@ class Rounds:
 
     def _look(self) -> None:
         self._progress.begin("taking a snapshot of the queues")
-        is_first = changes.version(EVENTS.path(self._history.root)) is None
+        is_first = table_log.version(EVENTS.path(self._history.root)) is None
         open_ids: dict[str, OpenIds] = {}
         if (layout := self._options.files_layout) is not None:
             open_ids[Product.FILES.value] = lambda client, _, __: open_files(client, layout)

@@ -11,8 +11,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from waystation.core.errors import InvalidInput
-from waystation.pipeline.storage.opened import require_present_names
 from waystation.pipeline.storage.places import is_remote
+from waystation.pipeline.storage.table_log import require_present_names
 from waystation.pipeline.storage.unreadable import unreadable
 
 pa: Any = pyarrow

@@ -15,8 +15,8 @@ from waystation.pipeline.refresh.fold import fold, folded_version
 from waystation.pipeline.refresh.stale_hours import Hours
 from waystation.pipeline.storage import delta, places
 from waystation.pipeline.storage.arrow import fs, pa
-from waystation.pipeline.storage.opened import kept_open, old_names
 from waystation.pipeline.storage.parts import Part
+from waystation.pipeline.storage.table_log import kept_open, old_names
 from waystation.pipeline.storage.task_files import replace, write_whole
 from waystation.pipeline.storage.turns import alone
 from waystation.pipeline.tables import (

@@ -49,7 +49,7 @@ from waystation.pipeline.refresh.subjects import (
 )
 from waystation.pipeline.silver.moves import OPEN_ATTEMPTS, OPEN_FAILURES, OPEN_ITEMS, STEPS
 from waystation.pipeline.silver.steps import steps, with_context
-from waystation.pipeline.storage import changes, delta, notes
+from waystation.pipeline.storage import delta, table_log
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.sessions import sized
 from waystation.pipeline.storage.task_files import replace
@@ -138,7 +138,7 @@ def catch_up(
             # Old rows were rewritten, or none of them is counted.
             delta.commit(CELLS.path(root), CELLS.schema, [], batch, partitions=CELLS.partitions)
     for table in SHARED:
-        if changes.version(table.path(root)) is None:
+        if table_log.version(table.path(root)) is None:
             # Nothing has happened that it counts.
             delta.open_table(table.path(root), table.schema, table.partitions)
 
@@ -158,7 +158,7 @@ def _next(root: str, batch: BatchId, done: int | None) -> Any:
         return None
     found: dict[str, Any] = {}
     for table in (STEPS, *(table for table in _COUNTED if _exists(root, table))):
-        noted: Any = notes.last_note(table.path(root), CHANGES_NOTE)
+        noted: Any = table_log.last_note(table.path(root), CHANGES_NOTE)
         if not noted or noted["batch"] != batch.batch:
             return None
         after = noted.get("after")
@@ -176,7 +176,7 @@ def _is_counted(root: str, table: Table) -> bool:
 
 
 def _exists(root: str, table: Table) -> bool:
-    return changes.version(table.path(root)) is not None
+    return table_log.version(table.path(root)) is not None
 
 
 def _size(files: Files) -> int:
@@ -247,7 +247,7 @@ def _everything(history: History, batch: BatchId) -> Changed:
     """All rows of silver, as if one batch had added them."""
     place = EVENTS.path(history.root)
     # Those that came after the fold are in its next changes.
-    names = [each.path for each in changes.new_files(place, after=None, until=batch.batch)]
+    names = [each.path for each in table_log.new_files(place, after=None, until=batch.batch)]
     events = delta.read_with_spark(history.spark, place, EVENTS, names)
     frames = {name: _rows(history, name, None) for name in (*_OF, *_FURTHER)}
     frames["steps"] = with_context(steps(events))

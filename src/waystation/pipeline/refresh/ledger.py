@@ -40,13 +40,13 @@ from waystation.pipeline.silver.moves import OPEN_ITEMS
 from waystation.pipeline.silver.steps import SUBJECT, Subject
 from waystation.pipeline.sources.offsets import Offset, next_id
 from waystation.pipeline.sources.store import ends_of
-from waystation.pipeline.storage import changes, delta
+from waystation.pipeline.storage import delta, table_log
 from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.storage.delta import BatchId
-from waystation.pipeline.storage.opened import files_of
 from waystation.pipeline.storage.parts import PartWriter
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.storage.sessions import sized
+from waystation.pipeline.storage.table_log import files_of
 from waystation.pipeline.stream_names import ALL_QUEUES
 from waystation.pipeline.tables import EVENTS, GAPS, LEDGER, LONG
 
@@ -239,7 +239,7 @@ def add_removals(
 
 def _has_news(path: str, folded: int | None) -> bool:
     """Whether there are events of removed jobs that were not folded yet."""
-    new = changes.new_files(path, after=folded, until=changes.version(path) or 0)
+    new = table_log.new_files(path, after=folded, until=table_log.version(path) or 0)
     return not {each.path for each in new} <= delta.names_without(path, "stream", STREAM)
 
 
@@ -269,7 +269,7 @@ def refresh_ledger(history: History, snapshot: Snapshot | None, hours: Hours) ->
     with sized(history.spark, few):
         rows = _rows(history, snapshot, hours).join(F.broadcast(starts), "hour", "left_semi")
         parts = write_days(kept.unionByName(rows.select(*LEDGER.names)), root, LEDGER)
-    batch = BatchId(APPLICATION, (changes.version(path) or 0) + 1)
+    batch = BatchId(APPLICATION, (table_log.version(path) or 0) + 1)
     check = delta.unless_overtaken(APPLICATION, before)
     if not delta.commit(path, LEDGER.schema, parts, batch, gone=there, check=check):
         # Another driver has taken the number, perhaps for other hours.

@@ -20,7 +20,7 @@ from waystation.pipeline.products.facts import FoldedTable
 from waystation.pipeline.refresh import stale_hours
 from waystation.pipeline.refresh.stale_hours import Hours
 from waystation.pipeline.silver.steps import arrival_hours
-from waystation.pipeline.storage import changes, delta, task_files
+from waystation.pipeline.storage import delta, table_log, task_files
 from waystation.pipeline.storage.arrow import pc
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import Part
@@ -66,7 +66,7 @@ def fold_subjects(history: History, folded: FoldedTable, newest: int) -> None:
         return
     place = EVENTS.path(root)
     others = delta.names_without(place, "product", folded.product.value)
-    new = changes.new_files(place, after=before, until=newest)
+    new = table_log.new_files(place, after=before, until=newest)
     files = [each for each in new if each.path not in others]
     if not files:
         if before is not None:
