@@ -19,7 +19,7 @@ from tests.pipeline.raw_streams import write_events
 from waystation.core.errors import HistoryCut, Malformed, Overtaken
 from waystation.pipeline.bronze import commits
 from waystation.pipeline.maintenance import erasure
-from waystation.pipeline.payloads.options import PayloadSettings
+from waystation.pipeline.payloads.rules import PayloadSettings
 from waystation.pipeline.refresh.ledger import add_removals
 from waystation.pipeline.sources import offsets
 from waystation.pipeline.sources.offsets import OFFSETS_NOTE

@@ -20,7 +20,7 @@ from waystation.pipeline.bronze.following import raise_stream_limits
 from waystation.pipeline.bronze.payload_columns import GONE
 from waystation.pipeline.maintenance import erasure
 from waystation.pipeline.maintenance.erasure import forget
-from waystation.pipeline.payloads.options import Action, PayloadSettings, Rule
+from waystation.pipeline.payloads.rules import Action, PayloadSettings, Rule
 from waystation.pipeline.runner import RunOptions
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.routing import Retry

@@ -18,7 +18,7 @@ from waystation.pipeline import tables
 from waystation.pipeline.bronze import commits
 from waystation.pipeline.bronze.archive import ArchiveOptions, ArchiveStream
 from waystation.pipeline.bronze.ingest import commit
-from waystation.pipeline.payloads.options import PayloadSettings
+from waystation.pipeline.payloads.rules import PayloadSettings
 from waystation.pipeline.storage import delta, parts, table_log
 from waystation.pipeline.storage.arrow import pa, pq
 from waystation.pipeline.storage.delta import BatchId

@@ -13,7 +13,7 @@ from tests.pipeline.raw_streams import ALL, Following, write_events
 from waystation.core.errors import Overtaken
 from waystation.pipeline.bronze import commits, ingest
 from waystation.pipeline.bronze.archive import ArchiveOptions, ArchiveStream
-from waystation.pipeline.payloads.options import PayloadSettings
+from waystation.pipeline.payloads.rules import PayloadSettings
 from waystation.pipeline.sources.events import LEAST_ROWS_A_TASK, EventsReader, pieces
 from waystation.pipeline.sources.offsets import LAST_SEQ, EventStream, Offset, StreamRange
 from waystation.pipeline.sources.redis_streams import rows_of

@@ -19,9 +19,8 @@ from waystation.pipeline.bronze.payload_columns import (
     PayloadColumns,
     ReadJobs,
 )
-from waystation.pipeline.payloads.options import PayloadSettings
 from waystation.pipeline.payloads.paths import DeclaredFields, JsonPath
-from waystation.pipeline.payloads.rules import Rules
+from waystation.pipeline.payloads.rules import PayloadSettings, Rules
 from waystation.pipeline.sources import redis_streams
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage.arrow import pq

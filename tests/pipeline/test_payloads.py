@@ -19,8 +19,7 @@ from waystation.pipeline.ask.selection import Selection, jobs_sql, prepare
 from waystation.pipeline.bronze import ingest
 from waystation.pipeline.bronze.following import mark_followed, raise_stream_limits
 from waystation.pipeline.bronze.payload_columns import GONE
-from waystation.pipeline.payloads.options import Action, PayloadSettings, Rule
-from waystation.pipeline.payloads.rules import Sealer
+from waystation.pipeline.payloads.rules import Action, PayloadSettings, Rule, Sealer
 from waystation.pipeline.sources.store import Store
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage.arrow import pq

@@ -23,7 +23,7 @@ _find = names_of(
         "runner": "run follow RunOptions RunResult",
         "spark.session": "open_session SessionOptions register",
         "sources.streams": "EventOptions",
-        "payloads.options": "PayloadSettings Rule Action",
+        "payloads.rules": "PayloadSettings Rule Action",
         "products.files": "FilesSetup",
         "waystation.core.settings.secrets": "Secret",
         "progress": "Progress",

@@ -25,7 +25,7 @@ from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.compaction import Compacted, compact
 from waystation.pipeline.maintenance.erasure import forget, retain
 from waystation.pipeline.maintenance.rebuild import backfill, rebuild
-from waystation.pipeline.payloads.options import Action, PayloadSettings, Rule
+from waystation.pipeline.payloads.rules import Action, PayloadSettings, Rule
 from waystation.pipeline.products.files import FilesSetup
 from waystation.pipeline.progress import Progress
 from waystation.pipeline.refresh.quality import Check

@@ -23,8 +23,7 @@ from waystation.core.store import faults
 from waystation.pipeline.bronze.capture import Capture, NoCapture
 from waystation.pipeline.bronze.job_data import DATA, HashReader
 from waystation.pipeline.options import parse
-from waystation.pipeline.payloads.options import PayloadSettings
-from waystation.pipeline.payloads.rules import Rules
+from waystation.pipeline.payloads.rules import PayloadSettings, Rules
 from waystation.pipeline.sources import redis_streams
 from waystation.pipeline.sources.columns import RANGE, SCHEMA, RawEntry
 from waystation.pipeline.sources.events import EventsStream, StreamPartition

@@ -18,8 +18,7 @@ from waystation.pipeline.bronze.payload_columns import (
     PayloadColumns,
     ReadJobs,
 )
-from waystation.pipeline.payloads.options import PayloadSettings
-from waystation.pipeline.payloads.rules import QueueRules, Rules
+from waystation.pipeline.payloads.rules import PayloadSettings, QueueRules, Rules
 from waystation.pipeline.products import product_named
 from waystation.pipeline.sources.offsets import EventStream
 
