@@ -15,7 +15,13 @@ from typing import Any, Self
 import duckdb
 
 from waystation.core.errors import InvalidInput
-from waystation.pipeline.ask.active_files import EVERYTHING, RowFilter, contents, duckdb_type
+from waystation.pipeline.ask.active_files import (
+    EVERYTHING,
+    RowFilter,
+    contents,
+    duckdb_type,
+    remote_files,
+)
 from waystation.pipeline.ask.answers import Answer
 from waystation.pipeline.silver.moves import MOVES, OPEN, OPEN_ATTEMPTS, OPEN_ITEMS, STATES
 from waystation.pipeline.storage.places import is_remote
@@ -122,9 +128,6 @@ class Engine:
         files = [each for each in found.files if wanted.may_be_in(each)]
         self._files += [each.path for each in files]
         if is_remote(self.root) and files:
-            # Imported here because it takes as long as a short answer.
-            from waystation.pipeline.ask.remote_files import remote_files
-
             arriving = f"files_of_{name}"
             self._db.register(arriving, remote_files(found.table, files, wanted))
             self._add_view(name, columns, _name(arriving))
