@@ -20,10 +20,10 @@ from waystation.pipeline.bronze import ingest
 from waystation.pipeline.bronze.following import mark_followed, raise_stream_limits
 from waystation.pipeline.bronze.payload_columns import GONE
 from waystation.pipeline.payloads.rules import Action, PayloadSettings, Rule, Sealer
+from waystation.pipeline.product_keys import streams_of
 from waystation.pipeline.sources.store import Store
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage.arrow import pq
-from waystation.pipeline.stream_names import streams_of
 
 KEYS = Secret("k1=" + base64.b64encode(bytes(range(32))).decode())
 

@@ -30,6 +30,7 @@ from waystation.core.store import faults
 from waystation.pipeline.gold.cells import ARRIVAL, ARRIVED, CELLS, COUNTS
 from waystation.pipeline.gold.files import files_by, meeting, names_in, span_of, write_days
 from waystation.pipeline.history import History
+from waystation.pipeline.product_keys import ALL_QUEUES
 from waystation.pipeline.products import product_named
 from waystation.pipeline.products.facts import PAGE, ProductFacts
 from waystation.pipeline.products.room_places import PLACES, STATE
@@ -47,7 +48,6 @@ from waystation.pipeline.storage.parts import PartWriter
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.storage.sessions import sized
 from waystation.pipeline.storage.table_log import files_of
-from waystation.pipeline.stream_names import ALL_QUEUES
 from waystation.pipeline.tables import EVENTS, GAPS, LEDGER, LONG
 
 T = TypeVar("T")
