@@ -28,7 +28,7 @@ from waystation.core.line.forecasts import (
     written,
 )
 from waystation.core.store import faults
-from waystation.pipeline.gold.failures import label
+from waystation.pipeline.gold.cells import failure_label
 from waystation.pipeline.gold.forecast import SLOT_S, Slot, forecast
 from waystation.pipeline.histograms import percentile, summed
 from waystation.pipeline.history import History
@@ -185,7 +185,7 @@ def _labels(history: History, now: dt.datetime) -> Iterator[tuple[QueueKey, Reco
     for row in _since(rows, "last_at", since, by="attempts"):
         mine = found.setdefault((row["product"], row["queue"]), [])
         if len(mine) < MOST_LABELS:
-            said = label(row)[:LONGEST_LABEL]
+            said = failure_label(row)[:LONGEST_LABEL]
             mine.append(FailureLabel(row["fingerprint"], said, row["attempts"], row["retry_helps"]))
     for place, labels in found.items():
         yield place, FailureLabels(labels=tuple(labels), **_lifetime(now))

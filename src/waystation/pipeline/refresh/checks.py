@@ -5,15 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from waystation.core.events import Product
-from waystation.pipeline.gold.cells import (
-    ARRIVED,
-    CELLS,
-    COUNTS,
-    FAILURE,
-    FAILURE_DAY,
-    HOUR,
-    Kind,
-)
+from waystation.pipeline.gold.cells import ARRIVED, CELLS, COUNTS, FAILURE, FAILURE_DAY, HOUR, Kind
 from waystation.pipeline.gold.files import files_by, names_in, span_of
 from waystation.pipeline.history import History
 from waystation.pipeline.refresh.quality import Check
