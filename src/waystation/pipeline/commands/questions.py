@@ -15,7 +15,7 @@ from waystation.core.app import extras
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.ask.active_files import RowFilter, contents
 from waystation.pipeline.ask.answers import Answer
-from waystation.pipeline.ask.engine import Engine, literal, quoted
+from waystation.pipeline.ask.engine import Engine, literal, quoted, write_database
 from waystation.pipeline.ask.selection import Selection, jobs_sql, prepare
 from waystation.pipeline.commands.selecting import asking, instant, selecting
 from waystation.pipeline.commands.shared import (
@@ -331,8 +331,6 @@ def views(
 
     The views name the files that the tables have now; write it again after a run.
     """
-    from waystation.pipeline.ask.database import write_database
-
     names = write_database(root_of(context, history), file, _product_tables())
     typer.echo(f"{len(names)} views in {file}: {', '.join(names)}")
 
