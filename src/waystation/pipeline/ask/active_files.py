@@ -16,9 +16,8 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.storage.arrow import dataset, pa, pq
-from waystation.pipeline.storage.places import filesystem, is_remote
+from waystation.pipeline.storage.places import filesystem, is_remote, unreadable
 from waystation.pipeline.storage.table_log import require_present_names
-from waystation.pipeline.storage.unreadable import unreadable
 from waystation.pipeline.tables import Table
 
 

@@ -26,8 +26,7 @@ from waystation.pipeline.ask.active_files import (
 from waystation.pipeline.ask.answers import Answer
 from waystation.pipeline.silver.moves import MOVES, OPEN, OPEN_ATTEMPTS, OPEN_ITEMS, STATES
 from waystation.pipeline.storage.arrow import pa
-from waystation.pipeline.storage.places import is_remote
-from waystation.pipeline.storage.unreadable import unreadable
+from waystation.pipeline.storage.places import is_remote, unreadable
 from waystation.pipeline.tables import ATTEMPTS, EVENTS, ITEMS, Table, every
 
 MACROS = (

@@ -7,13 +7,14 @@ needs a connector for a place that is no directory; without one, its tasks read 
 import importlib
 import importlib.util
 import os
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from waystation.core.errors import InvalidOption
+from waystation.core.errors import HistoryError, InvalidOption
 
 _CONNECTORS = {
     "s3": "hadoop-aws",
@@ -117,3 +118,18 @@ def _s3(endpoint: str, region: str | None) -> Any:
     if endpoint:
         given |= {"endpoint_override": found.netloc, "scheme": found.scheme}
     return _fs().S3FileSystem(**given)
+
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_LONGEST_REASON = 300
+_REMEDY = (
+    "If the place is right and can be reached, files of it are damaged or missing: `waystation "
+    "pipeline rebuild` builds silver and gold again from bronze"
+)
+
+
+def unreadable(error: Exception, place: str = "") -> HistoryError:
+    """The error for a history whose files are damaged, or whose place cannot be reached."""
+    reason = _COLOUR.sub("", str(error)).strip().splitlines()[0][:_LONGEST_REASON].strip(" :.")
+    where = f" at {place}" if place else ""
+    return HistoryError(f"the history{where} cannot be read or written: {reason}. {_REMEDY}")
