@@ -23,11 +23,13 @@ from waystation.pipeline.commands.shared import (
     CONF,
     HISTORY,
     MASTER,
+    bullmq_prefixes,
     json_line,
     pipeline_settings,
     print_answer,
     root_of,
     say_if_cut,
+    store_url,
 )
 from waystation.pipeline.deploys import deploys, last_before
 from waystation.pipeline.tables import EVENTS, FIELD_VALUES, GAPS, ITEMS, PAYLOADS
@@ -83,7 +85,6 @@ def _add_deploys(root: str, jobs: list[dict[str, Any]]) -> None:
 def _add_present_state(context: typer.Context, jobs: list[dict[str, Any]]) -> None:
     # The client of the store is imported only when there are jobs to ask about.
     from waystation.pipeline.ask.live import states_of
-    from waystation.pipeline.commands.store import bullmq_prefixes, store_url
     from waystation.pipeline.sources.store import Store
 
     mine = [each for each in jobs if each["product"] == "bullmq"]
@@ -314,7 +315,6 @@ def _is_catalog(word: str) -> bool:
 def _add_live_jobs(context: typer.Context, engine: Engine) -> None:
     # The client of the store is imported only for questions about it.
     from waystation.pipeline.ask.live import live_jobs
-    from waystation.pipeline.commands.store import bullmq_prefixes, store_url
     from waystation.pipeline.sources.store import Store
 
     with store_url(context) as url:

@@ -11,8 +11,12 @@ from waystation.bullmq.redis.prefixes import Prefixes
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.ask.selection import Selection
 from waystation.pipeline.commands.selecting import asking, selecting
-from waystation.pipeline.commands.shared import HISTORY, pipeline_settings
-from waystation.pipeline.commands.store import bullmq_prefixes, store_url
+from waystation.pipeline.commands.shared import (
+    HISTORY,
+    bullmq_prefixes,
+    pipeline_settings,
+    store_url,
+)
 from waystation.pipeline.payloads.rules import Sealer
 from waystation.pipeline.redrive import (
     Outcome,
