@@ -16,6 +16,7 @@ from typing import Any, Self
 import duckdb
 
 from waystation.core.errors import InvalidInput
+from waystation.pipeline.ask import Answer
 from waystation.pipeline.ask.active_files import (
     EVERYTHING,
     RowFilter,
@@ -23,7 +24,6 @@ from waystation.pipeline.ask.active_files import (
     duckdb_type,
     remote_files,
 )
-from waystation.pipeline.ask.answers import Answer
 from waystation.pipeline.silver.moves import MOVES, OPEN, OPEN_ATTEMPTS, OPEN_ITEMS, STATES
 from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.storage.places import is_remote, unreadable

@@ -13,8 +13,8 @@ import typer
 
 from waystation.core.app import extras
 from waystation.core.errors import InvalidInput
+from waystation.pipeline.ask import Answer
 from waystation.pipeline.ask.active_files import RowFilter, contents
-from waystation.pipeline.ask.answers import Answer
 from waystation.pipeline.ask.engine import Engine, literal, quoted, write_database
 from waystation.pipeline.ask.selection import Selection, jobs_sql, prepare
 from waystation.pipeline.commands.selecting import asking, instant, selecting

@@ -19,7 +19,7 @@ from waystation.core.errors import InvalidOption, InvalidSetting
 from waystation.core.events import Product
 from waystation.core.settings.load import is_set, load, text_of
 from waystation.core.store import embedded
-from waystation.pipeline.ask.answers import Answer
+from waystation.pipeline.ask import Answer
 from waystation.pipeline.settings import PipelineSettings
 from waystation.pipeline.storage.places import checked_root
 

@@ -12,7 +12,7 @@ import typer
 from waystation.core.durations import parse_duration
 from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.core.events import Product
-from waystation.pipeline.ask.answers import Answer
+from waystation.pipeline.ask import Answer
 from waystation.pipeline.commands.selecting import asking, instant
 from waystation.pipeline.commands.shared import AS_JSON, HISTORY, json_line, print_answer
 from waystation.pipeline.reports.parts import duration, part
