@@ -10,7 +10,7 @@ import pytest
 from redis import Redis
 
 from tests.pipeline.batches import Batches
-from waystation.pipeline.bronze import capture, job_data
+from waystation.pipeline.bronze import capture
 from waystation.pipeline.bronze.payload_columns import (
     FIELDS,
     GONE,
@@ -221,8 +221,8 @@ def _document(dice: random.Random, depth: int) -> Any:
 def test_jobs_of_all_sizes_are_read_page_by_page(
     store: Redis, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_data, "PAGE_BYTES", 20_000)
-    monkeypatch.setattr(job_data, "BATCH_BYTES", 50_000)
+    monkeypatch.setattr(capture, "PAGE_BYTES", 20_000)
+    monkeypatch.setattr(capture, "BATCH_BYTES", 50_000)
     wanted: dict[str, tuple[str, list[str] | None]] = {}
     asking = store.pipeline(transaction=False)
     for number in range(400):

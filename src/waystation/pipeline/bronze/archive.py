@@ -20,8 +20,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from waystation.core.settings.secrets import Secret
 from waystation.core.store import faults
-from waystation.pipeline.bronze.capture import Capture, NoCapture
-from waystation.pipeline.bronze.job_data import DATA, HashReader
+from waystation.pipeline.bronze.capture import DATA, Capture, HashReader, NoCapture
 from waystation.pipeline.options import parse
 from waystation.pipeline.payloads.rules import PayloadSettings, Rules
 from waystation.pipeline.sources import redis_streams
