@@ -25,8 +25,14 @@ from benchmarks.report import Report, Row
 from waystation.pipeline.gold.forecast import BAND, SLOT_S, Slot, backlog, forecast
 from waystation.pipeline.gold.staffing import LATE
 from waystation.pipeline.simulation.advice import WINDOW_S, Arrival, workers_wanted
-from waystation.pipeline.simulation.replay import HOUR_S, Setup, fewest_workers, replay
-from waystation.pipeline.simulation.work import Attempt, recorded
+from waystation.pipeline.simulation.replay import (
+    HOUR_S,
+    Attempt,
+    Setup,
+    fewest_workers,
+    recorded,
+    replay,
+)
 
 EVERY_S = 30.0
 """Seconds between two rounds of the pipeline."""

@@ -17,7 +17,7 @@ from benchmarks.turns import TIMES, medians
 from tests.pipeline.batches import Batches
 from waystation.pipeline.bronze import ingest
 from waystation.pipeline.bronze.payload_columns import FIELDS
-from waystation.pipeline.payloads.options import PayloadSettings
+from waystation.pipeline.payloads.rules import PayloadSettings
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage.arrow import pa, pq
 

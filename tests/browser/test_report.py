@@ -7,7 +7,7 @@ from playwright.async_api import Browser, Page, ViewportSize
 
 from tests.pipeline.test_report import FACTS, NOW
 from waystation.pipeline.reports.page import html_report
-from waystation.pipeline.reports.whole_page import Series, chart, whole_page
+from waystation.pipeline.reports.parts import Series, chart, whole_page
 
 SIZE: ViewportSize = {"width": 600, "height": 800}
 

@@ -16,7 +16,7 @@ from waystation.cli.root import run
 from waystation.core.line.forecasts import FailureLabels, Slo, key_of
 from waystation.core.store.keyspace import is_name
 from waystation.pipeline import runner
-from waystation.pipeline.payloads.options import PayloadSettings
+from waystation.pipeline.payloads.rules import PayloadSettings
 from waystation.pipeline.sources.streams import EventOptions
 
 pytestmark = [pytest.mark.slow, pytest.mark.full]

@@ -17,8 +17,8 @@ from tests.routing.harness import harness_on
 from waystation.bullmq import Queue
 from waystation.files.queue import Queue as FileQueue
 from waystation.pipeline.products import facts, product_named
-from waystation.pipeline.refresh import missing, snapshot
-from waystation.pipeline.refresh.missing import LOST, judged
+from waystation.pipeline.refresh import ledger, snapshot
+from waystation.pipeline.refresh.ledger import LOST, judged
 from waystation.pipeline.refresh.snapshot import Snapshot, take_snapshot
 from waystation.pipeline.silver.steps import SUBJECT
 from waystation.pipeline.sources.streams import EventOptions
@@ -189,7 +189,7 @@ def store(redis_url: str) -> Iterator[Redis]:
 async def crowd(
     request: pytest.FixtureRequest, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Crowd]:
-    for module in (facts, missing, snapshot):
+    for module in (facts, ledger, snapshot):
         monkeypatch.setattr(module, "PAGE", PAGE)
     async with CROWDS[request.param](redis_url) as opened:
         yield opened

@@ -7,7 +7,7 @@ from waystation.pipeline.bronze import commits, ingest
 from waystation.pipeline.bronze.archive import ArchiveOptions, ArchiveStream
 from waystation.pipeline.bronze.ingest import OVERTAKEN, OVERTAKING
 from waystation.pipeline.history import History
-from waystation.pipeline.payloads.options import PayloadSettings
+from waystation.pipeline.payloads.rules import PayloadSettings
 from waystation.pipeline.runner import Rounds, RunOptions, RunResult
 from waystation.pipeline.sources import offsets
 from waystation.pipeline.sources.streams import EventOptions

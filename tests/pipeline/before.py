@@ -27,7 +27,7 @@ from waystation.pipeline.bronze.payload_columns import GONE
 from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.compaction import compact
 from waystation.pipeline.products import product_tables
-from waystation.pipeline.refresh import missing
+from waystation.pipeline.refresh import ledger
 from waystation.pipeline.runner import RunOptions, run
 from waystation.pipeline.silver.moves import ENDED, OPEN_ATTEMPTS, OPEN_ITEMS, STEPS
 from waystation.pipeline.sources.streams import EventOptions
@@ -116,7 +116,7 @@ def _texts(history: History, table: Table) -> Iterator[str]:
         if table is PAYLOADS and row["product"] != "bullmq" and row["left_out"] == GONE:
             # Of other products nothing was read then; their stores here hold no data of jobs.
             continue
-        if table is EVENTS and row["stream"] == missing.STREAM:
+        if table is EVENTS and row["stream"] == ledger.STREAM:
             # Jobs that were found removed at one instant have no order.
             row |= {"entry_id": None, "seq": None}
         yield text_of([row[name] for name in columns])

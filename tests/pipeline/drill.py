@@ -19,10 +19,10 @@ from pyspark.sql import SparkSession
 from tests.pipeline.conftest import SMALL
 from waystation.files.directory.scan import ScanOptions
 from waystation.files.producer import ProducerOptions
+from waystation.pipeline import file_scan
 from waystation.pipeline.bronze import ingest
 from waystation.pipeline.bronze.ingest import commit
-from waystation.pipeline.file_scan import scan
-from waystation.pipeline.file_scan.listing import ScanRules
+from waystation.pipeline.file_scan import ScanRules
 from waystation.pipeline.spark.session import SessionOptions, build_session, register
 
 PROJECT = Path(__file__).parents[2]
@@ -155,7 +155,7 @@ def plant(tree: Path) -> int:
 def scan_tree(spark: SparkSession, tree: str, url: str) -> None:
     """Add the files of a tree."""
     rules = ScanRules(url=url, producer=ProducerOptions(scan=ScanOptions(scan_dir=tree)))
-    scan.scan_tree(spark, rules)
+    file_scan.scan_tree(spark, rules)
 
 
 def enqueue(spark: SparkSession, batch: str, url: str) -> None:

@@ -18,7 +18,7 @@ from redis import Redis
 from tests.pipeline import routing_stories, stories
 from tests.pipeline.events_of_all import REASONS, events_of_files
 from waystation.core.settings.section import Secret
-from waystation.pipeline.payloads.options import Action, PayloadSettings, Rule
+from waystation.pipeline.payloads.rules import Action, PayloadSettings, Rule
 from waystation.waitingroom.redis.keys import RoomKeys
 
 START_MS = routing_stories.START_MS

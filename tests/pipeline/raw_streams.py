@@ -8,8 +8,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from redis import Redis
 
 from waystation.core.events import from_entry
-from waystation.pipeline.sources.events import EventsStream
-from waystation.pipeline.sources.stream_readers import StreamsFollower
+from waystation.pipeline.sources.events import EventsStream, StreamsFollower
 from waystation.pipeline.sources.streams import EventOptions
 
 

@@ -18,14 +18,14 @@ from tests.pipeline.saved import save
 from waystation.pipeline.gold.cells import CELLS, SLOT
 from waystation.pipeline.history import History
 from waystation.pipeline.products import product_tables
-from waystation.pipeline.refresh import gold_sums, gold_tables, quality
+from waystation.pipeline.refresh import gold_tables, quality
 from waystation.pipeline.silver.moves import OPEN
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.storage.delta import BatchId
-from waystation.pipeline.storage.opened import kept_open
 from waystation.pipeline.storage.parts import PartWriter
 from waystation.pipeline.storage.schemas import schema_of
+from waystation.pipeline.storage.table_log import kept_open
 from waystation.pipeline.tables import EVENTS, QUALITY, Table, every
 
 # The checks are those of the hours of the last round.
@@ -99,7 +99,7 @@ def keep(root: str, rows: list[dict[str, Any]], batch: int) -> None:
 def refresh(history: History) -> None:
     """What a round does after it has stored events."""
     with kept_open():
-        gold_sums.fold(history)
+        gold_tables.fold(history)
         gold_tables.refresh(history)
 
 

@@ -9,8 +9,7 @@ from redis import Redis
 from tests.pipeline.raw_streams import Following
 from waystation.core.errors import InvalidOption
 from waystation.pipeline.sources.columns import ENTRY_ROWS
-from waystation.pipeline.sources.events import RedisStreams
-from waystation.pipeline.sources.stream_readers import StreamsFollower, StreamsReader
+from waystation.pipeline.sources.events import RedisStreams, StreamsFollower, StreamsReader
 
 
 def following(url: str, streams: str, **asked: str) -> Following:

@@ -32,7 +32,7 @@ from waystation.pipeline.maintenance import compaction, erasure, rebuild
 from waystation.pipeline.products import folded_tables
 from waystation.pipeline.products.room_places import PLACES
 from waystation.pipeline.products.waitingroom import SESSIONS, VISITS
-from waystation.pipeline.refresh import accounts, fold, gold_sums
+from waystation.pipeline.refresh import fold, gold_tables, ledger
 from waystation.pipeline.refresh.stale_hours import Hours
 from waystation.pipeline.refresh.subjects import fold_subjects
 from waystation.pipeline.runner import RunOptions, run
@@ -167,7 +167,7 @@ def test_a_fold_of_visitors_that_another_overtakes_after_it_has_looked_is_refuse
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(("module", "step"), [(accounts, "write_days"), (delta, "commit")])
+@pytest.mark.parametrize(("module", "step"), [(ledger, "write_days"), (delta, "commit")])
 def test_a_ledger_that_another_writes_first_is_refused(
     root: str, monkeypatch: pytest.MonkeyPatch, module: Any, step: str
 ) -> None:
@@ -175,20 +175,20 @@ def test_a_ledger_that_another_writes_first_is_refused(
     history, write = history_at(root), getattr(module, step)
     keep(root, bullmq_events(9), 0)
     fold.fold(history)
-    gold_sums.catch_up(history, target_ms=30_000)
+    gold_tables.catch_up(history, target_ms=30_000)
     hours = Hours(tuple(START.replace(minute=0) + dt.timedelta(hours=n) for n in range(3)))
 
     def raced(*given: Any, **more: Any) -> Any:
         monkeypatch.undo()
-        accounts.refresh_ledger(history, None, hours)
+        ledger.refresh_ledger(history, None, hours)
         return write(*given, **more)
 
     monkeypatch.setattr(module, step, raced)
     with pytest.raises(Overtaken, match="another run has changed"):
-        accounts.refresh_ledger(history, None, hours)
+        ledger.refresh_ledger(history, None, hours)
     found = rows_of(root, LEDGER)
     assert found
-    accounts.refresh_ledger(history, None, hours)
+    ledger.refresh_ledger(history, None, hours)
     assert rows_of(root, LEDGER) == found
 
 

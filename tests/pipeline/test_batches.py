@@ -19,13 +19,13 @@ from tests.pipeline.raw_streams import write_events
 from waystation.core.errors import HistoryCut, Malformed, Overtaken
 from waystation.pipeline.bronze import commits
 from waystation.pipeline.maintenance import erasure
-from waystation.pipeline.payloads.options import PayloadSettings
-from waystation.pipeline.refresh.missing import add_removals
+from waystation.pipeline.payloads.rules import PayloadSettings
+from waystation.pipeline.refresh.ledger import add_removals
 from waystation.pipeline.sources import offsets
 from waystation.pipeline.sources.offsets import OFFSETS_NOTE
 from waystation.pipeline.sources.streams import EventOptions
-from waystation.pipeline.storage import changes, delta
-from waystation.pipeline.storage.notes import every_noted
+from waystation.pipeline.storage import delta, table_log
+from waystation.pipeline.storage.table_log import every_noted
 from waystation.pipeline.tables import EVENTS, FIELD_VALUES, GAPS, PAYLOADS, Table
 
 COLUMNS = ("queue", "after", "before", "lost", "reason")
@@ -150,7 +150,7 @@ def test_offsets_outlive_the_log_of_streams_that_are_silent_for_weeks(
 
 def remove(root: str, seconds: int) -> None:
     """Add an event of a job that was found removed."""
-    at, folded = datetime.fromtimestamp(seconds, UTC), changes.version(EVENTS.path(root))
+    at, folded = datetime.fromtimestamp(seconds, UTC), table_log.version(EVENTS.path(root))
     add_removals(root, [("bullmq", "mail", "1")], at, folded=folded)
 
 
@@ -159,7 +159,7 @@ def test_two_drivers_that_find_the_same_job_removed_add_one_event(
 ) -> None:
     write_events(store, 5)
     reading(root, redis_url).store()
-    folded, gone = changes.version(EVENTS.path(root)), [("bullmq", "mail", "1")]
+    folded, gone = table_log.version(EVENTS.path(root)), [("bullmq", "mail", "1")]
     for second in (1, 2):
         add_removals(root, gone, datetime.fromtimestamp(second, UTC), folded=folded)
     assert len(ids(root)) == 6

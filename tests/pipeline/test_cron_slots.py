@@ -22,7 +22,7 @@ from waystation.pipeline.maintenance.rebuild import rebuild, refresh_all
 from waystation.pipeline.products import cron_slots
 from waystation.pipeline.products.cron_slots import CRON_SLOTS, FIRED_SLOTS, SCHEDULES
 from waystation.pipeline.products.routing import ROUTE_DAYS, ROUTED_JOBS, ROUTES
-from waystation.pipeline.storage import changes, delta
+from waystation.pipeline.storage import delta, table_log
 
 pytestmark = pytest.mark.slow
 
@@ -119,7 +119,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
         # Fewer than the cases have, so that they are written in parts.
         patch.setattr(cron_slots, "AT_ONCE", 10_000)
         for turn in range(3):
-            version = changes.version(CRON_SLOTS.path(root))
+            version = table_log.version(CRON_SLOTS.path(root))
             events = [
                 each for parts in CASES.values() for part in parts[turn : turn + 1] for each in part
             ]
@@ -138,11 +138,11 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     kept_jobs = {row["job_id"] for row in read(root, ROUTED_JOBS)}
     refresh_all(history)
     refreshed = tables_at(root)
-    version = changes.version(CRON_SLOTS.path(root))
+    version = table_log.version(CRON_SLOTS.path(root))
     keep(root, rows([RoutingEvent(22 * DAY, "report", "late", "cancelled")]), 4)
     refresh(history)
-    now = changes.version(CRON_SLOTS.path(root)) or 0
-    days = changes.changed_days(CRON_SLOTS.path(root), after=version, until=now)
+    now = table_log.version(CRON_SLOTS.path(root)) or 0
+    days = table_log.changed_days(CRON_SLOTS.path(root), after=version, until=now)
     return Ran(
         found,
         rebuilt,

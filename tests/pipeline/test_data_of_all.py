@@ -16,12 +16,11 @@ from tests.routing.harness import harness_on as harness_on_routing
 from waystation.cli import root as cli
 from waystation.core.outcome import Done, Failed, Outcome
 from waystation.core.runtime.claim import Settled
-from waystation.pipeline.bronze.following import raise_stream_limits
 from waystation.pipeline.bronze.payload_columns import GONE
 from waystation.pipeline.maintenance import erasure
 from waystation.pipeline.maintenance.erasure import forget
-from waystation.pipeline.payloads.options import Action, PayloadSettings, Rule
-from waystation.pipeline.runner import RunOptions
+from waystation.pipeline.payloads.rules import Action, PayloadSettings, Rule
+from waystation.pipeline.runner import RunOptions, raise_stream_limits
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.routing import Retry
 

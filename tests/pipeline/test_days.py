@@ -16,7 +16,7 @@ from waystation.pipeline.maintenance.rebuild import refresh_all
 from waystation.pipeline.products.files import ADDED_FILES, FILE_DAYS, FILES
 from waystation.pipeline.products.room_places import PLACES
 from waystation.pipeline.products.waitingroom import VISITS
-from waystation.pipeline.refresh.gold_sums import fold
+from waystation.pipeline.refresh.gold_tables import fold
 from waystation.pipeline.storage import delta
 
 pytestmark = pytest.mark.slow

@@ -18,8 +18,8 @@ from waystation.pipeline import tables
 from waystation.pipeline.bronze import commits
 from waystation.pipeline.bronze.archive import ArchiveOptions, ArchiveStream
 from waystation.pipeline.bronze.ingest import commit
-from waystation.pipeline.payloads.options import PayloadSettings
-from waystation.pipeline.storage import delta, notes, parts
+from waystation.pipeline.payloads.rules import PayloadSettings
+from waystation.pipeline.storage import delta, parts, table_log
 from waystation.pipeline.storage.arrow import pa, pq
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import Part, PartWriter
@@ -260,7 +260,7 @@ def test_a_batch_without_rows_is_noted_all_the_same(root: str) -> None:
     assert committed(root, [], 3)
 
     assert delta.last_batch(SIGHTINGS.path(root), "counting") == 3
-    assert notes.last_note(SIGHTINGS.path(root), "upto") == 3
+    assert table_log.last_note(SIGHTINGS.path(root), "upto") == 3
     assert birds(root) == []
 
 
@@ -272,7 +272,7 @@ def test_the_last_note_is_found_behind_commits_without_one(root: str) -> None:
         SIGHTINGS.path(root), SIGHTINGS.schema, [], BatchId("another", 0), partitions=("date",)
     )
 
-    assert notes.last_note(SIGHTINGS.path(root), "upto") == 7
+    assert table_log.last_note(SIGHTINGS.path(root), "upto") == 7
 
 
 WIDER = msgspec.structs.replace(
@@ -364,7 +364,7 @@ def test_a_column_of_another_type_is_refused(root: str) -> None:
 
 def test_a_place_without_a_table_has_no_batch_and_no_note(root: str) -> None:
     assert delta.last_batch(SIGHTINGS.path(root), "counting") is None
-    assert notes.last_note(SIGHTINGS.path(root), "upto") is None
+    assert table_log.last_note(SIGHTINGS.path(root), "upto") is None
 
 
 def test_a_row_without_a_partition_value_is_kept(root: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.pipeline.failure_corpora import CORPORA
 from waystation.core.fingerprints import error_class, fingerprint, signature
-from waystation.pipeline.silver.folding import known_by
+from waystation.pipeline.silver.lives import known_by
 from waystation.pipeline.storage.arrow import pa
 
 MANY = 1_000

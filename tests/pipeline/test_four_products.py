@@ -12,10 +12,9 @@ from redis import Redis
 from tests.pipeline.rounds import history_at, written_here
 from waystation import bullmq, files, routing, waitingroom
 from waystation.core.store.connection import connect
-from waystation.pipeline.bronze.following import STREAM_LIMIT
 from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.reports.facts import report
-from waystation.pipeline.runner import RunOptions, run
+from waystation.pipeline.runner import STREAM_LIMIT, RunOptions, run
 from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.tables import EVENTS, ITEMS, LEDGER

@@ -11,8 +11,7 @@ from tests.pipeline import oracle, stories
 from tests.pipeline.rounds import history_at, keep, refresh, rows_of
 from tests.pipeline.stories import StoryEvent
 from waystation.core.errors import TablesDisagree
-from waystation.pipeline.gold.cells import CELLS, HOUR
-from waystation.pipeline.gold.failures import MOST_KINDS, OTHER
+from waystation.pipeline.gold.cells import CELLS, HOUR, MOST_KINDS, OTHER
 from waystation.pipeline.histograms import percentile, summed
 from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.rebuild import backfill

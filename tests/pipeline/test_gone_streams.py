@@ -13,13 +13,14 @@ from redis import Redis
 from tests.pipeline.batches import Batches
 from tests.pipeline.rounds import history_at
 from waystation.pipeline.bronze.archive import ArchiveStream
-from waystation.pipeline.bronze.following import STREAM_LIMIT, raise_stream_limits
 from waystation.pipeline.history import History
 from waystation.pipeline.runner import (
+    STREAM_LIMIT,
     Rounds,
     RunOptions,
     RunResult,
     follow,
+    raise_stream_limits,
     run,
 )
 from waystation.pipeline.sources.offsets import Offset

@@ -13,11 +13,10 @@ from tests.pipeline.raw_streams import ALL, Following, write_events
 from waystation.core.errors import Overtaken
 from waystation.pipeline.bronze import commits, ingest
 from waystation.pipeline.bronze.archive import ArchiveOptions, ArchiveStream
-from waystation.pipeline.payloads.options import PayloadSettings
-from waystation.pipeline.sources.events import EventsReader
+from waystation.pipeline.payloads.rules import PayloadSettings
+from waystation.pipeline.sources.events import LEAST_ROWS_A_TASK, EventsReader, pieces
 from waystation.pipeline.sources.offsets import LAST_SEQ, EventStream, Offset, StreamRange
 from waystation.pipeline.sources.redis_streams import rows_of
-from waystation.pipeline.sources.stream_readers import LEAST_ROWS_A_TASK, pieces
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
 from waystation.pipeline.tables import EVENTS, GAPS

@@ -20,12 +20,10 @@ from tests.support.patience import limit
 from waystation.bullmq import Backoff, JobOptions, Queue
 from waystation.core.line import forecasts
 from waystation.core.line.forecasts import DesiredWorkers, FailureLabels, RecommendationKeys, Slo
-from waystation.pipeline.bronze.following import STREAM_LIMIT
 from waystation.pipeline.history import History
-from waystation.pipeline.refresh.accounts import unseen, unsettled
-from waystation.pipeline.refresh.missing import judged
+from waystation.pipeline.refresh.ledger import judged, unseen, unsettled
 from waystation.pipeline.refresh.snapshot import take_snapshot
-from waystation.pipeline.runner import RunOptions
+from waystation.pipeline.runner import STREAM_LIMIT, RunOptions
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa

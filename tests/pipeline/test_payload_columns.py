@@ -10,7 +10,7 @@ import pytest
 from redis import Redis
 
 from tests.pipeline.batches import Batches
-from waystation.pipeline.bronze import capture, job_hashes
+from waystation.pipeline.bronze import capture
 from waystation.pipeline.bronze.payload_columns import (
     FIELDS,
     GONE,
@@ -19,10 +19,8 @@ from waystation.pipeline.bronze.payload_columns import (
     PayloadColumns,
     ReadJobs,
 )
-from waystation.pipeline.payloads.declared import DeclaredFields
-from waystation.pipeline.payloads.options import PayloadSettings
-from waystation.pipeline.payloads.paths import JsonPath
-from waystation.pipeline.payloads.rules import Rules
+from waystation.pipeline.payloads.paths import DeclaredFields, JsonPath
+from waystation.pipeline.payloads.rules import PayloadSettings, Rules
 from waystation.pipeline.sources import redis_streams
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage.arrow import pq
@@ -223,8 +221,8 @@ def _document(dice: random.Random, depth: int) -> Any:
 def test_jobs_of_all_sizes_are_read_page_by_page(
     store: Redis, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_hashes, "PAGE_BYTES", 20_000)
-    monkeypatch.setattr(job_hashes, "BATCH_BYTES", 50_000)
+    monkeypatch.setattr(capture, "PAGE_BYTES", 20_000)
+    monkeypatch.setattr(capture, "BATCH_BYTES", 50_000)
     wanted: dict[str, tuple[str, list[str] | None]] = {}
     asking = store.pipeline(transaction=False)
     for number in range(400):

@@ -13,9 +13,15 @@ from hypothesis import strategies as st
 from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.core.settings.section import Secret
 from waystation.pipeline.bronze.archive import from_text, to_text
-from waystation.pipeline.payloads.options import Action, PayloadSettings, Rule
 from waystation.pipeline.payloads.paths import JsonPath
-from waystation.pipeline.payloads.rules import QueueRules, Rules, Sealer
+from waystation.pipeline.payloads.rules import (
+    Action,
+    PayloadSettings,
+    QueueRules,
+    Rule,
+    Rules,
+    Sealer,
+)
 
 KEYS = Secret("new=" + base64.b64encode(bytes(range(32))).decode())
 OLD = "old=" + base64.b64encode(bytes(range(1, 33))).decode()

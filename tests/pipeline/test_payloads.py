@@ -17,14 +17,13 @@ from waystation.core.settings.section import Secret
 from waystation.pipeline.ask.engine import Engine
 from waystation.pipeline.ask.selection import Selection, jobs_sql, prepare
 from waystation.pipeline.bronze import ingest
-from waystation.pipeline.bronze.following import mark_followed, raise_stream_limits
 from waystation.pipeline.bronze.payload_columns import GONE
-from waystation.pipeline.payloads.options import Action, PayloadSettings, Rule
-from waystation.pipeline.payloads.rules import Sealer
+from waystation.pipeline.payloads.rules import Action, PayloadSettings, Rule, Sealer
+from waystation.pipeline.product_keys import streams_of
+from waystation.pipeline.runner import mark_followed, raise_stream_limits
 from waystation.pipeline.sources.store import Store
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage.arrow import pq
-from waystation.pipeline.stream_names import streams_of
 
 KEYS = Secret("k1=" + base64.b64encode(bytes(range(32))).decode())
 

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from waystation.pipeline.ask.answers import Answer
+from waystation.pipeline.ask import Answer
 from waystation.pipeline.commands.shared import print_answer
 
 ANSWER = Answer(

@@ -9,7 +9,7 @@ from redis import Redis
 
 from tests.pipeline.ask import lakes
 from waystation.core.line.forecasts import DesiredWorkers, key_of, read
-from waystation.pipeline.feedback.recommendations import backlogs, write_recommendations
+from waystation.pipeline.feedback import backlogs, write_recommendations
 from waystation.pipeline.gold.forecast import SLOT_S, backlog, forecast
 from waystation.pipeline.history import History
 from waystation.pipeline.silver.moves import OPEN_ITEMS

@@ -24,8 +24,7 @@ from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.pipeline.ask.engine import Engine
 from waystation.pipeline.ask.selection import Selection
 from waystation.pipeline.payloads.rules import Sealer
-from waystation.pipeline.redrive.driver import Redrive, RedriveOptions
-from waystation.pipeline.redrive.plan import Plan, name_of, plan
+from waystation.pipeline.redrive import Plan, Redrive, RedriveOptions, name_of, plan
 from waystation.pipeline.sources.store import Store
 
 JOBS = 60

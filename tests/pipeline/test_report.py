@@ -13,8 +13,7 @@ from waystation.pipeline.gold.forecast import Band, Forecast
 from waystation.pipeline.reports.console import console_report
 from waystation.pipeline.reports.facts import QueueReport, Report
 from waystation.pipeline.reports.page import html_report
-from waystation.pipeline.reports.whole_page import Level, chart, levels
-from waystation.pipeline.reports.words import duration, number, part
+from waystation.pipeline.reports.parts import Level, chart, duration, levels, number, part
 
 NOW = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
 HOURS = tuple(

@@ -15,14 +15,14 @@ import waystation
 from tests.pipeline.rounds import history_at
 from tests.pipeline.saved import save
 from waystation.pipeline.history import History
-from waystation.pipeline.refresh.changed_rows import change_files
-from waystation.pipeline.storage import changes, delta, rewriting
+from waystation.pipeline.refresh.subjects import change_files
+from waystation.pipeline.storage import delta, rewriting, table_log
 from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.storage.delta import BatchId
-from waystation.pipeline.storage.opened import files_of
 from waystation.pipeline.storage.parts import Part, PartWriter
 from waystation.pipeline.storage.rewriting import EVERY, Change, Rows, SameAs, Where
 from waystation.pipeline.storage.schemas import schema_of
+from waystation.pipeline.storage.table_log import files_of
 from waystation.pipeline.tables import ITEMS
 
 MONDAY, TUESDAY = dt.date(2026, 3, 2), dt.date(2026, 3, 3)
@@ -76,9 +76,9 @@ def test_rows_go_and_files_without_such_rows_stay(
     assert rewriting.delete(history, {ITEMS: change}) == {"items": 3}
     assert ids(root) == sorted([*LEFT, ("7", MONDAY), ("9", MONDAY)], key=str)
     assert len(before & names(root)) == 1
-    version = changes.version(ITEMS.path(root))
+    version = table_log.version(ITEMS.path(root))
     assert rewriting.delete(history, {ITEMS: change}) == {"items": 0}
-    assert changes.version(ITEMS.path(root)) == version
+    assert table_log.version(ITEMS.path(root)) == version
 
 
 def test_rows_that_are_equal_in_every_column_go(root: str, history: History) -> None:
@@ -108,16 +108,16 @@ def test_whole_days_and_whole_tables_go_without_being_read(root: str) -> None:
 
 def test_rows_that_are_written_again_are_not_new(root: str, history: History) -> None:
     path, there = ITEMS.path(root), ids(root)
-    before = changes.version(path)
+    before = table_log.version(path)
     group = [name for name in names(root) if str(MONDAY) in name]
     rewriting.compact(history, {ITEMS: [group]})
     assert (len(names(root)), ids(root)) == (2, there)
     compacted = DeltaTable(path).version()
-    assert changes.changed_days(path, after=before, until=compacted) == []
+    assert table_log.changed_days(path, after=before, until=compacted) == []
     rewriting.delete(history, {ITEMS: Rows(("job_id",), frozenset({("5",)}))})
     now = DeltaTable(path).version()
-    assert changes.new_files(path, after=before, until=now) == []
-    assert changes.changed_days(path, after=compacted, until=now) == [MONDAY]
+    assert table_log.new_files(path, after=before, until=now) == []
+    assert table_log.changed_days(path, after=compacted, until=now) == [MONDAY]
 
 
 def meanwhile(patch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:

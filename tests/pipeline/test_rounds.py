@@ -40,7 +40,7 @@ from waystation.pipeline.products.waitingroom import FAIRNESS, VISITS
 from waystation.pipeline.runner import RunOptions
 from waystation.pipeline.silver.moves import OPEN_ITEMS, STEPS
 from waystation.pipeline.sources.streams import EventOptions
-from waystation.pipeline.storage import changes, delta
+from waystation.pipeline.storage import delta, table_log
 from waystation.pipeline.tables import (
     ATTEMPTS,
     EVENTS,
@@ -150,7 +150,7 @@ def _cut_short_after(table: Table) -> AbstractContextManager[object]:
 
 
 def versions(root: str) -> dict[str, int | None]:
-    return {table.name: changes.version(table.path(root)) for table in COMPARED}
+    return {table.name: table_log.version(table.path(root)) for table in COMPARED}
 
 
 def differing(first: Tables, second: Tables) -> set[str]:

@@ -15,8 +15,8 @@ from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.files.directory.scan import ScanOptions
 from waystation.files.options import Layout
 from waystation.files.producer import ProducerOptions
-from waystation.pipeline.file_scan import scan
-from waystation.pipeline.file_scan.listing import ScanRules, Share, shares
+from waystation.pipeline import file_scan
+from waystation.pipeline.file_scan import ScanRules, Share, shares
 from waystation.pipeline.products.files import FilesEncoder, FilesSetup
 from waystation.pipeline.sources.batch_writer import BatchWriter
 
@@ -56,7 +56,7 @@ def test_a_tree_is_put_in_line_by_the_producers_rules_and_again_only_what_is_new
     (tree / "way_out").symlink_to(tmp_path / "secret.txt")
     (tree / "up").symlink_to(tmp_path)
 
-    first = scan.scan_tree(spark, rules(redis_url, tree))
+    first = file_scan.scan_tree(spark, rules(redis_url, tree))
     assert (first.found, first.queued, first.known) == (4, 4, 0)
     assert first.skipped == {"excluded": 1, "fresh": 1, "outside": 2}
     assert (first.receipt.jobs, first.receipt.closed_at is None) == (4, False)
@@ -66,7 +66,7 @@ def test_a_tree_is_put_in_line_by_the_producers_rules_and_again_only_what_is_new
 
     put(tree / "new.txt")
     put(tree / "a.txt", "changed")
-    again = scan.scan_tree(spark, rules(redis_url, tree))
+    again = file_scan.scan_tree(spark, rules(redis_url, tree))
     assert (again.found, again.queued, again.known) == (5, 2, 3)
     assert len(jobs(store)) == 5
 
@@ -90,7 +90,7 @@ def test_a_listing_is_put_in_line_whatever_its_form_and_nothing_outside_its_root
         "in/short.txt\n"
     )
     asked = rules(redis_url, tmp_path, root="s3://lake")
-    done = scan.scan_listing(spark, str(tmp_path / "listing.csv"), asked)
+    done = file_scan.scan_listing(spark, str(tmp_path / "listing.csv"), asked)
     assert (done.found, done.queued) == (3, 3)
     assert done.skipped == {"excluded": 1, "fresh": 1, "outside": 3, "unreadable": 3}
     assert paths(store) == {"s3://lake/in/a.txt", "s3://lake/in/with, comma.txt"}
@@ -100,7 +100,7 @@ def test_a_listing_is_put_in_line_whatever_its_form_and_nothing_outside_its_root
         f"union all select 'in/b.txt', 2, timestamp_seconds({LONG_AGO})"
     )
     rows.write.parquet(str(tmp_path / "listing.parquet"))
-    again = scan.scan_listing(spark, str(tmp_path / "listing.parquet"), asked)
+    again = file_scan.scan_listing(spark, str(tmp_path / "listing.parquet"), asked)
     assert (again.found, again.queued, again.known) == (2, 1, 1)
 
 
@@ -108,11 +108,11 @@ def test_a_listing_that_is_none_is_refused(
     spark: SparkSession, redis_url: str, tmp_path: Path
 ) -> None:
     with pytest.raises(InvalidInput, match="wanted a directory, or a listing"):
-        scan.scan_listing(spark, str(tmp_path / "nowhere.csv"), rules(redis_url, tmp_path))
+        file_scan.scan_listing(spark, str(tmp_path / "nowhere.csv"), rules(redis_url, tmp_path))
     other = str(tmp_path / "other.parquet")
     spark.sql("select 'a' as path, 1 as bytes").write.parquet(other)
     with pytest.raises(InvalidInput, match="got path, bytes without size, mtime"):
-        scan.scan_listing(spark, other, rules(redis_url, tmp_path))
+        file_scan.scan_listing(spark, other, rules(redis_url, tmp_path))
 
 
 @pytest.mark.long
@@ -124,7 +124,7 @@ def test_a_scan_that_was_killed_is_run_again_and_puts_every_file_in_line_once(
         driver.wait_for(lambda: store.llen("jobqueue:low_priority") > many / 4)
     assert 0 < store.llen("jobqueue:low_priority") < many
 
-    done = scan.scan_tree(spark, rules(redis_url, tmp_path / "tree"))
+    done = file_scan.scan_tree(spark, rules(redis_url, tmp_path / "tree"))
     assert done.found == many
     assert 0 < done.queued < many
     assert (len(jobs(store)), len(paths(store))) == (many, many)

@@ -23,7 +23,7 @@ from waystation.pipeline.gold import cells, sums
 from waystation.pipeline.gold.derived import DERIVED
 from waystation.pipeline.maintenance.compaction import tables_of
 from waystation.pipeline.maintenance.rebuild import rebuild
-from waystation.pipeline.payloads.options import PayloadSettings
+from waystation.pipeline.payloads.rules import PayloadSettings
 from waystation.pipeline.products import product_tables
 from waystation.pipeline.products.files import ADDED_FILES, FILE_DAYS, FILES
 from waystation.pipeline.runner import RunOptions, run

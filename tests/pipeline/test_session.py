@@ -19,7 +19,7 @@ from waystation.core.errors import InvalidOption
 from waystation.pipeline.bronze import ingest
 from waystation.pipeline.history import History, checked_root
 from waystation.pipeline.sources.store import URL_VARIABLE, url_option
-from waystation.pipeline.spark import class_archive
+from waystation.pipeline.spark import session
 from waystation.pipeline.spark.java import Java
 from waystation.pipeline.spark.session import (
     SessionOptions,
@@ -247,9 +247,9 @@ def test_an_archive_that_is_not_made_is_tried_for_three_times(
     monkeypatch.setenv("WAYSTATION_CACHE", str(tmp_path))
     monkeypatch.setattr("atexit.register", Mock())
     old, java = Java(tmp_path, "17.0.1", 17), Java(tmp_path, "17.0.2", 17)
-    class_archive.java_options(old)
-    made = [class_archive.java_options(java) for _ in range(4)]
+    session.java_options(old)
+    made = [session.java_options(java) for _ in range(4)]
     assert [each.partition("=")[0] for each in made] == ["-XX:ArchiveClassesAtExit"] * 3 + [""]
     # What another version of the same Java has left is gone.
     assert len(list((tmp_path / "classes").iterdir())) == 3
-    assert class_archive.java_options(None) == ""
+    assert session.java_options(None) == ""

@@ -23,7 +23,7 @@ from waystation.pipeline import current_jobs
 from waystation.pipeline.ask.engine import Engine
 from waystation.pipeline.bronze import ingest
 from waystation.pipeline.maintenance import erasure
-from waystation.pipeline.payloads.options import PayloadSettings
+from waystation.pipeline.payloads.rules import PayloadSettings
 from waystation.pipeline.refresh.snapshot import take_snapshot
 from waystation.pipeline.sources.streams import EventOptions, Streams
 

@@ -21,7 +21,7 @@ from waystation.pipeline.refresh import fold
 from waystation.pipeline.silver import steps
 from waystation.pipeline.silver.lives import FOLDED
 from waystation.pipeline.silver.moves import OPEN, OPEN_ATTEMPTS, OPEN_ITEMS, STEPS
-from waystation.pipeline.storage import delta, notes
+from waystation.pipeline.storage import delta, table_log
 from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.tables import ATTEMPTS, EVENTS, ITEMS, Table
 
@@ -83,7 +83,7 @@ def count_changes(root: str, signed: dict[str, Counter[str]]) -> None:
 
 def changed(root: str, column: str) -> list[str]:
     """Rows that the last fold has added to silver, or taken back."""
-    noted: Any = notes.last_note(STEPS.path(root), fold.CHANGES_NOTE) or {"files": {}}
+    noted: Any = table_log.last_note(STEPS.path(root), fold.CHANGES_NOTE) or {"files": {}}
     names = [part["path"] for part in noted["files"].get(column, ())]
     table = fold.APART[column]
     return list(map(str, delta.read_files(table.path(root), table, names).to_pylist()))

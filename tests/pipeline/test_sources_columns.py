@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waystation.core.events import VERSION, EventName, Product, from_bullmq
+from waystation.pipeline.product_keys import StreamNames
 from waystation.pipeline.products.facts import ProductFacts
 from waystation.pipeline.sources.columns import MOST_SKEW_MS, batch_of
 from waystation.pipeline.sources.offsets import EventStream
-from waystation.pipeline.stream_names import StreamNames
 
 MAIL = EventStream("bullmq", "mail", "bull:mail:events")
 

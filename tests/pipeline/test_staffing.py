@@ -10,8 +10,7 @@ import pytest
 
 from tests.pipeline import oracle
 from waystation.pipeline.gold.staffing import LATE, Service, Slot, slot_seconds, workers
-from waystation.pipeline.simulation.replay import Setup, fewest_workers
-from waystation.pipeline.simulation.work import Attempt, recorded
+from waystation.pipeline.simulation.replay import Attempt, Setup, fewest_workers, recorded
 
 JOBS = 3_600
 HOUR_S = 3_600.0

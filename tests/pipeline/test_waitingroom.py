@@ -21,7 +21,7 @@ from tests.support.project import SOURCE
 from tests.waitingroom.harness import Harness, harness_on
 from waystation.core.store import embedded
 from waystation.core.store.connection import connect
-from waystation.pipeline.feedback import wait_models
+from waystation.pipeline import feedback
 from waystation.pipeline.gold.cells import ARRIVED, CELLS
 from waystation.pipeline.products import product_named
 from waystation.pipeline.products.room_places import STATE, places, room_events
@@ -203,8 +203,8 @@ async def test_what_spark_has_learnt_makes_better_estimates_of_visits_it_has_not
     # Learn from the events before half-time, write it back, and read it as the room does.
     now = half.astimezone(dt.UTC)
     seen = evening.events.where(F.col("at") <= F.lit(half))
-    ((queue, learnt),) = wait_models.models(visits(places(seen)), sessions(places(seen)), now)
-    wait_models.write(Store(redis_url), queue, learnt, now)
+    ((queue, learnt),) = feedback.wait_models(visits(places(seen)), sessions(places(seen)), now)
+    feedback.write_model(Store(redis_url), queue, learnt, now)
     fields: Any = Store(redis_url).client.hgetall(RoomKeys(queue).model)
     texts = {name.decode(): value.decode() for name, value in fields.items()}
     model = Model.from_fields(texts, now_ms=int(now.timestamp() * 1000))
@@ -271,7 +271,7 @@ def judged(rows: list[Any], model: Model) -> Judged:
 
 def test_too_few_visits_teach_nothing(spark: SparkSession) -> None:
     empty, now = places(stories.frame(spark, [])), dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
-    assert list(wait_models.models(visits(empty), sessions(empty), now)) == []
+    assert list(feedback.wait_models(visits(empty), sessions(empty), now)) == []
 
 
 def test_models_are_learnt_from_the_visits_of_the_last_day_alone(redis_url: str, root: str) -> None:
@@ -279,9 +279,9 @@ def test_models_are_learnt_from_the_visits_of_the_last_day_alone(redis_url: str,
     keep(root, rows, 0)
     fold.fold(history)
     now = max(row["at"] for row in rows if row["event"] == "waiting")
-    days = {f"date={now.date()}", f"date={(now - wait_models.WINDOW).date()}"}
+    days = {f"date={now.date()}", f"date={(now - feedback.MODEL_WINDOW).date()}"}
     with reads() as read:
-        wait_models.write_models(history, Store(redis_url), now)
+        feedback.write_models(history, Store(redis_url), now)
     assert read.keys() <= {VISITS.name, SESSIONS.name}
     assert set[str]() < read[VISITS.name] <= days
     assert len(days) < len({row["date"] for row in rows})

@@ -13,7 +13,7 @@ from waystation.core.errors import InvalidOption
 from waystation.core.events import Product
 from waystation.core.line import forecasts
 from waystation.core.line.forecasts import DesiredWorkers, Forecast
-from waystation.pipeline.commands.store import bullmq_prefixes
+from waystation.pipeline.commands.shared import bullmq_prefixes
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

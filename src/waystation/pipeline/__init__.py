@@ -23,7 +23,7 @@ _find = names_of(
         "runner": "run follow RunOptions RunResult",
         "spark.session": "open_session SessionOptions register",
         "sources.streams": "EventOptions",
-        "payloads.options": "PayloadSettings Rule Action",
+        "payloads.rules": "PayloadSettings Rule Action",
         "products.files": "FilesSetup",
         "waystation.core.settings.section": "Secret",
         "progress": "Progress",
@@ -46,8 +46,7 @@ _find = names_of(
         # Jobs and files as data sources
         "sources.jobs": "receipt",
         "sources.batch_writer": "Receipt",
-        "file_scan.listing": "ScanRules",
-        "file_scan.scan": "scan_listing scan_tree ScanResult",
+        "file_scan": "ScanRules scan_listing scan_tree ScanResult",
         # Errors
         "waystation.core.errors": (
             "HistoryError HistoryCut Overtaken TablesDisagree WrongSchema DiskFull "

@@ -18,15 +18,14 @@ from waystation.core.errors import (
 )
 from waystation.core.settings.section import Secret
 from waystation.pipeline.deploys import Deploy
-from waystation.pipeline.file_scan.listing import ScanRules
-from waystation.pipeline.file_scan.scan import ScanResult, scan_listing, scan_tree
+from waystation.pipeline.file_scan import ScanResult, ScanRules, scan_listing, scan_tree
 from waystation.pipeline.gold.forecast import Band, Forecast
 from waystation.pipeline.health import Status, StreamLag, status
 from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.compaction import Compacted, compact
 from waystation.pipeline.maintenance.erasure import forget, retain
 from waystation.pipeline.maintenance.rebuild import backfill, rebuild
-from waystation.pipeline.payloads.options import Action, PayloadSettings, Rule
+from waystation.pipeline.payloads.rules import Action, PayloadSettings, Rule
 from waystation.pipeline.products.files import FilesSetup
 from waystation.pipeline.progress import Progress
 from waystation.pipeline.refresh.quality import Check

@@ -13,9 +13,9 @@ from deltalake import (
 )
 
 from waystation.core.errors import InvalidInput
-from waystation.pipeline.ask.rows import read_rows
-from waystation.pipeline.storage.notes import metadata
+from waystation.pipeline.ask.active_files import read_rows
 from waystation.pipeline.storage.places import is_remote
+from waystation.pipeline.storage.table_log import metadata
 from waystation.pipeline.tables import DEPLOYS
 
 pa: Any = pyarrow

@@ -8,8 +8,7 @@ import msgspec
 from deltalake import DeltaTable
 
 from waystation.core.store import faults
-from waystation.pipeline.ask.active_files import ActiveFile, contents
-from waystation.pipeline.ask.rows import read_rows
+from waystation.pipeline.ask.active_files import ActiveFile, contents, read_rows
 from waystation.pipeline.refresh.quality import Check, last_checks
 from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.sources import offsets

@@ -1,35 +1,42 @@
-"""Runs: events into bronze, bronze into silver, silver into gold, recommendations to the queues."""
+"""Runs: events into bronze, bronze into silver, silver into gold, recommendations to the queues.
+
+A run asks the queues that it follows for longer streams, and marks them. A script that removes a
+job writes what it was into an event while there is such a mark, unless the history has read it
+already. A mark expires, so that a history which is given up costs nothing.
+"""
 
 import threading
 import time
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 import msgspec
 
+from waystation.bullmq.redis.keys import QueueKeys
 from waystation.core.durations import Duration, milliseconds, seconds
 from waystation.core.errors import HistoryCut, InvalidOption
 from waystation.core.events import Product
 from waystation.core.store import faults
 from waystation.files.options import Layout
 from waystation.pipeline.bronze import commits, ingest
-from waystation.pipeline.bronze.following import raise_stream_limits
 from waystation.pipeline.bronze.ingest import Ingest
-from waystation.pipeline.feedback.recommendations import write_recommendations
-from waystation.pipeline.feedback.wait_models import write_models
+from waystation.pipeline.feedback import write_models, write_recommendations
 from waystation.pipeline.gold.staffing import DEFAULT_TARGET_MS
 from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.compaction import compact_where_needed
 from waystation.pipeline.maintenance.erasure import first_day_kept, retain_payloads
-from waystation.pipeline.payloads.options import PayloadSettings
+from waystation.pipeline.payloads.rules import PayloadSettings
+from waystation.pipeline.products import product_named
 from waystation.pipeline.products.facts import OpenIds
 from waystation.pipeline.products.files import open_files
 from waystation.pipeline.progress import NoProgress, Progress
-from waystation.pipeline.refresh import gold_sums, gold_tables
+from waystation.pipeline.refresh import gold_tables
 from waystation.pipeline.refresh.fold import APPLICATION, rows_to_fold
 from waystation.pipeline.refresh.quality import last_checks
 from waystation.pipeline.refresh.snapshot import Snapshot, take_snapshot
 from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.sources.offsets import (
+    EventStream,
     Offset,
     StreamRange,
     behind,
@@ -38,9 +45,9 @@ from waystation.pipeline.sources.offsets import (
 from waystation.pipeline.sources.store import Store, ends_of, url_of, url_option
 from waystation.pipeline.sources.streams import EventOptions, Streams
 from waystation.pipeline.spark.errors import translated
-from waystation.pipeline.storage import changes, delta
-from waystation.pipeline.storage.opened import kept_open
+from waystation.pipeline.storage import delta, table_log
 from waystation.pipeline.storage.sessions import is_connected
+from waystation.pipeline.storage.table_log import kept_open
 from waystation.pipeline.storage.turns import shared_turn
 from waystation.pipeline.tables import EVENTS
 
@@ -110,7 +117,7 @@ def follow(
 def require_its_events(root: str) -> None:
     """Refuse silver that was folded from events which bronze has no more."""
     folded = delta.last_batch(STEPS.path(root), APPLICATION)
-    if folded is not None and folded > (changes.version(EVENTS.path(root)) or 0):
+    if folded is not None and folded > (table_log.version(EVENTS.path(root)) or 0):
         raise HistoryCut(
             f"the events in {EVENTS.path(root)} are gone, or older than the tables that were "
             "computed from them. Nothing was read or written; `waystation pipeline rebuild` "
@@ -204,7 +211,7 @@ class Rounds:
 
     def _look(self) -> None:
         self._progress.begin("taking a snapshot of the queues")
-        is_first = changes.version(EVENTS.path(self._history.root)) is None
+        is_first = table_log.version(EVENTS.path(self._history.root)) is None
         open_ids: dict[str, OpenIds] = {}
         if (layout := self._options.files_layout) is not None:
             open_ids[Product.FILES.value] = lambda client, _, __: open_files(client, layout)
@@ -246,7 +253,7 @@ def _refresh(history: History, options: RunOptions, snapshot: Snapshot, progress
     """Refresh silver and gold; returns the number of recommendations written."""
     progress.begin("folding events into attempts and items")
     target_ms = milliseconds(options.target_wait)
-    gold_sums.fold(history, target_ms=target_ms)
+    gold_tables.fold(history, target_ms=target_ms)
     gold_tables.refresh(history, snapshot, target_ms=target_ms, progress=progress)
     compact_where_needed(history)
     retain_payloads(history, first_day_kept(options.payloads.retain, snapshot.at.date()))
@@ -268,3 +275,89 @@ def _source_options(history: History, events: EventOptions) -> dict[str, str]:
         if name not in ("url", "urlEnv", "starting", "accounts")
     }
     return {**shown, **url_option(history.spark, events.url, events.url_env)}
+
+
+FIELD = "history"
+FOLLOWED_MS = 26 * 3_600_000
+"""Milliseconds that a mark counts: a history that runs once a day keeps it alive."""
+NOTHING_READ: Mapping[str, Offset] = MappingProxyType({})
+STREAM_LIMIT = 100_000
+"""Most entries of a stream while it is followed: about 9 MB."""
+ROOM = 4
+"""A stream may hold so many times what it got between two rounds, if that is more."""
+MOST_ROOM = 10 * STREAM_LIMIT
+
+
+def raise_stream_limits(
+    events: EventOptions,
+    *,
+    keeps_payloads: bool = True,
+    reached: Mapping[str, Offset] = NOTHING_READ,
+    before: Mapping[str, Offset] = NOTHING_READ,
+) -> int:
+    """Let the streams grow longer before they are trimmed; returns how many were too short.
+
+    A driver that restarts takes half a minute, and the events of that time must still be there, as
+    must those that come while a round lasts: each stream has room for several times as many as it
+    got since the offsets before. Where payloads are kept, the queues are marked as followed, up to
+    the offsets reached.
+    """
+    streams = Streams(events)
+    limits: dict[str, tuple[str, int]] = {}
+    with faults.translated():
+        for stream in streams.now():
+            if (find := product_named(stream.product).stream_limit) is not None:
+                key, field = find(*events.place_of(stream.product, stream.queue))
+                limits[key] = field, _room(stream, reached, before)
+        if keeps_payloads:
+            _mark_followed(streams, events, reached)
+        return _raise_limits(streams.store, limits)
+
+
+def _room(stream: EventStream, reached: Mapping[str, Offset], before: Mapping[str, Offset]) -> int:
+    """The most entries that a stream should hold."""
+    here = reached.get(stream.key)
+    grown = here and StreamRange(stream, before.get(stream.key, here), here).size
+    return max(STREAM_LIMIT, min(ROOM * (grown or 0), MOST_ROOM))
+
+
+def _mark_followed(streams: Streams, events: EventOptions, reached: Mapping[str, Offset]) -> None:
+    queues: dict[str, int | None] = {}
+    for stream in streams.now():
+        prefix, queue = events.place_of(stream.product, stream.queue)
+        if stream.product == Product.BULLMQ.value:
+            here = reached.get(stream.key)
+            queues[QueueKeys(queue, prefix=prefix).meta] = None if here is None else here.order[0]
+        elif (key_of := product_named(stream.product).followed_key) is not None:
+            key = key_of(prefix)
+            streams.store.at(key).set(key, "1", px=FOLLOWED_MS)
+    mark_followed(streams.store, queues)
+
+
+def _raise_limits(store: Store, limits: Mapping[str, tuple[str, int]]) -> int:
+    """Write the limits that are too low; returns how many were."""
+    present = store.ask(
+        {key: ("HGET", key, field) if field else ("GET", key) for key, (field, _) in limits.items()}
+    )
+    # Other programs may have written something else than a number there.
+    low = {
+        key: ("HSET", key, field, wanted) if field else ("SET", key, wanted)
+        for key, (field, wanted) in limits.items()
+        if not (present[key] and present[key].isdigit() and int(present[key]) >= wanted)
+    }
+    store.ask(low)
+    return len(low)
+
+
+def mark_followed(store: Store, queues: Mapping[str, int | None]) -> None:
+    """Mark BullMQ queues as followed: by the key of their settings, how far they were stored."""
+    unknown = [key for key, reached_ms in queues.items() if reached_ms is None]
+    before = store.ask({key: ("HGET", key, FIELD) for key in unknown})
+    until_ms = int(time.time() * 1000) + FOLLOWED_MS
+    reached = {key: _number(before[key]) if ms is None else ms for key, ms in queues.items()}
+    store.ask({key: ("HSET", key, FIELD, f"{ms}:{until_ms}") for key, ms in reached.items()})
+
+
+def _number(mark: bytes | None) -> int:
+    reached = (mark or b"0").partition(b":")[0]
+    return int(reached) if reached.isdigit() else 0

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from waystation.core.settings.section import Section
-from waystation.pipeline.payloads.options import PayloadSettings
+from waystation.pipeline.payloads.rules import PayloadSettings
 
 
 class PipelineSettings(Section, frozen=True, kw_only=True):

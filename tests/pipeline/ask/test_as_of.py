@@ -20,7 +20,7 @@ from waystation.bullmq.queue import Queue
 from waystation.cli import root as cli
 from waystation.core.runtime.claim import Claim
 from waystation.pipeline.ask.engine import Engine, literal
-from waystation.pipeline.bullmq_jobs import STATES
+from waystation.pipeline.product_keys import BULLMQ_STATES
 from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage.arrow import pa
@@ -118,14 +118,14 @@ class Life:
         """The state of every job, in a millisecond of its own."""
         at = await self.next_millisecond()
         async with self.harness.redis.pipeline(transaction=True) as look:
-            for state, kind in STATES.items():
+            for state, kind in BULLMQ_STATES.items():
                 key = f"{self.harness.keys.base}{state}"
                 _ = look.lrange(key, 0, -1) if kind == "list" else look.zrange(key, 0, -1)
             found: list[list[bytes]] = await look.execute()
         await self.next_millisecond()
         return at, {
             id.decode(): WAITING.get(state, state)
-            for state, ids in zip(STATES, found, strict=True)
+            for state, ids in zip(BULLMQ_STATES, found, strict=True)
             for id in ids
         }
 
@@ -170,7 +170,7 @@ async def test_the_state_as_of_random_instants_is_what_dumps_showed(
     Batches(root, EventOptions(url=redis_url)).store()
     seen = Counter(state for _, dump in dumps for state in dump.values())
     assert len(dumps) >= DUMPS
-    assert set(seen) == {*STATES} - {*WAITING} | {"waiting"}
+    assert set(seen) == {*BULLMQ_STATES} - {*WAITING} | {"waiting"}
     with Engine(root, threads=1) as engine:
         engine.add_tables(named={"as_of"})
         for at, wanted in dumps:

@@ -13,7 +13,7 @@ from tests.pipeline.ask import lakes
 from tests.support.project import ROOT
 from waystation.cli import root as cli
 from waystation.core.errors import InvalidInput
-from waystation.pipeline.ask.database import write_database
+from waystation.pipeline.ask.engine import write_database
 from waystation.pipeline.products import product_tables
 from waystation.pipeline.silver.moves import STEPS
 from waystation.pipeline.tables import every

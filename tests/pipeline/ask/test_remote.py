@@ -15,9 +15,8 @@ from waystation.console.past.history import History
 from waystation.console.query import Query
 from waystation.core.errors import HistoryError, InvalidInput
 from waystation.pipeline.ask import active_files
-from waystation.pipeline.ask.active_files import RowFilter, contents
+from waystation.pipeline.ask.active_files import RowFilter, contents, remote_files
 from waystation.pipeline.ask.engine import Engine
-from waystation.pipeline.ask.remote_files import remote_files
 from waystation.pipeline.ask.selection import Selection, jobs_sql, prepare
 from waystation.pipeline.deploys import Deploy, deploys, mark
 from waystation.pipeline.storage.arrow import pa

@@ -5,8 +5,7 @@ import random
 import pytest
 
 from waystation.pipeline.simulation.advice import MOST, WINDOW_S, Arrival, workers_wanted
-from waystation.pipeline.simulation.replay import Setup, fewest_workers
-from waystation.pipeline.simulation.work import Attempt, recorded
+from waystation.pipeline.simulation.replay import Attempt, Setup, fewest_workers, recorded
 
 
 def steadily(dice: random.Random, jobs: int, mean_s: float, span_s: float) -> list[Arrival]:

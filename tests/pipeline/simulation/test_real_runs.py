@@ -13,9 +13,8 @@ from waystation.bullmq import Job, Queue, Worker
 from waystation.pipeline import runner
 from waystation.pipeline.ask.engine import Engine
 from waystation.pipeline.runner import RunOptions
-from waystation.pipeline.simulation.recordings import recorded_attempts
-from waystation.pipeline.simulation.replay import Setup, percentile, replay
-from waystation.pipeline.simulation.work import Work
+from waystation.pipeline.simulation.comparison import recorded_attempts
+from waystation.pipeline.simulation.replay import Setup, Work, percentile, replay
 from waystation.pipeline.sources.streams import EventOptions
 
 pytestmark = pytest.mark.slow

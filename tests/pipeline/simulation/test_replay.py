@@ -6,14 +6,16 @@ import random
 import pytest
 
 from waystation.pipeline.simulation.replay import (
+    Attempt,
     Order,
     Outcome,
     Rate,
     Setup,
+    Work,
     fewest_workers,
+    recorded,
     replay,
 )
-from waystation.pipeline.simulation.work import Attempt, Work, recorded
 
 
 def work_of(*jobs: tuple[float, float], priorities: tuple[int, ...] = ()) -> Work:

@@ -1,21 +1,24 @@
-"""Active files of a Delta table, from its log."""
+"""Active files of a Delta table, from its log, and their rows without Spark.
+
+DuckDB reads files of an object store through Arrow: its own way there is an extension that it would
+have to download.
+"""
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from waystation.core.errors import InvalidInput
-from waystation.pipeline.storage.opened import require_present_names
-from waystation.pipeline.storage.places import is_remote
-from waystation.pipeline.storage.unreadable import unreadable
-
-pa: Any = pyarrow
+from waystation.pipeline.storage.arrow import dataset, pa, pq
+from waystation.pipeline.storage.places import filesystem, is_remote, unreadable
+from waystation.pipeline.storage.table_log import require_present_names
+from waystation.pipeline.tables import Table
 
 
 class ActiveFile(msgspec.Struct, frozen=True):
@@ -157,3 +160,75 @@ def _statistics(action: Mapping[str, Any], prefix: str) -> dict[str, Any]:
         for name, value in action.items()
         if name.startswith(prefix) and value is not None
     }
+
+
+AT_ONCE = 16
+"""Footers that are read at a time."""
+
+
+def remote_files(table: DeltaTable, files: Sequence[ActiveFile], wanted: RowFilter) -> Any:
+    """A dataset of some files of a table, of the row groups that can hold wanted rows."""
+    form = dataset.ParquetFileFormat()
+
+    def fragment(file: ActiveFile) -> Any:
+        source, path = filesystem(file.path)
+        day = None if file.date is None else dataset.field("date") == pa.scalar(file.date)
+        whole = form.make_fragment(path, source, partition_expression=day)
+        return _subset(whole, wanted) if wanted.texts else whole
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        fragments = [each for each in pool.map(fragment, files) if each is not None]
+    return dataset.FileSystemDataset(fragments, _with_views(pa.schema(table.schema())), form)
+
+
+def _subset(fragment: Any, wanted: RowFilter) -> Any:
+    """The row groups that can hold wanted rows; None when there are none."""
+    footer = fragment.metadata
+    groups = [number for number in range(footer.num_row_groups) if _may_be(wanted, footer, number)]
+    return fragment.subset(row_group_ids=groups) if groups else None
+
+
+def _may_be(wanted: RowFilter, footer: Any, number: int) -> bool:
+    group = footer.row_group(number)
+    columns = (group.column(each) for each in range(group.num_columns))
+    known = {each.path_in_schema: each.statistics for each in columns}
+    return all(
+        wanted.may_be_between(column, *_bounds(known.get(column))) for column in wanted.texts
+    )
+
+
+def _bounds(statistics: Any) -> tuple[str | None, str | None]:
+    if statistics is None or not statistics.has_min_max:
+        return None, None
+    least, most = statistics.min, statistics.max
+    return (least, most) if isinstance(least, str) and isinstance(most, str) else (None, None)
+
+
+def _with_views(schema: Any) -> Any:
+    """The same columns, with texts of the type that DuckDB does not compare in Arrow.
+
+    Arrow cannot compare the texts of files that were compacted with those of others.
+    """
+    return pa.schema(
+        [pa.field(each.name, pa.string_view()) if _is_text(each.type) else each for each in schema]
+    )
+
+
+def _is_text(kind: Any) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def read_rows(
+    root: str,
+    table: Table,
+    columns: Sequence[str],
+    among: Callable[[ActiveFile], bool] = lambda _: True,
+) -> list[dict[str, Any]]:
+    """Some columns of a table, or of some of its files; null where a file has no such column."""
+    found: list[dict[str, Any]] = []
+    for file in filter(among, active_files(table.path(root))):
+        files, path = filesystem(file.path)
+        with files.open_input_file(path) as opened:
+            rows = pq.ParquetFile(opened).read(columns=list(columns)).to_pylist()
+        found += [{name: row.get(name) for name in columns} for row in rows]
+    return found

@@ -10,16 +10,23 @@ import shutil
 import tempfile
 from collections.abc import Container, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Self
 
 import duckdb
 
 from waystation.core.errors import InvalidInput
-from waystation.pipeline.ask.active_files import EVERYTHING, RowFilter, contents, duckdb_type
-from waystation.pipeline.ask.answers import Answer
+from waystation.pipeline.ask import Answer
+from waystation.pipeline.ask.active_files import (
+    EVERYTHING,
+    RowFilter,
+    contents,
+    duckdb_type,
+    remote_files,
+)
 from waystation.pipeline.silver.moves import MOVES, OPEN, OPEN_ATTEMPTS, OPEN_ITEMS, STATES
-from waystation.pipeline.storage.places import is_remote
-from waystation.pipeline.storage.unreadable import unreadable
+from waystation.pipeline.storage.arrow import pa
+from waystation.pipeline.storage.places import is_remote, unreadable
 from waystation.pipeline.tables import ATTEMPTS, EVENTS, ITEMS, Table, every
 
 MACROS = (
@@ -122,9 +129,6 @@ class Engine:
         files = [each for each in found.files if wanted.may_be_in(each)]
         self._files += [each.path for each in files]
         if is_remote(self.root) and files:
-            # Imported here because it takes as long as a short answer.
-            from waystation.pipeline.ask.remote_files import remote_files
-
             arriving = f"files_of_{name}"
             self._db.register(arriving, remote_files(found.table, files, wanted))
             self._add_view(name, columns, _name(arriving))
@@ -346,3 +350,56 @@ def _as_of_macro() -> str:
 def _mapping(values: Mapping[str, str]) -> str:
     inner = ", ".join(f"'{key}': '{value}'" for key, value in values.items())
     return f"map {{{inner}}}"
+
+
+_VIEWS_MARK = "waystation_views"
+"""The table that says of which history the views are, by which a database of ours is known."""
+_PARTS = ("ended_attempts", "ended_items")
+
+
+def write_database(root: str, file: Path, more: Iterable[Table] = ()) -> list[str]:
+    """Write a database with a view for each table, for other programs; returns their names.
+
+    It takes the place of one that was written before; a program that has that one open keeps it.
+    """
+    if is_remote(root):
+        raise InvalidInput(f"the views name files, so the history must be a directory, got {root}")
+    if not Path(root).is_dir():
+        raise InvalidInput(f"there is no history at {root}")
+    _require_ours(file)
+    # Views name whole paths, so that the database can be opened from anywhere.
+    place = str(Path(root).resolve())
+    tables = [*every(), *OPEN, *more]
+    with tempfile.TemporaryDirectory(prefix=f".{file.name}-", dir=file.parent) as folder:
+        fresh = Path(folder) / file.name
+        with Engine(place, database=str(fresh)) as engine:
+            engine.add_tables(more)
+            engine.add_rows(_VIEWS_MARK, pa.table({"history": [place], "written_at": [_now()]}))
+            for table in tables:
+                columns = {each.name: each.meaning for each in table.columns}
+                engine.comment(table.name, table.meaning, columns)
+            for part in _PARTS:
+                engine.comment(part, "a part of `attempts` and `items`", {})
+        fresh.replace(file)
+    return sorted(table.name for table in tables)
+
+
+def _require_ours(file: Path) -> None:
+    """Refuse to replace anything but a database that was written here."""
+    if not file.parent.is_dir():
+        raise InvalidInput(f"wanted a file in a folder that exists, got {file}")
+    if not file.exists():
+        return
+    try:
+        with duckdb.connect(str(file), read_only=True) as known:
+            marks = known.execute(
+                "select count(*) from duckdb_tables() where table_name = ?", [_VIEWS_MARK]
+            ).fetchone()
+    except duckdb.Error:
+        marks = None
+    if not marks or not marks[0]:
+        raise InvalidInput(f"{file} is something else; views are written to a file of their own")
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)

@@ -10,7 +10,7 @@ from waystation.bullmq.redis.prefixes import Prefixes
 from waystation.core.events import Product
 from waystation.core.store import faults
 from waystation.core.store.keyspace import is_name
-from waystation.pipeline.bullmq_jobs import FIELDS, NUMBERS, STATES
+from waystation.pipeline.product_keys import BULLMQ_FIELDS, BULLMQ_NUMBERS, BULLMQ_STATES
 from waystation.pipeline.sources.store import Store
 
 pa: Any = pyarrow
@@ -23,7 +23,7 @@ _KEY = ("product", "queue", "state", "job_id")
 SCHEMA = pa.schema(
     [
         *((name, pa.string()) for name in _KEY),
-        *((name, pa.int64() if name in NUMBERS else pa.string()) for name in FIELDS),
+        *((name, pa.int64() if name in BULLMQ_NUMBERS else pa.string()) for name in BULLMQ_FIELDS),
         ("_corrupt", pa.string()),
     ]
 )
@@ -35,7 +35,7 @@ def live_jobs(store: Store, prefixes: Prefixes = DEFAULT) -> Any:
         pages = [
             pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
             for keys in _queues(store, prefixes)
-            for state in STATES
+            for state in BULLMQ_STATES
             for rows in _pages(store, keys, prefixes.shown(keys), state)
         ]
     return pa.Table.from_batches(pages, schema=SCHEMA)
@@ -51,12 +51,14 @@ def states_of(
             found.append(NOT_FOLLOWED)
             continue
         asking = store.at(keys.wait).pipeline(transaction=False)
-        for state, kind in STATES.items():
+        for state, kind in BULLMQ_STATES.items():
             key = f"{keys.base}{state}"
             _ = asking.lpos(key, job_id) if kind == "list" else asking.zscore(key, job_id)
         with faults.translated():
             places = asking.execute()
-        here = (name for name, place in zip(STATES, places, strict=True) if place is not None)
+        here = (
+            name for name, place in zip(BULLMQ_STATES, places, strict=True) if place is not None
+        )
         found.append(next(here, ""))
     return found
 
@@ -78,7 +80,7 @@ def _queues(store: Store, prefixes: Prefixes) -> Iterator[QueueKeys]:
 def _pages(store: Store, keys: QueueKeys, queue: str, state: str) -> Iterator[list[dict[str, Any]]]:
     key = f"{keys.base}{state}"
     client: Any = store.at(key)
-    range_of = client.lrange if STATES[state] == "list" else client.zrange
+    range_of = client.lrange if BULLMQ_STATES[state] == "list" else client.zrange
     first = 0
     while ids := range_of(key, first, first + PAGE - 1):
         first += len(ids)
@@ -86,7 +88,7 @@ def _pages(store: Store, keys: QueueKeys, queue: str, state: str) -> Iterator[li
         named = [each.decode("utf-8", "replace") for each in ids if not each.startswith(b"0:")]
         asking = client.pipeline(transaction=False)
         for each in named:
-            asking.hmget(f"{keys.base}{each}", list(FIELDS.values()))
+            asking.hmget(f"{keys.base}{each}", list(BULLMQ_FIELDS.values()))
         hashes = asking.execute()
         yield [_row(queue, state, each, values) for each, values in zip(named, hashes, strict=True)]
 
@@ -98,9 +100,11 @@ def _row(queue: str, state: str, job_id: str, values: Sequence[bytes | None]) ->
         "state": state,
         "job_id": job_id,
     }
-    for name, value in zip(FIELDS, values, strict=True):
+    for name, value in zip(BULLMQ_FIELDS, values, strict=True):
         if value is not None:
-            row[name] = _number(value) if name in NUMBERS else value.decode("utf-8", "replace")
+            row[name] = (
+                _number(value) if name in BULLMQ_NUMBERS else value.decode("utf-8", "replace")
+            )
     if all(each is None for each in values):
         row["_corrupt"] = "there is no such job"
     return row

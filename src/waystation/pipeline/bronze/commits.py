@@ -25,12 +25,12 @@ from waystation.pipeline.sources.offsets import (
     StreamRange,
     id_order,
 )
-from waystation.pipeline.storage import delta, notes
+from waystation.pipeline.storage import delta, table_log
 from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.storage.delta import BatchId
-from waystation.pipeline.storage.opened import opened
 from waystation.pipeline.storage.parts import Part, PartWriter, require_visible
 from waystation.pipeline.storage.schemas import schema_of
+from waystation.pipeline.storage.table_log import opened
 from waystation.pipeline.tables import EVENTS, FIELD_VALUES, GAPS, LAST_MS, PAYLOADS, Table
 
 BESIDE_NOTE = "beside"
@@ -64,7 +64,7 @@ def store(
         reached = _reached(table)
         _require_unmoved(reached.offsets, reports)
         # Whoever has made the commit before this one may have ended before they came so far.
-        _commit_beside(root, notes.noted(table, BESIDE_NOTE))
+        _commit_beside(root, table_log.noted(table, BESIDE_NOTE))
         noting[OFFSETS_NOTE] = reached.note(_ends(reports), int(time.time() * 1000))
         return ()
 
@@ -134,7 +134,7 @@ def complete(root: str) -> None:
     table = opened(EVENTS.path(root))
     if table is None:
         return
-    last = next(notes.every_noted(table, BESIDE_NOTE), None)
+    last = next(table_log.every_noted(table, BESIDE_NOTE), None)
     _commit_beside(root, None if last is None else last.value)
     if last is None or int(time.time() * 1000) - last.at_ms >= WHOLE_EVERY_MS:
         _renew_notes(root, table.version())
@@ -144,7 +144,7 @@ def _renew_notes(root: str, version: int) -> None:
     noting: dict[str, Any] = {}
 
     def present_number(table: DeltaTable) -> Iterator[BatchId]:
-        _commit_beside(root, notes.noted(table, BESIDE_NOTE))
+        _commit_beside(root, table_log.noted(table, BESIDE_NOTE))
         for name, note in lasting_notes(table).items():
             noting[name] = note
         # Events that others store meanwhile must not be followed by these offsets.
@@ -179,7 +179,7 @@ def lasting_notes(table: DeltaTable) -> dict[str, Any]:
 
 def discard(root: str, parts: Mapping[Table, Sequence[Part]]) -> None:
     """Delete files that are in no commit, and that the last commit of events does not name."""
-    noted: Any = notes.last_note(EVENTS.path(root), BESIDE_NOTE) or {"files": {}}
+    noted: Any = table_log.last_note(EVENTS.path(root), BESIDE_NOTE) or {"files": {}}
     for table, files in parts.items():
         named: set[str] = {row["path"] for row in noted["files"].get(table.name, ())}
         delta.discard(table.path(root), [each for each in files if each.path not in named])

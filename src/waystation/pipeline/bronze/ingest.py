@@ -23,9 +23,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from waystation.core.errors import Overtaken, SparkFailed
 from waystation.core.telemetry.logs import describe, get_logger
 from waystation.pipeline.bronze import archive, commits
-from waystation.pipeline.bronze.archive import PAYLOADS_VARIABLE, Archive, to_text
-from waystation.pipeline.bronze.reading import WRITTEN
-from waystation.pipeline.payloads.options import PayloadSettings
+from waystation.pipeline.bronze.archive import PAYLOADS_VARIABLE, WRITTEN, Archive, to_text
+from waystation.pipeline.payloads.rules import PayloadSettings
 from waystation.pipeline.sources import offsets
 from waystation.pipeline.sources.offsets import Offset
 from waystation.pipeline.storage.parts import Part

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from waystation.core.events import Product
-from waystation.pipeline.payloads.declared import DeclaredFields
-from waystation.pipeline.payloads.options import PayloadSettings
-from waystation.pipeline.payloads.rules import After, QueueRules
+from waystation.pipeline.payloads.paths import DeclaredFields
+from waystation.pipeline.payloads.rules import After, PayloadSettings, QueueRules
 from waystation.pipeline.storage.arrow import Array, Batch, Invalid, pa, pc
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.tables import FIELD_VALUES, LAST_MS, PAYLOADS, Form

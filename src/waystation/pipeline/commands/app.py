@@ -22,12 +22,11 @@ from waystation.files.commands import wiring as composed
 from waystation.files.directory.scan import Skip
 from waystation.files.producer import Priorities
 from waystation.files.settings import FilesSettings, layout, load_files
+from waystation.pipeline import file_scan as scans
 from waystation.pipeline import runner
 from waystation.pipeline.commands.session import kept_history, spark_session
-from waystation.pipeline.commands.shared import CONF, HISTORY, MASTER
-from waystation.pipeline.commands.store import prefixes, store_url
-from waystation.pipeline.file_scan import scan as scans
-from waystation.pipeline.file_scan.listing import ScanRules
+from waystation.pipeline.commands.shared import CONF, HISTORY, MASTER, prefixes, store_url
+from waystation.pipeline.file_scan import ScanRules
 from waystation.pipeline.maintenance import compaction, erasure
 from waystation.pipeline.maintenance import rebuild as rebuilding
 from waystation.pipeline.products.files import FilesSetup

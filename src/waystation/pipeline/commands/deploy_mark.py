@@ -7,7 +7,7 @@ import msgspec
 import typer
 
 from waystation.core.errors import InvalidInput
-from waystation.pipeline.ask.answers import Answer
+from waystation.pipeline.ask import Answer
 from waystation.pipeline.commands.selecting import instant
 from waystation.pipeline.commands.shared import AS_JSON, HISTORY, print_answer, root_of
 from waystation.pipeline.deploys import Deploy, deploys, mark

@@ -13,9 +13,9 @@ import typer
 
 from waystation.core.app import imports
 from waystation.core.errors import InvalidInput
+from waystation.pipeline.ask import Answer
 from waystation.pipeline.ask.active_files import RowFilter, contents
-from waystation.pipeline.ask.answers import Answer
-from waystation.pipeline.ask.engine import Engine, literal, quoted
+from waystation.pipeline.ask.engine import Engine, literal, quoted, write_database
 from waystation.pipeline.ask.selection import Selection, jobs_sql, prepare
 from waystation.pipeline.commands.selecting import asking, instant, selecting
 from waystation.pipeline.commands.shared import (
@@ -23,11 +23,13 @@ from waystation.pipeline.commands.shared import (
     CONF,
     HISTORY,
     MASTER,
+    bullmq_prefixes,
     json_line,
     pipeline_settings,
     print_answer,
     root_of,
     say_if_cut,
+    store_url,
 )
 from waystation.pipeline.deploys import deploys, last_before
 from waystation.pipeline.tables import EVENTS, FIELD_VALUES, GAPS, ITEMS, PAYLOADS
@@ -83,7 +85,6 @@ def _add_deploys(root: str, jobs: list[dict[str, Any]]) -> None:
 def _add_present_state(context: typer.Context, jobs: list[dict[str, Any]]) -> None:
     # The client of the store is imported only when there are jobs to ask about.
     from waystation.pipeline.ask.live import states_of
-    from waystation.pipeline.commands.store import bullmq_prefixes, store_url
     from waystation.pipeline.sources.store import Store
 
     mine = [each for each in jobs if each["product"] == "bullmq"]
@@ -314,7 +315,6 @@ def _is_catalog(word: str) -> bool:
 def _add_live_jobs(context: typer.Context, engine: Engine) -> None:
     # The client of the store is imported only for questions about it.
     from waystation.pipeline.ask.live import live_jobs
-    from waystation.pipeline.commands.store import bullmq_prefixes, store_url
     from waystation.pipeline.sources.store import Store
 
     with store_url(context) as url:
@@ -331,8 +331,6 @@ def views(
 
     The views name the files that the tables have now; write it again after a run.
     """
-    from waystation.pipeline.ask.database import write_database
-
     names = write_database(root_of(context, history), file, _product_tables())
     typer.echo(f"{len(names)} views in {file}: {', '.join(names)}")
 

@@ -11,11 +11,22 @@ from waystation.bullmq.redis.prefixes import Prefixes
 from waystation.core.errors import InvalidInput
 from waystation.pipeline.ask.selection import Selection
 from waystation.pipeline.commands.selecting import asking, selecting
-from waystation.pipeline.commands.shared import HISTORY, pipeline_settings
-from waystation.pipeline.commands.store import bullmq_prefixes, store_url
+from waystation.pipeline.commands.shared import (
+    HISTORY,
+    bullmq_prefixes,
+    pipeline_settings,
+    store_url,
+)
 from waystation.pipeline.payloads.rules import Sealer
-from waystation.pipeline.redrive.driver import Outcome, Redrive, RedriveOptions
-from waystation.pipeline.redrive.plan import Plan, name_of, plan, sandboxed
+from waystation.pipeline.redrive import (
+    Outcome,
+    Plan,
+    Redrive,
+    RedriveOptions,
+    name_of,
+    plan,
+    sandboxed,
+)
 from waystation.pipeline.sources.store import Store
 
 EXAMPLES = """\b

@@ -15,9 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from waystation.core.app.invocation import loaded
 from waystation.core.errors import InvalidInput, InvalidOption, WrongSchema
-from waystation.pipeline.ask.answers import Answer
+from waystation.pipeline.ask import Answer
 from waystation.pipeline.ask.live import live_jobs
-from waystation.pipeline.commands.store import bullmq_prefixes, prefixes, store_url
+from waystation.pipeline.commands.shared import bullmq_prefixes, prefixes, store_url
 from waystation.pipeline.history import History
 from waystation.pipeline.refresh.snapshot import current_jobs
 from waystation.pipeline.settings import PipelineSettings

@@ -12,15 +12,18 @@ import typer
 from waystation.core.durations import parse_duration
 from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.core.events import Product
-from waystation.pipeline.ask.answers import Answer
+from waystation.pipeline.ask import Answer
 from waystation.pipeline.commands.selecting import asking, instant
 from waystation.pipeline.commands.shared import AS_JSON, HISTORY, json_line, print_answer
+from waystation.pipeline.reports.parts import duration, part
 from waystation.pipeline.reports.what_if import what_if_page
-from waystation.pipeline.reports.words import duration, part
-from waystation.pipeline.simulation.comparison import Comparison, Scenario, compare
-from waystation.pipeline.simulation.recordings import recorded_attempts
-from waystation.pipeline.simulation.replay import Order, Rate, Setup
-from waystation.pipeline.simulation.work import Work, from_csv
+from waystation.pipeline.simulation.comparison import (
+    Comparison,
+    Scenario,
+    compare,
+    recorded_attempts,
+)
+from waystation.pipeline.simulation.replay import Order, Rate, Setup, Work, from_csv
 
 EXAMPLES = """\b
 Examples:

@@ -3,8 +3,14 @@
 import typer
 
 from waystation.pipeline import health
-from waystation.pipeline.commands.shared import AS_JSON, HISTORY, json_line, root_of
-from waystation.pipeline.commands.store import prefixes, store_url
+from waystation.pipeline.commands.shared import (
+    AS_JSON,
+    HISTORY,
+    json_line,
+    prefixes,
+    root_of,
+    store_url,
+)
 from waystation.pipeline.refresh.quality import require_consistent
 from waystation.pipeline.sources.streams import EventOptions
 

@@ -8,13 +8,13 @@ it is. The tables of gold are derived from the sums of all cells.
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
+from typing import Any
 
 import msgspec
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from waystation.pipeline.gold.failures import EXAMPLES
 from waystation.pipeline.gold.forecast import SLOT_S
 from waystation.pipeline.histograms import bucket
 from waystation.pipeline.products.files import size_class
@@ -36,6 +36,20 @@ from waystation.pipeline.tables import (
     Layout,
     Table,
 )
+
+EXAMPLES = 5
+MOST_KINDS = 100
+"""Signatures of one queue that have a row of their own: the most frequent ones."""
+OTHER = "other"
+"""The fingerprint of the row for all others."""
+
+
+def failure_label(row: Mapping[str, Any]) -> str:
+    """The text of a row in reports."""
+    if row["fingerprint"] == OTHER:
+        return f"{row['kinds']:,} other kinds of failure"
+    return row["signature"] or "no error message"
+
 
 ARRIVAL = "date_trunc('hour', coalesce(added_at, to_utc_timestamp(`date`, 'UTC')))"
 """The hour in which an item was added; the first hour of its day if that is unknown."""

@@ -12,6 +12,7 @@ from waystation.core import fingerprints
 from waystation.pipeline.gold import staffing
 from waystation.pipeline.gold.cells import (
     COUNTS,
+    EXAMPLES,
     FAILURE,
     FAILURE_DAY,
     FILE,
@@ -21,13 +22,14 @@ from waystation.pipeline.gold.cells import (
     LEFT,
     LEFT_DAY,
     MINUTE,
+    MOST_KINDS,
+    OTHER,
     QUARTER_MS,
     ROUTE,
     ROUTE_DAY,
     SLOT,
     WORKER,
 )
-from waystation.pipeline.gold.failures import EXAMPLES, MOST_KINDS, OTHER
 from waystation.pipeline.gold.staffing import Slot, advised
 from waystation.pipeline.histograms import PERCENTILES, percentile
 from waystation.pipeline.products.files import FILE_DAYS, FILES, OUTLIER

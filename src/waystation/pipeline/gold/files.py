@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame
 
 from waystation.pipeline.storage.arrow import Batch, pa, pc
-from waystation.pipeline.storage.opened import files_of
 from waystation.pipeline.storage.parts import PART, Part, PartWriter
 from waystation.pipeline.storage.schemas import schema_of
+from waystation.pipeline.storage.table_log import files_of
 from waystation.pipeline.storage.task_files import map_in_arrow
 from waystation.pipeline.tables import Table
 

@@ -52,9 +52,9 @@ from waystation.pipeline.gold.forecast import LAST_DAY, first_slot
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import Batch, pa, pc
 from waystation.pipeline.storage.delta import BatchId
-from waystation.pipeline.storage.opened import files_of
 from waystation.pipeline.storage.parts import PART, Part
 from waystation.pipeline.storage.schemas import schema_of
+from waystation.pipeline.storage.table_log import files_of
 from waystation.pipeline.storage.task_files import map_in_arrow
 from waystation.pipeline.tables import SLOTS, Table
 

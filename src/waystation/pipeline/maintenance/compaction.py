@@ -21,8 +21,8 @@ from waystation.pipeline.products import product_tables
 from waystation.pipeline.progress import NoProgress, Progress
 from waystation.pipeline.refresh.fold import fold
 from waystation.pipeline.silver.moves import OPEN
-from waystation.pipeline.storage import changes, delta, rewriting
-from waystation.pipeline.storage.opened import files_of
+from waystation.pipeline.storage import delta, rewriting, table_log
+from waystation.pipeline.storage.table_log import files_of
 from waystation.pipeline.storage.turns import alone
 from waystation.pipeline.tables import LEDGER, Layer, Table, every
 
@@ -155,7 +155,7 @@ def _is_rewritten(table: Table) -> bool:
 def _has_old(path: str, table: Table) -> bool:
     """Whether a table has many files of old versions, without a look at its folders."""
     cleared = delta.last_batch(path, CLEARED) or 0
-    return _is_rewritten(table) and (changes.version(path) or 0) - cleared > MOST_OLD
+    return _is_rewritten(table) and (table_log.version(path) or 0) - cleared > MOST_OLD
 
 
 def _vacuumed(path: str, table: Table) -> int:

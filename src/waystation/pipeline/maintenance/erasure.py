@@ -30,7 +30,7 @@ from waystation.pipeline.products.waitingroom import SESSIONS, VISITS
 from waystation.pipeline.refresh.fold import drop_changes, fold
 from waystation.pipeline.silver.moves import OPEN, OPEN_ATTEMPTS, OPEN_FAILURES, OPEN_ITEMS, STEPS
 from waystation.pipeline.silver.steps import SUBJECT, Subject
-from waystation.pipeline.storage import delta, filesystems, rewriting
+from waystation.pipeline.storage import delta, places, rewriting
 from waystation.pipeline.storage.arrow import Invalid, fs, pa, pc, pq
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.rewriting import EVERY, Change, FileChange, Rows, Where
@@ -279,7 +279,7 @@ def _lost(root: str) -> set[Subject]:
 
 def _delete_files(stored: DeltaTable, path: str) -> None:
     """Delete files that a table no longer needs, and files that killed tasks have left."""
-    files, root = filesystems.filesystem(path)
+    files, root = places.filesystem(path)
     held = set(pa.table(stored.get_add_actions())["path"].to_pylist())
     for name in _removed_files(path) - held:
         with contextlib.suppress(FileNotFoundError):
@@ -303,7 +303,7 @@ def _require_no_trace(root: str, is_meant: Callable[[Row], bool]) -> None:
 
 
 def _uncommitted(path: str) -> list[str]:
-    files, root = filesystems.filesystem(path)
+    files, root = places.filesystem(path)
     held = set(pa.table(DeltaTable(path).get_add_actions())["path"].to_pylist())
     found: list[Any] = files.get_file_info(fs.FileSelector(root, recursive=True))
     names = [each.path for each in found if each.path.endswith(".parquet")]
@@ -313,7 +313,7 @@ def _uncommitted(path: str) -> list[str]:
 
 def _rows(file: str) -> list[Row]:
     """The rows of a file; none of one that is not finished."""
-    files, _ = filesystems.filesystem(file)
+    files, _ = places.filesystem(file)
     with contextlib.suppress(Invalid, OSError):
         return pq.read_table(file, filesystem=files, partitioning=None).to_pylist()
     return []
@@ -329,7 +329,7 @@ def _texts_in(values: Iterable[Any]) -> Iterator[str]:
 
 
 def _removed_files(path: str) -> set[str]:
-    files, _ = filesystems.filesystem(path)
+    files, _ = places.filesystem(path)
     found: set[str] = set()
     for each in _log(path):
         if each.extension == "json":
@@ -353,7 +353,7 @@ def _cut_log(stored: DeltaTable, path: str, *, before: int) -> None:
     """Delete the entries of a log before a version, which a checkpoint stands for."""
     stored.update_incremental()
     stored.create_checkpoint()
-    files, _ = filesystems.filesystem(path)
+    files, _ = places.filesystem(path)
     for each in _log(path):
         number = each.base_name.partition(".")[0]
         if number.isdigit() and int(number) < before:
@@ -361,7 +361,7 @@ def _cut_log(stored: DeltaTable, path: str, *, before: int) -> None:
 
 
 def _log(path: str) -> list[Any]:
-    files, root = filesystems.filesystem(path)
+    files, root = places.filesystem(path)
     found: list[Any] = files.get_file_info(fs.FileSelector(f"{root}/_delta_log"))
     return found
 

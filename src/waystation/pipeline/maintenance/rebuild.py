@@ -13,10 +13,10 @@ from waystation.pipeline.progress import NoProgress, Progress
 from waystation.pipeline.refresh import gold_tables, stale_hours
 from waystation.pipeline.refresh.fold import fold, folded_version
 from waystation.pipeline.refresh.stale_hours import Hours
-from waystation.pipeline.storage import delta, filesystems
+from waystation.pipeline.storage import delta, places
 from waystation.pipeline.storage.arrow import fs, pa
-from waystation.pipeline.storage.opened import kept_open, old_names
 from waystation.pipeline.storage.parts import Part
+from waystation.pipeline.storage.table_log import kept_open, old_names
 from waystation.pipeline.storage.task_files import replace, write_whole
 from waystation.pipeline.storage.turns import alone
 from waystation.pipeline.tables import (
@@ -48,7 +48,7 @@ def rebuild(history: History, progress: Progress | None = None) -> None:
 
 
 def _delete(place: str) -> None:
-    files, folder = filesystems.filesystem(place)
+    files, folder = places.filesystem(place)
     if isinstance(files, fs.LocalFileSystem):
         shutil.rmtree(folder, ignore_errors=True)
     elif files.get_file_info(folder).type != fs.FileType.NotFound:

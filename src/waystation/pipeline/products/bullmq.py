@@ -11,9 +11,8 @@ from waystation.core import codec
 from waystation.core.clock import SERVER_TIME
 from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.core.events import Product, from_bullmq
-from waystation.pipeline.bullmq_jobs import FIELDS, STATES
+from waystation.pipeline.product_keys import BULLMQ_FIELDS, BULLMQ_STATES, streams_of
 from waystation.pipeline.products.facts import FieldNames, ProductFacts, State
-from waystation.pipeline.stream_names import streams_of
 
 
 class BullmqEncoder:
@@ -102,10 +101,10 @@ FACTS = ProductFacts(
         queue="",
     ),
     read=from_bullmq,
-    states=tuple(State(name, kind) for name, kind in STATES.items()),
+    states=tuple(State(name, kind) for name, kind in BULLMQ_STATES.items()),
     state_key=_state_key,
     item_key=_state_key,
-    item_fields=FIELDS,
+    item_fields=BULLMQ_FIELDS,
     encoder=BullmqEncoder(),
     # Draining a queue writes no event, and cleaning it writes only how many.
     removes_silently=True,

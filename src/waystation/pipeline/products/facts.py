@@ -7,8 +7,8 @@ import msgspec
 
 from waystation.core.events import Entry, Event, Product, from_entry
 from waystation.core.store.script import LuaScript
+from waystation.pipeline.product_keys import StreamNames
 from waystation.pipeline.storage.sql import Frame
-from waystation.pipeline.stream_names import StreamNames
 from waystation.pipeline.tables import Table
 
 

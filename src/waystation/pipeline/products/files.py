@@ -16,6 +16,7 @@ from waystation.files.directory.scan import ScannedFile
 from waystation.files.options import Layout, QueueOptions
 from waystation.files.redis import scripts
 from waystation.files.redis.keys import FileKeys
+from waystation.pipeline.product_keys import streams_of
 from waystation.pipeline.products.facts import (
     PAGE,
     FoldedTable,
@@ -23,7 +24,6 @@ from waystation.pipeline.products.facts import (
     list_elements,
 )
 from waystation.pipeline.storage.sql import Frame, grouped, select
-from waystation.pipeline.stream_names import streams_of
 from waystation.pipeline.tables import DAY, INSTANT, LONG, REAL, TEXT, Column, Layer, Table
 
 SIZE_CLASSES = ((0, "empty"), (2**10, "up to 1 KB"), (2**20, "up to 1 MB"), (2**30, "up to 1 GB"))

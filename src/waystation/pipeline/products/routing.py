@@ -9,6 +9,7 @@ from waystation.core import codec
 from waystation.core.clock import SERVER_TIME
 from waystation.core.errors import InvalidOption
 from waystation.core.events import Product
+from waystation.pipeline.product_keys import streams_of
 from waystation.pipeline.products import cron_slots
 from waystation.pipeline.products.cron_slots import CRON_SLOTS, FIRED_SLOTS, SCHEDULES, instant
 from waystation.pipeline.products.facts import (
@@ -19,7 +20,6 @@ from waystation.pipeline.products.facts import (
     members,
 )
 from waystation.pipeline.storage.sql import Frame, grouped, select, texts
-from waystation.pipeline.stream_names import streams_of
 from waystation.pipeline.tables import (
     DAY,
     FLAG,

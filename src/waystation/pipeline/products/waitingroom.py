@@ -3,6 +3,7 @@
 import math
 
 from waystation.core.events import Product
+from waystation.pipeline.product_keys import streams_of
 from waystation.pipeline.products import room_places
 from waystation.pipeline.products.facts import (
     CountedEvents,
@@ -19,7 +20,6 @@ from waystation.pipeline.products.room_places import (
     still_open,
 )
 from waystation.pipeline.storage.sql import Frame, query, select
-from waystation.pipeline.stream_names import streams_of
 from waystation.pipeline.tables import (
     DAY,
     INSTANT,

@@ -5,21 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from waystation.core.events import Product
-from waystation.pipeline.gold.cells import (
-    ARRIVED,
-    CELLS,
-    COUNTS,
-    FAILURE,
-    FAILURE_DAY,
-    HOUR,
-    Kind,
-)
+from waystation.pipeline.gold.cells import ARRIVED, CELLS, COUNTS, FAILURE, FAILURE_DAY, HOUR, Kind
 from waystation.pipeline.gold.files import files_by, names_in, span_of
 from waystation.pipeline.history import History
 from waystation.pipeline.refresh.quality import Check
 from waystation.pipeline.refresh.stale_hours import Hours
 from waystation.pipeline.silver.moves import OPEN_ATTEMPTS, OPEN_FAILURES, OPEN_ITEMS, STEPS
-from waystation.pipeline.storage import changes, delta
+from waystation.pipeline.storage import delta, table_log
 from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.storage.task_files import replace
@@ -42,9 +34,9 @@ from waystation.pipeline.tables import (
 def refresh_quality(history: History, hours: Hours) -> None:
     """Check what happened on the days of some hours against the sums, without reading silver."""
     root, dates = history.root, hours.dates
-    before = changes.version(STEPS.path(root))
+    before = table_log.version(STEPS.path(root))
     rows = _rows(_checks(_summed(root, dates), _found_on(root, dates)))
-    if before != changes.version(STEPS.path(root)):
+    if before != table_log.version(STEPS.path(root)):
         # Another driver has folded meanwhile, and checks it.
         return
     replace(history.spark.createDataFrame(rows), root, QUALITY)

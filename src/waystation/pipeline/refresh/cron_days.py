@@ -23,7 +23,7 @@ from waystation.pipeline.products.cron_slots import (
     schedules,
 )
 from waystation.pipeline.products.routing import ROUTED_JOBS
-from waystation.pipeline.storage import changes, delta, rewriting
+from waystation.pipeline.storage import delta, rewriting, table_log
 from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.rewriting import Where
@@ -89,8 +89,8 @@ def _present(root: str) -> SourceVersions:
         EVENTS.path(root), "recorded_at", among=("product", Product.ROUTING.value)
     )
     return SourceVersions(
-        changes.version(ROUTED_JOBS.path(root)),
-        changes.version(FIRED_SLOTS.path(root)),
+        table_log.version(ROUTED_JOBS.path(root)),
+        table_log.version(FIRED_SLOTS.path(root)),
         None if last is None else epoch_ms(last),
     )
 
@@ -110,7 +110,7 @@ def _present_schedules(
     root: str, known: Schedules, before: SourceVersions, now: SourceVersions
 ) -> Schedules:
     """The schedules that are known, with those of the days that have changed as they are now."""
-    days = changes.changed_days(ROUTED_JOBS.path(root), after=before.jobs, until=now.jobs or 0)
+    days = table_log.changed_days(ROUTED_JOBS.path(root), after=before.jobs, until=now.jobs or 0)
     found = delta.read_arrow(
         root, ROUTED_JOBS, _COLUMNS, pc.field("cron").is_valid(), by=("cron",), days=days
     )
@@ -140,7 +140,7 @@ def _stale_days(
         first = min(starts).date()
         days |= {first + dt.timedelta(days=n) for n in range((last.date() - first).days + 1)}
     path = FIRED_SLOTS.path(root)
-    fired = changes.changed_days(path, after=before.slots, until=now.slots or 0)
+    fired = table_log.changed_days(path, after=before.slots, until=now.slots or 0)
     days |= set(delta.days_of(path) if fired is None else fired)
     # The events of days before may have been deleted: nobody knows whether their slots were fired.
     kept = (*delta.days_of(EVENTS.path(root)), *delta.days_of(CRON_SLOTS.path(root)))
@@ -167,4 +167,4 @@ def _drop_other_days(history: History, days: list[dt.date]) -> None:
 
 
 def _has_slots(root: str) -> bool:
-    return changes.version(CRON_SLOTS.path(root)) is not None
+    return table_log.version(CRON_SLOTS.path(root)) is not None

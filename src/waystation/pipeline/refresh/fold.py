@@ -22,25 +22,24 @@ from waystation.pipeline.bronze import commits
 from waystation.pipeline.history import History
 from waystation.pipeline.products import folded_tables
 from waystation.pipeline.refresh import stale_hours
-from waystation.pipeline.refresh.changed_rows import (
+from waystation.pipeline.refresh.stale_hours import Hours
+from waystation.pipeline.refresh.subjects import APPLICATION as OF_PRODUCTS
+from waystation.pipeline.refresh.subjects import (
     CHANGES_NOTE,
     FOLDER,
     Files,
     change_files,
+    fold_subjects,
     noted,
 )
-from waystation.pipeline.refresh.stale_hours import Hours
-from waystation.pipeline.refresh.subjects import APPLICATION as OF_PRODUCTS
-from waystation.pipeline.refresh.subjects import fold_subjects
 from waystation.pipeline.silver import lives
 from waystation.pipeline.silver.lives import FOLDED, HOURS, RETURNED
 from waystation.pipeline.silver.moves import NEW_STEPS, OPEN, STEPS
 from waystation.pipeline.silver.steps import SUBJECT, hours, steps
-from waystation.pipeline.storage import changes, delta, filesystems, notes, rewriting, task_files
+from waystation.pipeline.storage import delta, places, rewriting, table_log, task_files
 from waystation.pipeline.storage.arrow import fs, pc
 from waystation.pipeline.storage.delta import BatchId
-from waystation.pipeline.storage.parts import Part
-from waystation.pipeline.storage.parts_source import dataset_of
+from waystation.pipeline.storage.parts import Part, dataset_of
 from waystation.pipeline.storage.rewriting import SameAs
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.storage.sessions import sized
@@ -86,12 +85,12 @@ def folded_version(history: History) -> int | None:
 
 def rows_to_fold(root: str) -> float:
     """The rows that a fold gets now: what is open, and the events that a run before left behind."""
-    newest = changes.version(EVENTS.path(root))
+    newest = table_log.version(EVENTS.path(root))
     if newest is None:
         return 0
     before = delta.last_batch(STEPS.path(root), APPLICATION)
     try:
-        files = changes.new_files(EVENTS.path(root), after=before, until=newest)
+        files = table_log.new_files(EVENTS.path(root), after=before, until=newest)
         return delta.count(STEPS.path(root)) + sum(each.rows for each in files)
     except (HistoryCut, WrongSchema):
         # Only a rebuild helps, which the fold says.
@@ -103,7 +102,7 @@ def fold(history: History) -> Folded | None:
     finished = finish(history)
     # Gaps and payloads that go with these events.
     commits.complete(history.root)
-    newest = changes.version(EVENTS.path(history.root))
+    newest = table_log.version(EVENTS.path(history.root))
     return finished if newest is None else _fold(history, newest) or finished
 
 
@@ -139,7 +138,7 @@ def _begun(history: History) -> int | None:
 
 def _fold_up_to(history: History, before: int | None, newest: int) -> Folded:
     root, batch = history.root, BatchId(APPLICATION, newest)
-    files = changes.new_files(EVENTS.path(root), after=before, until=newest)
+    files = table_log.new_files(EVENTS.path(root), after=before, until=newest)
     rows = delta.count(STEPS.path(root)) + sum(each.rows for each in files)
     _tidy(root)
     names = [each.path for each in files]
@@ -218,7 +217,7 @@ def _begun_since(root: str, newest: int) -> dt.date | None:
     path = FIRST.path(root)
     if delta.last_batch(path, BEGUN) != newest:
         return None
-    noted: dict[str, str | None] = notes.last_note(path, SINCE_NOTE) or {}
+    noted: dict[str, str | None] = table_log.last_note(path, SINCE_NOTE) or {}
     day = noted.get("day")
     return None if day is None else dt.date.fromisoformat(day)
 
@@ -325,7 +324,7 @@ def _tidy(root: str) -> None:
     """Delete old files of changes that the last fold does not name."""
     named: set[str] = set()
     for table in (STEPS, *(each.table for each in folded_tables())):
-        last: Any = notes.last_note(table.path(root), CHANGES_NOTE) or {"files": {}}
+        last: Any = table_log.last_note(table.path(root), CHANGES_NOTE) or {"files": {}}
         named |= {part["path"] for parts in last["files"].values() for part in parts}
     # Those of another driver that folds at this moment are young.
     oldest = dt.datetime.now(dt.UTC) - OLD
@@ -336,7 +335,7 @@ def _tidy(root: str) -> None:
 
 
 def _files_of_changes(root: str) -> tuple[Any, list[Any]]:
-    files, folder = filesystems.filesystem(f"{root.rstrip('/')}/{Layer.SILVER}/{FOLDER}")
+    files, folder = places.filesystem(f"{root.rstrip('/')}/{Layer.SILVER}/{FOLDER}")
     selector = fs.FileSelector(folder, allow_not_found=True, recursive=True)
     return files, [each for each in files.get_file_info(selector) if each.is_file]
 

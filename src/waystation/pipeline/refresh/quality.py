@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from waystation.core.errors import TablesDisagree
-from waystation.pipeline.ask.rows import read_rows
+from waystation.pipeline.ask.active_files import read_rows
 from waystation.pipeline.tables import QUALITY
 
 

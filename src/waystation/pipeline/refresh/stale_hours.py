@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from waystation.pipeline.storage.arrow import fs
-from waystation.pipeline.storage.filesystems import filesystem
-from waystation.pipeline.storage.places import is_remote
+from waystation.pipeline.storage.places import filesystem, is_remote
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 

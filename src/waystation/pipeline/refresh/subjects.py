@@ -1,8 +1,9 @@
 """Incremental fold of a product's events into one row for each of its subjects.
 
 A row is what the events of a subject add up to, so that new events are merged with it, and older
-ones are not read again. The days of these rows are written anew by the tasks of one job, and what
-has changed in them next to it. The commit that replaces rows also notes how far bronze was read.
+ones are not read again. The days of these rows are written anew by the tasks of one job. Rows that
+a fold adds to a table or takes back lie in files next to it, that gold is counted from; the commit
+that makes a batch count names them in a note, and how far bronze was read.
 """
 
 import datetime as dt
@@ -10,27 +11,49 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
+import msgspec
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from waystation.pipeline.history import History
 from waystation.pipeline.products.facts import FoldedTable
 from waystation.pipeline.refresh import stale_hours
-from waystation.pipeline.refresh.changed_rows import (
-    Files,
-    added_rows,
-    change_files,
-    noted,
-    removed_rows,
-)
 from waystation.pipeline.refresh.stale_hours import Hours
 from waystation.pipeline.silver.steps import arrival_hours
-from waystation.pipeline.storage import changes, delta, task_files
+from waystation.pipeline.storage import delta, table_log, task_files
 from waystation.pipeline.storage.arrow import pc
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import Part
 from waystation.pipeline.storage.sessions import sized
 from waystation.pipeline.tables import EVENTS, Table
+
+CHANGES_NOTE = "changes"
+"""The note with the files that hold the changes of a batch, in the commit that makes it count."""
+FOLDER = "_changes"
+
+Files = Mapping[str, Sequence[Part]]
+
+
+def added_rows(name: str) -> str:
+    """The column of rows that a table has got."""
+    return f"added_{name}"
+
+
+def removed_rows(name: str) -> str:
+    """The column of rows that it has no more."""
+    return f"removed_{name}"
+
+
+def change_files(name: str, table: Table) -> Table:
+    """Files next to a table's, of rows that are about to change it."""
+    return msgspec.structs.replace(table, name=f"{FOLDER}/{name}", partitions=())
+
+
+def noted(written: Files, columns: Sequence[str], batch: int, before: int | None) -> dict[str, Any]:
+    """The note on the changes of a batch: the version that it goes on from, and the files."""
+    files = {name: [part.row for part in written.get(name, ())] for name in columns}
+    return {CHANGES_NOTE: {"batch": batch, "after": before, "files": files}}
+
 
 APPLICATION = "subjects"
 
@@ -43,7 +66,7 @@ def fold_subjects(history: History, folded: FoldedTable, newest: int) -> None:
         return
     place = EVENTS.path(root)
     others = delta.names_without(place, "product", folded.product.value)
-    new = changes.new_files(place, after=before, until=newest)
+    new = table_log.new_files(place, after=before, until=newest)
     files = [each for each in new if each.path not in others]
     if not files:
         if before is not None:

@@ -4,16 +4,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from waystation.pipeline.gold.failures import label
+from waystation.pipeline.gold.cells import failure_label
 from waystation.pipeline.reports.facts import MOST_HOURS, Report
-from waystation.pipeline.reports.words import (
-    consistency,
-    duration,
-    first_seen,
-    more,
-    number,
-    part,
-)
+from waystation.pipeline.reports.parts import consistency, duration, first_seen, more, number, part
 
 
 def console_report(report: Report) -> RenderableType:
@@ -72,7 +65,7 @@ def _failures(report: Report) -> RenderableType:
         table.add_column(head, justify="right")
     for row in report.failures[:8]:
         # As plain text, because a message may look like rich's markup.
-        said = filter(None, (label(row), first_seen(row, report.deploys)))
+        said = filter(None, (failure_label(row), first_seen(row, report.deploys)))
         table.add_row(
             Text("\n".join(said)),
             number(row["attempts"]),

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 
 from waystation.pipeline.deploys import Deploy, deploys
-from waystation.pipeline.feedback.recommendations import backlogs
+from waystation.pipeline.feedback import backlogs
 from waystation.pipeline.gold.forecast import SLOT_S, Forecast, forecast
 from waystation.pipeline.histograms import percentile, summed
 from waystation.pipeline.history import History, utc
-from waystation.pipeline.refresh.accounts import MOST_IDS
+from waystation.pipeline.refresh.ledger import MOST_IDS
 from waystation.pipeline.refresh.quality import Check, last_checks
-from waystation.pipeline.reports.words import verdict
+from waystation.pipeline.reports.parts import verdict
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pc
 from waystation.pipeline.tables import (

@@ -6,27 +6,25 @@ from html import escape
 from typing import Any
 
 from waystation.pipeline.deploys import Deploy
-from waystation.pipeline.gold.failures import label
+from waystation.pipeline.gold.cells import failure_label
 from waystation.pipeline.reports.facts import MOST_QUEUES, QueueReport, Report
-from waystation.pipeline.reports.whole_page import (
+from waystation.pipeline.reports.parts import (
     Level,
     Series,
     chart,
-    levels,
-    share,
-    strip,
-    table,
-    whole_page,
-)
-from waystation.pipeline.reports.words import (
     consistency,
     duration,
     first_seen,
     instant,
+    levels,
     moment,
     more,
     number,
     part,
+    share,
+    strip,
+    table,
+    whole_page,
 )
 
 
@@ -165,7 +163,7 @@ def _failures(report: Report) -> str:
 def _signature(row: dict[str, Any], deploys: Sequence[Deploy]) -> str:
     examples = ", ".join(f"<code>{escape(i)}</code>" for i in row["examples"])
     more = (escape(first_seen(row, deploys)), examples and f"for example {examples}")
-    said = f"<code>{escape(label(row))}</code>"
+    said = f"<code>{escape(failure_label(row))}</code>"
     return "".join([said, *(f'<br><span class="soft">{each}</span>' for each in more if each)])
 
 

@@ -4,8 +4,18 @@ import datetime as dt
 from collections.abc import Sequence
 from html import escape
 
-from waystation.pipeline.reports.whole_page import Level, Series, chart, levels, table, whole_page
-from waystation.pipeline.reports.words import duration, instant, number, part
+from waystation.pipeline.reports.parts import (
+    Level,
+    Series,
+    chart,
+    duration,
+    instant,
+    levels,
+    number,
+    part,
+    table,
+    whole_page,
+)
 from waystation.pipeline.simulation.comparison import (
     FEWEST,
     RECORDED,

@@ -6,26 +6,274 @@ has changed. So there is no rule of its own for a job that ended before and goes
 attempt that was stored before.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from waystation.pipeline.silver.folding import Folded, folded, grouped
-from waystation.pipeline.silver.moves import OPEN_ATTEMPTS, OPEN_FAILURES, OPEN_ITEMS, STEPS
-from waystation.pipeline.silver.ranges import Ranges, starts
+from waystation.core import fingerprints as core
+from waystation.pipeline.silver.moves import (
+    ENDED,
+    ENDS,
+    MOVES,
+    OPEN_ATTEMPTS,
+    OPEN_FAILURES,
+    OPEN_ITEMS,
+    OUTCOMES,
+    READY,
+    STATES,
+    STEPS,
+)
 from waystation.pipeline.silver.steps import (
     SUBJECT,
+    ZONELESS,
+    Ranges,
     arrival_hours,
     by_subject,
     hours,
     in_context,
     in_order,
+    numbers,
+    starts,
     subjects,
 )
 from waystation.pipeline.storage.arrow import Array, Batch, pa, pc
 from waystation.pipeline.tables import ATTEMPTS, FAILED_ITEMS, INSTANT, ITEMS, Column, Layer, Table
+
+_MOVES = pa.array(MOVES)
+
+
+class Folded(NamedTuple):
+    """Steps, and the rows that their lives are."""
+
+    steps: Batch
+    life: Array
+    """The number of the life that each step is of."""
+    ended: Array
+    """Whether each life has ended."""
+    touched: Array
+    """Whether it is of a subject with new steps."""
+    rows: Mapping[str, Batch]
+    """The rows of each table, each with the number of its life."""
+
+    def where(self, table: Table, lives: Array) -> Batch:
+        """The rows of some lives."""
+        rows = self.rows[table.name]
+        return rows.filter(lives.take(rows["life"])).select(table.names)
+
+
+def folded(steps: Batch) -> Folded:
+    """The lives in some steps: all of each subject, in the order of the stream."""
+    move = pc.index_in(steps["event"], _MOVES)
+    begins = pc.or_(starts(steps["subject"]), steps["birth"])
+    lives, life = Ranges.of(begins), numbers(begins)
+    attempts = _attempts(steps, move, lives, life)
+    items = _items(steps, move, lives, life, attempts)
+    rows = {
+        ATTEMPTS.name: attempts,
+        ITEMS.name: items,
+        FAILED_ITEMS.name: _failed_items(attempts, items),
+    }
+    ended = pc.is_in(items["state"], pa.array(ENDED))
+    return Folded(steps, life, ended, steps["touched"].take(lives.first), rows)
+
+
+def _attempts(steps: Batch, move: Array, lives: Ranges, life: Array) -> Batch:
+    """A row for each claim, of which is what comes before the next claim in the same life."""
+    at, claims = steps["at"], _are(move, ("active",))
+    turns = Ranges.of(pc.or_(claims, starts(life)))
+    tries = turns.where(claims.take(turns.first))
+    later = Ranges(pc.add(tries.first, 1), tries.beyond)
+    begun = lives.first.take(life.take(tries.first))
+    ready = _are(move, READY)
+    before = Ranges(begun, tries.first).last(pc.or_(ready, claims))
+    ready_at = at.take(pc.if_else(ready.take(before), before, None))
+    ended_at = at.take(pc.if_else(pc.greater(later.sizes, 0), later.first, None))
+    mine = steps.take(tries.first)
+    ending = _texts(move.take(later.next(_are(move, OUTCOMES))), OUTCOMES)
+    # BullMQ of Node names no worker and writes no event for a failed attempt, only a new wait.
+    let_go = pc.if_else(mine["worker"].is_null(), "retried", "returned")
+    outcome = pc.coalesce(ending, pc.if_else(ended_at.is_null(), "open", let_go))
+    said = pc.coalesce(steps["reason"].take(tries.next(steps["reason"].is_valid())), "")
+    reason = pc.if_else(pc.is_in(outcome, pa.array(["failed", "retried"])), said, None)
+    error_class, fingerprint = known_by(reason)
+    wait, run = _millis(ready_at, mine["at"]), _millis(mine["at"], ended_at)
+    columns = {
+        **{name: mine[name] for name in (*SUBJECT, "worker")},
+        "attempt": Ranges(begun, later.first).total(claims),
+        "ready_at": ready_at,
+        "started_at": mine["at"],
+        "ended_at": ended_at,
+        "wait_ms": _positive(wait),
+        "run_ms": _positive(run),
+        "outcome": outcome,
+        "error_class": error_class,
+        "fingerprint": fingerprint,
+        "reason": reason,
+        "_corrupt": pc.coalesce(
+            steps["_corrupt"].take(tries.next(steps["_corrupt"].is_valid())),
+            _odd(wait, "it was started before it was ready"),
+            _odd(run, "it ended before it was started"),
+        ),
+        "date": _day(mine["at"]),
+        "life": life.take(tries.first),
+    }
+    return pa.record_batch(columns)
+
+
+def _items(steps: Batch, move: Array, lives: Ranges, life: Array, attempts: Batch) -> Batch:
+    """A row for each life."""
+    at, claims, many = steps["at"], _are(move, ("active",)), len(lives.first)
+    tried = Ranges.after_each_other(lives.total(claims))
+    last_failed = tried.last(attempts["fingerprint"].is_valid())
+    final = _final(steps, move, lives)
+    state = _texts(move.take(final), STATES)
+    has_ended = pc.is_in(state, pa.array(ENDED))
+    mine = steps.take(lives.first)
+    # An id that was used again was removed, with or without an event.
+    is_newest = pa.concat_arrays([starts(mine["subject"]), pa.array([True])])[1:]
+    added_at = pc.if_else(mine["birth"], mine["at"], None)
+    is_unborn = added_at.is_null().take(life)
+    first_at = _of_life("min", at.filter(is_unborn), life.filter(is_unborn), many)
+    ended_at = at.take(pc.if_else(has_ended, final, None))
+    total = _millis(added_at, ended_at)
+    repeated = pc.subtract(
+        lives.total(_are(move, ("completed",))), pc.add(lives.total(steps["again"]), 1)
+    )
+    columns = {
+        **{name: mine[name] for name in SUBJECT},
+        "name": steps["name"].take(lives.next(steps["name"].is_valid())),
+        "added_at": added_at,
+        "started_at": _of_life("min", attempts["started_at"], attempts["life"], many),
+        "ended_at": ended_at,
+        "state": pc.if_else(pc.or_(is_newest, has_ended), state, "removed"),
+        "attempts": tried.sizes,
+        "retries": tried.total(pc.equal(attempts["outcome"], "retried")),
+        "stalls": lives.total(_are(move, ("stalled",))),
+        "wait_ms": _sum(tried, attempts["wait_ms"]),
+        "run_ms": _sum(tried, attempts["run_ms"]),
+        "total_ms": _positive(total),
+        "reason": attempts["reason"].take(last_failed),
+        "fingerprint": attempts["fingerprint"].take(last_failed),
+        "duplicates": pc.max_element_wise(repeated, 0),
+        "last_recorded_at": steps["recorded_at"].take(pc.subtract(lives.beyond, 1)),
+        "_corrupt": pc.coalesce(
+            steps["_corrupt"].take(lives.next(steps["_corrupt"].is_valid())),
+            _odd(total, "it ended before it was added"),
+        ),
+        "date": _day(pc.coalesce(added_at, first_at)),
+        "life": pa.arange(0, many),
+    }
+    return pa.record_batch(columns)
+
+
+def _final(steps: Batch, move: Array, lives: Ranges) -> Array:
+    """The step of each life that tells its state: a job removed after its end keeps the state that
+    it ended in."""
+    stays = pc.invert(_are(move, ("removed", "cancelled")))
+    last, kept = (_last(steps, move, lives, each) for each in (_are(move, MOVES), stays))
+    return pc.if_else(_are(move.take(kept), ENDS), kept, last)
+
+
+def _last(steps: Batch, move: Array, lives: Ranges, among: Array) -> Array:
+    # A retry and the wait after it share a millisecond: the wait counts.
+    waits = pc.and_(among, pc.invert(_are(move, ("retry", "stalled"))))
+    last, wait = lives.last(among), lives.last(waits)
+    at = steps["recorded_at"]
+    is_same = pc.fill_null(pc.equal(at.take(wait), at.take(last)), False)
+    return pc.if_else(is_same, wait, last)
+
+
+def _failed_items(attempts: Batch, items: Batch) -> Batch:
+    """A row for each life and each kind of failure that it had."""
+    life, outcome = attempts["life"], attempts["outcome"]
+    is_last = pc.equal(attempts["attempt"], items["attempts"].take(life))
+    retried = pc.or_(pc.equal(outcome, "retried"), pc.invert(is_last))
+    failed = attempts["fingerprint"].is_valid()
+    failures = pa.Table.from_batches([attempts.append_column("retried", retried).filter(failed)])
+    kinds = grouped(
+        failures,
+        ["life", "fingerprint"],
+        *(("error_class", "min"), ("reason", "min"), ("started_at", "min"), ("started_at", "max")),
+        *(("retried", "sum"), ("life", "count")),
+    )
+    good = pc.equal(outcome, "completed")
+    started_at = attempts["started_at"]
+    good_at = _of_life("max", started_at.filter(good), life.filter(good), items.num_rows)
+    mine = items.take(kinds["life"])
+    first_at, again = kinds["started_at_min"], kinds["retried_sum"]
+    is_good = pc.fill_null(pc.greater(good_at.take(kinds["life"]), first_at), False)
+    columns = {
+        **{name: mine[name] for name in FAILED_ITEMS.names if name in ITEMS.names},
+        "fingerprint": kinds["fingerprint"],
+        "error_class": kinds["error_class_min"],
+        "reason": kinds["reason_min"],
+        "first_at": first_at,
+        "last_at": kinds["started_at_max"],
+        "failed": kinds["life_count"],
+        "retried": again,
+        "recovered": pc.and_(pc.greater(again, 0), is_good),
+        "life": kinds["life"],
+    }
+    return pa.record_batch(columns)
+
+
+def _of_life(kind: str, values: Array, life: Array, many: int) -> Array:
+    """The least or the greatest value of each life."""
+    found = grouped(pa.table([values, life], ["of", "life"]), ["life"], ("of", kind))
+    return found[f"of_{kind}"].take(pc.index_in(pa.arange(0, many), found["life"]))
+
+
+def _sum(of: Ranges, values: Array) -> Array:
+    return pc.if_else(pc.greater(of.total(values.is_valid()), 0), of.total(values), None)
+
+
+def _millis(since: Array, until: Array) -> Array:
+    zoneless = (each.cast(ZONELESS) for each in (since, until))
+    return pc.milliseconds_between(*zoneless)
+
+
+def _positive(millis: Array) -> Array:
+    # A clock that was set back must not make a wait negative.
+    return pc.if_else(pc.greater_equal(millis, 0), millis, None)
+
+
+def _odd(millis: Array, what: str) -> Array:
+    return pc.if_else(pc.less(millis, 0), what, None)
+
+
+def _day(instants: Array) -> Array:
+    return instants.cast(ZONELESS).cast(pa.date32())
+
+
+def known_by(reasons: Array) -> tuple[Array, Array]:
+    """The class and the fingerprint of each error message; null of none."""
+    encoded = reasons.dictionary_encode()
+    texts = encoded.dictionary.to_pylist()
+    classes, fingerprints = (
+        pa.array(map(rule, texts), pa.string()).take(encoded.indices)
+        for rule in (core.error_class, core.fingerprint)
+    )
+    return classes, fingerprints
+
+
+def _are(moves: Array, wanted: Container[str]) -> Array:
+    """Whether moves are some of these."""
+    return pc.fill_null(pa.array([each in wanted for each in MOVES]).take(moves), False)
+
+
+def _texts(moves: Array, of: Mapping[str, str]) -> Array:
+    """The text that belongs to each move; null where there is none."""
+    return pa.array([of.get(each) for each in MOVES], pa.string()).take(moves)
+
+
+def grouped(rows: Any, by: Sequence[str], *of: tuple[str, str]) -> Batch:
+    """Aggregates of rows with the same values in some columns."""
+    # In this thread: Spark runs as many tasks as there are processors.
+    grouped = rows.group_by(by, use_threads=False).aggregate([*of]).combine_chunks()
+    return pa.record_batch([each.combine_chunks() for each in grouped.columns], grouped.schema)
+
 
 FOLDED = (ATTEMPTS, ITEMS, FAILED_ITEMS)
 """The tables that lives are folded into."""

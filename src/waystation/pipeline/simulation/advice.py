@@ -14,8 +14,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from waystation.pipeline.gold.staffing import LATE
-from waystation.pipeline.simulation.replay import Setup, fewest_that, replay
-from waystation.pipeline.simulation.work import Work
+from waystation.pipeline.simulation.replay import Setup, Work, fewest_that, replay
 
 WINDOW_S = 1800.0
 """Seconds of arrivals that are expected to come again."""

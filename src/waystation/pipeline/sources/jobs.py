@@ -29,8 +29,8 @@ from redis.connection import AbstractConnection
 from waystation.core.errors import InvalidOption
 from waystation.core.events import Product
 from waystation.core.store import faults
-from waystation.pipeline.bullmq_jobs import FIELDS, NUMBERS
 from waystation.pipeline.options import parse, split_list
+from waystation.pipeline.product_keys import BULLMQ_FIELDS, BULLMQ_NUMBERS
 from waystation.pipeline.products import product_named
 from waystation.pipeline.products.facts import ProductFacts, RowEncoder, State
 from waystation.pipeline.sources.batch_writer import (
@@ -256,12 +256,12 @@ def _queue_writer(given: Mapping[str, str], schema: StructType, overwrite: bool)
 
 ITEMS_A_TASK = 50_000
 
-_TEXTS = tuple(name for name in FIELDS if name not in NUMBERS)
+_TEXTS = tuple(name for name in BULLMQ_FIELDS if name not in BULLMQ_NUMBERS)
 SCHEMA = StructType(
     [
         *(StructField(name, StringType()) for name in ("product", "queue", "state", "job_id")),
         *(StructField(name, StringType()) for name in _TEXTS),
-        *(StructField(name, LongType()) for name in NUMBERS),
+        *(StructField(name, LongType()) for name in BULLMQ_NUMBERS),
         StructField("_corrupt", StringType()),
     ]
 )
@@ -346,7 +346,7 @@ class JobsReader(DataSourceReader):
             "state": _repeat(part.state.name, many),
             "job_id": _text(ids),
             **{name: _text(columns.get(name, [None] * many)) for name in _TEXTS},
-            **{name: _number(columns.get(name, [None] * many)) for name in NUMBERS},
+            **{name: _number(columns.get(name, [None] * many)) for name in BULLMQ_NUMBERS},
             "_corrupt": pa.array([_complaint(fields) for fields in found], pa.string()),
         }
         return pa.RecordBatch.from_arrays(

@@ -13,7 +13,7 @@ import msgspec
 from deltalake import DeltaTable
 
 from waystation.core.errors import HistoryCut, Malformed
-from waystation.pipeline.storage.notes import COMMITS_TO_REPLAY, every_noted
+from waystation.pipeline.storage.table_log import COMMITS_TO_REPLAY, every_noted
 
 BEGINNING = "0-0"
 LAST_SEQ = 2**64 - 1

@@ -16,9 +16,9 @@ from waystation.core.options import check_fields
 from waystation.core.store.keyspace import is_name
 from waystation.core.telemetry.logs import get_logger
 from waystation.pipeline.options import at_least, split_list
+from waystation.pipeline.product_keys import ALL_QUEUES, STREAM_NAMES, streams_of
 from waystation.pipeline.sources.offsets import EventStream, Offset
 from waystation.pipeline.sources.store import URL_VARIABLE, Store, ends_of, url_of
-from waystation.pipeline.stream_names import ALL_QUEUES, STREAM_NAMES, streams_of
 
 _log = get_logger(__name__)
 

@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 
 from waystation.core.errors import DiskFull, HeapExhausted, JavaDied, SparkFailed, WaystationError
 from waystation.pipeline.storage.arrow import pa
-from waystation.pipeline.storage.unreadable import unreadable
+from waystation.pipeline.storage.places import unreadable
 
 _WAIT_S = 5.0
 _CALLING = "An error occurred while calling "

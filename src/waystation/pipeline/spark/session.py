@@ -1,18 +1,22 @@
 """Spark sessions for the pipeline, on this machine or on a cluster."""
 
+import atexit
+import hashlib
 import os
 import re
 import socket
+import subprocess
 import sys
 import tempfile
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 import pyspark
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -21,9 +25,8 @@ from waystation.core.options import check_fields
 from waystation.pipeline.sources.events import Events, RedisStreams
 from waystation.pipeline.sources.jobs import Jobs
 from waystation.pipeline.sources.store import URL_VARIABLE
-from waystation.pipeline.spark import class_archive
 from waystation.pipeline.spark.errors import java_exit_code, report_lost_connections_once
-from waystation.pipeline.spark.java import examined, java_home
+from waystation.pipeline.spark.java import Java, cache, examined, java_home
 from waystation.pipeline.storage import sessions
 from waystation.pipeline.storage.sessions import REQUIRED, is_connected, prepared, share
 
@@ -129,7 +132,7 @@ def build_session(options: SessionOptions | None = None) -> SparkSession:
         is_ours = settings.get(_JAVA, "").startswith(_ON_THIS_MACHINE[_JAVA])
         if is_ours and SparkSession.getActiveSession() is None:
             java = examined(Path(os.environ["JAVA_HOME"], "bin", "java"))
-            settings[_JAVA] += f" {class_archive.java_options(java)}"
+            settings[_JAVA] += f" {java_options(java)}"
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
@@ -270,3 +273,76 @@ def _quiet(session: SparkSession) -> SparkSession:
 
 
 def _ignore(request: object, client_address: object) -> None: ...
+
+
+TRIES = 3
+"""Programs that try to make it; one that is killed, or a Java that cannot, leaves none."""
+ONE_FILE = 25
+"""The first Java that keeps all classes in one file; others add to the file they come with."""
+PATIENCE_S = 300.0
+
+
+def java_options(java: Java | None) -> str:
+    """Options for Java with which it uses an archive of Spark's classes, or else makes one.
+
+    The first program with a session on this machine makes it when it ends; a start with it takes
+    half of the processor time. There is one for each Java and each PySpark, and Java ignores one
+    that does not fit.
+    """
+    if java is None:
+        return ""
+    # A cache that cannot be written or read costs time, and nothing else.
+    with suppress(OSError):
+        file = _file(java)
+        if file.exists():
+            return f"-XX:{'AOTCache' if java.major >= ONE_FILE else 'SharedArchiveFile'}={file}"
+        if _may_try(file):
+            fresh = file.with_suffix(f".{os.getpid()}")
+            atexit.register(_keep, fresh, file)
+            making = "AOTCacheOutput" if java.major >= ONE_FILE else "ArchiveClassesAtExit"
+            return f"-XX:{making}={fresh}"
+    return ""
+
+
+def _file(java: Java) -> Path:
+    jars = Path(pyspark.__file__).parent / "jars"
+    place = _digest(java.home, jars)
+    return cache() / "classes" / f"{place}-{_digest(java.version, jars.stat().st_mtime_ns)}.jsa"
+
+
+def _digest(*what: object) -> str:
+    return hashlib.sha256(repr(what).encode()).hexdigest()[:12]
+
+
+def _may_try(file: Path) -> bool:
+    """Whether this program may make the archive; older ones of the same place are deleted."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    mine = f"{file.stem}.try"
+    place, _, _ = file.stem.partition("-")
+    for old in file.parent.glob(f"{place}-*"):
+        if old.stem != file.stem:
+            old.unlink(missing_ok=True)
+    for number in range(TRIES):
+        with suppress(FileExistsError):
+            (file.parent / f"{mine}{number}").touch(exist_ok=False)
+            return True
+    return False
+
+
+def _keep(fresh: Path, file: Path) -> None:
+    """Let Java end, which writes the archive, and keep what it wrote."""
+    # Spark has no public name for it.
+    gateway: Any = getattr(SparkContext, "_gateway", None)
+    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    if process is None:
+        return
+    if process.stdin is not None:
+        process.stdin.close()
+    try:
+        process.wait(PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        fresh.unlink(missing_ok=True)
+    with suppress(OSError):
+        fresh.replace(file)

@@ -28,14 +28,25 @@ from pyspark.sql.types import StructType
 from waystation.core.errors import Overtaken, WrongSchema
 from waystation.pipeline import tables
 from waystation.pipeline.storage.arrow import fs, pa, pc, pq
-from waystation.pipeline.storage.filesystems import filesystem
-from waystation.pipeline.storage.notes import COMMITS_TO_REPLAY, VERSION_NOTE, metadata, noted
-from waystation.pipeline.storage.opened import files_of, opened
-from waystation.pipeline.storage.parts import Part, fsync, require_visible, values_of
-from waystation.pipeline.storage.parts_source import Parts, dataset_of
-from waystation.pipeline.storage.places import is_remote, missing_connector
+from waystation.pipeline.storage.parts import (
+    Part,
+    Parts,
+    dataset_of,
+    fsync,
+    require_visible,
+    values_of,
+)
+from waystation.pipeline.storage.places import filesystem, is_remote, missing_connector
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.storage.sessions import prepared
+from waystation.pipeline.storage.table_log import (
+    COMMITS_TO_REPLAY,
+    VERSION_NOTE,
+    files_of,
+    metadata,
+    noted,
+    opened,
+)
 from waystation.pipeline.tables import Layer, Table
 
 FIRST_DAYS = 2

@@ -4,13 +4,17 @@ delta-rs commits, Arrow reads and writes: both reach every place without a jar. 
 needs a connector for a place that is no directory; without one, its tasks read with Arrow, too.
 """
 
+import importlib
 import importlib.util
 import os
+import re
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
+from typing import Any, cast
 from urllib.parse import urlsplit
 
-from waystation.core.errors import InvalidOption
+from waystation.core.errors import HistoryError, InvalidOption
 
 _CONNECTORS = {
     "s3": "hadoop-aws",
@@ -85,3 +89,47 @@ def _jars() -> Iterator[Path]:
     found = importlib.util.find_spec("pyspark")
     for folder in (found.submodule_search_locations or ()) if found else ():
         yield Path(folder) / "jars"
+
+
+def filesystem(path: str) -> tuple[Any, str]:
+    """The filesystem of a place, and the path within it."""
+    if not is_remote(path):
+        return _fs().LocalFileSystem(), str(Path(path).absolute())
+    url = urlsplit(path)
+    if url.scheme == "s3":
+        return _s3(os.environ.get("AWS_ENDPOINT_URL", ""), _region()), f"{url.netloc}{url.path}"
+    return cast("tuple[Any, str]", _fs().FileSystem.from_uri(path))
+
+
+def _fs() -> Any:
+    """Arrow's filesystems, loaded for whoever reads files: others only name a place."""
+    return importlib.import_module("pyarrow.fs")
+
+
+def _region() -> str | None:
+    return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+
+
+@lru_cache(8)
+def _s3(endpoint: str, region: str | None) -> Any:
+    """The same variables as delta-rs reads: endpoint, region and keys."""
+    found = urlsplit(endpoint)
+    given: dict[str, Any] = {"region": region} if region else {}
+    if endpoint:
+        given |= {"endpoint_override": found.netloc, "scheme": found.scheme}
+    return _fs().S3FileSystem(**given)
+
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_LONGEST_REASON = 300
+_REMEDY = (
+    "If the place is right and can be reached, files of it are damaged or missing: `waystation "
+    "pipeline rebuild` builds silver and gold again from bronze"
+)
+
+
+def unreadable(error: Exception, place: str = "") -> HistoryError:
+    """The error for a history whose files are damaged, or whose place cannot be reached."""
+    reason = _COLOUR.sub("", str(error)).strip().splitlines()[0][:_LONGEST_REASON].strip(" :.")
+    where = f" at {place}" if place else ""
+    return HistoryError(f"the history{where} cannot be read or written: {reason}. {_REMEDY}")

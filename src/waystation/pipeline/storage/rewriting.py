@@ -20,11 +20,17 @@ from waystation.core.errors import Overtaken
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import Batch, pa, pc
 from waystation.pipeline.storage.delta import Within
-from waystation.pipeline.storage.opened import files_of
-from waystation.pipeline.storage.parts import PART, Part, PartWriter, values_of
-from waystation.pipeline.storage.parts_source import BATCH_ROWS, dataset_of
+from waystation.pipeline.storage.parts import (
+    BATCH_ROWS,
+    PART,
+    Part,
+    PartWriter,
+    dataset_of,
+    values_of,
+)
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.storage.sessions import sized
+from waystation.pipeline.storage.table_log import files_of
 from waystation.pipeline.storage.task_files import map_in_arrow
 from waystation.pipeline.tables import Table
 

@@ -17,7 +17,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
-from waystation.pipeline.storage import changes, delta
+from waystation.pipeline.storage import delta, table_log
 from waystation.pipeline.storage.arrow import Batch, pa
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import PART, Part, PartWriter
@@ -119,7 +119,7 @@ def replace(
     With `renaming`, the table had other columns before.
     """
     parts, path = write_whole(rows, root, table), table.path(root)
-    version = DeltaTable(path).version() if renaming else changes.version(path) or 0
+    version = DeltaTable(path).version() if renaming else table_log.version(path) or 0
     is_stored = delta.commit(
         path,
         table.schema,

@@ -15,8 +15,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from waystation.core.errors import InvalidInput, WrongState
 from waystation.pipeline.storage.arrow import fs
-from waystation.pipeline.storage.filesystems import filesystem
-from waystation.pipeline.storage.places import is_remote
+from waystation.pipeline.storage.places import filesystem, is_remote
 
 PATIENCE_S = 600.0
 """How long somebody waits for others to finish."""

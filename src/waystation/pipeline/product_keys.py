@@ -1,4 +1,4 @@
-"""Keys of the products' event streams, known without anything else of a product."""
+"""Where products keep events and jobs, known without anything else of a product."""
 
 from collections.abc import Callable, Mapping
 
@@ -42,3 +42,33 @@ def streams_of(product: str) -> StreamNames:
     if product not in STREAM_NAMES:
         raise InvalidOption(f"product must be one of {', '.join(STREAM_NAMES)}, got {product!r}")
     return STREAM_NAMES[product]
+
+
+BULLMQ_STATES: Mapping[str, str] = {
+    "wait": "list",
+    "paused": "list",
+    "active": "list",
+    "prioritized": "zset",
+    "delayed": "zset",
+    "waiting-children": "zset",
+    "completed": "zset",
+    "failed": "zset",
+}
+"""States of a queue of BullMQ, and the type of the key that holds the ids of each."""
+
+BULLMQ_FIELDS: Mapping[str, str] = {
+    "name": "name",
+    "data": "data",
+    "options": "opts",
+    "added_ms": "timestamp",
+    "delay_ms": "delay",
+    "priority": "priority",
+    "attempts": "atm",
+    "started_ms": "processedOn",
+    "ended_ms": "finishedOn",
+    "worker": "pb",
+    "reason": "failedReason",
+    "result": "returnvalue",
+}
+"""Columns of a job of BullMQ, and the fields of its hash that they are read from."""
+BULLMQ_NUMBERS = ("added_ms", "delay_ms", "priority", "attempts", "started_ms", "ended_ms")

@@ -3,11 +3,11 @@
 from deltalake import DeltaTable
 
 from tests.pipeline.saved import save
-from waystation.pipeline.storage import changes, delta
+from waystation.pipeline.storage import delta, table_log
 from waystation.pipeline.storage.arrow import pa
 from waystation.pipeline.storage.delta import BatchId
-from waystation.pipeline.storage.opened import files_of, kept_open, opened
 from waystation.pipeline.storage.schemas import schema_of
+from waystation.pipeline.storage.table_log import files_of, kept_open, opened
 from waystation.pipeline.tables import WORKERS
 
 
@@ -26,7 +26,7 @@ def test_every_commit_is_seen(root: str) -> None:
             assert delta.last_batch(path, "test") == number
         DeltaTable(path).optimize.compact()
         assert files_of(path).num_rows == 1
-        assert changes.version(path) == DeltaTable(path).version()
+        assert table_log.version(path) == DeltaTable(path).version()
 
 
 def test_a_table_is_opened_once_in_a_block_and_again_in_the_next(root: str) -> None:

@@ -1,1 +1,0 @@
-"""Redrive: jobs of the history added to their queues again."""
