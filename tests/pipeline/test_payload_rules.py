@@ -172,7 +172,11 @@ def lenient(text: str) -> str:
 MARKS = ["hash:", "enc:", "enc::", "enc:new:AAAA;", "enc:a:b", "***", '"enc:', "\\", '"', "\n"]
 TEXTS = st.lists(st.sampled_from([*MARKS, "note x", "4111", "ü", "a b"]), max_size=4).map("".join)
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXTS,
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXTS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
     max_leaves=8,
 )
