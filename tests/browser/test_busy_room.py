@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import pytest
 from playwright.async_api import expect
 
 from tests.browser.harness import PICTURES, Harness, complaints, picture, shows
@@ -75,6 +76,7 @@ async def test_a_long_line_is_told_honestly(harness: Harness) -> None:
     await picture(night, "waiting-page-dark")
 
 
+@pytest.mark.slow
 async def test_an_operator_watches_people_come_and_go(harness: Harness) -> None:
     await _join(harness, 0, 240)
     await harness.service.control.set_rate(4)

@@ -140,6 +140,7 @@ async def test_a_button_that_has_begun_is_not_pressed_twice(
         assert times == 1
 
 
+@pytest.mark.slow
 async def test_what_is_reached_by_keyboard_is_not_drawn_anew(
     redis_url: str, browser: Browser
 ) -> None:

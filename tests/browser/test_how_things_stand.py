@@ -151,6 +151,7 @@ async def test_a_long_wait_is_in_hours_in_the_title_too(harness: Harness) -> Non
     await expect(page).to_have_title(re.compile(r"^\(.* hours\) Shop$"))
 
 
+@pytest.mark.slow
 async def test_nothing_goes_more_slowly_before_the_opening(harness: Harness) -> None:
     """Others who join do not put off whoever waits for it."""
     service = harness.service

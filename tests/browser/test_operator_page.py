@@ -58,6 +58,7 @@ async def test_what_others_did_is_on_the_page_and_a_wait_nobody_knows_is_no_time
     assert (await harness.service.room.state()).version == 2
 
 
+@pytest.mark.slow
 async def test_an_operator_sees_the_room_and_steers_it(harness: Harness) -> None:
     await harness.crowd(5)
     visitor = await harness.visitor(looks=False)

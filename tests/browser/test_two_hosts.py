@@ -108,6 +108,7 @@ async def _inside(page: Page, town: Town, *, fragment: str = "") -> None:
     assert names.get(f"__Host-wr_s_{QUEUE}") == "shop.localhost"
 
 
+@pytest.mark.slow
 async def test_a_crowd_waits_on_one_host_and_comes_in_on_the_other(
     town: Town, tmp_path: Path
 ) -> None:

@@ -142,6 +142,7 @@ async def test_the_same_chance_is_promised_only_where_lots_are_drawn(
     await expect(page.locator("#text")).to_contain_text(said)
 
 
+@pytest.mark.slow
 async def test_a_turn_that_is_over_is_said_with_the_time_to_take_it_back(
     harness: Harness,
 ) -> None:

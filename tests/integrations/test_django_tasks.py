@@ -302,6 +302,7 @@ def run(directory: Path, *args: str) -> str:
     return ran.stdout
 
 
+@pytest.mark.slow
 async def test_a_worker_runs_the_tasks_of_a_site(site: Path) -> None:
     with running(site, "manage.py", "waystation_worker", "--concurrency", "4") as worker:
         await worker.until(started)

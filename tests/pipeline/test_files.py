@@ -56,6 +56,7 @@ def test_the_line_is_known_to_the_pipeline() -> None:
     assert FACTS.prefix == PREFIX
 
 
+@pytest.mark.slow
 def test_files_are_told_by_directory_type_and_size(spark: SparkSession, root: str) -> None:
     events = spark.createDataFrame(
         [

@@ -45,6 +45,7 @@ def ledger(root: str) -> dict[str, dict[str, Any]]:
     return {row["queue"]: row for row in found}
 
 
+@pytest.mark.slow
 def test_a_rebuild_keeps_what_only_snapshots_knew(made: str, root: str) -> None:
     shutil.copytree(made, root)
     seen: dict[str, Any] = {"visible": 0, "lost": 0, "lost_ids": [], "clean": True}

@@ -44,6 +44,7 @@ def put(file: Path | bytes, text: str = "x", *, at: int = LONG_AGO) -> None:
     os.utime(file, (at, at))
 
 
+@pytest.mark.slow
 def test_a_tree_is_put_in_line_by_the_producers_rules_and_again_only_what_is_new(
     spark: SparkSession, store: Redis, redis_url: str, tmp_path: Path
 ) -> None:

@@ -154,6 +154,7 @@ def other(spark: SparkSession) -> Iterator[SparkSession]:
     spark.createDataFrame([], "nothing int")
 
 
+@pytest.mark.slow
 def test_sources_can_be_registered_with_a_second_session(
     other: SparkSession, store: Redis, redis_url: str
 ) -> None:

@@ -350,6 +350,7 @@ def test_a_job_that_returns_is_looked_for_in_few_days_and_by_its_id(
     assert "In(job_id, [1,2])" in plan.queryExecution().executedPlan().toString()
 
 
+@pytest.mark.slow
 def test_a_job_that_returns_is_known_to_whoever_finishes_a_fold_that_has_deleted_its_rows(
     spark: SparkSession, root: str
 ) -> None:

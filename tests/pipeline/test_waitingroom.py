@@ -274,6 +274,7 @@ def test_too_few_visits_teach_nothing(spark: SparkSession) -> None:
     assert list(feedback.wait_models(visits(empty), sessions(empty), now)) == []
 
 
+@pytest.mark.slow
 def test_models_are_learnt_from_the_visits_of_the_last_day_alone(redis_url: str, root: str) -> None:
     rows, history = visitors(random.Random(3)), history_at(root)
     keep(root, rows, 0)

@@ -43,6 +43,7 @@ def test_there_is_a_walk_for_every_package_with_scripts() -> None:
     assert {package for package, _ in SCRIPTS} == WALKS.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", WALKS)
 async def test_nothing_is_moved(
     own_server: Ephemeral, monkeypatch: pytest.MonkeyPatch, package: str

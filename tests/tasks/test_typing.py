@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.mistakes import planted
 
 PROGRAM = """
@@ -101,6 +103,7 @@ async def bad() -> None:
 """
 
 
+@pytest.mark.slow
 def test_pyright_finds_every_mistake_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')

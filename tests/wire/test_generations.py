@@ -273,6 +273,7 @@ async def test_a_fleet_of_both_generations_that_is_paused_and_resumed_loses_noth
 REPEATED: list[dict[str, Any]] = [{"every": 60}, {"pattern": "* * * * * *"}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("repeat", REPEATED, ids=["every", "pattern"])
 async def test_a_repeatable_job_of_bullmq_5_goes_on_with_us_and_with_it_in_turn(
     repeat: dict[str, Any], node5: NodePeer, queue: Queue, store: Store, redis: Redis
@@ -310,6 +311,7 @@ async def test_a_repeatable_job_that_bullmq_5_has_removed_is_not_repeated(
     assert await redis.zcard("bull:q:delayed") == 0
 
 
+@pytest.mark.slow
 async def test_a_repeatable_job_of_bullmq_5_ends_at_its_limit(
     node5: NodePeer, queue: Queue, store: Store
 ) -> None:

@@ -1,5 +1,7 @@
 """What dashboards see of our workers, and we of Node's."""
 
+import pytest
+
 from tests.wire.node import NodePeer
 from tests.wire.steps import Steps
 from waystation.bullmq import Queue, QueueEvents, Worker
@@ -79,6 +81,7 @@ async def test_both_sides_count_into_the_same_metrics(
     assert (await queue.metrics("completed")).total == 12
 
 
+@pytest.mark.slow
 async def test_metrics_fill_minutes_without_work_as_node_does(
     node6: NodePeer, queue: Queue, store: Store
 ) -> None:
