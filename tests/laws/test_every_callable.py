@@ -2,8 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, cast
 
@@ -12,100 +11,11 @@ import pytest
 from redis.asyncio import Redis
 
 from tests.support import kinds
-from waystation import bullmq, files, routing, sync, tasks, waitingroom
+from tests.support.things import KNOWN, OPENED
 from waystation.core.errors import InvalidInput, WaystationError
 
-PACKAGES = ("bullmq", "sync", "tasks", "routing", "files", "waitingroom")
-
-
-async def echo(job: Any) -> Any:
-    return job.data
-
-
-# --- what acts -----------------------------------------------------------------------------------
-
-
-@asynccontextmanager
-async def bullmq_things(url: str) -> AsyncGenerator[dict[str, Any]]:
-    async with (
-        bullmq.Queue("mail", url) as queue,
-        bullmq.FlowProducer(url) as flows,
-        bullmq.QueueEvents("mail", url) as events,
-        bullmq.QueueEventsProducer("mail", url) as producer,
-        bullmq.ManualWorker("mail", url) as manual,
-    ):
-        job = await queue.add("a")
-        parts = (queue.schedulers, queue.limits, queue.dead_letters)
-        worker = bullmq.Worker("mail", echo, url)
-        things = (queue, *parts, job, flows, events, producer, manual, worker)
-        yield {type(each).__name__: each for each in things}
-
-
-@asynccontextmanager
-async def sync_things(url: str) -> AsyncGenerator[dict[str, Any]]:
-    with (
-        sync.Queue("mail", url) as queue,
-        sync.FlowProducer(url) as flows,
-        sync.QueueEvents("mail", url) as events,
-    ):
-        parts = (queue.schedulers, queue.limits, queue.dead_letters)
-        things = (queue, *parts, flows, events)
-        yield {"Job": queue.add("a"), **{type(each).__name__: each for each in things}}
-
-
-@asynccontextmanager
-async def tasks_things(url: str) -> AsyncGenerator[dict[str, Any]]:
-    async with tasks.Tasks(url) as app:
-        yield {"Tasks": app}
-
-
-@asynccontextmanager
-async def routing_things(url: str) -> AsyncGenerator[dict[str, Any]]:
-    async with routing.Queue(url) as queue:
-        await queue.add("a")
-        worker = routing.Worker({"a": echo}, url)
-        things = (queue, queue.dead_letters, queue.limits, queue.schedules, worker)
-        yield {type(each).__name__: each for each in things}
-
-
-@asynccontextmanager
-async def files_things(url: str) -> AsyncGenerator[dict[str, Any]]:
-    async with files.Queue(url) as queue:
-        worker = files.Worker(echo, url)
-        things = (queue, queue.dead_letters, worker, files.Producer(queue))
-        yield {type(each).__name__: each for each in things}
-
-
-@asynccontextmanager
-async def room_things(url: str) -> AsyncGenerator[dict[str, Any]]:
-    async with waitingroom.Room("sale", url) as room:
-        await room.open()
-        made = ("Control", "Codes", "Lottery", "Schedule", "Alarms", "Following")
-        things = [getattr(waitingroom, name)(room) for name in made]
-        yield {"Room": room, **{type(each).__name__: each for each in things}}
-
-
-OPENED: dict[str, Callable[[str], Any]] = {
-    "bullmq": bullmq_things,
-    "sync": sync_things,
-    "tasks": tasks_things,
-    "routing": routing_things,
-    "files": files_things,
-    "waitingroom": room_things,
-}
-KNOWN: dict[Any, Any] = {
-    waitingroom.FollowOptions: waitingroom.FollowOptions(url="http://localhost"),
-    bullmq.ChildResult: bullmq.ChildResult("1", "mail", "a", None, None),
-    bullmq.Job: bullmq.Job("1", {}, None),
-    "store": None,
-    "schedule": bullmq.Schedule(every=60),
-    "priority": "low",
-    "place": waitingroom.Place("x", "y"),
-    "request": waitingroom.JoinRequest(key="k", secret="s"),
-    "event": waitingroom.ScheduledEvent(id="x", starts_ms=1, ends_ms=2),
-    "tree": bullmq.FlowNode(name="a", queue="mail"),
-}
-"""Arguments that cannot be made of a type alone, by name or type."""
+PACKAGES = tuple(name for name in OPENED if name != "core")
+"""Those that users import."""
 
 
 @pytest.mark.parametrize("package", PACKAGES)

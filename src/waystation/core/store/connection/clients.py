@@ -1,6 +1,7 @@
 """redis-py's clients, built from an address: those for an event loop, and those that block."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 import redis
@@ -77,12 +78,55 @@ class _Redis(_Faulty, redis_asyncio.Redis):
 
 
 class _Cluster(_Faulty, redis_asyncio.RedisCluster):
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        shared = self.connection_kwargs
+        kind = _Tls if shared["connection_class"] is async_connection.SSLConnection else _Tcp
+        # There is no argument for it; nodes that are found later are made with what they share.
+        shared["connection_class"] = kind
+        for node in self.nodes_manager.startup_nodes.values():
+            node.connection_class = kind
+        # Every node reads its answers by this very table.
+        for command, read in self.response_callbacks.items():
+            self.response_callbacks[command] = _read_unless_as_sent(read)
+        for command, join in self.result_callbacks.items():
+            self.result_callbacks[command] = _joined(join)
+
     async def aclose(self) -> None:
         # After a lost node they are to be asked for anew, and redis-py would close none of them.
         lost_one = self._initialize
         await super().aclose()
         for nodes in ("nodes_cache", "startup_nodes") if lost_one else ():
             await self.nodes_manager.aclose(nodes)
+
+
+def _read_unless_as_sent(read: Callable[..., Any]) -> Callable[..., Any]:
+    """What reads an answer of one command, unless its caller wants it as it was sent."""
+
+    def answer(response: Any, as_sent: bool = False, **options: Any) -> Any:
+        return response if as_sent else read(response, **options)
+
+    return answer
+
+
+def _joined(join: Callable[..., Any]) -> Callable[..., Any]:
+    """What joins the answers of several nodes, which does not know how they were wanted."""
+
+    def answer(*given: Any, as_sent: bool = False, **options: Any) -> Any:
+        return join(*given, **options)
+
+    return answer
+
+
+class AsSent:
+    """A cluster's client that hands out what a server sends, as the pipe to a single one does."""
+
+    def __init__(self, cluster: Any) -> None:
+        self._cluster = cluster
+
+    async def execute_command(self, *args: Any) -> Any:
+        """Send one command and give back its answer."""
+        return await self._cluster.execute_command(*args, as_sent=True)
 
 
 LOOP = Kit(

@@ -17,7 +17,7 @@ from waystation.core.options import check_fields
 from waystation.core.store import embedded, faults
 from waystation.core.store.connection.address import Address, Kind, parse
 from waystation.core.store.connection.batcher import Batcher
-from waystation.core.store.connection.clients import LOOP, Clients
+from waystation.core.store.connection.clients import LOOP, AsSent, Clients
 from waystation.core.store.connection.pipe import Pipe
 from waystation.core.store.keyspace import Keyspace
 from waystation.core.store.script import Client
@@ -107,9 +107,12 @@ class Store:
 
     @cached_property
     def hot(self) -> Client:
-        """Internal: the client for the hot path, one connection, many calls under way."""
+        """Internal: the client for the hot path, one connection, many calls under way.
+
+        Its answers have the form in which servers send them, also those of a cluster.
+        """
         if self.address.kind is Kind.CLUSTER:
-            return self.redis
+            return AsSent(self.redis)
         pool: ConnectionPool = self.redis.connection_pool
         return Pipe(pool.make_connection, call_timeout=self.options.call_timeout)
 
