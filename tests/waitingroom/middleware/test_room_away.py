@@ -34,6 +34,7 @@ async def test_a_room_that_never_answered_lets_in_whom_the_policy_lets(
     shop.away = True
     closed = await shop.http.get("/checkout", headers=PAGE)
     assert (closed.status_code, closed.headers["retry-after"]) == (503, "5")
+    assert closed.headers["refresh"] == "5"
     other = Shop(shop.service, clock, OPEN)
     other.away = True
     assert (await other.http.get("/checkout", headers=PAGE)).status_code == 200

@@ -33,7 +33,9 @@ def refusal(
     """Status, body and headers for somebody who does not get through."""
     match decision:
         case Down():
-            return 503, b"The waiting room is not reachable.\n", [*_PLAIN, (b"retry-after", b"5")]
+            # A program comes again by the one, a browser by the other.
+            again = [(b"retry-after", b"5"), (b"refresh", b"5")]
+            return 503, b"The waiting room is not reachable.\n", [*_PLAIN, *again]
         case Forbid():
             return 403, b"This is not for you.\n", [*_PLAIN]
         case Wait(location=location) | Refuse(location=location):
