@@ -13,7 +13,7 @@ from cronsim import CronSim, CronSimError
 
 from waystation.core import codec
 from waystation.core.backoff import LONGEST_MS
-from waystation.core.durations import Duration, instant, milliseconds
+from waystation.core.durations import Duration, milliseconds, possible_instant
 from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.core.options import at_least, check_fields, checked, of_kind
 from waystation.core.store.connection import Store
@@ -165,9 +165,9 @@ class ScheduledJob(msgspec.Struct, frozen=True, kw_only=True):
     """The time zone that the expression is read in."""
 
     @property
-    def next_at(self) -> datetime:
-        """When it fires next."""
-        return instant(self.next_ms)
+    def next_at(self) -> datetime | None:
+        """When it fires next; None when it never will."""
+        return possible_instant(self.next_ms)
 
 
 @checked
