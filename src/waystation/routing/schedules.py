@@ -95,7 +95,8 @@ def _slots(expression: str, timezone: str | None, after_ms: int) -> Iterator[int
     after = datetime.fromtimestamp(after_ms / 1000, _zone(timezone))
     try:
         coming = CronSim(expression, after)
-    except CronSimError as error:
+    except (CronSimError, ValueError) as error:
+        # Python makes no number of thousands of digits.
         raise InvalidOption(f'Invalid cron expression "{expression}": {error}') from None
     # In the hour that an autumn night has twice, the wall clock's next slot may lie behind us.
     instants = (round(each.astimezone(UTC).timestamp() * 1000) for each in coming)

@@ -11,7 +11,7 @@ import msgspec
 from waystation.core import codec, identity
 from waystation.core.clock import SERVER_TIME, Clock
 from waystation.core.durations import Duration, milliseconds, seconds
-from waystation.core.errors import InvalidInput, Malformed, NotLeader, StoreError
+from waystation.core.errors import Malformed, NotLeader, StoreError
 from waystation.core.options import at_least
 from waystation.core.runtime.loop import Loop
 from waystation.core.runtime.tasks import end, leave_if_cancelled
@@ -122,25 +122,14 @@ class Upkeep:
     def _turn(
         self, id: bytes, score: bytes, raw: bytes | None, now_ms: int
     ) -> Sequence[str | bytes | int]:
-        # Others may have written half a millisecond; a slot is a whole one.
-        due_ms = int(float(score))
         try:
-            name = text_of(id)
-            job = codec.decode(raw or b"", WireJob)
-            schedule = read_schedule(bytes(job.schedule))
-            decided = turn(schedule, due_ms, now_ms)
-        except InvalidInput as error:
-            # It cannot be fired, now or later: it becomes a dead letter.
-            _log.error("schedule_unreadable", product="routing", **describe(error))
+            return _record(id, score, raw or b"", now_ms)
+        except Exception as error:
+            # Whatever is wrong with one schedule costs that schedule alone: it cannot be fired, now
+            # or later, and becomes a dead letter.
+            job_id = id.decode(errors="backslashreplace")
+            _log.error("schedule_unreadable", product="routing", job_id=job_id, **describe(error))
             return (id, score, "", "", 0, 0)
-        fired: list[str | bytes | int] = []
-        for slot in decided.fire:
-            fired += [slot, instance_of(raw or b"", f"{name}:{slot}", now_ms)]
-        next_ms = "" if decided.next_ms is None else decided.next_ms
-        older = [f"{decided.older[0]}-{decided.older[1]}"] if decided.older else []
-        left_out = [*older, *decided.leave_out]
-        head = (id, score, next_ms, schedule.overlap, len(decided.fire))
-        return (*head, *fired, len(left_out), *left_out)
 
     async def recover(self) -> list[str]:
         """Take back the jobs of workers that fell silent; their ids."""
@@ -288,7 +277,20 @@ class Upkeep:
         return self._clock.now_ms() if self._clock else await server_ms(self._client)
 
 
-_log = get_logger(__name__)
+def _record(id: bytes, score: bytes, raw: bytes, now_ms: int) -> Sequence[str | bytes | int]:
+    """What is to be done about one schedule that is due, as the script takes it."""
+    name = text_of(id)
+    schedule = read_schedule(bytes(codec.decode(raw, WireJob).schedule))
+    # Others may have written half a millisecond; a slot is a whole one.
+    decided = turn(schedule, int(float(score)), now_ms)
+    fired: list[str | bytes | int] = []
+    for slot in decided.fire:
+        fired += [slot, instance_of(raw, f"{name}:{slot}", now_ms)]
+    next_ms = "" if decided.next_ms is None else decided.next_ms
+    older = [f"{decided.older[0]}-{decided.older[1]}"] if decided.older else []
+    left_out = [*older, *decided.leave_out]
+    head = (id, score, next_ms, schedule.overlap, len(decided.fire))
+    return (*head, *fired, len(left_out), *left_out)
 
 
 class Scheduler(StoreClient):
