@@ -11,10 +11,10 @@ import msgspec
 from waystation.core import codec, identity
 from waystation.core.clock import SERVER_TIME, Clock
 from waystation.core.durations import Duration, milliseconds, seconds
-from waystation.core.errors import Malformed, NotLeader, StoreError
+from waystation.core.errors import Malformed, NotLeader
 from waystation.core.options import at_least
 from waystation.core.runtime.loop import Loop
-from waystation.core.runtime.tasks import end, leave_if_cancelled
+from waystation.core.runtime.tasks import end
 from waystation.core.shared import Shared
 from waystation.core.store.client import StoreClient
 from waystation.core.store.commands import ask, server_ms
@@ -318,15 +318,12 @@ class Scheduler(StoreClient):
             owner=self.name,
             ttl_ms=milliseconds(self._options.term),
         )
-        while True:
-            try:
-                term = await election.acquire()
-                if term is not None:
-                    await self._lead(client, election, term)
-            except StoreError as error:
-                _log.warning("duty_delayed", duty="scheduler", **describe(error))
-            leave_if_cancelled()
-            await asyncio.sleep(seconds(self._options.tick))
+
+        async def scheduler() -> None:
+            if (term := await election.acquire()) is not None:
+                await self._lead(client, election, term)
+
+        await Loop(scheduler, every_s=seconds(self._options.tick)).run()
 
     async def _lead(self, client: Client, election: Election, term: Term) -> None:
         upkeep = Upkeep(client, self._keys, term, self._options)
