@@ -303,6 +303,7 @@ async def test_schedules_can_be_looked_up_and_ended(harness: Harness) -> None:
     found = await schedules.get(nightly)
     assert found is not None
     assert (found.type, found.cron, found.timezone) == ("email", "0 2 * * *", "Europe/Vienna")
+    assert found.next_at
     assert found.next_at.tzinfo is UTC
     assert await schedules.count() == 1
     assert await schedules.remove(nightly, "unknown") == 1

@@ -12,7 +12,7 @@ from waystation.bullmq.options import StoredOptions, stored_options
 from waystation.bullmq.payloads.envelope import BEGINNING
 from waystation.bullmq.terms import MARK
 from waystation.core import codec
-from waystation.core.durations import instant, possible_instant
+from waystation.core.durations import instant, possible_instant, possible_timedelta
 from waystation.core.errors import Malformed, UnreadableData
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class JobFields(Generic[Data, Result]):
     @property
     def delay(self) -> timedelta:
         """The time that the job waits, or had to wait, before it may run."""
-        return timedelta(milliseconds=max(min(self.delay_ms, 10**15), 0))
+        return possible_timedelta(max(self.delay_ms, 0))
 
     @property
     def priority(self) -> int:

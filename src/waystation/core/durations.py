@@ -1,4 +1,4 @@
-"""Durations as people write them, `1h30m` or `250ms`, and instants.
+"""Durations as people write them, `1h30m` or `250ms`, instants, and numbers that others wrote.
 
 The grammar is that of Go, with days and weeks.
 """
@@ -34,6 +34,9 @@ Seconds: TypeAlias = Annotated[float, SECONDS]
 _LONGEST = 2**53 / 1000
 """Seconds whose milliseconds every reader of the wires can count: numbers of Node and Lua are
 floats."""
+
+_LONGEST_MS = 10**15
+"""Milliseconds that a timedelta can hold."""
 
 # Checked before durationpy reads it, which skips over what it does not know ("1h, 2m") and
 # takes "mm" for a month.
@@ -119,3 +122,16 @@ def possible_instant(ms: float) -> datetime | None:
         return instant(ms)
     except (OverflowError, ValueError, OSError):
         return None
+
+
+def whole_number(text: bytes | str) -> int | None:
+    """The number that digits say; None for others, and for one too large to be kept exact.
+
+    Fifteen digits are what any reader of JSON or of a 64-bit column keeps.
+    """
+    return int(text) if len(text) <= 15 and text.isascii() and text.isdigit() else None
+
+
+def possible_timedelta(ms: float) -> timedelta:
+    """Milliseconds, which other clients may have written, as near as a timedelta comes to them."""
+    return timedelta(milliseconds=max(min(ms, _LONGEST_MS), -_LONGEST_MS))

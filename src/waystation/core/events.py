@@ -12,7 +12,7 @@ from typing import Self, TypeAlias
 
 import msgspec
 
-from waystation.core.durations import instant
+from waystation.core.durations import instant, possible_instant, whole_number
 from waystation.core.errors import InvalidInput
 
 VERSION = 1
@@ -133,8 +133,8 @@ class StreamEvent(Event, frozen=True, kw_only=True):
 
     @property
     def at(self) -> datetime:
-        """When it happened, by the server's clock."""
-        return instant(self.at_ms)
+        """When it happened, by the server's clock; 1970 where that is no instant."""
+        return possible_instant(self.at_ms) or instant(0)
 
     @classmethod
     def read(cls, stream_id: bytes, entry: "Entry") -> Self:
@@ -205,7 +205,7 @@ class _Reading:
         text = self._left.get(name)
         if text is None:
             return None
-        number = _whole_number(text)
+        number = whole_number(text)
         if number is None:
             # The text stays among the event's own fields, so that nothing is lost.
             self._wrong.append(f"{name} must be a whole number, got {text[:40]!r}")
@@ -215,7 +215,7 @@ class _Reading:
 
     def instant(self, stream_id: str | bytes) -> int:
         text = _text(stream_id)
-        millis = _whole_number(text.partition("-")[0])
+        millis = whole_number(text.partition("-")[0])
         if millis is None:
             self._wrong.append(f"a stream id starts with milliseconds, got {text[:40]!r}")
         return millis or 0
@@ -229,8 +229,3 @@ class _Reading:
 
 def _text(value: str | bytes) -> str:
     return value if isinstance(value, str) else value.decode("utf-8", "backslashreplace")
-
-
-def _whole_number(text: str) -> int | None:
-    # At most fifteen digits: what any reader of JSON or of a 64-bit column keeps exact.
-    return int(text) if len(text) <= 15 and text.isascii() and text.isdigit() else None

@@ -21,6 +21,7 @@ from waystation.core.line.lost_answers import LOST, LostAnswers
 from waystation.core.line.wake_up import WakeUp
 from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Claim, Extend, Refused, Reply, Settled
+from waystation.core.runtime.loop import Loop
 from waystation.core.runtime.tasks import end
 from waystation.core.store.commands import ask, newest_first
 from waystation.core.store.connection import Store
@@ -222,13 +223,11 @@ class FileSource:
             return lost
 
         async def beat() -> None:
-            while True:
-                # An idle worker is alive too, and nobody else renews for it.
-                with contextlib.suppress(StoreError):
-                    await self._renew(store.redis)
-                await asyncio.sleep(seconds(self._options.lease) / 3)
+            # An idle worker is alive too, and nobody else renews for it.
+            await self._renew(store.redis)
 
-        beating = asyncio.create_task(beat())
+        every_s = seconds(self._options.lease) / 3
+        beating = asyncio.create_task(Loop(beat, every_s=every_s, jitter=0).run())
         try:
             yield extend
         finally:

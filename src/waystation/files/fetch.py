@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from waystation.core.breaker import Breaker, BreakerOptions, Permit, State
 from waystation.core.clock import Clock
+from waystation.core.durations import whole_number
 from waystation.core.errors import CircuitOpen
 from waystation.core.store.commands import ask
 from waystation.core.store.script import Client
@@ -278,10 +279,10 @@ def _entry(keys: FileKeys, id: str, fields: list[bytes] | dict[bytes, bytes]) ->
         dict(zip(fields[::2], fields[1::2], strict=True)) if isinstance(fields, list) else fields
     )
     raw: bytes = known.get(b"job", b"")
-    lane = known.get(b"lane", b"")
     last = len(keys.queues)
-    number = min(max(int(lane), 1), last) if lane.isdigit() else last
-    return Entry(id, number, raw, lists.read(raw))
+    number = whole_number(known.get(b"lane", b""))
+    lane = last if number is None else min(max(number, 1), last)
+    return Entry(id, lane, raw, lists.read(raw))
 
 
 def _order(id: str) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from waystation.core.codec import as_text
-from waystation.core.durations import Duration, instant, seconds
+from waystation.core.durations import Duration, possible_instant, seconds
 from waystation.core.errors import (
     InvalidInput,
     InvalidOption,
@@ -385,5 +385,5 @@ def _examined(paths: Sequence[PathLike]) -> list[ScannedFile]:
 
 def _worker(name: str, beat: bytes | None, *, active: int) -> WorkerInfo:
     read = heartbeat(beat)
-    seen_at = instant(read.ts) if read.ts else None
+    seen_at = possible_instant(read.ts) if read.ts else None
     return WorkerInfo(name, beat is not None, seen_at, read.handlers, active)

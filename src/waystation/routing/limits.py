@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from waystation.core import codec
+from waystation.core.durations import whole_number
 from waystation.core.errors import InvalidInput
 from waystation.core.options import at_least, checked, of_kind
 from waystation.core.store.connection import Store
@@ -66,7 +67,7 @@ class Limits:
             return {}
         counts = await store.ask("MGET", *(self._keys.of_type(type).concurrent for type in types))
         # Another program may have written something else there.
-        numbers = (int(each) if each and each.isdigit() else 0 for each in counts)
+        numbers = (whole_number(each or b"") or 0 for each in counts)
         return dict(zip(types, numbers, strict=True))
 
     async def _write(self, type: str, config: str | bytes) -> None:

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from waystation.core import codec
-from waystation.core.durations import possible_instant
+from waystation.core.durations import possible_instant, possible_timedelta
 from waystation.core.errors import InvalidInput, WaystationError
 from waystation.core.failure import message_of
 
@@ -53,7 +53,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     @property
     def took(self) -> timedelta:
         """How long the handler ran."""
-        return timedelta(milliseconds=self.took_ms)
+        return possible_timedelta(self.took_ms)
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):

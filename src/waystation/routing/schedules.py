@@ -13,7 +13,7 @@ from cronsim import CronSim, CronSimError
 
 from waystation.core import codec
 from waystation.core.backoff import LONGEST_MS
-from waystation.core.durations import Duration, instant, milliseconds
+from waystation.core.durations import Duration, milliseconds, possible_instant
 from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.core.options import at_least, check_fields, checked, of_kind
 from waystation.core.store.connection import Store
@@ -95,7 +95,8 @@ def _slots(expression: str, timezone: str | None, after_ms: int) -> Iterator[int
     after = datetime.fromtimestamp(after_ms / 1000, _zone(timezone))
     try:
         coming = CronSim(expression, after)
-    except CronSimError as error:
+    except (CronSimError, ValueError) as error:
+        # Python makes no number of thousands of digits.
         raise InvalidOption(f'Invalid cron expression "{expression}": {error}') from None
     # In the hour that an autumn night has twice, the wall clock's next slot may lie behind us.
     instants = (round(each.astimezone(UTC).timestamp() * 1000) for each in coming)
@@ -165,9 +166,9 @@ class ScheduledJob(msgspec.Struct, frozen=True, kw_only=True):
     """The time zone that the expression is read in."""
 
     @property
-    def next_at(self) -> datetime:
-        """When it fires next."""
-        return instant(self.next_ms)
+    def next_at(self) -> datetime | None:
+        """When it fires next; None when it never will."""
+        return possible_instant(self.next_ms)
 
 
 @checked

@@ -11,10 +11,10 @@ import msgspec
 from waystation.core import codec, identity
 from waystation.core.clock import SERVER_TIME, Clock
 from waystation.core.durations import Duration, milliseconds, seconds
-from waystation.core.errors import InvalidInput, Malformed, NotLeader, StoreError
+from waystation.core.errors import Malformed, NotLeader
 from waystation.core.options import at_least
 from waystation.core.runtime.loop import Loop
-from waystation.core.runtime.tasks import end, leave_if_cancelled
+from waystation.core.runtime.tasks import end
 from waystation.core.shared import Shared
 from waystation.core.store.client import StoreClient
 from waystation.core.store.commands import ask, server_ms
@@ -122,25 +122,14 @@ class Upkeep:
     def _turn(
         self, id: bytes, score: bytes, raw: bytes | None, now_ms: int
     ) -> Sequence[str | bytes | int]:
-        # Others may have written half a millisecond; a slot is a whole one.
-        due_ms = int(float(score))
         try:
-            name = text_of(id)
-            job = codec.decode(raw or b"", WireJob)
-            schedule = read_schedule(bytes(job.schedule))
-            decided = turn(schedule, due_ms, now_ms)
-        except InvalidInput as error:
-            # It cannot be fired, now or later: it becomes a dead letter.
-            _log.error("schedule_unreadable", product="routing", **describe(error))
+            return _record(id, score, raw or b"", now_ms)
+        except Exception as error:
+            # Whatever is wrong with one schedule costs that schedule alone: it cannot be fired, now
+            # or later, and becomes a dead letter.
+            job_id = id.decode(errors="backslashreplace")
+            _log.error("schedule_unreadable", product="routing", job_id=job_id, **describe(error))
             return (id, score, "", "", 0, 0)
-        fired: list[str | bytes | int] = []
-        for slot in decided.fire:
-            fired += [slot, instance_of(raw or b"", f"{name}:{slot}", now_ms)]
-        next_ms = "" if decided.next_ms is None else decided.next_ms
-        older = [f"{decided.older[0]}-{decided.older[1]}"] if decided.older else []
-        left_out = [*older, *decided.leave_out]
-        head = (id, score, next_ms, schedule.overlap, len(decided.fire))
-        return (*head, *fired, len(left_out), *left_out)
 
     async def recover(self) -> list[str]:
         """Take back the jobs of workers that fell silent; their ids."""
@@ -288,7 +277,20 @@ class Upkeep:
         return self._clock.now_ms() if self._clock else await server_ms(self._client)
 
 
-_log = get_logger(__name__)
+def _record(id: bytes, score: bytes, raw: bytes, now_ms: int) -> Sequence[str | bytes | int]:
+    """What is to be done about one schedule that is due, as the script takes it."""
+    name = text_of(id)
+    schedule = read_schedule(bytes(codec.decode(raw, WireJob).schedule))
+    # Others may have written half a millisecond; a slot is a whole one.
+    decided = turn(schedule, int(float(score)), now_ms)
+    fired: list[str | bytes | int] = []
+    for slot in decided.fire:
+        fired += [slot, instance_of(raw, f"{name}:{slot}", now_ms)]
+    next_ms = "" if decided.next_ms is None else decided.next_ms
+    older = [f"{decided.older[0]}-{decided.older[1]}"] if decided.older else []
+    left_out = [*older, *decided.leave_out]
+    head = (id, score, next_ms, schedule.overlap, len(decided.fire))
+    return (*head, *fired, len(left_out), *left_out)
 
 
 class Scheduler(StoreClient):
@@ -316,15 +318,12 @@ class Scheduler(StoreClient):
             owner=self.name,
             ttl_ms=milliseconds(self._options.term),
         )
-        while True:
-            try:
-                term = await election.acquire()
-                if term is not None:
-                    await self._lead(client, election, term)
-            except StoreError as error:
-                _log.warning("duty_delayed", duty="scheduler", **describe(error))
-            leave_if_cancelled()
-            await asyncio.sleep(seconds(self._options.tick))
+
+        async def scheduler() -> None:
+            if (term := await election.acquire()) is not None:
+                await self._lead(client, election, term)
+
+        await Loop(scheduler, every_s=seconds(self._options.tick)).run()
 
     async def _lead(self, client: Client, election: Election, term: Term) -> None:
         upkeep = Upkeep(client, self._keys, term, self._options)

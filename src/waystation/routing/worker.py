@@ -14,6 +14,7 @@ from waystation.core.line.background import BackgroundWorker, WorkerRuntime
 from waystation.core.options import at_least, check_fields, checked, of_kind, with_keywords
 from waystation.core.runtime.claim import Claim
 from waystation.core.runtime.handlers import Handler, handler_of
+from waystation.core.runtime.loop import Loop
 from waystation.core.runtime.tasks import end
 from waystation.core.runtime.worker import Listener
 from waystation.core.runtime.worker import Worker as CoreWorker
@@ -173,6 +174,8 @@ Place: TypeAlias = tuple[Store, str]
 
 _BLOCK_S = 10.0
 """A longer block would hide a connection that has died."""
+_PAUSE_S = 1.0
+"""Until it listens again after an error."""
 _PAGE = 1000
 
 
@@ -184,7 +187,8 @@ class Cancellations:
         self._keys = RoutingKeys(namespace)
         self._workers: set[CoreWorker[Job]] = set()
         self._heard = ""
-        self._listening = asyncio.create_task(self._listen())
+        hearing = Loop(self.hear_cancellations, every_s=_PAUSE_S)
+        self._listening = asyncio.create_task(hearing.run())
 
     @asynccontextmanager
     async def heeded_by(self, worker: CoreWorker[Job]) -> AsyncGenerator[None]:
@@ -199,9 +203,9 @@ class Cancellations:
         """Stop listening."""
         await end([self._listening])
 
-    async def _listen(self) -> None:
-        while True:
-            await reconnecting(self._read_on)
+    async def hear_cancellations(self) -> None:
+        """Stop what is cancelled, until something but a store that is away stands in the way."""
+        await reconnecting(self._read_on)
 
     async def _read_on(self) -> None:
         # What was cancelled before anybody listened here is not held here.

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from waystation.core import codec
-from waystation.core.durations import instant
+from waystation.core.durations import instant, possible_instant
 from waystation.core.errors import Malformed
 from waystation.core.events import Event, from_bullmq
 
@@ -45,8 +45,8 @@ class QueueEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def at(self) -> datetime:
-        """The instant of the event."""
-        return instant(self.at_ms)
+        """The instant of the event; 1970 where the number of its id is none."""
+        return possible_instant(self.at_ms) or instant(0)
 
 
 def read_event(queue: str, id: bytes, entry: Mapping[bytes, bytes]) -> QueueEvent:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from waystation.core import codec
+from waystation.core.durations import whole_number
 from waystation.core.errors import JobFailed
 from waystation.core.store.script import texts
 
@@ -166,7 +167,7 @@ def standing(answer: Any) -> Standing:
 
 def _number(text: bytes | None) -> int | None:
     # Another client may have written anything there.
-    return int(text) if text is not None and text.isdigit() else None
+    return None if text is None else whole_number(text)
 
 
 class Extent(NamedTuple):

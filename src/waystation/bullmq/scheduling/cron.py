@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
+from waystation.core.durations import possible_instant
 from waystation.core.errors import InvalidOption
 
 _NICKNAMES = {
@@ -46,9 +47,11 @@ def check(pattern: str, tz: str | None) -> None:
 def next_after(pattern: str, tz: str | None, after_ms: int) -> int | None:
     """The first millisecond after this one at which the pattern is due; None when it never is."""
     fields, place = _fields(pattern), zone(tz)
-    # Runs fall on whole seconds, so the fraction does not matter to what comes next.
-    after = datetime.fromtimestamp(after_ms // 1000, place)
+    if possible_instant(after_ms) is None:
+        return None
     try:
+        # Runs fall on whole seconds, so the fraction does not matter to what comes next.
+        after = datetime.fromtimestamp(after_ms // 1000, place)
         if _is_every_hour(fields):
             return _millis(next(CronSim(fields, after)))
         walls = CronSim(fields, after.replace(tzinfo=None))
@@ -57,7 +60,8 @@ def next_after(pattern: str, tz: str | None, after_ms: int) -> int | None:
             due = _millis(next(walls).replace(tzinfo=place, fold=0))
             if due > after_ms:
                 return due
-    except StopIteration:
+    except (StopIteration, OverflowError):
+        # There is none, or the calendar ends before it.
         pass
     return None
 
@@ -96,7 +100,8 @@ def _fields(pattern: str) -> str:
         if "W" in parts[_DAY] or {"#", ","} <= set(parts[_WEEKDAY]):
             raise CronSimError("Bad day")
         CronSim(" ".join(parts), datetime(2000, 1, 1))
-    except (CronSimError, AssertionError) as error:
+    except (CronSimError, AssertionError, ValueError) as error:
+        # Python makes no number of thousands of digits.
         raise InvalidOption(f"the pattern {pattern!r} cannot be read: {error}") from None
     return " ".join(parts)
 

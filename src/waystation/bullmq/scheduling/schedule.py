@@ -9,7 +9,7 @@ import msgspec
 from waystation.bullmq.options import instant_ms
 from waystation.bullmq.scheduling import cron
 from waystation.core import codec
-from waystation.core.durations import Duration, instant, milliseconds
+from waystation.core.durations import Duration, milliseconds, possible_instant, possible_timedelta
 from waystation.core.errors import InvalidOption, Malformed
 from waystation.core.options import check_fields
 
@@ -100,32 +100,32 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def paused_at(self) -> datetime | None:
         """Since when it makes no jobs; None while it does."""
-        return None if self.paused_ms is None else instant(self.paused_ms)
+        return None if self.paused_ms is None else possible_instant(self.paused_ms)
 
     @property
     def next_at(self) -> datetime | None:
         """The instant at which its next job is due."""
-        return None if self.next_ms is None else instant(self.next_ms)
+        return None if self.next_ms is None else possible_instant(self.next_ms)
 
     @property
     def every(self) -> timedelta | None:
         """The interval between two jobs."""
-        return None if self.every_ms is None else timedelta(milliseconds=self.every_ms)
+        return None if self.every_ms is None else possible_timedelta(self.every_ms)
 
     @property
     def offset(self) -> timedelta | None:
         """How long after the start of each interval its job is due."""
-        return None if self.offset_ms is None else timedelta(milliseconds=self.offset_ms)
+        return None if self.offset_ms is None else possible_timedelta(self.offset_ms)
 
     @property
     def start_date(self) -> datetime | None:
         """No job is due before this instant."""
-        return None if self.start_ms is None else instant(self.start_ms)
+        return None if self.start_ms is None else possible_instant(self.start_ms)
 
     @property
     def end_date(self) -> datetime | None:
         """No job is due after this instant."""
-        return None if self.end_ms is None else instant(self.end_ms)
+        return None if self.end_ms is None else possible_instant(self.end_ms)
 
 
 def read_scheduler(

@@ -32,7 +32,9 @@ from waystation.core.durations import instant
 from waystation.core.errors import (
     InvalidOption,
     NotFound,
+    StoreBusy,
     StoreError,
+    StoreUnreachable,
     WrongState,
 )
 from waystation.core.options import of_kind
@@ -230,9 +232,23 @@ async def advance_overdue(
         ids = [id.decode("utf-8", "replace") for id in found[first : first + _READ_AT_ONCE]]
         for each in await _read(client, keys, ids):
             # Those that have ended stay for ever, so they are asked for nothing more.
-            job = None if _is_over(each, until) else await _last_job(client, keys, each)
-            made.append(job and await advance(client, keys, job, strategy=strategy))
+            if not _is_over(each, until):
+                made.append(await _advance_one(client, keys, each, strategy))
     return [id for id in made if id]
+
+
+async def _advance_one(
+    client: Client, keys: QueueKeys, scheduler: Scheduler, strategy: RepeatStrategy | None
+) -> str | None:
+    try:
+        job = await _last_job(client, keys, scheduler)
+        return job and await advance(client, keys, job, strategy=strategy)
+    except (StoreUnreachable, StoreBusy):
+        raise
+    except Exception as error:
+        # Whatever is wrong with one scheduler must not keep the others waiting.
+        _log.error("scheduler_waits", error, queue=keys.name, job_id=scheduler.id)
+        return None
 
 
 async def _last_job(client: Client, keys: QueueKeys, scheduler: Scheduler) -> Job | None:

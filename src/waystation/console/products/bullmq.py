@@ -43,7 +43,7 @@ from waystation.console.products.views import (
 )
 from waystation.console.why import Answer, of_bullmq
 from waystation.core import codec
-from waystation.core.durations import possible_instant
+from waystation.core.durations import possible_instant, whole_number
 from waystation.core.errors import InvalidInput, InvalidOption, Malformed, NotFound, WrongState
 from waystation.core.store.connection import Store
 
@@ -174,7 +174,8 @@ class BullmqQueue(ConsoleQueue):
         if not id:
             return None
         made = await self._store.ask("HGET", self._keys.of(codec.as_text(id)).job, "timestamp")
-        return possible_instant(int(made)) if made and made.isdigit() else None
+        ms = whole_number(made or b"")
+        return None if ms is None else possible_instant(ms)
 
     async def about(self) -> dict[str, Any]:
         """Limits and settings that are stored with the queue."""

@@ -10,7 +10,7 @@ from waystation.bullmq.redis.client import client_name
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.console.products.views import HeldJob, WorkerView
 from waystation.core.codec import as_text
-from waystation.core.durations import possible_instant
+from waystation.core.durations import possible_instant, whole_number
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
 
@@ -132,4 +132,5 @@ def _text(raw: bytes | None) -> str:
 
 
 def _instant(raw: bytes | None) -> datetime | None:
-    return possible_instant(int(raw)) if raw and raw.isdigit() else None
+    ms = whole_number(raw or b"")
+    return None if ms is None else possible_instant(ms)

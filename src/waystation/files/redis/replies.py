@@ -5,6 +5,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from waystation.core import codec
+from waystation.core.errors import Malformed
+
 
 class Settlement(NamedTuple):
     """The reply of `settle`."""
@@ -57,6 +60,6 @@ class Heartbeat(msgspec.Struct):
 def heartbeat(raw: bytes | None) -> Heartbeat:
     """What a worker's heartbeat says; other programs may have written one that says nothing."""
     try:
-        return msgspec.json.decode(raw or b"{}", type=Heartbeat)
-    except (msgspec.DecodeError, UnicodeError):
+        return codec.decode(raw or b"{}", Heartbeat)
+    except Malformed:
         return Heartbeat()

@@ -70,6 +70,10 @@ class WireSchedule(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     overlap: Overlap = "allow"
     missed: Missed = "last"
 
+    def __post_init__(self) -> None:
+        if self.delay is not None and not 0 <= self.delay <= LONGEST_MS:
+            raise InvalidOption(f"delay must be 0 to {LONGEST_MS} ms, got {self.delay}")
+
     def read(self) -> Schedule:
         """The same in the units of the public API."""
         return Schedule(
