@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.support.patience import LIMIT_S
 from waystation.core.errors import InvalidOption, JobFailed, NotFound
 from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Settled
-from waystation.files import events
+from waystation.core.store.commands import Entry
 from waystation.files import job as jobs
 from waystation.files.directory.intake import entry
 from waystation.files.directory.scan import ScannedFile
@@ -222,16 +222,15 @@ async def test_a_wait_ends_although_the_event_was_trimmed_before_it_was_read(
     queue, source = Queue(harness.store), harness.source()
     id = await harness.add()
     (claim,) = (await source.settle([], claim=1)).claims
-    real = events.follow
+    real = queue._follow  # pyright: ignore[reportPrivateUsage]
 
-    async def too_slow(*given: Any) -> AsyncGenerator[Event]:
+    async def too_slow(*given: Any) -> AsyncGenerator[Sequence[Entry]]:
         # A reader that has fallen behind: the other jobs of a busy queue, and never ours.
         async with aclosing(real(*given)) as found:
-            async for event in found:
-                if event.job_id != id:
-                    yield event
+            async for page in found:
+                yield [each for each in page if Event.read(*each).job_id != id]
 
-    monkeypatch.setattr(events, "follow", too_slow)
+    monkeypatch.setattr(queue, "_follow", too_slow)
     waiting = asyncio.create_task(queue.wait(id, timeout=LIMIT_S))
     await asyncio.sleep(0)
     await source.settle([Settled(claim, Done())], claim=0)
@@ -241,10 +240,7 @@ async def test_a_wait_ends_although_the_event_was_trimmed_before_it_was_read(
     await waiting
 
 
-async def test_following_events_goes_on_after_the_store_was_away(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("waystation.files.events._AGAIN_S", 0.01)
+async def test_following_events_goes_on_after_the_store_was_away(harness: Harness) -> None:
     queue, seen = Queue(harness.store), list[str | None]()
 
     async def follow() -> None:

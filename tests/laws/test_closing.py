@@ -2,20 +2,22 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from redis.asyncio import Redis
 
 from tests.support.listening import blocked_on
-from tests.support.patience import LIMIT_S
+from tests.support.patience import LIMIT_S, limit, until
 from tests.support.ports import free_port
-from waystation import bullmq, files, routing, sync
+from waystation import bullmq, files, routing, sync, waitingroom
 from waystation.core.errors import StoreUnreachable
 from waystation.core.runtime.handlers.pools import Threads
+from waystation.core.store.connection import Store, connect
+from waystation.core.store.embedded import Ephemeral
 
 Waiting = Callable[[Any, str], Coroutine[Any, Any, None]]
 
@@ -82,6 +84,182 @@ async def test_whoever_waits_at_a_queue_that_is_closed_ends(
         else:
             with pytest.raises(StoreUnreachable, match="closed"):
                 await each
+
+
+class Reader(NamedTuple):
+    """Something that goes on until what it reads from is closed."""
+
+    name: str
+    make: Callable[[Any], Any]
+    """Of a URL or a store."""
+    read: Callable[[Any, str], AsyncIterator[Any]]
+    """Of what was made, and a job that does not end."""
+    promises: bool = False
+    """Whether it ends with an error, because what was promised cannot come any more."""
+    holds: bool = True
+    """Whether there is something to read already."""
+
+    def begin(self, thing: Any, jobs: dict[str, str]) -> AsyncIterator[Any]:
+        """Read something that was made, and the product's job."""
+        return self.read(thing, jobs.get(self.name.partition(".")[0], ""))
+
+
+def old(queue: Any, _: str) -> AsyncIterator[Any]:
+    return queue.events(after="0-0")
+
+
+def new(queue: Any, _: str) -> AsyncIterator[Any]:
+    return queue.events()
+
+
+def parts(queue: Any, job_id: str) -> AsyncIterator[Any]:
+    return queue.stream(job_id)
+
+
+def heard(events: Any, _: str) -> AsyncIterator[Any]:
+    return aiter(events)
+
+
+def listened(events: Any, _: str) -> AsyncIterator[Any]:
+    return events.listen("0")
+
+
+async def waited(queue: Any, job_id: str) -> AsyncIterator[Any]:
+    yield await queue.wait(job_id)
+
+
+def bull(url: Any) -> Any:
+    return bullmq.Queue("mail", url)
+
+
+def room(url: Any) -> Any:
+    return waitingroom.Room("door", url)
+
+
+def listener(url: Any) -> Any:
+    return bullmq.QueueEvents("mail", url)
+
+
+READERS = [
+    Reader("bullmq.events", bull, old),
+    Reader("bullmq.new events", bull, new, holds=False),
+    Reader("bullmq.stream", bull, parts, promises=True),
+    Reader("bullmq.wait", bull, waited, promises=True, holds=False),
+    Reader("QueueEvents", listener, heard, holds=False),
+    Reader("QueueEvents.listen", listener, listened),
+    Reader("QueueEvents.wait", listener, waited, promises=True, holds=False),
+    Reader("routing.events", routing.Queue, old),
+    Reader("routing.new events", routing.Queue, new, holds=False),
+    Reader("routing.wait", routing.Queue, waited, promises=True, holds=False),
+    Reader("files.events", files.Queue, old),
+    Reader("files.new events", files.Queue, new, holds=False),
+    Reader("files.wait", files.Queue, waited, promises=True, holds=False),
+    Reader("room.events", room, old),
+    Reader("room.new events", room, new, holds=False),
+]
+SOON_S = limit(2.5)
+"""Half as long as the shortest read that blocks until something happens."""
+
+
+async def jobs_to_read_of(redis: Redis, url: str, folder: Path) -> dict[str, str]:
+    """Jobs that nobody works on, by what makes their queue; and a room, each with events."""
+    async with bull(url) as mail, routing.Queue(url) as routes, files.Queue(url) as inbox:
+        job = await mail.add("send")
+        await redis.xadd(f"bull:mail:{job.id}:output", {"part": "1"})
+        sent, found = await routes.add("send"), await inbox.add(make_file(folder, 1))
+    assert found is not None
+    async with room(url) as door:
+        await door.open()
+    return {"bullmq": job.id, "QueueEvents": job.id, "routing": sent.id, "files": found.id}
+
+
+async def read_all(iterator: AsyncIterator[Any]) -> None:
+    async for _ in iterator:
+        pass
+
+
+async def reading(redis: Redis) -> list[str]:
+    """The connections by which streams are read."""
+    return [each["id"] for each in await redis.client_list() if each["cmd"] == "xread"]
+
+
+async def ended_soon(
+    readers: list[tuple[Reader, asyncio.Task[None]]],
+) -> dict[str, Any]:
+    """How each has ended; `reads on` for those who have not."""
+    tasks = [task for _, task in readers]
+    _, hanging = await asyncio.wait(tasks, timeout=SOON_S)
+    for each in hanging:
+        each.cancel()
+    await asyncio.wait(tasks)
+    return {
+        each.name: "reads on" if task in hanging else type(task.exception())
+        for each, task in readers
+    }
+
+
+def as_promised(readers: list[tuple[Reader, asyncio.Task[None]]]) -> dict[str, Any]:
+    return {each.name: StoreUnreachable if each.promises else type(None) for each, _ in readers}
+
+
+@pytest.mark.parametrize("closed", ["its own store", "a given store", "the given store itself"])
+async def test_whatever_reads_on_ends_when_it_is_closed_and_leaves_no_connection(
+    closed: str, redis: Redis, redis_url: str, tmp_path: Path
+) -> None:
+    jobs = await jobs_to_read_of(redis, redis_url, tmp_path)
+    before = await named(redis)
+    store = None if closed == "its own store" else await connect(redis_url)
+    things = [each.make(store or redis_url) for each in READERS]
+    readers, holding = list[tuple[Reader, asyncio.Task[None]]](), list[AsyncIterator[Any]]()
+    async with asyncio.timeout(LIMIT_S):
+        for each, thing in zip(READERS, things, strict=True):
+            readers.append((each, asyncio.create_task(read_all(each.begin(thing, jobs)))))
+            if each.holds:
+                holding.append(each.begin(thing, jobs))
+                await anext(holding[-1])
+        await blocked_on(redis, len(READERS))
+        if closed == "the given store itself" and store is not None:
+            await store.close()
+        else:
+            await asyncio.gather(*(thing.close() for thing in things))
+        assert await ended_soon(readers) == as_promised(readers)
+        await until(lambda: nobody(reading(redis)))
+        for each in holding:
+            with suppress(StoreUnreachable):
+                await read_all(each)
+        await asyncio.gather(*(thing.close() for thing in things))
+        if isinstance(store, Store):
+            await store.close()
+
+        async def all_left() -> bool:
+            return not await named(redis) - before
+
+        await until(all_left)
+
+
+async def nobody(found: Awaitable[list[str]]) -> bool:
+    return not await found
+
+
+@pytest.mark.parametrize("given", [False, True])
+async def test_whoever_waits_for_a_store_that_is_away_ends_when_it_is_closed(
+    given: bool, redis: Redis, own_server: Ephemeral, tmp_path: Path
+) -> None:
+    url = own_server.url
+    async with await connect(url) as store, await connect(url) as other:
+        jobs = await jobs_to_read_of(other.redis, url, tmp_path)
+        things = [each.make(store if given else url) for each in READERS]
+        readers = [
+            (each, asyncio.create_task(read_all(each.begin(thing, jobs))))
+            for each, thing in zip(READERS, things, strict=True)
+        ]
+        async with asyncio.timeout(LIMIT_S):
+            await blocked_on(other.redis, len(READERS))
+            own_server.kill()
+            await asyncio.sleep(0.5)
+            closing = asyncio.gather(*(thing.close() for thing in things))
+            assert await ended_soon(readers) == as_promised(readers)
+            await closing
 
 
 async def test_whoever_waits_without_a_loop_ends(redis: Redis, redis_url: str) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from typing import Any, get_args
@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 from tests.routing.harness import Harness
 from tests.support.patience import LIMIT_S
 from waystation.core.outcome import Failed
+from waystation.core.store.commands import Entry
 from waystation.errors import InvalidOption, JobFailed, NotFound, StoreUnreachable
 from waystation.routing import (
     Event,
@@ -26,7 +27,6 @@ from waystation.routing import (
     Worker,
     WorkerOptions,
 )
-from waystation.routing import events as routing_events
 from waystation.routing import queue as routing_queue
 from waystation.routing.queue import JobState
 
@@ -176,16 +176,17 @@ async def test_a_wait_ends_although_its_event_was_trimmed_before_it_was_read(
 ) -> None:
     job = await harness.add()
 
-    async def busy(*_: object) -> AsyncGenerator[Event]:
+    async def busy(*_: object) -> AsyncGenerator[Sequence[Entry]]:
         # The queue is never quiet, and none of its events is of this job.
         source = harness.source()
         (claim,) = await harness.claim(source)
         await harness.settle(source, claim)
         while True:
-            yield Event(id="1-1", line="routing", queue="q", name="active", at_ms=1, subject="x")
+            event = Event(id="1-1", line="routing", queue="q", name="active", at_ms=1, subject="x")
+            yield [(b"1-1", {k.encode(): v.encode() for k, v in event.to_fields().items()})]
             await asyncio.sleep(0)
 
-    monkeypatch.setattr(routing_events, "follow", busy)
+    monkeypatch.setattr(harness.queue, "_follow", busy)
     monkeypatch.setattr(routing_queue, "LOOK_S", 0.01)
     assert await harness.queue.wait(job, timeout=LIMIT_S) == "ok"
 
@@ -194,9 +195,9 @@ async def test_a_wait_outlives_a_hiccup_of_the_store(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = await harness.add()
-    follow, tries = routing_events.follow, 0
+    follow, tries = harness.queue._follow, 0  # pyright: ignore[reportPrivateUsage]
 
-    async def hiccup(*place: Any) -> AsyncGenerator[Event | None]:
+    async def hiccup(*place: Any) -> AsyncGenerator[Sequence[Entry]]:
         nonlocal tries
         tries += 1
         if tries == 1:
@@ -204,10 +205,10 @@ async def test_a_wait_outlives_a_hiccup_of_the_store(
         source = harness.source()
         (claim,) = await harness.claim(source)
         await harness.settle(source, claim)
-        async for event in follow(*place):
-            yield event
+        async for page in follow(*place):
+            yield page
 
-    monkeypatch.setattr(routing_events, "follow", hiccup)
+    monkeypatch.setattr(harness.queue, "_follow", hiccup)
     assert await harness.queue.wait(job, timeout=LIMIT_S) == "ok"
 
 

@@ -34,6 +34,7 @@ from waystation.core.options import checked
 from waystation.core.outcome import Done, Failed, Outcome, Returned
 from waystation.core.runtime.claim import Claim, Settled
 from waystation.core.runtime.lease_keeper import LeaseKeeper
+from waystation.core.runtime.listeners import ended
 from waystation.core.runtime.tasks import end
 from waystation.core.store.connection import Store
 
@@ -187,6 +188,10 @@ class ManualWorker(Observed, QueueClient):
             if self._held.get(claim.id) is claim:
                 del self._held[claim.id]
                 self._callbacks.lost([claim])
+
+    async def close(self, force: bool = False) -> None:
+        """Give back the jobs that have not ended, and leave; `force` changes nothing."""
+        await ended(super().close(force), lambda: [self._callbacks.calls])
 
     async def _close(self) -> None:
         if self._source is not None and self._held:

@@ -1,6 +1,5 @@
 """Output of a job in parts, for readers who may come late, leave and come back. Internal."""
 
-from collections.abc import AsyncGenerator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,7 +9,6 @@ from waystation.bullmq.redis.replies import End
 from waystation.core import codec
 from waystation.core.errors import InvalidOption, NotFound
 from waystation.core.store.commands import ask
-from waystation.core.store.connection import Store
 from waystation.core.store.reconnect import reconnecting
 from waystation.core.store.script import Client
 
@@ -25,18 +23,6 @@ class Part(NamedTuple):
     id: str
     """Its place; a reader who comes back goes on after it."""
     data: Any
-
-
-async def read_parts(
-    store: Store, keys: QueueKeys, job_id: str, after: str
-) -> AsyncGenerator[Part]:
-    """Parts of a job's output after this place, until the job has ended."""
-    async with store.clone() as own:
-        # By the queue's own client, so that a queue that is closed ends it.
-        reading = Reading(own.blocking(BLOCK_S), store.hot, keys, job_id, after)
-        while (parts := await reading.more()) is not None:
-            for part in parts:
-                yield part
 
 
 class Reading:

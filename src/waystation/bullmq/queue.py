@@ -18,7 +18,7 @@ from waystation.bullmq.keywords import JobKeywords
 from waystation.bullmq.limits import Limits
 from waystation.bullmq.metrics import Metrics, MetricsKind, as_text, read_metrics
 from waystation.bullmq.options import JobOptions, instant_ms, stored_options
-from waystation.bullmq.parts import Part, read_parts
+from waystation.bullmq.parts import BLOCK_S, Part, Reading
 from waystation.bullmq.payloads import sweeping
 from waystation.bullmq.payloads.options import PayloadOptions
 from waystation.bullmq.payloads.sealing import Sealing
@@ -265,10 +265,12 @@ class Queue(QueueClient):
         A reader who comes back gives the id of the last part it got as `after`. Raises `JobFailed`
         after the last part when the job has failed for good.
         """
-        store = await self._connected()
-        async with contextlib.aclosing(read_parts(store, self._keys, job_id, after)) as parts:
-            async for part in parts:
-                yield part
+        hot, keys = await self._connect_queue()
+        async with self._reader(BLOCK_S) as client:
+            reading = Reading(client, hot, keys, job_id, after)
+            while (parts := await self._unless_closed(reading.more)) is not None:
+                for part in parts:
+                    yield part
 
     async def logs(
         self,

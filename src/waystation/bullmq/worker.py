@@ -193,7 +193,12 @@ class Worker(Observed, BackgroundWorker[Job], QueueClient):
         self._is_closing = False
         presence = Presence(source, callbacks)
         background = duties(store, self._keys, options, callbacks)
-        return WorkerRuntime(worker, presence, background=[duty.run for duty in background])
+        return WorkerRuntime(
+            worker,
+            presence,
+            background=[duty.run for duty in background],
+            listening=[callbacks.calls],
+        )
 
     def _wrapped(
         self, handler: JobHandler | Mapping[str, JobHandler], options: WorkerOptions

@@ -4,7 +4,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import datetime
 from typing import Any
 
@@ -200,25 +200,25 @@ class Queue(StoreClient):
         TimeoutError when it takes longer than `timeout`.
         """
         async with asyncio.timeout(None if timeout is None else seconds(timeout, "timeout")):
-            store = await self._connected()
-            newest = await newest_id(store.hot, self.keys.events)
-            if await self._has_ended(store, id):
-                return
-            following = asyncio.create_task(self._follow_to_end(store, id, newest))
-            pause_s = _LOOK_S
-            try:
-                # Its event may be trimmed before it is read, so the job is examined now and then.
-                while not (await asyncio.wait([following], timeout=pause_s))[0]:
-                    pause_s = min(2 * pause_s, _LONGEST_LOOK_S)
-                    try:
-                        if await self._has_ended(await self._connected(), id):
-                            return
-                    except (StoreUnreachable, StoreBusy) as error:
-                        if error.for_good:
-                            raise
-                await following
-            finally:
-                await end([following])
+            await self._unless_closed(lambda: self._until_ended(id))
+
+    async def _until_ended(self, id: str) -> None:
+        store = await self._connected()
+        newest = await newest_id(store.hot, self.keys.events)
+        if await self._has_ended(store, id):
+            return
+        following = asyncio.create_task(self._follow_to_end(id, newest))
+        pause_s = _LOOK_S
+        try:
+            # Its event may be trimmed before it is read, so the job is examined now and then.
+            while not (await asyncio.wait([following], timeout=pause_s))[0]:
+                pause_s = min(2 * pause_s, _LONGEST_LOOK_S)
+                with suppress(StoreUnreachable, StoreBusy):
+                    if await self._has_ended(store, id):
+                        return
+            await following
+        finally:
+            await end([following])
 
     async def _has_ended(self, store: Store, id: str) -> bool:
         last = await events.last_event_of(store, self.keys, id)
@@ -228,25 +228,25 @@ class Queue(StoreClient):
             name, reason = _EVENT_OF.get(await self.state(id), ""), ""
         return _has_ended(id, name, reason)
 
-    async def _follow_to_end(self, store: Store, id: str, after: str) -> None:
-        async with aclosing(events.follow(store, self.keys, after)) as found:
-            async for event in found:
-                reason = event.fields.get("reason", "")
-                if event.job_id == id and _has_ended(id, event.name, reason):
-                    return
+    async def _follow_to_end(self, id: str, after: str) -> None:
+        async with aclosing(self._follow(self.keys.events, after)) as pages:
+            async for page in pages:
+                for event in (Event.read(*entry) for entry in page):
+                    reason = event.fields.get("reason", "")
+                    if event.job_id == id and _has_ended(id, event.name, reason):
+                        return
+        raise self._closed_error()
 
     async def events(self, after: str | None = None) -> AsyncGenerator[Event]:
         """Events as they come; with `after`, also those behind the event of that id.
 
-        `after="0-0"` begins with the oldest event that is kept.
+        `after="0-0"` begins with the oldest event that is kept. They go on after an outage of the
+        store, and end when the queue is closed.
         """
-        store = await self._connected()
-        if after is None:
-            after = await newest_id(store.hot, self.keys.events)
-        following = events.follow(store, self.keys, after, until=lambda: self._closed)
-        async with aclosing(following) as found:
-            async for event in found:
-                yield event
+        async with aclosing(self._follow(self.keys.events, after)) as pages:
+            async for page in pages:
+                for entry in page:
+                    yield Event.read(*entry)
 
     async def _remove(self, ids: Sequence[str], *states: State) -> int:
         store, removed, most = await self._connected(), 0, self._options.events_max_len

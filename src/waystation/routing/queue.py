@@ -17,7 +17,6 @@ from waystation.core.errors import (
     Malformed,
     NotFound,
     StoreError,
-    StoreUnreachable,
     WaystationError,
 )
 from waystation.core.events import Product
@@ -25,11 +24,10 @@ from waystation.core.line import forecasts, prometheus
 from waystation.core.line.forecasts import Forecast
 from waystation.core.options import at_least, checked, of_kind, with_keywords
 from waystation.core.store.client import StoreClient
-from waystation.core.store.commands import newest_id, server_ms
+from waystation.core.store.commands import Entry, newest_id, server_ms
 from waystation.core.store.connection import Store
 from waystation.core.store.reconnect import reconnecting
 from waystation.core.store.script import texts
-from waystation.routing import events
 from waystation.routing.coverage import Covered, coverage, knows
 from waystation.routing.dead_letters import DeadLetters
 from waystation.routing.events import Event
@@ -237,7 +235,7 @@ class Queue(StoreClient):
             async with asyncio.timeout(None if timeout is None else seconds(timeout, "timeout")):
                 if ended := await self._ended(id):
                     return ended.data
-                return await reconnecting(lambda: self._result_of(id))
+                return await self._unless_closed(lambda: reconnecting(lambda: self._result_of(id)))
         except TimeoutError:
             sentence = f"job {id} has not finished within {timeout} s"
             with suppress(StoreError):
@@ -250,15 +248,15 @@ class Queue(StoreClient):
         newest, looked = await newest_id(store.hot, self.keys.events), time.monotonic()
         if ended := await self._ended(id):
             return ended.data
-        async with aclosing(events.follow(store, self.keys, newest)) as following:
-            async for event in following:
+        async with aclosing(self._follow(self.keys.events, newest)) as pages:
+            async for page in pages:
                 # Its event may have been trimmed before it was read, so the state is asked as well.
                 is_old = time.monotonic() - looked >= LOOK_S
-                if event is None or is_old or (event.job_id == id and event.name in _ENDS):
+                if not page or is_old or _may_have_ended(id, page):
                     looked = time.monotonic()
                     if ended := await self._ended(id):
                         return ended.data
-        raise AssertionError("the stream of events never ends")
+        raise self._closed_error()
 
     async def cancel(self, *ids: str, by: str = "") -> int:
         """Stop jobs that have not ended, running ones too; how many there were.
@@ -330,20 +328,13 @@ class Queue(StoreClient):
     async def events(self, after: str | None = None) -> AsyncGenerator[Event]:
         """Events as they come; with `after`, also those behind the event of that id.
 
-        `after="0-0"` begins with the oldest event that is kept.
+        `after="0-0"` begins with the oldest event that is kept. They go on after an outage of the
+        store, and end when the queue is closed.
         """
-        store = await self._connected()
-        if after is None:
-            after = await newest_id(store.hot, self.keys.events)
-        async with aclosing(events.follow(store, self.keys, after)) as following:
-            try:
-                async for event in following:
-                    if event is not None:
-                        yield event
-            except StoreUnreachable:
-                # They end when the queue is closed.
-                if not self._closed:
-                    raise
+        async with aclosing(self._follow(self.keys.events, after)) as pages:
+            async for page in pages:
+                for entry in page:
+                    yield Event.read(*entry)
 
     # --- the queue as a whole --------------------------------------------------------------------
 
@@ -463,6 +454,12 @@ class Queue(StoreClient):
 
 _ENDS = ("completed", "dead", "cancelled", "removed")
 """Events after which a job may have ended."""
+
+
+def _may_have_ended(id: str, page: Sequence[Entry]) -> bool:
+    events = (Event.read(*entry) for entry in page)
+    return any(event.job_id == id and event.name in _ENDS for event in events)
+
 
 _SIZES = {
     "waiting": "LLEN",

@@ -3,8 +3,9 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from datetime import datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -14,7 +15,6 @@ from waystation.core.errors import InvalidInput, NotFound, WrongState
 from waystation.core.events import Event, from_entry
 from waystation.core.options import checked
 from waystation.core.store.client import StoreClient
-from waystation.core.store.commands import newest_id
 from waystation.core.store.connection import Store
 from waystation.core.store.connection.batcher import Batcher
 from waystation.core.store.script import Client
@@ -48,8 +48,6 @@ T = TypeVar("T")
 
 CURVE_POINTS = 64
 """Enough to find one's place to within a hundredth; everybody who looks is sent all of them."""
-EVENTS_PAGE = 500
-EVENTS_EVERY_S = 0.5
 PROMISE_EVERY = 4
 """One in so many newcomers is remembered with their estimate."""
 SOLVED_TIMES = 10
@@ -394,21 +392,14 @@ class Room(StoreClient):
         return {name: int(value) for name, value in (await self.store.hash(keys.stats)).items()}
 
     async def events(self, after: str | None = None) -> AsyncIterator[Event]:
-        """Follow what happens to visitors, from the entry after this id on; now by default."""
-        last = (
-            after
-            if after is not None
-            else await newest_id(await self._client(), self.store.keys.events)
-        )
-        while True:
-            page: Any = await self.store.ask(
-                "XRANGE", self.store.keys.events, f"({last}", "+", "COUNT", EVENTS_PAGE
-            )
-            for id, fields in page:
-                last = id.decode()
-                yield from_entry(id, dict(zip(fields[::2], fields[1::2], strict=True)))
-            if not page:
-                await asyncio.sleep(EVENTS_EVERY_S)
+        """Follow what happens to visitors, from the entry after this id on; now by default.
+
+        It goes on after an outage of the store, and ends when the room is closed.
+        """
+        async with aclosing(self._follow(self.store.keys.events, after)) as pages:
+            async for page in pages:
+                for id, fields in page:
+                    yield from_entry(id, fields)
 
     async def _step(self, step: Callable[..., Awaitable[T]], place: Place, **given: str) -> T:
         """Take a step of one visitor."""

@@ -1,12 +1,9 @@
 """Queue events: listening to what happens in a queue, and publishing events of one's own."""
 
-import asyncio
 import contextlib
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from typing import Any, TypeAlias
-
-import msgspec
+from typing import Any
 
 from waystation.bullmq.events.event import QueueEvent, read_event
 from waystation.bullmq.events.finishes import Finishes
@@ -16,12 +13,13 @@ from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.redis.scripts import extent
 from waystation.core import codec
 from waystation.core.durations import Duration
-from waystation.core.errors import InvalidOption, StoreBusy, StoreUnreachable
+from waystation.core.errors import InvalidOption
 from waystation.core.events import EventName
 from waystation.core.options import checked
-from waystation.core.store.commands import ask, read_on
+from waystation.core.store.client import BLOCK_S
+from waystation.core.store.commands import Entry, ask, read_on
 from waystation.core.store.connection import Store
-from waystation.core.store.reconnect import Reconnect, reconnecting
+from waystation.core.store.reconnect import reconnecting
 from waystation.core.store.script import Client
 
 NOW = "$"
@@ -30,11 +28,8 @@ START = "0"
 """The position before all events that are still kept."""
 KEPT_BY_PRODUCERS = 1000
 
-_BLOCK_S = 10.0
 _AT_ONCE = 1000
-_STOP_AGAIN_S = 0.05
 POSITION = re.compile(r"\$|\d+(-\d+)?")
-_Entry: TypeAlias = tuple[bytes, dict[bytes, bytes]]
 _OF_THE_QUEUE = frozenset(str(name) for name in EventName)
 
 
@@ -45,7 +40,6 @@ class QueueEvents(QueueClient):
     def __init__(self, name: str, url: str | Store | None = None, *, prefix: str = PREFIX) -> None:
         super().__init__(name, url, prefix=prefix)
         self._at_opening: Extent | None = None
-        self._ending = asyncio.Event()
         self._finishes = Finishes(self, self._connect_queue)
 
     async def _enter(self) -> None:
@@ -53,7 +47,7 @@ class QueueEvents(QueueClient):
 
     def __aiter__(self) -> AsyncIterator[QueueEvent]:
         found = self._at_opening
-        return self._follow(Trail.from_now(found)) if found else self.listen()
+        return self._events(Trail.from_now(found)) if found else self.listen()
 
     async def last_id(self) -> str:
         """The id of the newest event, after which to go on listening."""
@@ -67,8 +61,8 @@ class QueueEvents(QueueClient):
         """
         if not POSITION.fullmatch(after):
             raise InvalidOption(f"a position is '$' or an event's id such as 17-0, got {after!r}")
-        trail = await reconnecting(lambda: self._begin(after))
-        async with contextlib.aclosing(self._follow(trail)) as events:
+        trail = await self._unless_closed(lambda: reconnecting(lambda: self._begin(after)))
+        async with contextlib.aclosing(self._events(trail)) as events:
             async for event in events:
                 yield event
 
@@ -77,10 +71,9 @@ class QueueEvents(QueueClient):
 
         Raises `JobFailed` when it fails for good, and `TimeoutError` after `timeout`.
         """
-        return await self._finishes.of(job_id, timeout)
+        return await self._unless_closed(lambda: self._finishes.of(job_id, timeout))
 
     async def _close(self) -> None:
-        self._ending.set()
         await self._finishes.close()
         await super()._close()
 
@@ -92,55 +85,26 @@ class QueueEvents(QueueClient):
             return Trail.from_the_start(await extent(client, self._keys))
         return Trail.from_place(after, await extent(client, self._keys, after=after))
 
-    async def _follow(self, trail: Trail) -> AsyncGenerator[QueueEvent]:
-        reconnect = Reconnect()
-        async with await self._listening() as store:
-            client = store.blocking(_BLOCK_S)
-            while True:
-                reading = asyncio.create_task(self._read(client, trail))
-                if not await self._came_before_the_end(reading):
-                    return
-                try:
-                    gap, entries = reading.result()
-                except (StoreUnreachable, StoreBusy):
-                    await reconnect.pause()
-                    continue
-                reconnect.answered()
+    async def _events(self, trail: Trail) -> AsyncGenerator[QueueEvent]:
+        # Dashboards count listeners by this name, so nothing but listening happens under it.
+        name = client_name(self._keys, ":qe")
+        reading = self._read_on(lambda client: self._read(client, trail), client_name=name)
+        async with contextlib.aclosing(reading) as pages:
+            async for gap, entries in pages:
                 if gap:
                     yield gap
                 for id, entry in entries:
                     yield read_event(self.name, id, entry)
 
-    async def _read(self, client: Client, trail: Trail) -> tuple[Gap | None, Sequence[_Entry]]:
-        entries = await read_on(
-            client, self._keys.events, trail.at, most=_AT_ONCE, block_s=_BLOCK_S
-        )
+    async def _read(self, client: Client, trail: Trail) -> tuple[Gap | None, Sequence[Entry]]:
+        entries = await read_on(client, self._keys.events, trail.at, most=_AT_ONCE, block_s=BLOCK_S)
         if not entries:
             return None, ()
         found = await extent(await self._client(), self._keys)
         return trail.follow([id.decode() for id, _ in entries], found), entries
 
-    async def _listening(self) -> Store:
-        store = await self._connected()
-        # Dashboards count listeners by this name, so nothing but listening happens under it.
-        name = client_name(self._keys, ":qe")
-        return Store(store.address, msgspec.structs.replace(store.options, client_name=name))
-
     async def _client(self) -> Client:
         return (await self._connected()).hot
-
-    async def _came_before_the_end(self, reading: "asyncio.Future[Any]") -> bool:
-        ending = asyncio.ensure_future(self._ending.wait())
-        try:
-            await asyncio.wait([reading, ending], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            ending.cancel()
-            came = reading.done()
-            while not reading.done():
-                # More than once, because redis-py loses a cancellation while it connects.
-                reading.cancel()
-                await asyncio.wait([reading], timeout=_STOP_AGAIN_S)
-        return came
 
 
 @checked

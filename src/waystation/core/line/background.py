@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from waystation.core.errors import WorkError
 from waystation.core.runtime.claim import Claim
-from waystation.core.runtime.listeners import closes_worker
+from waystation.core.runtime.listeners import Calls, ended
 from waystation.core.runtime.service import calling_on_signals
 from waystation.core.runtime.tasks import end
 from waystation.core.runtime.worker import Worker
@@ -40,7 +40,7 @@ class Presence(Protocol):
 class WorkerRuntime(Generic[W]):
     """What a line brings along to have its work done."""
 
-    __slots__ = ("background", "presence", "worker")
+    __slots__ = ("background", "listening", "presence", "worker")
 
     def __init__(
         self,
@@ -48,11 +48,14 @@ class WorkerRuntime(Generic[W]):
         presence: Presence,
         *,
         background: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
+        listening: Sequence[Calls] = (),
     ) -> None:
         self.worker = worker
         self.presence = presence
         self.background = background
         """What goes on until the worker ends."""
+        self.listening = (worker.calls, *listening)
+        """All calls of listeners that are waited for when it ends."""
 
 
 class BackgroundWorker(StoreClient, ABC, Generic[W]):
@@ -136,7 +139,10 @@ class BackgroundWorker(StoreClient, ABC, Generic[W]):
         self.stop()
         if force and self._running:
             self._running.cancel()
-        await super().close(force)
+        await ended(super().close(force), self._listening)
+
+    def _listening(self) -> Sequence[Calls]:
+        return self._runtime.listening if self._runtime else ()
 
     async def _close(self) -> None:
         # One that is about to begin is waited for, because it would go on without a store.
@@ -144,7 +150,6 @@ class BackgroundWorker(StoreClient, ABC, Generic[W]):
             running = self._running
         self.stop()
         if running:
-            closes_worker()
             await asyncio.wait([running])
         await super()._close()
         self._running = None

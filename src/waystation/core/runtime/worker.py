@@ -135,7 +135,8 @@ class Worker(Generic[W]):
         self._log = log or WorkLog[W]()
         self._options = options = options or WorkerOptions()
         self._listener = listener
-        self._calls = Calls(_listener_failed)
+        self.calls = Calls(_listener_failed)
+        """Internal: what its listener has begun."""
         self._slots = Slots(
             handler,
             concurrency=options.concurrency,
@@ -181,7 +182,7 @@ class Worker(Generic[W]):
             finally:
                 await end(tasks)
                 await self._slots.close()
-                await self._calls.finish()
+                await self.calls.finish()
                 self._log.stopped()
 
     async def _until_stopped(self, tasks: Sequence[asyncio.Task[None]]) -> None:
@@ -493,7 +494,7 @@ class Worker(Generic[W]):
 
     def _notify(self, event: str, *what: Any) -> None:
         if (method := getattr(self._listener, event, None)) is not None:
-            self._calls.call(event, method, *what)
+            self.calls.call(event, method, *what)
 
     def _trouble(self, error: StoreError) -> None:
         self._log.troubled(error)

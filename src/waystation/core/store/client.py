@@ -2,17 +2,30 @@
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from weakref import WeakSet
 
-from waystation.core.errors import InvalidOption
+from redis.asyncio import Redis
+
+from waystation.core.errors import InvalidOption, StoreUnreachable
 from waystation.core.options import nearest
 from waystation.core.shared import Shared
-from waystation.core.store import faults
+from waystation.core.store import ending, faults
+from waystation.core.store.commands import Entry, newest_id, read_on
 from waystation.core.store.connection import Store, StoreOptions, connect
 from waystation.core.store.keyspace import Keyspace
+from waystation.core.store.reconnect import reconnecting
+from waystation.core.store.script import Client
 from waystation.core.store.settings import store_settings
+
+T = TypeVar("T")
+
+BLOCK_S = 5.0
+"""A longer block would hide a connection that has died."""
+_PAGE = 500
 
 
 async def open_store(url: str | None = None, options: StoreOptions | None = None) -> Store:
@@ -60,7 +73,8 @@ class StoreClient:
         self._url = url if isinstance(url, str) else None
         self._opening: asyncio.Task[Store] | None = None
         self._store: Store | None = None
-        self._closed = False
+        self._ending = asyncio.Event()
+        self._readers: WeakSet[Redis] = WeakSet()
         self._closing: asyncio.Task[None] | None = None
         self._leaving: asyncio.Task[None] | None = None
 
@@ -74,7 +88,7 @@ class StoreClient:
 
     async def close(self, force: bool = False) -> None:
         """Close the client for good; `force` matters to those that wait for something first."""
-        self._closed = True
+        self._ending.set()
         if self._closing is None:
             self._closing = asyncio.create_task(self._close())
         # Whoever gives up, or closes what is being closed, leaves nothing half open.
@@ -99,6 +113,9 @@ class StoreClient:
         if _failed(opening):
             return
         await self._on_leave()
+        # Of iterators that nobody asks for more.
+        for client in [*self._readers]:
+            await client.aclose()
         if self._given is None:
             await self._disconnect(opening.result())
 
@@ -122,13 +139,13 @@ class StoreClient:
         """The store, reached once whoever asks."""
         if self._store is not None:
             return self._store
-        if self._closed:
-            raise faults.closed(f"this {type(self).__name__} has been closed")
+        if self._ending.is_set():
+            raise self._closed_error()
         if self._opening is None or _failed(self._opening):
             self._opening = asyncio.create_task(self._open())
         # Whoever gives up does not stop the others from getting there.
         store = await asyncio.shield(self._opening)
-        if not self._closed:
+        if not self._ending.is_set():
             self._store = store
         return store
 
@@ -144,6 +161,65 @@ class StoreClient:
                 await self._disconnect(store)
             raise
         return store
+
+    # What goes on until this, or the store that it was given, is closed
+
+    async def _unless_closed(self, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """The answer of a step that may take long; an error as soon as this is closed."""
+        endings = [self._ending, *([self._given.ending] if self._given else [])]
+        return await ending.before(endings, step, str(self._closed_error()))
+
+    async def _read_on(
+        self, read: Callable[[Client], Coroutine[Any, Any, T]], *, client_name: str | None = None
+    ) -> AsyncGenerator[T]:
+        """What a step reads again and again, by a client that may block; ends with this.
+
+        After an outage of the store it goes on where it was.
+        """
+        async with self._reader(BLOCK_S, client_name=client_name) as client:
+            while True:
+                try:
+                    found = await self._unless_closed(lambda: reconnecting(lambda: read(client)))
+                except StoreUnreachable:
+                    # It has tried again, except when there is nobody to ask any more.
+                    return
+                yield found
+
+    async def _follow(self, stream: str, after: str | None) -> AsyncGenerator[Sequence[Entry]]:
+        """The entries of a stream behind one, by default the last; none if none came in a while."""
+        store = await self._connected()
+        at = (
+            await self._unless_closed(lambda: newest_id(store.hot, stream))
+            if after is None
+            else after
+        )
+
+        async def read(client: Client) -> Sequence[Entry]:
+            nonlocal at
+            found = await read_on(client, stream, at, most=_PAGE, block_s=BLOCK_S)
+            if found:
+                at = found[-1][0].decode()
+            return found
+
+        async with aclosing(self._read_on(read)) as pages:
+            async for page in pages:
+                yield page
+
+    @asynccontextmanager
+    async def _reader(
+        self, block_s: float, *, client_name: str | None = None
+    ) -> AsyncGenerator[Redis]:
+        client = (await self._connected()).blocking(block_s, client_name=client_name)
+        self._readers.add(client)
+        try:
+            yield client
+        finally:
+            self._readers.discard(client)
+            await client.aclose()
+
+    def _closed_error(self) -> StoreUnreachable:
+        what = "store" if self._given and self._given.ending.is_set() else type(self).__name__
+        return faults.closed(f"this {what} has been closed")
 
     @property
     def _keyspace(self) -> Keyspace | None:

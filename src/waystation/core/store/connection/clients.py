@@ -172,9 +172,10 @@ class Clients:
         """The clients of the sentinels, which are to be closed, too."""
         return self._sentinel.sentinels if self._sentinel else []
 
-    def make(self, patience: float, most: int) -> Any:
+    def make(self, patience: float, most: int, name: str | None = None) -> Any:
         """A client whose calls may take so many seconds, with so many connections at most."""
-        kit, address, settings = self._kit, self._address, self._settings(patience)
+        kit, address = self._kit, self._address
+        settings = self._settings(patience, name or self._client_name)
         match address.kind:
             case Kind.CLUSTER:
                 nodes = [kit.node(host, port) for host, port in address.hosts]
@@ -188,11 +189,11 @@ class Clients:
                 pool = kit.pool(max_connections=most, timeout=patience, **place, **settings)
                 return kit.client.from_pool(pool)
 
-    def _settings(self, patience: float) -> dict[str, Any]:
+    def _settings(self, patience: float, name: str) -> dict[str, Any]:
         return {
             "username": self._address.username,
             "password": self._address.password,
-            "client_name": self._client_name,
+            "client_name": name,
             "socket_connect_timeout": self._connect_timeout,
             "socket_timeout": patience,
             "decode_responses": False,

@@ -97,6 +97,8 @@ class Store:
             client_name=options.client_name,
             connect_timeout=options.connect_timeout,
         )
+        self.ending = asyncio.Event()
+        """Internal: set when it is closed."""
         # Whoever has closed a client and lets go of it leaves nothing behind here.
         self._blocking: WeakSet[Redis] = WeakSet()
 
@@ -130,9 +132,10 @@ class Store:
         """Internal: the same server with connections of its own, and these options changed."""
         return Store(self.address, msgspec.structs.replace(self.options, **options))
 
-    def blocking(self, at_most: float) -> Redis:
+    def blocking(self, at_most: float, *, client_name: str | None = None) -> Redis:
         """Internal: a client of its own for calls that block up to that many seconds."""
-        client = self._client(at_most + self.options.call_timeout, self.options.max_connections)
+        patience = at_most + self.options.call_timeout
+        client = self._client(patience, self.options.max_connections, client_name)
         self._blocking.add(client)
         return client
 
@@ -163,6 +166,7 @@ class Store:
 
     async def close(self) -> None:
         """Close every connection, and give up the share in an embedded server."""
+        self.ending.set()
         opened = self.__dict__
         for name in ("hot", "durable"):
             if isinstance(client := opened.get(name), Pipe | Replicated):
@@ -180,9 +184,9 @@ class Store:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def _client(self, patience: float, most: int) -> Redis:
+    def _client(self, patience: float, most: int, name: str | None = None) -> Redis:
         # A cluster has the same commands, though not the same ancestors.
-        return cast(Redis, self._clients.make(patience, most))
+        return cast(Redis, self._clients.make(patience, most, name))
 
 
 Command: TypeAlias = tuple[Any, ...]
