@@ -499,20 +499,15 @@ _ROUTED = {
     "when": "origin = 'added'",
     "started": "started_at is not null",
     "waiting": "waits",
+    # Since when the head of the line waits: a bucket for each instant would be one for each job.
+    "first": "case when waits then ready_at end",
     "last": "last_recorded_at",
     "most": "unix_millis(started_at) - unix_millis(ready_at)",
-}
-_HEAD = {
-    **_ON_ROUTE,
-    "when": "origin = 'added' and waits",
-    "bucket": "unix_micros(ready_at)",
 }
 _SERVED = {**_ON_ROUTE, "when": "origin = 'added'", "name": "worker"}
 _OF_ROUTED = [
     ROUTE_DAY.cell(**_ROUTED, **_DAY),
-    ROUTE_DAY.part("head", **_HEAD, **_DAY),
     ROUTE.cell(**_ROUTED),
-    ROUTE.part("head", **_HEAD),
 ]
 _OF_ROUTED_BY = [ROUTE_DAY.part("worker", **_SERVED, **_DAY), ROUTE.part("worker", **_SERVED)]
 
