@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.pipeline.rounds import history_at, keep, reads, refresh, rows_of
+from tests.pipeline.rounds import (
+    COMPARED,
+    events_of_jobs,
+    history_at,
+    keep,
+    reads,
+    refresh,
+    rows_of,
+)
 from tests.pipeline.routing_stories import some_days
 from tests.pipeline.stories import START
 from tests.pipeline.summed import summed
@@ -20,7 +28,7 @@ from waystation.pipeline.products.routing import ROUTE_DAYS, ROUTES
 from waystation.pipeline.refresh import gold_tables
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.table_log import kept_open
-from waystation.pipeline.tables import ITEMS
+from waystation.pipeline.tables import ITEMS, SLOTS
 
 pytestmark = pytest.mark.slow
 
@@ -82,8 +90,8 @@ def test_a_round_that_redrives_an_old_file_reads_the_day_of_this_file_alone(root
 
 
 MANY, WORKERS = 5_000, 3
-HISTOGRAM = 128 + 64 * 56
-"""The buckets that all milliseconds have."""
+HISTOGRAM = 128 + 64 * 13
+"""The buckets that all milliseconds of a quarter of an hour have."""
 MOST = {
     # All of them happen within ten minutes.
     ("hour", "ready"): 600_000 // QUARTER_MS,
@@ -98,7 +106,7 @@ MOST = {
 
 _IN_TEN_MINUTES = "timestamp_millis(1772404800000 + cast(id * 119 as bigint))"
 _WORKER = f"concat('w', id % {WORKERS})"
-_LONG_MS = "cast(pow(2, id * 40 / 5000) as bigint)"
+_MS = "cast(pow(2, id * 20 / 5000) as bigint)"
 _OF = ("'any' as product", "'work' as queue")
 _JOB = ("cast(id as string) as job_id", "date'2026-03-01' as `date`")
 _MADE = {
@@ -109,7 +117,7 @@ _MADE = {
     "attempts": (
         *(*_OF, f"{_IN_TEN_MINUTES} as started_at", f"{_IN_TEN_MINUTES} as ended_at"),
         *(f"{_WORKER} as worker", "'completed' as outcome"),
-        *(f"{_LONG_MS} as wait_ms", f"{_LONG_MS} as run_ms"),
+        *(f"{_MS} as wait_ms", f"{_MS} as run_ms"),
     ),
     "routed": (
         *(*_OF, *_JOB, "'added' as origin", "'gpu' as target", f"array({_WORKER}) as workers"),
@@ -119,7 +127,7 @@ _MADE = {
     ),
     "files": (
         *(*_OF, *_JOB, "'/in' as directory", "'csv' as type", "7 as size"),
-        *("'completed' as state", f"{_LONG_MS} as run_ms"),
+        *("'completed' as state", f"{_MS} as run_ms"),
         *(f"{_IN_TEN_MINUTES} as added_at", f"{_IN_TEN_MINUTES} as ended_at"),
     ),
 }
@@ -157,3 +165,20 @@ def test_sums_of_another_form_are_counted_anew_and_not_twice(
     refresh(history_at(root))
     assert delta.last_batch(CELLS.path(root), sums.APPLICATION) is not None
     assert {table.name: rows_of(root, table) for table in (ROUTES, ROUTE_DAYS, CELLS)} == wanted
+
+
+def test_an_event_ahead_of_its_time_takes_no_row_of_other_hours_away(root: str) -> None:
+    history, ahead = history_at(root), dt.datetime.now(dt.UTC) + dt.timedelta(days=40)
+    keep(root, events_of_jobs(random.Random(7), 12), 0)
+    refresh(history)
+    before = {table.name: rows_of(root, table) for table in (*COMPARED, CELLS)}
+    assert before[SLOTS.name]
+    at_ms = (ahead - START) // dt.timedelta(milliseconds=1)
+    keep(root, [event(at_ms, "bullmq", "early", "added")], 1)
+    refresh(history)
+    found = {table.name: rows_of(root, table) for table in (*COMPARED, CELLS)}
+    missing = {name: {*map(str, before[name])} - {*map(str, found[name])} for name in before}
+    assert {name: rows for name, rows in missing.items() if rows} == {}
+    # It is there, too, and counts once its time has come.
+    hours = delta.read_arrow(root, SLOTS, ("hour",))["hour"].to_pylist()
+    assert max(hours).date() == ahead.date()

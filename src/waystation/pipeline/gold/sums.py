@@ -46,6 +46,7 @@ from waystation.pipeline.gold.derived import Known
 from waystation.pipeline.gold.files import (
     by_day,
     by_hour,
+    due,
     files_by,
     meeting,
     span_of,
@@ -132,10 +133,8 @@ def _written_by_tasks(root: str, total: DataFrame, known: Known) -> dict[str, li
 def _first_slot(root: str, touched: Sequence[Row]) -> dt.datetime:
     """The first hour whose slots are counted: forecasts look at the last day only."""
     hours = [row["at"].astimezone(dt.UTC) for row in touched if row["kind"] == SLOT.name]
-    known = delta.summary(SLOTS.path(root), counted="hour", spanned="hour")
-    if known.rows:
-        hours.append(known.most)
-    return first_slot(max(hours, default=dt.datetime.now(dt.UTC)))
+    hours += (each.span.last for each in files_by(SLOTS, root, "hour"))
+    return first_slot(max(due(hours), default=dt.datetime.now(dt.UTC)))
 
 
 def _recent(fresh: DataFrame, since: dt.datetime) -> DataFrame:
@@ -219,11 +218,11 @@ def _other_days(root: str, shaken: Sequence[Row], replaced: "_Replaced") -> list
 
 
 def _known(root: str, touched: Sequence[Row], since: dt.datetime, target_ms: int) -> Known:
-    days = (row["at"].astimezone(dt.UTC).date() for row in touched if row["at"] is not None)
+    instants = (row["at"].astimezone(dt.UTC) for row in touched if row["at"] is not None)
     return Known(
         target_ms=target_ms,
         # All that is new may be of days before.
-        today=max([(since + LAST_DAY).date(), *days]),
+        today=max([since + LAST_DAY, *due(instants)]).date(),
         last_routed=_last_routed(root, touched),
     )
 
