@@ -324,7 +324,8 @@ def _files(cells: list[Cell], _: Known) -> Iterator[Row]:
         row, runs = _kind_of_file(cell), cell.histogram("run")
         median = percentile(runs, 0.5)
         last = row["last_at"] if not row["endless"] else None
-        finish = None if last is None else (last - row["first_at"]) // dt.timedelta(milliseconds=1)
+        took = None if last is None or row["first_at"] is None else last - row["first_at"]
+        finish = None if took is None else took // dt.timedelta(milliseconds=1)
         yield {
             **row,
             "run_p50_ms": median,
