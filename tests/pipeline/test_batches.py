@@ -5,6 +5,7 @@ import os
 import re
 import threading
 import time
+import tracemalloc
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +26,7 @@ from waystation.pipeline.sources import offsets
 from waystation.pipeline.sources.offsets import OFFSETS_NOTE
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta, table_log
+from waystation.pipeline.storage.arrow import pc
 from waystation.pipeline.storage.table_log import every_noted
 from waystation.pipeline.tables import EVENTS, FIELD_VALUES, GAPS, PAYLOADS, Table
 
@@ -152,6 +154,28 @@ def remove(root: str, seconds: int) -> None:
     """Add an event of a job that was found removed."""
     at, folded = datetime.fromtimestamp(seconds, UTC), table_log.version(EVENTS.path(root))
     add_removals(root, [("bullmq", "mail", "1")], at, folded=folded)
+
+
+def test_events_of_many_removed_jobs_are_made_a_page_at_a_time(
+    store: Redis, redis_url: str, root: str
+) -> None:
+    write_events(store, 1)
+    reading(root, redis_url).store()
+    folded = table_log.version(EVENTS.path(root))
+    gone = [("bullmq", "mail", f"gone-{each}") for each in range(25_000)]
+    tracemalloc.start()
+    try:
+        add_removals(root, gone, datetime.fromtimestamp(1, UTC), folded=folded)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 10_000_000
+    rows = delta.read_arrow(root, EVENTS, EVENTS.names).filter(pc.field("event") == "removed")
+    assert rows["job_id"].to_pylist() == [each for _, _, each in gone]
+    assert rows["seq"].to_pylist() == [*range(len(gone))]
+    assert rows["entry_id"][-1].as_py() == "1000-24999"
+    assert rows["fields"][-1].as_py() == [("found", "neither its id nor its data")]
+    assert rows["at"].unique().to_pylist() == [datetime.fromtimestamp(1, UTC)]
 
 
 def test_two_drivers_that_find_the_same_job_removed_add_one_event(

@@ -13,10 +13,16 @@ from tests.pipeline.summed import summed
 from waystation.core.errors import InvalidInput
 from waystation.files.options import PREFIX
 from waystation.files.redis.keys import FileKeys
+from waystation.pipeline.gold import derived
+from waystation.pipeline.gold.cells import CELLS, COUNTS
+from waystation.pipeline.gold.derived import Cell, Known
 from waystation.pipeline.products import product_named
 from waystation.pipeline.products.files import FACTS, FILES, FilesEncoder, merged, rows_from_events
 from waystation.pipeline.sources.batch_writer import BatchWriter
+from waystation.pipeline.storage.arrow import pa
+from waystation.pipeline.storage.schemas import schema_of
 
+# pyright: reportPrivateUsage=false
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 
 
@@ -103,3 +109,11 @@ def test_files_are_told_by_directory_type_and_size(spark: SparkSession, root: st
     huge = rows["/in", ".bin"]
     assert (huge.size_class, huge.last_at, huge.finish_ms) == ("over 1 GB", None, None)
     assert (huge.files, huge.run_p50_ms, huge.outliers) == (1, None, 0)
+
+
+def test_files_whose_addition_nobody_has_seen_have_no_time_to_finish() -> None:
+    row = {"kind": "file", "product": None, "queue": "high", "at": None, "more": '["/a","csv","B"]'}
+    row |= {"first": None, "last": at(9), **dict.fromkeys(COUNTS, 1), "n3": 0}
+    parts = pa.array([], schema_of(CELLS.schema).field("parts").type.value_type)
+    (found,) = derived._files([Cell(row, parts)], Known(target_ms=1, today=NOON.date()))
+    assert (found["last_at"], found["finish_ms"], found["throughput"]) == (at(9), None, None)

@@ -168,6 +168,8 @@ KINDS: Mapping[str, Kind] = {
         FILE,
     )
 }
+BY_DAY = {ROUTE_DAY: ROUTE, FILE_DAY: FILE}
+"""Kinds for each day, and those that count the same for all time; of these the key may be less."""
 
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,7 +199,7 @@ def cells(changed: Changed) -> DataFrame:
 
 
 def added_up(rows: DataFrame) -> DataFrame:
-    """The sums of signed cells; `shaken` where an extreme was taken back and not added again.
+    """The sums of signed cells; `shaken` are extremes that were taken back and not added again.
 
     Each bucket is still a row of its own: only what is new is counted here.
     """
@@ -246,23 +248,48 @@ def together(*sums: DataFrame) -> DataFrame:
     )
 
 
-def without_extremes(rows: DataFrame, keys: DataFrame) -> DataFrame:
-    """Sums, without the extremes of some keys."""
-    marked = keys.select(*(F.col(name).alias(f"_{name}") for name in KEY), F.lit(True).alias("_is"))
+def without_shaken(rows: DataFrame) -> DataFrame:
+    """Sums, without the extremes that are shaken."""
+    return rows.withColumns(
+        {name: F.expr(f"if(array_contains(shaken, '{name}'), null, {name})") for name in EXTREMES}
+    )
+
+
+def shaken_by(rows: DataFrame, fresh: DataFrame) -> DataFrame:
+    """Sums, and which extremes of them new ones have shaken."""
+    marked = fresh.where("size(shaken) > 0").select(
+        *(F.col(name).alias(f"_{name}") for name in KEY), "shaken"
+    )
     same = (F.col(name).eqNullSafe(F.col(f"_{name}")) for name in KEY)
-    both = rows.join(marked, reduce(SparkColumn.__and__, same), "left")
-    return both.withColumns({name: F.expr(f"if(_is, null, {name})") for name in EXTREMES})
+    return rows.join(marked, reduce(SparkColumn.__and__, same), "left")
 
 
 def extremes_of(rows: DataFrame) -> DataFrame:
     """Only the extremes: sums that add nothing else."""
-    nothing = {name: F.lit(0).cast(LONG) for name in COUNTS}
-    return rows.where("part is null").withColumns({**nothing, "squares": F.lit(0e0)})
+    return rows.withColumns({name: F.expr(nothing) for name, nothing in _ADDS_NOTHING.items()})
 
 
+def with_all_time(rows: DataFrame) -> DataFrame:
+    """Sums, and the extremes of their days once more, as those of all time."""
+    kinds = " ".join(
+        f"when '{day.name}' then array(kind, '{every.name}')" for day, every in BY_DAY.items()
+    )
+    both = rows.withColumn("kind", F.explode(F.expr(f"case kind {kinds} else array(kind) end")))
+    more = f"to_json(slice(from_json(more, 'array<string>'), 1, {len(_KIND_OF_FILE)}))"
+    every_kind = texts(every.name for every in BY_DAY.values())
+    return both.withColumns(
+        {
+            name: F.expr(f"if(kind in {every_kind} and `at` is not null, {text}, `{name}`)")
+            for name, text in {**_ADDS_NOTHING, "at": "null", "more": more}.items()
+        }
+    )
+
+
+_NO_PARTS = f"cast(array() as {BUCKETS})"
 _PARTS = (
     f"""cast(if(part is null, array(), array(struct({", ".join(BUCKET)}, many))) as {BUCKETS})"""
 )
+_ADDS_NOTHING = {**dict.fromkeys(COUNTS, "0L"), "squares": "0e0", "parts": _NO_PARTS}
 _BEST = {"first": F.min, "last": F.max, "most": F.max, "word": F.min, "label": F.min}
 
 
@@ -276,13 +303,14 @@ def _few(ids: SparkColumn) -> SparkColumn:
 
 
 def _shaken() -> SparkColumn:
-    """Whether a row that was taken back may have had an extreme that no row has any more."""
-    found = F.size(F.array_except("gone_examples", "examples")) > 0
+    """The extremes that a row which was taken back may have had, and no row has any more."""
+    lost = {"examples": F.size(F.array_except("gone_examples", "examples")) > 0}
     for name, best in _BEST.items():
         gone, fresh = F.col(f"gone_{name}"), F.col(name)
         was_better = gone < fresh if best is F.min else gone > fresh
-        found = found | F.coalesce(was_better, gone.isNotNull())
-    return found
+        lost[name] = F.coalesce(was_better, gone.isNotNull())
+    names = (F.when(is_lost, F.lit(name)) for name, is_lost in lost.items())
+    return F.array_compact(F.array(*names))
 
 
 _NOTHING = {
@@ -471,20 +499,15 @@ _ROUTED = {
     "when": "origin = 'added'",
     "started": "started_at is not null",
     "waiting": "waits",
+    # Since when the head of the line waits: a bucket for each instant would be one for each job.
+    "first": "case when waits then ready_at end",
     "last": "last_recorded_at",
     "most": "unix_millis(started_at) - unix_millis(ready_at)",
-}
-_HEAD = {
-    **_ON_ROUTE,
-    "when": "origin = 'added' and waits",
-    "bucket": "unix_micros(ready_at)",
 }
 _SERVED = {**_ON_ROUTE, "when": "origin = 'added'", "name": "worker"}
 _OF_ROUTED = [
     ROUTE_DAY.cell(**_ROUTED, **_DAY),
-    ROUTE_DAY.part("head", **_HEAD, **_DAY),
     ROUTE.cell(**_ROUTED),
-    ROUTE.part("head", **_HEAD),
 ]
 _OF_ROUTED_BY = [ROUTE_DAY.part("worker", **_SERVED, **_DAY), ROUTE.part("worker", **_SERVED)]
 

@@ -48,8 +48,6 @@ from waystation.pipeline.tables import (
 
 Row = dict[str, Any]
 HOUR_S = 3600
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_MICRO = dt.timedelta(microseconds=1)
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +66,7 @@ class Cell(msgspec.Struct, frozen=True):
 
     row: Row
     parts: Any
-    """The buckets of its histograms and sets, in Arrow: there may be as many as jobs."""
+    """The buckets of its histograms and sets, in Arrow: an hour may have thousands."""
 
     @property
     def counts(self) -> Row:
@@ -280,15 +278,13 @@ def _left(cells: list[Cell], _: Known) -> Iterator[Row]:
 
 def _routes(cells: list[Cell], known: Known) -> Iterator[Row]:
     for cell in cells:
-        waiting = cell.histogram("head")
-        head = _EPOCH + waiting[0][0] * _MICRO if waiting else None
         yield {
             **cell.whose,
             **cell.counts,
             "target": cell.more[0],
             "workers": cell.names("worker"),
             "wait_ms": cell.row["most"],
-            "head_since": head,
+            "head_since": cell.row["first"],
             "last_recorded_at": cell.row["last"],
         }
 
@@ -328,7 +324,8 @@ def _files(cells: list[Cell], _: Known) -> Iterator[Row]:
         row, runs = _kind_of_file(cell), cell.histogram("run")
         median = percentile(runs, 0.5)
         last = row["last_at"] if not row["endless"] else None
-        finish = None if last is None else (last - row["first_at"]) // dt.timedelta(milliseconds=1)
+        took = None if last is None or row["first_at"] is None else last - row["first_at"]
+        finish = None if took is None else took // dt.timedelta(milliseconds=1)
         yield {
             **row,
             "run_p50_ms": median,

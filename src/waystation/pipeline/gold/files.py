@@ -19,6 +19,8 @@ from waystation.pipeline.storage.table_log import files_of
 from waystation.pipeline.storage.task_files import map_in_arrow
 from waystation.pipeline.tables import Table
 
+AHEAD = dt.timedelta(days=1)
+"""By how much clocks may be ahead of this one."""
 SETTLES = dt.timedelta(hours=6)
 """Time after the end of a day in which what ran over midnight changes it again and again."""
 EVER = dt.datetime(1, 1, 1, tzinfo=dt.UTC), dt.datetime(9999, 12, 31, tzinfo=dt.UTC)
@@ -41,6 +43,12 @@ class File(NamedTuple):
     path: str
     span: Span
     size: int
+
+
+def due(instants: Iterable[dt.datetime]) -> list[dt.datetime]:
+    """Those that are not ahead of their time: one wrong clock must not make all others old."""
+    latest = dt.datetime.now(dt.UTC) + AHEAD
+    return [each for each in instants if each <= latest]
 
 
 def settled(files: Sequence[File]) -> list[File]:

@@ -21,6 +21,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from waystation.pipeline.gold import derived
 from waystation.pipeline.gold.cells import (
     BUCKET,
+    BY_DAY,
     CELLS,
     EXTREMES,
     FAILURE,
@@ -36,13 +37,16 @@ from waystation.pipeline.gold.cells import (
     added_up,
     cells,
     extremes_of,
+    shaken_by,
     together,
-    without_extremes,
+    with_all_time,
+    without_shaken,
 )
 from waystation.pipeline.gold.derived import Known
 from waystation.pipeline.gold.files import (
     by_day,
     by_hour,
+    due,
     files_by,
     meeting,
     span_of,
@@ -58,7 +62,8 @@ from waystation.pipeline.storage.table_log import files_of
 from waystation.pipeline.storage.task_files import map_in_arrow
 from waystation.pipeline.tables import SLOTS, Table
 
-APPLICATION = "gold"
+APPLICATION = "gold-2"
+"""With the number of the cells' form: the next round counts those of another one anew."""
 WRITTEN = StructType([StructField("table", StringType()), *PART])
 """What a task says about each file that it has written."""
 _TABLES: Mapping[str, Table] = {
@@ -90,7 +95,10 @@ def add(
         # The kinds that are missing there never lose an extreme.
         shaken = [row for row in touched if row["shaken"] and KINDS[row["kind"]] in _COUNTED_FROM]
         if shaken:
-            parts = _recounted(new, stored, shaken, silver)
+            others = delta.read_with_spark(
+                spark, CELLS.path(root), CELLS, _other_days(root, shaken, replaced)
+            )
+            parts = _recounted(new, stored, others, shaken, silver)
         files = _written_by_tasks(root, together(*parts), known)
     finally:
         fresh.unpersist()
@@ -125,10 +133,8 @@ def _written_by_tasks(root: str, total: DataFrame, known: Known) -> dict[str, li
 def _first_slot(root: str, touched: Sequence[Row]) -> dt.datetime:
     """The first hour whose slots are counted: forecasts look at the last day only."""
     hours = [row["at"].astimezone(dt.UTC) for row in touched if row["kind"] == SLOT.name]
-    known = delta.summary(SLOTS.path(root), counted="hour", spanned="hour")
-    if known.rows:
-        hours.append(known.most)
-    return first_slot(max(hours, default=dt.datetime.now(dt.UTC)))
+    hours += (each.span.last for each in files_by(SLOTS, root, "hour"))
+    return first_slot(max(due(hours), default=dt.datetime.now(dt.UTC)))
 
 
 def _recent(fresh: DataFrame, since: dt.datetime) -> DataFrame:
@@ -141,7 +147,10 @@ def _touched(fresh: DataFrame) -> list[Row]:
     hour = F.when(per_minute, F.date_trunc("hour", "at")).otherwise(F.col("at"))
     return (
         fresh.groupBy("kind", hour.alias("at"))
-        .agg(F.max("last").alias("last"), F.max("shaken").alias("shaken"))
+        .agg(
+            F.max("last").alias("last"),
+            F.array_distinct(F.flatten(F.collect_set("shaken"))).alias("shaken"),
+        )
         .collect()
     )
 
@@ -158,17 +167,27 @@ _COUNTED_FROM = {
 """The rows of silver with the extremes of a kind; those of other kinds are never taken back."""
 
 
+_FROM_DAYS = {ROUTE: {*EXTREMES}, FILE: {"last"}}
+"""Extremes of all time that are those of their days: files that are open are in no day yet."""
+
+
 def _recounted(
-    fresh: DataFrame, stored: DataFrame, shaken: Sequence[Row], silver: Silver
+    fresh: DataFrame,
+    stored: DataFrame,
+    others: DataFrame,
+    shaken: Sequence[Row],
+    silver: Silver,
 ) -> list[DataFrame]:
-    """What is new and what is stored, with the extremes of some keys found anew in silver."""
-    keys = fresh.where("shaken")
+    """What is new and what is stored, with shaken extremes found anew: those of days in silver,
+    those of all time in these and other days."""
     days: dict[str, set[dt.date] | None] = {}
     for row in shaken:
-        name, at = _COUNTED_FROM[KINDS[row["kind"]]], row["at"]
-        known = days.setdefault(name, set())
+        kind, at = KINDS[row["kind"]], row["at"]
+        if {*row["shaken"]} <= _FROM_DAYS.get(kind, set()):
+            continue
+        known = days.setdefault(_COUNTED_FROM[kind], set())
         if at is None or known is None:
-            days[name] = None
+            days[_COUNTED_FROM[kind]] = None
         else:
             known.add(at.astimezone(dt.UTC).date())
     rows: dict[str, Any] = {
@@ -176,17 +195,34 @@ def _recounted(
         for name, some in days.items()
     }
     # Those of other keys are what they were.
-    again = added_up(cells(Changed(batch=BatchId(APPLICATION, 0), **rows)))
-    new = fresh.withColumns({name: F.expr(f"if(shaken, null, {name})") for name in EXTREMES})
-    return [new, without_extremes(stored, keys), extremes_of(again)]
+    again = extremes_of(added_up(cells(Changed(batch=BatchId(APPLICATION, 0), **rows))))
+    of_days = [without_shaken(fresh), without_shaken(shaken_by(stored, fresh)), again]
+    return [*map(with_all_time, of_days), with_all_time(others).where("`at` is null")]
+
+
+def _other_days(root: str, shaken: Sequence[Row], replaced: "_Replaced") -> list[str]:
+    """The files of other days with extremes of which those for all time are shaken."""
+    files, again = files_of(CELLS.path(root)), {*replaced.names(CELLS)}
+    rows: list[dict[str, Any]] = [] if files is None else files.to_pylist()
+    wanted = {row["kind"]: row["shaken"] for row in shaken if row["at"] is None}
+    names = {day.name: wanted.get(every.name, ()) for day, every in BY_DAY.items()}
+    return [
+        row["path"]
+        for row in rows
+        if row["path"] not in again
+        and any(
+            row.get(f"null_count.{name}") != row["num_records"]
+            for name in names.get(row["partition.kind"], ())
+        )
+    ]
 
 
 def _known(root: str, touched: Sequence[Row], since: dt.datetime, target_ms: int) -> Known:
-    days = (row["at"].astimezone(dt.UTC).date() for row in touched if row["at"] is not None)
+    instants = (row["at"].astimezone(dt.UTC) for row in touched if row["at"] is not None)
     return Known(
         target_ms=target_ms,
         # All that is new may be of days before.
-        today=max([(since + LAST_DAY).date(), *days]),
+        today=max([since + LAST_DAY, *due(instants)]).date(),
         last_routed=_last_routed(root, touched),
     )
 

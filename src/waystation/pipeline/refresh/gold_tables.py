@@ -153,8 +153,8 @@ def _added(root: str) -> int | None:
 
 def _next(root: str, batch: BatchId, done: int | None) -> Any:
     """The files with the changes of a batch; None when it is not the next one to add."""
-    if done is None and delta.last_batch(CELLS.path(root), sums.APPLICATION) is not None:
-        # The cells were deleted since.
+    if done is None and table_log.version(CELLS.path(root)) is not None:
+        # The cells were deleted since, or are of another form.
         return None
     found: dict[str, Any] = {}
     for table in (STEPS, *(table for table in _COUNTED if _exists(root, table))):

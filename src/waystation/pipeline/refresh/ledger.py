@@ -42,7 +42,7 @@ from waystation.pipeline.silver.steps import SUBJECT, Subject
 from waystation.pipeline.sources.offsets import Offset, next_id
 from waystation.pipeline.sources.store import ends_of
 from waystation.pipeline.storage import delta, table_log
-from waystation.pipeline.storage.arrow import pa, pc
+from waystation.pipeline.storage.arrow import Batch, pa, pc
 from waystation.pipeline.storage.delta import BatchId
 from waystation.pipeline.storage.parts import PartWriter
 from waystation.pipeline.storage.schemas import schema_of
@@ -197,6 +197,8 @@ def _pages(rows: Sequence[T]) -> Iterator[Sequence[T]]:
 STREAM = "waystation:looks"
 """The stream of these events; it does not exist in the store."""
 LOOKS = "looks"
+WRITTEN_AT_ONCE = 10_000
+"""Events that are made at once: a queue that was emptied may have had millions of jobs."""
 
 
 def add_removals(
@@ -212,29 +214,40 @@ def add_removals(
     number = (delta.last_batch(path, LOOKS) or 0) + 1
     if not subjects or _has_news(path, folded):
         return
-    millis = int(at.timestamp() * 1000)
-    rows = [
-        {
-            "product": product,
-            "queue": queue,
-            "stream": STREAM,
-            "entry_id": f"{millis}-{turn}",
-            "seq": turn,
-            "recorded_at": at,
-            "at": at,
-            "event": EventName.REMOVED.value,
-            "job_id": job_id,
-            "fields": [("found", "neither its id nor its data")],
-            "version": VERSION,
-            "date": at.date(),
-        }
-        for turn, (product, queue, job_id) in enumerate(subjects)
-    ]
     with PartWriter.of(root, EVENTS) as writer:
-        writer.write(pa.RecordBatch.from_pylist(rows, schema=schema_of(EVENTS.schema)))
+        for first in range(0, len(subjects), WRITTEN_AT_ONCE):
+            writer.write(_removals(subjects[first : first + WRITTEN_AT_ONCE], first, at))
     batch = BatchId(LOOKS, number)
     # Another driver that has the same number was faster.
     delta.commit(path, EVENTS.schema, writer.parts, batch, partitions=EVENTS.partitions)
+
+
+def _removals(subjects: Sequence[Subject], first: int, at: dt.datetime) -> Batch:
+    """Events that say of these jobs that they were found removed."""
+    schema, many = schema_of(EVENTS.schema), len(subjects)
+    turns = pa.arange(first, first + many)
+    millis = str(int(at.timestamp() * 1000))
+    columns: dict[str, Any] = {
+        **{name: pa.array([who[turn] for who in subjects]) for turn, name in enumerate(SUBJECT)},
+        "entry_id": pc.binary_join_element_wise(millis, turns.cast(pa.string()), "-"),
+        "seq": turns,
+    }
+    same: dict[str, Any] = {
+        "stream": STREAM,
+        "recorded_at": at,
+        "at": at,
+        "event": EventName.REMOVED.value,
+        "fields": [("found", "neither its id nor its data")],
+        "version": VERSION,
+        "date": at.date(),
+    }
+    arrays: list[Any] = [
+        columns[field.name]
+        if field.name in columns
+        else pa.repeat(pa.scalar(same.get(field.name), field.type), many)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _has_news(path: str, folded: int | None) -> bool:
