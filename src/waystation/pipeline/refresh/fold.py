@@ -39,7 +39,7 @@ from waystation.pipeline.silver.steps import SUBJECT, hours, steps
 from waystation.pipeline.storage import delta, places, rewriting, table_log, task_files
 from waystation.pipeline.storage.arrow import fs, pc
 from waystation.pipeline.storage.delta import BatchId
-from waystation.pipeline.storage.parts import Part, dataset_of
+from waystation.pipeline.storage.parts import Part, dataset_of, values_of
 from waystation.pipeline.storage.rewriting import SameAs
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.storage.sessions import sized
@@ -170,7 +170,7 @@ def _written(
     written = _fold_steps(history, lives.rows(known, new), can_return=True)
     since: dt.date | None = None
     if returned := written.pop("returned", None):
-        again, since = _again(history, new, returned, newest)
+        again, since = _again(history, new, returned, before, newest)
         for name, parts in _fold_steps(history, again, can_return=False).items():
             written[name] = [*written.get(name, ()), *parts]
     return written, since
@@ -182,13 +182,12 @@ def _fold_steps(history: History, steps: DataFrame, *, can_return: bool) -> dict
 
 
 def _again(
-    history: History, new: DataFrame, parts: Sequence[Part], newest: int
+    history: History, new: DataFrame, parts: Sequence[Part], before: int | None, newest: int
 ) -> tuple[DataFrame, dt.date | None]:
     """The steps of subjects that had ended, or that nobody has heard of, and since which day."""
     root, spark, table = history.root, history.spark, APART["returned"]
     path, names = table.path(root), [part.path for part in parts]
-    again = delta.read_with_spark(spark, path, table, names)
-    returned = again.groupBy(*SUBJECT).agg(F.min(F.struct("recorded_at", "seq")).alias("heard"))
+    returned = delta.read_with_spark(spark, path, table, names)
     subjects: list[str] | None = None
     if sum(part.rows for part in parts) <= MOST_PUSHED:
         found = delta.read_files(path, table, names, columns=["job_id"])
@@ -202,12 +201,16 @@ def _again(
     known = spark.createDataFrame([], STEPS.schema)
     found_days = _first_day(history, theirs, returned), _begun_since(root, newest)
     since = min((day for day in found_days if day is not None), default=None)
-    if since is not None:
-        days = [day for day in delta.days_of(EVENTS.path(root)) if day >= since]
-        before = theirs(steps(history.read(EVENTS, days=days)))
-        # By the order of the stream: what is later is new, or belongs to a batch after this one.
-        before = before.where(F.struct("recorded_at", "seq") < F.col("heard"))
-        known = before.select(*STEPS.names)
+    if since is not None and before is not None:
+        place = EVENTS.path(root)
+        # By their files: an entry may be stored again, or after those that follow it.
+        old = [
+            name
+            for name in table_log.old_files(place, after=before, until=newest)
+            if str(values_of(name)["date"]) >= since.isoformat()
+        ]
+        known = theirs(steps(delta.read_with_spark(spark, place, EVENTS, old)))
+        known = known.select(*STEPS.names)
     fresh = theirs(new).select(*STEPS.names)
     return lives.rows(known, fresh), since
 
