@@ -190,6 +190,22 @@ def test_old_files_have_what_there_was_and_nothing_newer_however_they_are_rewrit
     assert old == {named(root, Path(joined))}
 
 
+def test_files_without_a_value_are_told_apart_however_soon_they_are_compacted(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, (wren,) = SIGHTINGS.path(root), written(root, "wren")
+    committed(root, [*written(root, "owl"), wren], 0)
+    look = delta.files_of
+
+    def compacted(path: str) -> Any:
+        found = look(path)
+        DeltaTable(path).optimize.compact()
+        return found
+
+    monkeypatch.setattr(delta, "files_of", compacted)
+    assert delta.names_without(path, "bird", "owl") == {wren.path}
+
+
 def test_days_are_replaced_with_what_others_have_added_to_them_meanwhile(root: str) -> None:
     committed(root, written(root, "owl"), 0)
     mine = written(root, "wren")
