@@ -1,13 +1,21 @@
 """What is done twice, or cut short and done again, leaves what it leaves when it is done once."""
 
+import datetime as dt
+import shutil
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from redis import Redis
 
-from tests.pipeline.rounds import failed_checks, history_at, keep, rows_of
-from tests.pipeline.stories import StoryEvent, rows
+from tests.pipeline import rounds
+from tests.pipeline.rounds import cut_short, failed_checks, history_at, keep, rows_of, tables_at
+from tests.pipeline.saved import save
+from tests.pipeline.stories import START, StoryEvent, rows
+from tests.support.size import size
 from waystation.pipeline.history import History
+from waystation.pipeline.maintenance.compaction import compact
+from waystation.pipeline.maintenance.erasure import retain
 from waystation.pipeline.maintenance.rebuild import rebuild
 from waystation.pipeline.refresh import gold_tables
 from waystation.pipeline.refresh.ledger import STREAM
@@ -15,6 +23,9 @@ from waystation.pipeline.refresh.snapshot import Snapshot, take_snapshot
 from waystation.pipeline.silver.moves import OPEN, STEPS
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta
+from waystation.pipeline.storage.arrow import pa
+from waystation.pipeline.storage.delta import BatchId
+from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.storage.table_log import kept_open
 from waystation.pipeline.tables import ATTEMPTS, EVENTS, FAILED_ITEMS, HOURLY, ITEMS, LEDGER
 
@@ -82,3 +93,54 @@ def test_a_refresh_with_the_same_snapshot_changes_nothing_however_late_events_co
         assert {each.partition(": wanted")[0] for each in failed_checks(root)} <= {TWICE}
     rebuild(history)
     assert computed(root) == found
+
+
+DAY_MS = 86_400_000
+MAINTENANCE: dict[str, Callable[[History], object]] = {
+    "rebuild": rebuild,
+    "retain": lambda history: retain(history, START.date() + dt.timedelta(days=1)),
+    "compact": compact,
+}
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A history of two days and rounds, whose ledger has seen snapshots."""
+    root = str(tmp_path_factory.mktemp("seen") / "history")
+    keep(root, events(*life("1"), *life("2", DAY_MS)), 0)
+    rounds.refresh(history_at(root))
+    keep(root, events(*life("3", 1_000)), 1)
+    rounds.refresh(history_at(root))
+    found = delta.read_arrow(root, LEDGER, LEDGER.names).to_pylist()
+    known: dict[str, Any] = {"visible": 0, "lost": 0, "lost_ids": [], "clean": True}
+    table = pa.Table.from_pylist(
+        [{**row, **known} for row in found], schema=schema_of(LEDGER.schema)
+    )
+    save(table, root, LEDGER, BatchId("test", 1), replace=True)
+    return root
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", MAINTENANCE)
+def test_what_is_cut_short_before_any_commit_and_repeated_leaves_the_same(
+    seen: str, root: str, name: str
+) -> None:
+    act, point, is_cut = MAINTENANCE[name], 0, True
+    once = history_at(shutil.copytree(seen, f"{root}-once"))
+    act(once)
+    rounds.refresh(once)
+    while is_cut:
+        history = history_at(shutil.copytree(seen, f"{root}-{point}"))
+        with cut_short(lambda done, most=point: len(done) == most) as done:
+            try:
+                act(history)
+                is_cut = False
+            except KeyboardInterrupt:
+                pass
+        if point % 2:
+            # A round may come in between.
+            rounds.refresh(history)
+        act(history)
+        rounds.refresh(history)
+        assert tables_at(history.root) == tables_at(once.root), (point, done)
+        point = max(point + 1, size(2 * point, full=0))
