@@ -126,6 +126,12 @@ def _fold(history: History, until: int) -> Folded | None:
     return _fold_up_to(history, before, until)
 
 
+def require_folded(history: History, version: int | None) -> None:
+    """Refuse what was read of silver if it may hold some rows of a fold after this version."""
+    if max(_begun(history) or 0, folded_version(history) or 0) > (version or 0):
+        raise delta.overtaken(STEPS.path(history.root))
+
+
 def _begun(history: History) -> int | None:
     """The newest version of bronze that a table of silver was folded from."""
     of_products = [(each.table, OF_PRODUCTS) for each in folded_tables()]
