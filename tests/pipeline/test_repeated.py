@@ -13,11 +13,13 @@ from tests.pipeline.rounds import cut_short, failed_checks, history_at, keep, ro
 from tests.pipeline.saved import save
 from tests.pipeline.stories import START, StoryEvent, rows
 from tests.support.size import size
+from waystation.core.errors import InvalidOption
 from waystation.pipeline.history import History
 from waystation.pipeline.maintenance.compaction import compact
 from waystation.pipeline.maintenance.erasure import retain
 from waystation.pipeline.maintenance.rebuild import rebuild
-from waystation.pipeline.refresh import gold_tables
+from waystation.pipeline.refresh import gold_tables, stale_hours
+from waystation.pipeline.refresh.fold import drop_changes
 from waystation.pipeline.refresh.ledger import STREAM
 from waystation.pipeline.refresh.snapshot import Snapshot, take_snapshot
 from waystation.pipeline.silver.moves import OPEN, STEPS
@@ -93,6 +95,26 @@ def test_a_refresh_with_the_same_snapshot_changes_nothing_however_late_events_co
         assert {each.partition(": wanted")[0] for each in failed_checks(root)} <= {TWICE}
     rebuild(history)
     assert computed(root) == found
+
+
+def test_a_fold_whose_files_were_deleted_before_it_names_them_is_refused_and_repeated(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history, record = history_at(root), stale_hours.record
+    keep(root, events(*life("1"), *life("2")[:2]), 0)
+
+    def deleted(*given: Any, **more: Any) -> None:
+        drop_changes(root)
+        record(*given, **more)
+
+    monkeypatch.setattr(stale_hours, "record", deleted)
+    with pytest.raises(InvalidOption, match="not any more"):
+        rounds.refresh(history)
+    monkeypatch.undo()
+    rounds.refresh(history)
+    found = tables_at(root)
+    rebuild(history)
+    assert tables_at(root) == found
 
 
 DAY_MS = 86_400_000

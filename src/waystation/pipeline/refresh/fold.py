@@ -52,8 +52,8 @@ SINCE_NOTE = "since"
 """The note with the day since which a batch that was begun has read events again."""
 MOST_PUSHED = 100
 """Ids that are looked for in the filters of files; of more, every filter lets some pass."""
-OLD = dt.timedelta(hours=1)
-"""Age from which on a file is no longer needed that nothing names."""
+OLD = dt.timedelta(days=1)
+"""Age from which on a file is no longer needed that nothing names: longer than any fold takes."""
 
 
 FIRST, *_ = FOLDED
@@ -66,6 +66,7 @@ APART = {
     name: change_files(name, table)
     for name, table in {**_GONE, **_CHANGED, "returned": RETURNED, "hours": HOURS}.items()
 }
+_NOTED = {name: APART[name] for name in _CHANGED}
 _WRITTEN = {table.name: table for table in (*FOLDED, *OPEN)} | APART
 
 
@@ -150,7 +151,7 @@ def _fold_up_to(history: History, before: int | None, newest: int) -> Folded:
     names = [each.path for each in files]
     if not names:
         # Old rows were rewritten, and no more: what is open stays as it is.
-        unchanged = noted({}, list(_CHANGED), newest, before)
+        unchanged = noted(root, {}, _NOTED, newest, before)
         delta.commit(STEPS.path(root), STEPS.schema, [], batch, notes=unchanged)
         return Folded(newest, Hours())
     with sized(history.spark, rows):
@@ -262,7 +263,7 @@ def _commit(
     for table in OPEN:
         parts = written.get(table.name, ())
         # The last one makes the batch count as folded.
-        more = noted(written, list(_CHANGED), batch.batch, before) if table is STEPS else None
+        more = noted(root, written, _NOTED, batch.batch, before) if table is STEPS else None
         delta.commit(table.path(root), table.schema, parts, batch, notes=more, replace=True)
 
 
