@@ -9,21 +9,30 @@ import inspect
 import shutil
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from deltalake import DeltaTable
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from redis import Redis
 
 from tests.pipeline.events_of_all import events_of_products
-from tests.pipeline.rounds import failed_checks, history_at, keep, refresh, rows_of, tables_at
+from tests.pipeline.rounds import (
+    cut_short,
+    failed_checks,
+    history_at,
+    keep,
+    refresh,
+    rows_of,
+    tables_at,
+)
 from tests.pipeline.stories import START
 from tests.pipeline.test_cli_pipeline import traces
 from tests.pipeline.test_erasure import events_of_all
 from tests.support.patience import LIMIT_S
+from tests.support.size import size
 from waystation import pipeline
 from waystation.core.errors import InvalidInput, Overtaken, WrongState
 from waystation.core.events import Product
@@ -38,7 +47,7 @@ from waystation.pipeline.refresh.subjects import fold_subjects
 from waystation.pipeline.runner import RunOptions, run
 from waystation.pipeline.sources.streams import EventOptions
 from waystation.pipeline.storage import delta, task_files, turns
-from waystation.pipeline.tables import EVENTS, ITEMS, LEDGER, QUALITY
+from waystation.pipeline.tables import EVENTS, ITEMS, LEDGER, QUALITY, SLOTS
 
 FIRST_DAY = START.date()
 MAINTENANCE: dict[str, Callable[[History], Any]] = {
@@ -190,6 +199,70 @@ def test_a_ledger_that_another_writes_first_is_refused(
     assert found
     ledger.refresh_ledger(history, None, hours)
     assert rows_of(root, LEDGER) == found
+
+
+ACTS: dict[str, Callable[[History], Any]] = {"count all": rebuild.refresh_all, "round": refresh}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("act", ACTS)
+def test_whatever_another_does_between_two_commits_of_a_round_counts_once(
+    root: str, act: str
+) -> None:
+    rows = bullmq_events(9)
+    half = len(rows) // 2
+    keep(root, rows[:half], 0)
+    refresh(history_at(root))
+    keep(root, rows[half:], 1)
+    once = history_at(shutil.copytree(root, f"{root}-once"))
+    rebuild.rebuild(once)
+    wanted, point, is_early = tables_at(once.root), 1, True
+    while is_early:
+        history = history_at(shutil.copytree(root, f"{root}-{point}"))
+        is_early = meets(history, ACTS[act], point)
+        refresh(history)
+        assert failed_checks(history.root) == []
+        found = tables_at(history.root)
+        differing = {name for name in wanted if found[name] != wanted[name]}
+        assert differing <= {SLOTS.name}, (point, differing)
+        point = max(point + 1, size(2 * point, full=0))
+
+
+def meets(history: History, act: Callable[[History], Any], point: int) -> bool:
+    """Whether a round makes so many commits; then another one acts on the same history."""
+    acted = False
+
+    def meeting(done: list[str]) -> bool:
+        nonlocal acted
+        if len(done) == point and not acted:
+            acted = True
+            with suppress(Overtaken):
+                act(History(history.spark, history.root))
+        return False
+
+    with cut_short(meeting), suppress(Overtaken):
+        refresh(history)
+    return acted
+
+
+@pytest.mark.slow
+def test_silver_that_is_counted_twice_fails_the_checks(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history, kept = history_at(root), gold_tables._kept  # pyright: ignore[reportPrivateUsage]
+
+    def twice(*of: Any) -> DataFrame:
+        return kept(*of).unionByName(kept(*of))
+
+    keep(root, bullmq_events(9), 0)
+    gold_tables.fold(history)
+    monkeypatch.setattr(gold_tables, "_kept", twice)
+    rebuild.refresh_all(history)
+    assert {each.partition(": wanted")[0] for each in failed_checks(root)} >= {
+        "ledger: jobs added",
+        "workers: attempts with a worker",
+    }
 
 
 def test_of_two_who_replace_a_table_at_once_one_is_refused(

@@ -2,7 +2,9 @@
 
 import datetime as dt
 import math
+import os
 import random
+import time
 from collections import Counter
 from collections.abc import Sequence
 from itertools import product
@@ -209,3 +211,19 @@ def test_what_was_replaced_long_ago_is_deleted(root: str, monkeypatch: pytest.Mo
 
     assert (freed.removed, len(list(lying("*.parquet")))) == (5, 1)
     assert compact_where_needed(history_at(root)) == []
+
+
+def test_what_a_fold_writes_for_hours_is_not_deleted_before_it_commits(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "MOST_OLD", 0)
+    save(no_rows(EVENTS), root, EVENTS, BatchId("bronze", 0))
+    for aged, is_there in ((23, True), (25, False)):
+        for _ in range(3):
+            answer(root)
+        written = Path(FAILURES.path(root), f"part-{aged}.parquet")
+        written.write_bytes(b"being written")
+        then = time.time() - aged * 3600
+        os.utime(written, (then, then))
+        compact_where_needed(history_at(root))
+        assert written.exists() is is_there

@@ -174,6 +174,38 @@ def test_files_computed_from_others_are_refused_where_those_have_changed_meanwhi
     assert not {part.path for part in mine} & {named(root, file) for file in files(root)}
 
 
+def test_old_files_have_what_there_was_and_nothing_newer_however_they_are_rewritten(
+    root: str,
+) -> None:
+    path = SIGHTINGS.path(root)
+    for number, bird in enumerate(("owl", "wren")):
+        committed(root, written(root, bird), number)
+    before = DeltaTable(path).version()
+    DeltaTable(path).optimize.compact()
+    (joined,) = DeltaTable(path).file_uris()
+    committed(root, written(root, "crow"), 2)
+    DeltaTable(path).optimize.compact()
+    committed(root, written(root, "rook"), 3)
+    old = table_log.old_files(path, after=before, until=DeltaTable(path).version())
+    assert old == {named(root, Path(joined))}
+
+
+def test_files_without_a_value_are_told_apart_however_soon_they_are_compacted(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, (wren,) = SIGHTINGS.path(root), written(root, "wren")
+    committed(root, [*written(root, "owl"), wren], 0)
+    look = delta.files_of
+
+    def compacted(path: str) -> Any:
+        found = look(path)
+        DeltaTable(path).optimize.compact()
+        return found
+
+    monkeypatch.setattr(delta, "files_of", compacted)
+    assert delta.names_without(path, "bird", "owl") == {wren.path}
+
+
 def test_days_are_replaced_with_what_others_have_added_to_them_meanwhile(root: str) -> None:
     committed(root, written(root, "owl"), 0)
     mine = written(root, "wren")

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from tests.pipeline import oracle, stories
-from tests.pipeline.rounds import cut_short, history_at, keep
+from tests.pipeline.rounds import cut_short, history_at, keep, reads
 from tests.pipeline.stories import StoryEvent
 from waystation.core.errors import Overtaken
 from waystation.pipeline.history import History
@@ -313,7 +313,7 @@ def test_ended_rows_are_kept_once_and_open_ones_are_carried(root: str) -> None:
 
 
 def test_a_job_that_returns_is_looked_for_in_few_days_and_by_its_id(
-    spark: SparkSession, root: str, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, root: str
 ) -> None:
     day_ms, days = 86_400_000, 12
     history = History(spark, root)
@@ -330,20 +330,11 @@ def test_a_job_that_returns_is_looked_for_in_few_days_and_by_its_id(
     )
     fold.fold(history)
     keep(root, as_rows(StoryEvent(days * day_ms, "mail", str(days - 1), "waiting")), 1)
-    looked_at: dict[str, list[int]] = {EVENTS.name: [], ITEMS.name: []}
-    read = delta.read
-
-    def watched(*given: Any, **more: Any) -> DataFrame:
-        rows = read(*given, **more)
-        if given[2].name in looked_at:
-            looked_at[given[2].name].append(len(more["days"]))
-        return rows
-
-    with monkeypatch.context() as patch:
-        patch.setattr(delta, "read", watched)
+    with reads() as seen:
         fold.fold(history)
+    looked_at = {name: len(days) for name, days in seen.items()}
     # The day it was added on, the day before, and the day on which it returned.
-    assert looked_at == {ITEMS.name: [delta.FIRST_DAYS], EVENTS.name: [3]}
+    assert looked_at == {ITEMS.name: delta.FIRST_DAYS, EVENTS.name: 3}
     assert_same(history)
     about = history.read(ITEMS).where("job_id in ('1', '2')")
     plan: Any = about._jdf  # pyright: ignore[reportPrivateUsage]

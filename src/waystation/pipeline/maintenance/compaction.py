@@ -30,6 +30,8 @@ KEEP_H = 7 * 24
 """Hours that files of old versions are kept for readers that still use them."""
 REWRITTEN_KEEP_H = 1
 """The same for tables that every refresh rewrites."""
+ABANDONED_H = 24
+"""Hours after which a file in no commit was left by a killed task: a fold may take many."""
 MANY = 50
 """Small files of one day, or of a table without days, from which on it is compacted."""
 MANY_BY_HOUR = 4
@@ -159,14 +161,18 @@ def _has_old(path: str, table: Table) -> bool:
 
 
 def _vacuumed(path: str, table: Table) -> int:
-    stored = DeltaTable(path)
-    removed = stored.vacuum(
-        retention_hours=REWRITTEN_KEEP_H if _is_rewritten(table) else KEEP_H,
-        dry_run=False,
-        enforce_retention_duration=False,
-        full=True,
-        commit_properties=CommitProperties(
-            app_transactions=[Transaction(CLEARED, stored.version())]
-        ),
-    )
-    return len(removed)
+    stored, removed = DeltaTable(path), 0
+    # Without `full`, only files that a commit has taken out.
+    keeping = [(ABANDONED_H, True), (REWRITTEN_KEEP_H, False)]
+    for hours, full in keeping if _is_rewritten(table) else [(KEEP_H, True)]:
+        cleared = [Transaction(CLEARED, stored.version())]
+        removed += len(
+            stored.vacuum(
+                retention_hours=hours,
+                dry_run=False,
+                enforce_retention_duration=False,
+                full=full,
+                commit_properties=CommitProperties(app_transactions=cleared),
+            )
+        )
+    return removed

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import shutil
-from collections.abc import Sequence
 
 import msgspec
 from deltalake import DeltaTable
@@ -15,9 +14,8 @@ from waystation.pipeline.refresh.fold import fold, folded_version
 from waystation.pipeline.refresh.stale_hours import Hours
 from waystation.pipeline.storage import delta, places
 from waystation.pipeline.storage.arrow import fs, pa
-from waystation.pipeline.storage.parts import Part
 from waystation.pipeline.storage.table_log import kept_open, old_names
-from waystation.pipeline.storage.task_files import replace, write_whole
+from waystation.pipeline.storage.task_files import replace
 from waystation.pipeline.storage.turns import alone
 from waystation.pipeline.tables import (
     EVENTS,
@@ -35,15 +33,15 @@ from waystation.pipeline.tables import (
 def rebuild(history: History, progress: Progress | None = None) -> None:
     """Delete silver and gold, and build them again from bronze, of any version."""
     progress = progress or NoProgress()
-    for table in (EVENTS, GAPS, PAYLOADS, FIELD_VALUES, LEDGER):
+    for table in (EVENTS, GAPS, PAYLOADS, FIELD_VALUES, LEDGER, KEPT):
         _take_over(history, table)
-    kept = _keep_snapshots(history)
+    _keep_snapshots(history)
     for layer in (Layer.SILVER, Layer.GOLD):
         _delete(f"{history.root}/{layer}")
     progress.begin("folding events into attempts and items")
     fold(history)
     refresh_all(history, progress)
-    _restore_snapshots(history, kept)
+    _restore_snapshots(history)
     drop_kept_snapshots(history.root)
 
 
@@ -79,11 +77,14 @@ _ACCOUNT = (*LEDGER.key, "acknowledged", "terminal", "removed", "duplicated", "g
 _FROM_SNAPSHOTS = ("visible", "lost", "lost_ids", "clean")
 
 
-def _keep_snapshots(history: History) -> list[Part]:
-    """Put aside what the ledger knows from snapshots, which cannot be computed from events."""
-    drop_kept_snapshots(history.root)
+def _keep_snapshots(history: History) -> None:
+    """Put aside what the ledger knows from snapshots, which cannot be computed from events.
+
+    What a rebuild that was killed has put aside, the ledger may not know any more.
+    """
     known = history.read(LEDGER).where("visible is not null")
-    return write_whole(known, history.root, KEPT)
+    before = history.read(KEPT).join(known, list(LEDGER.key), "left_anti")
+    replace(known.unionByName(before.select(*LEDGER.names)), history.root, KEPT)
 
 
 def drop_kept_snapshots(root: str) -> None:
@@ -91,14 +92,13 @@ def drop_kept_snapshots(root: str) -> None:
     _delete(KEPT.path(root))
 
 
-def _restore_snapshots(history: History, kept: Sequence[Part]) -> None:
-    if not kept:
+def _restore_snapshots(history: History) -> None:
+    if not delta.count(KEPT.path(history.root)):
         return
-    root, names = history.root, [part.path for part in kept]
-    known = delta.read_with_spark(history.spark, KEPT.path(root), KEPT, names)
+    known = history.read(KEPT)
     known = known.selectExpr(*_ACCOUNT, f"struct({', '.join(_FROM_SNAPSHOTS)}) as known")
     rows = history.read(LEDGER).join(known, list(_ACCOUNT), "left")
-    replace(rows.selectExpr(*map(_restored, LEDGER.names)), root, LEDGER)
+    replace(rows.selectExpr(*map(_restored, LEDGER.names)), history.root, LEDGER)
 
 
 def _restored(name: str) -> str:

@@ -4,14 +4,16 @@ import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from waystation.core.errors import Overtaken
 from waystation.core.events import Product
 from waystation.pipeline.gold.cells import ARRIVED, CELLS, COUNTS, FAILURE, FAILURE_DAY, HOUR, Kind
 from waystation.pipeline.gold.files import files_by, names_in, span_of
 from waystation.pipeline.history import History
+from waystation.pipeline.refresh.fold import folded_version, require_folded
 from waystation.pipeline.refresh.quality import Check
 from waystation.pipeline.refresh.stale_hours import Hours
-from waystation.pipeline.silver.moves import OPEN_ATTEMPTS, OPEN_FAILURES, OPEN_ITEMS, STEPS
-from waystation.pipeline.storage import delta, table_log
+from waystation.pipeline.silver.moves import OPEN_ATTEMPTS, OPEN_FAILURES, OPEN_ITEMS
+from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pa, pc
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.storage.task_files import replace
@@ -33,11 +35,12 @@ from waystation.pipeline.tables import (
 
 def refresh_quality(history: History, hours: Hours) -> None:
     """Check what happened on the days of some hours against the sums, without reading silver."""
-    root, dates = history.root, hours.dates
-    before = table_log.version(STEPS.path(root))
+    root, dates, before = history.root, hours.dates, folded_version(history)
     rows = _rows(_checks(_summed(root, dates), _found_on(root, dates)))
-    if before != table_log.version(STEPS.path(root)):
-        # Another driver has folded meanwhile, and checks it.
+    try:
+        require_folded(history, before)
+    except Overtaken:
+        # Another driver folds, and checks it.
         return
     replace(history.spark.createDataFrame(rows), root, QUALITY)
 
@@ -65,12 +68,12 @@ def _summed(root: str, dates: Sequence[dt.date]) -> dict[str, int]:
         "attempts": _kept(root, ATTEMPTS, OPEN_ATTEMPTS, dates, "started_at"),
         "births": _total(hour, HOUR, "added"),
         "born": _kept(root, ITEMS, OPEN_ITEMS, dates, "added_at"),
-        "by_worker": _total(hour, HOUR, "by_worker"),
+        "by_worker": _kept(root, ATTEMPTS, OPEN_ATTEMPTS, dates, "worker"),
         "had_failed": _total(ever, FAILURE, "jobs"),
         "known_failed": sum(delta.count(each.path(root)) for each in (FAILED_ITEMS, OPEN_FAILURES)),
         "failed": _total(by_day, FAILURE_DAY, "attempts"),
         "failing": _total(ever, FAILURE, "attempts"),
-        "items": _total(arrived, ARRIVED, "acknowledged"),
+        "items": _kept(root, ITEMS, OPEN_ITEMS, dates, "date"),
         "ended": _total(arrived, ARRIVED, "terminal"),
         "busy": hour.filter((ready > 0) | (started > 0)).num_rows,
     }

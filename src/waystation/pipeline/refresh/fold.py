@@ -39,7 +39,7 @@ from waystation.pipeline.silver.steps import SUBJECT, hours, steps
 from waystation.pipeline.storage import delta, places, rewriting, table_log, task_files
 from waystation.pipeline.storage.arrow import fs, pc
 from waystation.pipeline.storage.delta import BatchId
-from waystation.pipeline.storage.parts import Part, dataset_of
+from waystation.pipeline.storage.parts import Part, dataset_of, values_of
 from waystation.pipeline.storage.rewriting import SameAs
 from waystation.pipeline.storage.schemas import schema_of
 from waystation.pipeline.storage.sessions import sized
@@ -52,8 +52,8 @@ SINCE_NOTE = "since"
 """The note with the day since which a batch that was begun has read events again."""
 MOST_PUSHED = 100
 """Ids that are looked for in the filters of files; of more, every filter lets some pass."""
-OLD = dt.timedelta(hours=1)
-"""Age from which on a file is no longer needed that nothing names."""
+OLD = dt.timedelta(days=1)
+"""Age from which on a file is no longer needed that nothing names: longer than any fold takes."""
 
 
 FIRST, *_ = FOLDED
@@ -66,6 +66,7 @@ APART = {
     name: change_files(name, table)
     for name, table in {**_GONE, **_CHANGED, "returned": RETURNED, "hours": HOURS}.items()
 }
+_NOTED = {name: APART[name] for name in _CHANGED}
 _WRITTEN = {table.name: table for table in (*FOLDED, *OPEN)} | APART
 
 
@@ -126,6 +127,12 @@ def _fold(history: History, until: int) -> Folded | None:
     return _fold_up_to(history, before, until)
 
 
+def require_folded(history: History, version: int | None) -> None:
+    """Refuse what was read of silver if it may hold some rows of a fold after this version."""
+    if max(_begun(history) or 0, folded_version(history) or 0) > (version or 0):
+        raise delta.overtaken(STEPS.path(history.root))
+
+
 def _begun(history: History) -> int | None:
     """The newest version of bronze that a table of silver was folded from."""
     of_products = [(each.table, OF_PRODUCTS) for each in folded_tables()]
@@ -144,7 +151,7 @@ def _fold_up_to(history: History, before: int | None, newest: int) -> Folded:
     names = [each.path for each in files]
     if not names:
         # Old rows were rewritten, and no more: what is open stays as it is.
-        unchanged = noted({}, list(_CHANGED), newest, before)
+        unchanged = noted(root, {}, _NOTED, newest, before)
         delta.commit(STEPS.path(root), STEPS.schema, [], batch, notes=unchanged)
         return Folded(newest, Hours())
     with sized(history.spark, rows):
@@ -170,7 +177,7 @@ def _written(
     written = _fold_steps(history, lives.rows(known, new), can_return=True)
     since: dt.date | None = None
     if returned := written.pop("returned", None):
-        again, since = _again(history, new, returned, newest)
+        again, since = _again(history, new, returned, before, newest)
         for name, parts in _fold_steps(history, again, can_return=False).items():
             written[name] = [*written.get(name, ()), *parts]
     return written, since
@@ -182,13 +189,12 @@ def _fold_steps(history: History, steps: DataFrame, *, can_return: bool) -> dict
 
 
 def _again(
-    history: History, new: DataFrame, parts: Sequence[Part], newest: int
+    history: History, new: DataFrame, parts: Sequence[Part], before: int | None, newest: int
 ) -> tuple[DataFrame, dt.date | None]:
     """The steps of subjects that had ended, or that nobody has heard of, and since which day."""
     root, spark, table = history.root, history.spark, APART["returned"]
     path, names = table.path(root), [part.path for part in parts]
-    again = delta.read_with_spark(spark, path, table, names)
-    returned = again.groupBy(*SUBJECT).agg(F.min(F.struct("recorded_at", "seq")).alias("heard"))
+    returned = delta.read_with_spark(spark, path, table, names)
     subjects: list[str] | None = None
     if sum(part.rows for part in parts) <= MOST_PUSHED:
         found = delta.read_files(path, table, names, columns=["job_id"])
@@ -202,12 +208,16 @@ def _again(
     known = spark.createDataFrame([], STEPS.schema)
     found_days = _first_day(history, theirs, returned), _begun_since(root, newest)
     since = min((day for day in found_days if day is not None), default=None)
-    if since is not None:
-        days = [day for day in delta.days_of(EVENTS.path(root)) if day >= since]
-        before = theirs(steps(history.read(EVENTS, days=days)))
-        # By the order of the stream: what is later is new, or belongs to a batch after this one.
-        before = before.where(F.struct("recorded_at", "seq") < F.col("heard"))
-        known = before.select(*STEPS.names)
+    if since is not None and before is not None:
+        place = EVENTS.path(root)
+        # By their files: an entry may be stored again, or after those that follow it.
+        old = [
+            name
+            for name in table_log.old_files(place, after=before, until=newest)
+            if str(values_of(name)["date"]) >= since.isoformat()
+        ]
+        known = theirs(steps(delta.read_with_spark(spark, place, EVENTS, old)))
+        known = known.select(*STEPS.names)
     fresh = theirs(new).select(*STEPS.names)
     return lives.rows(known, fresh), since
 
@@ -253,7 +263,7 @@ def _commit(
     for table in OPEN:
         parts = written.get(table.name, ())
         # The last one makes the batch count as folded.
-        more = noted(written, list(_CHANGED), batch.batch, before) if table is STEPS else None
+        more = noted(root, written, _NOTED, batch.batch, before) if table is STEPS else None
         delta.commit(table.path(root), table.schema, parts, batch, notes=more, replace=True)
 
 

@@ -256,6 +256,8 @@ def _everything(history: History, batch: BatchId) -> Changed:
     signed: dict[str, Any] = {
         name: rows.withColumn("sign", F.lit(1)) for name, rows in frames.items() if rows is not None
     }
+    # Which files these are was read table by table, and a fold commits to one after the other.
+    folds.require_folded(history, batch.batch)
     return Changed(batch=batch, **signed)
 
 

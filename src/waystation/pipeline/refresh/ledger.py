@@ -60,8 +60,6 @@ def judged(unseen: Any, snapshot: Snapshot) -> Any:
     gone = _covered(unseen, snapshot)
     with faults.translated():
         fates = SecondLook(snapshot).fates(gone)
-    found = zip(_subjects(gone), fates, strict=True)
-    snapshot.removed.extend(who for who, fate in found if fate == REMOVED)
     told = pa.array(fates, pa.string())
     return gone.append_column("fate", told).filter(pc.not_equal(told, SEEN))
 
@@ -394,7 +392,8 @@ def _missing(history: History, places: DataFrame, snapshot: Snapshot) -> DataFra
     )
     gone: Any = judged(unseen(items.unionByName(waiting), snapshot).toArrow(), snapshot)
     # First: an hour that the ledger has settled is not looked at again.
-    add_removals(history.root, snapshot.removed, snapshot.at, folded=folded)
+    removed = list(_subjects(gone.filter(pc.equal(gone["fate"], REMOVED))))
+    add_removals(history.root, removed, snapshot.at, folded=folded)
     return history.spark.createDataFrame(gone).selectExpr(
         "product",
         "queue",

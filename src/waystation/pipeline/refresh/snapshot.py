@@ -55,8 +55,6 @@ class Snapshot(msgspec.Struct, frozen=True):
     """Since when the store has lost no data, as far as snapshots know."""
     open_ids: Mapping[str, OpenIds] = NO_OTHERS
     """How the open work of products is found whose keys have other names than by default."""
-    removed: list[Subject] = []
-    """Jobs that were removed without an event; filled by `missing`."""
 
     @property
     def store(self) -> Store:

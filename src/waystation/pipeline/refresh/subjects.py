@@ -23,7 +23,7 @@ from waystation.pipeline.silver.steps import arrival_hours
 from waystation.pipeline.storage import delta, table_log, task_files
 from waystation.pipeline.storage.arrow import pc
 from waystation.pipeline.storage.delta import BatchId
-from waystation.pipeline.storage.parts import Part
+from waystation.pipeline.storage.parts import Part, require_visible
 from waystation.pipeline.storage.sessions import sized
 from waystation.pipeline.tables import EVENTS, Table
 
@@ -49,9 +49,14 @@ def change_files(name: str, table: Table) -> Table:
     return msgspec.structs.replace(table, name=f"{FOLDER}/{name}", partitions=())
 
 
-def noted(written: Files, columns: Sequence[str], batch: int, before: int | None) -> dict[str, Any]:
+def noted(
+    root: str, written: Files, tables: Mapping[str, Table], batch: int, before: int | None
+) -> dict[str, Any]:
     """The note on the changes of a batch: the version that it goes on from, and the files."""
-    files = {name: [part.row for part in written.get(name, ())] for name in columns}
+    for name, table in tables.items():
+        # No commit refuses them: without one that is missing, no round could go on.
+        require_visible(table.path(root), written.get(name, ()), everywhere=True)
+    files = {name: [part.row for part in written.get(name, ())] for name in tables}
     return {CHANGES_NOTE: {"batch": batch, "after": before, "files": files}}
 
 
@@ -211,7 +216,7 @@ def _commit(
     before: int | None,
 ) -> None:
     """Put the new files of each table in the place of the old ones."""
-    note = noted(written, list(changed_tables(folded)), batch.batch, before)
+    note = noted(root, written, changed_tables(folded), batch.batch, before)
     for table, old in replaced.items():
         delta.commit(
             table.path(root),

@@ -283,9 +283,9 @@ RETURNED = Table(
     layer=Layer.SILVER,
     meaning="subjects with a new step of which nothing is known",
     key=SUBJECT,
-    columns=tuple(each for each in STEPS.columns if each.name in (*SUBJECT, "recorded_at", "seq")),
+    columns=tuple(each for each in STEPS.columns if each.name in SUBJECT),
 )
-"""Subjects that have returned, each with its first new step."""
+"""Subjects that have returned, each once."""
 HOURS = Table(
     name="hours",
     layer=Layer.SILVER,

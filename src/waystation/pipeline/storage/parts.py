@@ -153,14 +153,14 @@ class PartWriter:
                 yield values, rows.drop_columns(self._by) if self._by else rows
 
 
-def require_visible(path: str, parts: Sequence[Part]) -> None:
+def require_visible(path: str, parts: Sequence[Part], *, everywhere: bool = False) -> None:
     """Refuse files of a table on a disk that are not there, or not whole, as seen from here.
 
-    Executors on other machines write to their own disks. Not looked for in object stores, which
-    everybody sees, and which would be asked once for each file.
+    Executors on other machines write to their own disks. In object stores, which everybody sees and
+    which are asked once for each file, they are looked for only with `everywhere`.
     """
     files, root = filesystem(path)
-    if not isinstance(files, fs.LocalFileSystem):
+    if not (everywhere or isinstance(files, fs.LocalFileSystem)):
         return
     found = files.get_file_info([f"{root}/{each.path}" for each in parts])
     away = [each for each, here in zip(parts, found, strict=True) if here.size != each.size]
@@ -168,7 +168,7 @@ def require_visible(path: str, parts: Sequence[Part]) -> None:
         raise InvalidOption(
             f"a history must be on a disk or an object store that all executors share: of "
             f"{len(parts)} files that tasks have written to {path}, {len(away)} are not visible "
-            f"to the driver, such as {away[0].path}. They were not committed"
+            f"to the driver, such as {away[0].path}, or not any more. They were not committed"
         )
 
 

@@ -155,6 +155,21 @@ def new_files(path: str, *, after: int | None, until: int) -> list[NewFile]:
     ]
 
 
+def old_files(path: str, *, after: int, until: int) -> set[str]:
+    """The files with the rows that there were up to one version, as rewritten up to another.
+
+    One that rewrites newer rows with them is none: those that it was made of still lie there.
+    """
+    files = {each.path for each in new_files(path, after=None, until=after)}
+    for number in range(after + 1, until + 1):
+        actions = _actions(path, number)
+        gone = {action["remove"]["path"] for action in actions if "remove" in action}
+        if gone and gone <= files:
+            files -= gone
+            files |= {action["add"]["path"] for action in actions if "add" in action}
+    return files
+
+
 def _records(action: dict[str, Any]) -> int:
     stats = msgspec.json.decode(action.get("stats") or "{}")
     return stats.get("numRecords", 0)
