@@ -1,10 +1,14 @@
+import contextlib
 from datetime import timedelta
 from typing import Any
+
+import pytest
 
 from tests.bullmq.harness import Harness
 from waystation.bullmq.options import Deduplication, JobOptions, Parent
 from waystation.bullmq.queue import Queue
 from waystation.core.durations import Duration
+from waystation.core.errors import JobDelayed, JobWaitingForChildren
 
 HOUR = 3_600_000
 AN_HOUR = timedelta(hours=1)
@@ -183,6 +187,73 @@ async def test_a_key_whose_job_is_gone_is_taken_over(harness: Harness) -> None:
     assert await add(harness) == "3"
     assert await stored(harness, "de:same") == "3"
     assert await harness.call("EXISTS", f"{harness.keys.base}dn:same") == 0
+
+
+async def rest_midway(harness: Harness, rests: str) -> str:
+    """Let a job do a step, and rest for an hour; returns where it is."""
+    claim = await harness.claim_one()
+    await claim.work.step("charge", int)
+    with contextlib.suppress(JobDelayed, JobWaitingForChildren):
+        match rests:
+            case "sleep":
+                await claim.work.sleep(AN_HOUR)
+            case "wait":
+                await claim.work.wait_for("approve", AN_HOUR)
+            case "child":
+                await claim.work.run_child("kid", queue="other")
+            case _:
+                await harness.fail(claim)
+    return await claim.work.state()
+
+
+@pytest.mark.parametrize("rests", ["sleep", "wait", "child", "retry"])
+async def test_a_job_that_rests_midway_is_left_alone(
+    harness: Harness, queue: Queue, rests: str
+) -> None:
+    rules: list[dict[str, Any]] = [{"replace": True}, {"reschedule": True}]
+    for rule in (*rules, {"keep_last_if_active": True}):
+        await harness.redis.flushdb()
+        one = Deduplication("same", **rule)
+        first = await harness.add({"n": 1}, backoff=3600, deduplication=one)
+        state = await rest_midway(harness, rests)
+        known, places = await harness.hash(first), await harness.ids("delayed")
+        due = await harness.call("ZSCORE", harness.keys.delayed, first)
+
+        for n in (2, 3):
+            assert await add(harness, {"n": n}, delay=0.001 * n, **rule) == first
+
+        assert (await queue.state(first), await harness.hash(first)) == (state, known)
+        assert await harness.call("ZSCORE", harness.keys.delayed, first) == due
+        assert await harness.ids("delayed") == places
+        if rests == "wait":
+            assert await queue.signal(first, "approve", "yes")
+            assert await queue.state(first) == "waiting"
+            claim = await harness.claim_one()
+            assert await claim.work.wait_for("approve") == "yes"
+            await harness.complete(claim)
+            kept = "keep_last_if_active" in rule
+            assert [(await harness.hash(id))["data"] for id in await harness.ids("delayed")] == (
+                ['{"n":3}'] if kept else []
+            )
+
+
+async def test_a_job_that_is_tried_again_without_steps_is_replaced(harness: Harness) -> None:
+    one = Deduplication("same", replace=True)
+    await harness.add(backoff=3600, deduplication=one)
+    await harness.fail(await harness.claim_one())
+    assert await harness.ids("delayed") == ["1"]
+    assert await add(harness, replace=True) == "2"
+    assert await harness.hash("1") == {}
+
+
+async def test_nothing_is_kept_for_a_job_with_steps_that_has_ended(harness: Harness) -> None:
+    await add(harness, ttl=AN_HOUR)
+    claim = await harness.claim_one()
+    await claim.work.step("charge", int)
+    await harness.complete(claim)
+    assert await add(harness, keep_last_if_active=True) == "1"
+    assert await harness.call("EXISTS", f"{harness.keys.base}dn:same") == 0
+    assert await ttl(harness, "de:same") > 0
 
 
 async def test_a_kept_job_does_not_overwrite_one_of_the_same_id(harness: Harness) -> None:

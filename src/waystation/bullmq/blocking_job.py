@@ -18,12 +18,21 @@ from waystation.bullmq.keywords import JobKeywords
 from waystation.bullmq.payloads.envelope import is_envelope
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.step_rules import as_promised, as_wanted, check_promise, name_of
+from waystation.bullmq.step_turns import StepTurns
 from waystation.core.durations import Duration
 from waystation.core.errors import InvalidInput
 from waystation.core.runtime.handlers.calls import Call, Calls
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+_LEAVES = {
+    "sleep": "sleep",
+    "sleep_until": "sleep",
+    "wait_for": "wait_for",
+    "run_child": "run_child",
+}
+"""Calls by which a job may leave its worker, and what they are called in an error."""
 
 
 class BlockingJob(JobFields[Data, Result]):
@@ -34,7 +43,7 @@ class BlockingJob(JobFields[Data, Result]):
     every call raises `Cancelled`; a handler in a process is ended at once.
     """
 
-    __slots__ = ("_calls", "_keys", "_way")
+    __slots__ = ("_calls", "_keys", "_turns", "_way")
 
     def __init__(
         self,
@@ -51,6 +60,7 @@ class BlockingJob(JobFields[Data, Result]):
         self._calls = calls
         self._way = way
         """The path from the handler's job to this one."""
+        self._turns = StepTurns(lambda: calls.cancelled)
 
     @property
     def cancelled(self) -> bool:
@@ -75,12 +85,7 @@ class BlockingJob(JobFields[Data, Result]):
         """
         if inspect.iscoroutinefunction(function):
             raise InvalidInput(f"a step of a plain handler is a plain function, got {function!r}")
-        by = name_of(function)
-        step, done = self._do("_begin_step", name, by)
-        if done is not None:
-            return as_promised(function, done[0])
-        check_promise(step, function)
-        return as_promised(function, self._do("_save_step", step, function(*args, **kwargs), by))
+        return self._calls.blocking(lambda: self._step(name, function, args, kwargs))
 
     def wait_for(self, signal: str, timeout: Duration | None = None, *, type: Any = Any) -> Any:
         """Leave the worker until somebody calls `queue.signal`; returns the data of the signal.
@@ -88,8 +93,10 @@ class BlockingJob(JobFields[Data, Result]):
         Each wait takes the first signal of its name that no other has taken. Raises `TimedOut` when
         none has come after `timeout`. With `type` the data is read as that.
         """
-        data = self._do("wait_for", signal, timeout)
-        return as_wanted(f"the signal {signal!r}", data, type)
+        what = f"the signal {signal!r}"
+        return self._calls.blocking(
+            lambda: as_wanted(what, self._do("wait_for", signal, timeout), type)
+        )
 
     def on_failure(
         self, name: str, function: Callable[P, Any], *args: P.args, **kwargs: P.kwargs
@@ -113,8 +120,10 @@ class BlockingJob(JobFields[Data, Result]):
 
         Raises `JobFailed` when it fails for good. With `type` the result is read as that.
         """
-        result = self._do("run_child", name, data, queue=queue, **given)
-        return as_wanted(f"the result of the child {name!r}", result, type)
+        what = f"the result of the child {name!r}"
+        return self._calls.blocking(
+            lambda: as_wanted(what, self._do("run_child", name, data, queue=queue, **given), type)
+        )
 
     def wait(self, timeout: Duration | None = None) -> Result:
         """Wait until the job is finished, and return its result.
@@ -138,8 +147,25 @@ class BlockingJob(JobFields[Data, Result]):
         # A handler gets its job opened; the job of a queue is opened when it is looked at.
         return self._do("_opened", stored) if is_envelope(stored) else stored
 
+    def _step(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        by = name_of(function)
+        with self._turns.step():
+            step, done = self._do("_begin_step", name, by)
+            if done is not None:
+                return as_promised(function, done[0])
+            check_promise(step, function)
+            saved = self._do("_save_step", step, function(*args, **kwargs), by)
+            return as_promised(function, saved)
+
     def _do(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        return self._make(Call(f"{self._way}{method}", args, kwargs), self._result)
+        call = Call(f"{self._way}{method}", args, kwargs)
+        if method in _LEAVES:
+            return self._calls.blocking(lambda: self._leave(_LEAVES[method], call))
+        return self._make(call, self._result)
+
+    def _leave(self, what: str, call: Call) -> Any:
+        with self._turns.leaving(what, self.id):
+            return self._make(call, self._result)
 
     def _make(self, call: Call, read: Callable[[Any], T]) -> T:
         return self._calls.make(call, read)

@@ -102,11 +102,11 @@ class Deduplication(msgspec.Struct, frozen=True, omit_defaults=True, rename="cam
     extend: bool = False
     """Each job that is refused starts the time anew."""
     replace: bool = False
-    """While the first job is delayed, a later one takes its place."""
+    """While the first job is delayed and has done no step, a later one takes its place."""
     keep_last_if_active: bool = False
-    """While the first job runs, the last one refused is kept to run next."""
+    """While the first job runs or rests between steps, the last one refused is kept to run next."""
     reschedule: bool = False
-    """While the first job is delayed, a later one changes its delay instead of adding a job."""
+    """While the first job is delayed and has done no step, a later one changes its delay."""
 
     def __post_init__(self) -> None:
         check_fields(self)

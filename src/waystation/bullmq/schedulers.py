@@ -54,7 +54,8 @@ class Schedulers:
         """Make a scheduler, or change the one of this id; returns the id of its next job.
 
         Its jobs get this name (by default the scheduler's id), this data and these options. One
-        that is paused stays so and makes no job; the returned id is empty then.
+        that is paused stays so and makes no job; the returned id is empty then. A job that has
+        begun, and sleeps or is to be tried again, goes on beside the next one.
         """
         # What is only read does not wait for a replica.
         client, keys = await self._connect()
@@ -92,7 +93,7 @@ class Schedulers:
     async def pause(self, scheduler_id: str, *, by: str = "") -> bool:
         """Make no jobs until it is resumed; False when it is paused already.
 
-        Its next job goes; one that is due already stays. `by` names whoever pauses it.
+        Its next job goes; one that is due already, or has begun, stays. `by` names whoever pauses.
         """
         return await schedulers.pause(*await self._connect(), scheduler_id, by=by)
 
@@ -103,7 +104,7 @@ class Schedulers:
         )
 
     async def remove(self, scheduler_id: str) -> bool:
-        """Remove a scheduler; False when there is none. A job of it that is due already stays."""
+        """Remove a scheduler; False when there is none. A job that is due, or has begun, stays."""
         return await schedulers.remove(*await self._connect(), scheduler_id)
 
     async def _opened(self, found: Scheduler) -> Scheduler:

@@ -14,7 +14,13 @@ from waystation.bullmq.fields import JobFields, known
 from waystation.bullmq.keywords import JobKeywords
 from waystation.core import typed
 from waystation.core.durations import Duration, DurationKeywords, instant
-from waystation.core.errors import InvalidInput, InvalidOption, InvalidResult, UnreadableData
+from waystation.core.errors import (
+    InvalidInput,
+    InvalidOption,
+    InvalidResult,
+    UnreadableData,
+    WrongState,
+)
 
 UNDOING = "undo "
 """What the names of steps begin with that undo others."""
@@ -125,6 +131,14 @@ def checked_step(name: str) -> str:
     if checked_name("step", name).startswith(UNDOING):
         raise InvalidInput(f"names of steps that begin with {UNDOING!r} are taken, got {name!r}")
     return name
+
+
+def not_inside(what: str, job_id: str) -> WrongState:
+    """Why a job does not leave its worker inside a step."""
+    return WrongState(
+        f"{what} was called inside a step of job {job_id}: the job would leave its worker before "
+        "the step is stored, so it belongs beside the step"
+    )
 
 
 def must_come(due_ms: float, what: str) -> None:

@@ -35,6 +35,7 @@ from waystation.bullmq.step_rules import (
     child_id,
     must_come,
     name_of,
+    not_inside,
     refuse_unchildlike,
 )
 from waystation.bullmq.terms import instant_ms
@@ -461,10 +462,7 @@ class Steps:
         One that is under way has its effect already, and would be done again if it were not stored.
         """
         if self in _inside.get():
-            raise WrongState(
-                f"{what} was called inside a step of job {self._job.id}: the job would leave its "
-                "worker before the step is stored, so it belongs beside the step"
-            )
+            raise not_inside(what, self._job.id)
         while busy := [*self._under_way, *([self._leaving] if self._leaving else [])]:
             await asyncio.wait(busy)
         self.must_go_on()

@@ -36,7 +36,8 @@ class Schedulers(Part):
         """Make a scheduler, or change the one of this id; returns the id of its next job.
 
         Its jobs get this name (by default the scheduler's id), this data and these options. One
-        that is paused stays so and makes no job; the returned id is empty then.
+        that is paused stays so and makes no job; the returned id is empty then. A job that has
+        begun, and sleeps or is to be tried again, goes on beside the next one.
         """
         return self._do(
             "upsert", scheduler_id, schedule, name=name, data=data, options=options, **given
@@ -57,7 +58,7 @@ class Schedulers(Part):
     def pause(self, scheduler_id: str, *, by: str = "") -> bool:
         """Make no jobs until it is resumed; False when it is paused already.
 
-        Its next job goes; one that is due already stays. `by` names whoever pauses it.
+        Its next job goes; one that is due already, or has begun, stays. `by` names whoever pauses.
         """
         return self._do("pause", scheduler_id, by=by)
 
@@ -66,7 +67,7 @@ class Schedulers(Part):
         return self._do("resume", scheduler_id)
 
     def remove(self, scheduler_id: str) -> bool:
-        """Remove a scheduler; False when there is none. A job of it that is due already stays."""
+        """Remove a scheduler; False when there is none. A job that is due, or has begun, stays."""
         return self._do("remove", scheduler_id)
 
 

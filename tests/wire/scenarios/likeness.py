@@ -102,6 +102,20 @@ DEDUPLICATION_MEETS_WORK: Sequence[Step] = [
     OnQueue("replaced", "promote_jobs", [{"count": 10}]),
     Add("replaced", [Job("a", {"n": 3}, {"deduplication": {"id": "x", "replace": True}})]),
     Work("replaced", outcomes=1),
+    Add(
+        "replaced-retry",
+        [
+            doing(
+                "a",
+                ["throw", "no"],
+                attempts=2,
+                backoff={"type": "fixed", "delay": HOUR},
+                deduplication={"id": "x", "replace": True},
+            )
+        ],
+    ),
+    Work("replaced-retry", outcomes=1),
+    Add("replaced-retry", [Job("a", {"n": 2}, {"deduplication": {"id": "x", "replace": True}})]),
     Add("freed", [Job("a", {}, {"jobId": "a", "deduplication": {"id": "x"}})]),
     OnJob("freed", "a", "remove_deduplication_key"),
     Add("freed", [Job("b", {}, {"jobId": "b", "deduplication": {"id": "x"}})]),

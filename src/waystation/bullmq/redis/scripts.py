@@ -484,8 +484,9 @@ async def pause_scheduler(
     redis: Client, keys: QueueKeys, *, now: str | int = "", scheduler: str, by: str
 ) -> int:
     """Stop a scheduler from making jobs; its record stays, and its next job goes as long as that
-    waits for its time. The reply is 1, 0 when it is paused already, -1 when there is none, and
-    -3 for one of BullMQ 5's repeatable jobs.
+    waits for its time. One that has begun, and sleeps or is to be tried again, stays. The reply
+    is 1, 0 when it is paused already, -1 when there is none, and -3 for one of BullMQ 5's
+    repeatable jobs.
     """
     ...
 
@@ -493,7 +494,7 @@ async def pause_scheduler(
 @script(reply=bool)
 async def remove_scheduler(redis: Client, keys: QueueKeys, *, scheduler: str) -> bool:
     """Remove a scheduler, with its next job as long as that waits for its time; 1, or 0 if there
-    is none.
+    is none. One that has begun, and sleeps or is to be tried again, stays.
     """
     ...
 
@@ -530,6 +531,7 @@ async def upsert_scheduler(
     every: str | int,
     offset: str | int,
     start_date: str | int,
+    end_date: str | int,
     name: bytes,
     data: str | bytes,
     opts: str | bytes,
@@ -540,7 +542,8 @@ async def upsert_scheduler(
     fields: Sequence[str | bytes | int],
 ) -> str | int:
     """Make a scheduler, or change one, and its next job; one that waits for its time is
-    replaced. One that is paused stays so, and makes no job. `fields` are those of the record;
+    replaced, and one that has begun goes on beside it, or alone when no other slot comes before
+    the end. One that is paused stays so, and makes no job. `fields` are those of the record;
     `slot` is when a calendar says, '' for one that counts. The reply is the job's id, '' while
     it is paused, or below zero why not: -10 the slot is taken, -11 all slots are.
     """

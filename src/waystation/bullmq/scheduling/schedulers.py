@@ -80,25 +80,31 @@ async def upsert(
     if end is not None and end <= now:
         raise InvalidOption("end_date must be in the future")
     slot = await _first_slot(scheduler_id, schedule, now, strategy)
-    if slot is not None and end is not None and slot > end:
-        raise InvalidOption("the pattern is not due before end_date")
-    made = await scripts.upsert_scheduler(
-        client,
-        keys,
-        scheduler=scheduler_id,
-        now=now,
-        slot="" if slot is None else slot,
-        every=times.every or "",
-        offset=times.offset or "",
-        start_date=_or_empty(times.start),
-        name=wire_name(name or scheduler_id),
-        data=payload,
-        fields=_record_fields(schedule, template, payload),
-        **_iteration(scheduler_id, template, _repeat(schedule)),
-    )
-    if isinstance(made, int):
-        raise WrongState(f"the next slot of scheduler {scheduler_id} already has a job")
-    return made
+    for _ in range(_SLOTS_TRIED):
+        if slot is not None and end is not None and slot > end:
+            raise InvalidOption("the pattern is not due before end_date")
+        made = await scripts.upsert_scheduler(
+            client,
+            keys,
+            scheduler=scheduler_id,
+            now=now,
+            slot=_or_empty(slot),
+            every=times.every or "",
+            offset=times.offset or "",
+            start_date=_or_empty(times.start),
+            end_date=_or_empty(end),
+            name=wire_name(name or scheduler_id),
+            data=payload,
+            fields=_record_fields(schedule, template, payload),
+            **_iteration(scheduler_id, template, _repeat(schedule)),
+        )
+        if isinstance(made, str):
+            return made
+        if slot is None:
+            break
+        # The job of that slot has begun early, such as by hand, or has ended.
+        slot = await _first_slot(scheduler_id, schedule, slot, strategy, is_later=True)
+    raise WrongState(f"the next slots of scheduler {scheduler_id} already have jobs")
 
 
 async def get(client: Client, keys: QueueKeys, scheduler_id: str) -> Scheduler | None:
@@ -313,11 +319,16 @@ async def _advance(
 
 
 async def _first_slot(
-    scheduler_id: str, schedule: Schedule, now: int, strategy: RepeatStrategy | None
+    scheduler_id: str,
+    schedule: Schedule,
+    now: int,
+    strategy: RepeatStrategy | None,
+    *,
+    is_later: bool = False,
 ) -> int | None:
     if schedule.pattern is None:
         return None
-    if schedule.immediately:
+    if schedule.immediately and not is_later:
         return now
     start = max(now, in_ms(schedule).start or 0)
     if not schedule.custom:

@@ -57,15 +57,18 @@ class Calls(ABC):
         return False
 
     def make(self, call: Call, read: Callable[[Any], T]) -> T:
-        """Have a step done and read the answer.
+        """Have a step done and read the answer, as `blocking` does."""
+        return self.blocking(lambda: read(self.ask(call)))
+
+    def blocking(self, work: Callable[[], T]) -> T:
+        """Do what blocks, such as several steps.
 
         A coroutine that was handed a view, such as an `async def` handler in a process, gets
         something to await instead, because its loop must not be blocked.
         """
         if not _on_a_loop():
-            return read(self.ask(call))
-        later = asyncio.to_thread(lambda: read(self.ask(call)))
-        return cast(T, asyncio.ensure_future(later))
+            return work()
+        return cast(T, asyncio.ensure_future(asyncio.to_thread(work)))
 
 
 class Attempt:

@@ -1,9 +1,9 @@
 --- Stop a scheduler from making jobs; its record stays, and its next job goes as long as that waits
---- for its time. The reply is 1, 0 when it is paused already, -1 when there is none, and -3 for one
+--- for its time. One that has begun, and sleeps or is to be tried again, stays. The reply is 1, 0 when it is paused already, -1 when there is none, and -3 for one
 --- of BullMQ 5's repeatable jobs.
 --- keys  delayed events paused_schedulers absent
 --- args  base now:str|int= scheduler by -> int
---- uses  instant_ms forget_job field_of
+--- uses  instant_ms forget_job field_of has_begun
 local schedulers = base .. 'repeat'
 local record = schedulers .. ':' .. scheduler
 local slot = redis.call('ZSCORE', schedulers, scheduler)
@@ -18,7 +18,7 @@ local is_read, opts = pcall(cjson.decode, field_of(base .. id, 'opts') or '')
 local made = is_read and type(opts) == 'table' and type(opts['repeat']) == 'table'
   and tonumber(opts['repeat'].count) or count
 
-if redis.call('ZREM', delayed, id) == 1 then
+if not has_begun(base .. id) and redis.call('ZREM', delayed, id) == 1 then
   forget_job(base .. id)
   redis.call('XADD', events, '*', 'event', 'removed', 'jobId', id, 'prev', 'delayed')
   redis.call('HSET', record, 'ic', string.format('%.0f', count - 1))

@@ -1,14 +1,16 @@
---- Make a scheduler, or change one, and its next job; one that waits for its time is replaced.
+--- Make a scheduler, or change one, and its next job; one that waits for its time is replaced, and one
+--- that has begun goes on beside it, or alone when no other slot comes before the end.
 --- One that is paused stays so, and makes no job.
 --- `fields` are those of the record; `slot` is when a calendar says, '' for one that counts.
 --- The reply is the job's id, '' while it is paused, or below zero why not: -10 the slot is taken, -11
 --- all slots are.
 --- keys  meta wait paused active prioritized delayed marker events pc paused_schedulers absent
 --- args  base now:str|int= scheduler slot:str|int every:str|int offset:str|int start_date:str|int
---- args  name:bytes data:str|bytes opts:str|bytes id:str|bytes priority:int lifo:int deduplication
+--- args  end_date:str|int name:bytes data:str|bytes opts:str|bytes id:str|bytes priority:int lifo:int deduplication
 --- args  fields:str|bytes|int... -> id_or_code
 --- as    queue base
 --- uses  instant_ms events_cap next_slot free_slot insert_iteration forget_job
+--- uses  has_begun
 local schedulers = base .. 'repeat'
 now, every, offset = instant_ms(now), tonumber(every), tonumber(offset) or 0
 local is_cron = slot ~= ''
@@ -22,7 +24,9 @@ local places = {
   { wait, 'LPOS', 'LREM' }, { paused, 'LPOS', 'LREM' },
 }
 local place
-for _, each in ipairs(pending and places or {}) do
+-- What a worker has begun is no place for another job: it may sleep, or wait to be tried again.
+local is_free = pending and not has_begun(base .. pending)
+for _, each in ipairs(is_free and places or {}) do
   if redis.call(each[2], each[1], pending) then place = each end
 end
 
@@ -51,6 +55,9 @@ if not (place and slot == previous) then
   if not free then return is_cron and -10 or -11 end
   slot = free
 end
+local is_last = end_date ~= '' and slot > tonumber(end_date) and pending and not place
+  and redis.call('EXISTS', base .. pending) == 1
+if is_last then slot = previous end
 
 events_cap(meta)
 if place then
@@ -66,6 +73,7 @@ redis.call('HDEL', paused_schedulers, scheduler)
 redis.call('DEL', record)
 redis.call('HSET', record, 'name', name, 'offset', string.format('%.0f', phase),
   'ic', known[3] or 1, unpack(ARGV, fields))
+if is_last then return pending end
 return insert_iteration(queue, scheduler, slot, {
   name = name, data = data, opts = opts, id = id, priority = tonumber(priority), lifo = lifo == '1',
   deduplication = deduplication, is_cron = is_cron,

@@ -1,5 +1,6 @@
 --- Find the job that this one duplicates; nothing when it is to be added and now owns the id.
---- uses  own_deduplication replace_delayed push_delayed mark_delayed
+--- An owner that rests midway, such as asleep, counts as active.
+--- uses  own_deduplication replace_delayed is_midway push_delayed mark_delayed
 local function deduplicate(queue, id, name, data, opts, wants, now)
   local rule = wants.deduplication
   local key, next_key = queue.base .. 'de:' .. rule.id, queue.base .. 'dn:' .. rule.id
@@ -16,7 +17,8 @@ local function deduplicate(queue, id, name, data, opts, wants, now)
     return
   end
 
-  local is_kept = rule.keepLastIfActive and redis.call('LPOS', queue.active, owner)
+  local is_kept = rule.keepLastIfActive
+    and (redis.call('LPOS', queue.active, owner) or is_midway(queue.base .. owner))
   if is_kept then
     redis.call('DEL', next_key)
     redis.call('HSET', next_key, 'name', name, 'data', data, 'opts', opts, 'jid', id)
@@ -29,7 +31,8 @@ local function deduplicate(queue, id, name, data, opts, wants, now)
   redis.call('XADD', queue.events, '*', 'event', 'deduplicated', 'jobId', owner,
     'deduplicationId', rule.id, 'deduplicatedJobId', id)
 
-  if rule.reschedule and not rule.replace and redis.call('ZSCORE', queue.delayed, owner) then
+  if rule.reschedule and not rule.replace and redis.call('ZSCORE', queue.delayed, owner)
+    and not is_midway(queue.base .. owner) then
     local delay = wants.delay or 0
     local due = (wants.timestamp or now) + delay
     redis.call('HSET', queue.base .. owner, 'delay', delay)
@@ -52,9 +55,10 @@ local function own_deduplication(key, id, rule)
   end
 end
 
---- Remove the delayed job that a newer one replaces; false when it is not delayed.
---- uses  forget_job leave_parent own_deduplication
+--- Remove the delayed job that a newer one replaces; false when it is not delayed, or rests midway.
+--- uses  is_midway forget_job leave_parent own_deduplication
 local function replace_delayed(queue, owner, id, key, rule, now)
+  if is_midway(queue.base .. owner) then return false end
   if redis.call('ZREM', queue.delayed, owner) == 0 then return false end
   local parent_key = redis.call('HGET', queue.base .. owner, 'parentKey')
   if parent_key then leave_parent(queue, queue.base .. owner, parent_key, now) end

@@ -35,6 +35,12 @@ local function insert_iteration(queue, scheduler, slot, job, now)
   return id
 end
 
+--- True when a worker has begun a job, which then goes on whatever becomes of its scheduler.
+--- uses  field_of is_midway
+local function has_begun(job)
+  return field_of(job, 'ats') or is_midway(job)
+end
+
 --- True when a job is the current one of its scheduler.
 --- uses  field_of
 local function is_current_iteration(queue, id)

@@ -1,3 +1,10 @@
+--- True when only a job's own handler can go on where it is: it has done steps, sleeps or waits, or
+--- has something to undo, and has not ended. One that is merely tried again starts anew.
+local function is_midway(job)
+  local known = redis.pcall('HMGET', job, 'steps', 'given', 'parts', 'finishedOn')
+  return (known[1] or known[2] or known[3]) and not known[4]
+end
+
 --- Forget what a job remembers of its steps before it runs anew: what they returned, its waits,
 --- signals, output and children. One that failed goes on where it was, unless it was undone; one
 --- that is not undone to the end goes on with that.
