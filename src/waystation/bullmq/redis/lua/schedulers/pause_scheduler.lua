@@ -1,6 +1,6 @@
 --- Stop a scheduler from making jobs; its record stays, and its next job goes as long as that waits
---- for its time. One that has begun, and sleeps or is to be tried again, stays. The reply is 1, 0 when it is paused already, -1 when there is none, and -3 for one
---- of BullMQ 5's repeatable jobs.
+--- for its time. One that has begun, and sleeps or is to be tried again, stays. The reply is 1, 0
+--- when it is paused already, -1 when there is none, and -3 for one of BullMQ 5's repeatable jobs.
 --- keys  delayed events paused_schedulers absent
 --- args  base now:str|int= scheduler by -> int
 --- uses  instant_ms forget_job field_of has_begun
