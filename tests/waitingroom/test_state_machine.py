@@ -25,7 +25,6 @@ from waystation.core.store.connection import connect
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.operating.schedule import Schedule
 from waystation.waitingroom.options import RoomOptions
-from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.visitor import (
     Begun,
     Called,
@@ -218,7 +217,6 @@ class Rooms(RuleBasedStateMachine):
     def gather(self) -> None:
         if self.do(self.harness.room.state()).phase != "open":
             return
-        self.do(scripts.forget_draw(self.store.redis, self.harness.keys))
         self.do(self.harness.lottery.announce())
         self.do(self.harness.control.schedule(self.harness.clock.now_ms() + 1000))
 

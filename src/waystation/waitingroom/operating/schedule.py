@@ -165,18 +165,17 @@ class Schedule:
 
     async def _go_on(self, seen: RoomState, id: str, event: ScheduledEvent | None) -> None:
         if event is not None and event.gathers_ms is not None and not seen.fields.get(STAGE):
-            await self._gather(event)
+            await self._gather(seen, event)
         elif seen.phase == "open" and (event is None or event.ends_ms <= seen.now_ms):
             await self._end(seen, id)
 
-    async def _gather(self, event: ScheduledEvent) -> None:
-        await scripts.forget_draw(await self._room.store.client(), self._room.store.keys)
+    async def _gather(self, seen: RoomState, event: ScheduledEvent) -> None:
         if event.by_lot:
             seed = await self._seed(event.id)
-            await Lottery(self._room).announce(seed, witness=event.witness)
-        seen = await self._room.state()
-        if seen.fields.get(STAGE) or seen.fields.get(CURRENT) != event.id:
-            return
+            await Lottery(self._room).announce(seed, witness=event.witness, version=seen.version)
+            seen = await self._room.state()
+            if seen.fields.get(STAGE) or seen.fields.get(CURRENT) != event.id:
+                return
         starts = {"phase": "prequeue", "starts_us": str(event.starts_ms * 1000)}
         await self._room.store.write({**starts, STAGE: "gathered"}, version=seen.version)
 

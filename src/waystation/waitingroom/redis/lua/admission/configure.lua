@@ -1,5 +1,5 @@
 --- Change how the room is set up; its new version.
---- keys  meta state events epoch
+--- keys  meta state events epoch lottery drawn
 --- args  queue event creates version:str|int pepper now:str|int fields... -> int
 --- uses  instant_us format_int emit_event
 local us = instant_us(now)
@@ -11,11 +11,22 @@ end
 if not kept[2] and creates == '' then
   return redis.error_reply('NOT_FOUND there is no room ' .. queue .. '; it may have been deleted')
 end
+local over = false
+for at = fields, #ARGV, 2 do
+  if ARGV[at] == 'phase' and ARGV[at + 1] == 'prequeue' then
+    over = redis.call('HEXISTS', lottery, 'digest') == 1
+  end
+end
 local seconds = format_int(us / 1000000)
 if not kept[2] then
   redis.call('HSET', meta, 'created_at', seconds, 'phase', 'open', 'epoch', redis.call('GET', epoch) or 1)
 end
 redis.call('HSETNX', state, 'pepper', pepper)
+-- Those who gather now have nothing to do with the draw that was held, whose seed is public.
+if over then
+  redis.call('DEL', lottery, drawn)
+  redis.call('HDEL', meta, 'commitment')
+end
 local changes = {}
 for at = fields, #ARGV, 2 do
   local name, value = ARGV[at], ARGV[at + 1]
