@@ -11,12 +11,9 @@ end
 if not kept[2] and creates == '' then
   return redis.error_reply('NOT_FOUND there is no room ' .. queue .. '; it may have been deleted')
 end
-local over = false
-for at = fields, #ARGV, 2 do
-  if ARGV[at] == 'phase' and ARGV[at + 1] == 'prequeue' then
-    over = redis.call('HEXISTS', lottery, 'digest') == 1
-  end
-end
+local given = {}
+for at = fields, #ARGV, 2 do given[ARGV[at]] = ARGV[at + 1] end
+local over = given.phase == 'prequeue' and redis.call('HEXISTS', lottery, 'digest') == 1
 local seconds = format_int(us / 1000000)
 if not kept[2] then
   redis.call('HSET', meta, 'created_at', seconds, 'phase', 'open', 'epoch', redis.call('GET', epoch) or 1)
@@ -26,6 +23,10 @@ redis.call('HSETNX', state, 'pepper', pepper)
 if over then
   redis.call('DEL', lottery, drawn)
   redis.call('HDEL', meta, 'commitment')
+end
+-- A rate holds from now on, whoever writes it, unless the write says how it is reached.
+if given.admission_rate and not given.ramp_us then
+  redis.call('HDEL', meta, 'ramp_from', 'ramp_us', 'ramp_s')
 end
 local changes = {}
 for at = fields, #ARGV, 2 do
