@@ -35,6 +35,13 @@ def test_a_room_is_opened_looked_at_and_steered(room: Command) -> None:
     assert "waiting            0" in room("status", "{sale}").stdout
 
 
+def test_a_rate_that_a_room_is_opened_with_ends_the_way_to_another(room: Command) -> None:
+    room("open", "sale", "--rate", "5")
+    room("rate", "sale", "7", "--ramp", "3600")
+    room("open", "sale", "--rate", "3")
+    assert json.loads(room("status", "sale", "--json").stdout)["rate"] == 3
+
+
 def test_a_room_that_nobody_opened_is_not_found(room: Command) -> None:
     for spelled in ("nowhere", "{nowhere}"):
         ended = room("status", spelled)

@@ -6,7 +6,7 @@ import itertools
 import math
 import random
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -15,6 +15,7 @@ from tests.waitingroom.harness import Harness
 from waystation.core.errors import InvalidInput, WrongState
 from waystation.waitingroom.operating import lottery
 from waystation.waitingroom.operating.lottery import Lottery, Proof
+from waystation.waitingroom.operating.schedule import Schedule, ScheduledEvent
 from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.redis.store import RoomStore
 from waystation.waitingroom.room import Room
@@ -347,3 +348,103 @@ def test_numbers_are_spread_evenly_and_know_nothing_of_the_order_of_arrival() ->
     covariance = sum((at - mean) * (rank[id] - mean) for at, id in enumerate(ids))
     variance = sum((at - mean) ** 2 for at in range(count))
     assert abs(covariance / variance) < 3 / math.sqrt(count)
+
+
+class Cycle(NamedTuple):
+    """One opening, and what anybody sees of it."""
+
+    said: bool
+    """The page says that lots are drawn."""
+    in_order: bool
+    """Whoever came first is first."""
+    committed: bool
+    """The proof checks, with the seed that was committed to before anybody joined."""
+    witness: bool
+    """A witness is named, and has had a hand in it."""
+
+
+async def _opened(harness: Harness, name: str, *, lots: bool, witness: bool) -> Cycle:
+    """Let people gather, by hand, and open the room."""
+    digest = lottery.commit(SECRET) if witness else ""
+    commitment = await harness.lottery.announce(witness=digest) if lots else None
+    await harness.control.schedule(harness.clock.now_ms() + 10_000)
+    return await _held(harness, name, commitment)
+
+
+async def _event(harness: Harness, name: str, *, lots: bool, witness: bool) -> Cycle:
+    """The same, as an event."""
+    now_ms = harness.clock.now_ms()
+    digest = lottery.commit(SECRET) if witness else ""
+    event = ScheduledEvent(
+        id=name, gathers_ms=now_ms, starts_ms=now_ms + 10_000, ends_ms=now_ms + 60_000,
+        by_lot=lots, witness=digest,
+    )  # fmt: skip
+    planned = await Schedule(harness.room).plan(event)
+    await Schedule(harness.room).keep()
+    seen = await _held(harness, name, planned.commitment or None)
+    await harness.clock.advance(60)
+    await Schedule(harness.room).keep()
+    return seen
+
+
+async def _held(harness: Harness, name: str, commitment: str | None) -> Cycle:
+    state = await harness.room.state()
+    assert state.phase == "prequeue"
+    said = state.fields.get("commitment")
+    assert said == await harness.lottery.commitment() == commitment
+    names = [f"{name}-{each}" for each in range(8)]
+    await harness.join_all(*names)
+    await harness.clock.advance(11)
+    witness = await harness.lottery.witness()
+    await harness.lottery.draw(beacon="b")
+    if witness:
+        await harness.lottery.reveal(SECRET)
+        await harness.lottery.draw(beacon="b")
+    assert (await harness.room.state()).phase == "open"
+    drawn = await harness.lottery.drawn()
+    assert sorted(harness.names(drawn)) == names
+    committed = revealed = False
+    with contextlib.suppress(WrongState):
+        proof = await harness.lottery.proof()
+        lottery.verify(proof, drawn)
+        committed, revealed = proof.commitment == commitment, proof.revealed
+    for each in names:
+        await harness.room.leave(harness.places[each], each)
+    in_order = harness.names(drawn) == names
+    return Cycle(bool(said), in_order, committed, bool(witness) and revealed)
+
+
+KINDS = [
+    (by, how)
+    for by in (_opened, _event)
+    for how in (
+        {"lots": False, "witness": False},
+        {"lots": True, "witness": False},
+        {"lots": True, "witness": True},
+    )
+]
+
+
+async def test_a_room_that_was_opened_before_is_opened_as_a_new_one(harness: Harness) -> None:
+    """Whatever the last opening left behind: a seed that is public decides nothing any more."""
+    for number, ((first, before), (second, how)) in enumerate(itertools.product(KINDS, repeat=2)):
+        await harness.redis.flushdb()
+        await harness.open()
+        await first(harness, f"{number}-first", **before)
+        old = await harness.hash(harness.keys.lottery)
+        seen = await second(harness, f"{number}-second", **how)
+        lots, witness = how["lots"], how["witness"]
+        assert seen == Cycle(lots, not lots, lots, witness), (first, before, second, how)
+        new = await harness.hash(harness.keys.lottery)
+        assert not lots or new["seed"] != old.get("seed")
+
+
+async def test_a_late_announcement_of_an_event_leaves_its_draw_alone(harness: Harness) -> None:
+    """A process that stood still while another gathered, drew and opened."""
+    await harness.open()
+    version = (await harness.room.state()).version
+    await _opened(harness, "a", lots=True, witness=False)
+    proof = await harness.lottery.proof()
+    with pytest.raises(WrongState, match="version"):
+        await harness.lottery.announce(SEED, version=version)
+    assert await harness.lottery.proof() == proof

@@ -1,6 +1,7 @@
 """Events that are planned, begin, change the room while they last, and end."""
 
 import asyncio
+import itertools
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from tests.waitingroom.harness import Harness
 from waystation.core.errors import InvalidOption, NotFound, WrongState
 from waystation.waitingroom.operating.lottery import verify
 from waystation.waitingroom.operating.schedule import Schedule, ScheduledEvent, next_draw
+from waystation.waitingroom.options import RoomOptions
 
 HOUR = 3_600_000
 
@@ -81,6 +83,62 @@ async def test_people_gather_and_are_drawn_at_each_event_anew(harness: Harness) 
     assert commitments[0] != commitments[1]
     kept = await harness.hash(harness.keys.state)
     assert not [name for name in kept if name.startswith("seed:")]
+
+
+async def _changed(harness: Harness, setting: dict[str, int]) -> None:
+    """Change the room as operators may."""
+    seen = await harness.room.state()
+    try:
+        seen.options.with_settings(setting)
+    except InvalidOption:
+        return
+    written = {name: str(length) for name, length in setting.items()}
+    await harness.room.store.write(written, version=seen.version)
+
+
+SETTINGS = [
+    {name: length} for name in ("session_s", "session_max_s") for length in (600, 20_000, 86_400)
+]
+
+
+async def test_whatever_an_event_changes_and_what_is_changed_meanwhile_fits_together(
+    harness: Harness,
+) -> None:
+    for wanted, *meanwhile in itertools.product(SETTINGS, repeat=3):
+        await harness.open()
+        try:
+            RoomOptions().with_settings(wanted)
+        except InvalidOption:
+            continue
+        changes = {name: str(length) for name, length in wanted.items()}
+        await Schedule(harness.room).plan(_event(harness, 60_000, changes=changes))
+        await _changed(harness, meanwhile[0])
+        await _pass(harness, 61)
+        assert (await harness.room.state()).fields["event"] == "gala"
+        await _changed(harness, meanwhile[1])
+        await _pass(harness, 3600)
+        seen = await harness.room.state()
+        assert "event" not in seen.fields
+        # Also for a process of the release before, which refuses what does not fit.
+        assert int(seen.fields["session_max_s"]) >= int(seen.fields["session_s"])
+
+
+async def test_an_event_that_would_make_the_room_unreadable_is_refused(harness: Harness) -> None:
+    await harness.open()
+    with pytest.raises(InvalidOption, match="cannot be read"):
+        await Schedule(harness.room).plan(_event(harness, 0, changes={"session_s": "long"}))
+    assert await Schedule(harness.room).planned() == []
+
+
+async def test_a_room_whose_stored_settings_do_not_fit_is_read_and_changed(
+    harness: Harness,
+) -> None:
+    await harness.open()
+    await harness.room.store.write({"session_s": "20000", "session_max_s": "14400"})
+    options = (await harness.room.state()).options
+    assert (options.session, options.session_max) == (20_000, 20_000)
+    await harness.control.pause()
+    assert options.with_settings({"session_s": 600}).session == 600
 
 
 async def test_many_processes_begin_an_event_once(harness: Harness) -> None:

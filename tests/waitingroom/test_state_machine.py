@@ -18,8 +18,13 @@ from hypothesis.stateful import (
 )
 
 from tests.waitingroom.harness import Harness
+from tests.waitingroom.http.harness import ADMIN, OPTIONS, RoomService
+from waystation.core.clock import HandClock
+from waystation.core.durations import seconds
 from waystation.core.store.connection import connect
-from waystation.waitingroom.redis import scripts
+from waystation.waitingroom.http.bodies import rfc3339
+from waystation.waitingroom.operating.schedule import Schedule
+from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.visitor import (
     Begun,
     Called,
@@ -212,7 +217,6 @@ class Rooms(RuleBasedStateMachine):
     def gather(self) -> None:
         if self.do(self.harness.room.state()).phase != "open":
             return
-        self.do(scripts.forget_draw(self.store.redis, self.harness.keys))
         self.do(self.harness.lottery.announce())
         self.do(self.harness.control.schedule(self.harness.clock.now_ms() + 1000))
 
@@ -271,4 +275,93 @@ def test_the_room_keeps_its_promises(redis_url: str) -> None:
     run_state_machine_as_test(  # pyright: ignore[reportUnknownMemberType]
         Rooms,
         settings=settings(stateful_step_count=30),
+    )
+
+
+LENGTHS = [600, 20_000, 86_400]
+WANTED = st.sampled_from(
+    [{name: length} for name in ("session_s", "session_max_s") for length in LENGTHS]
+)
+
+
+class Settings(RuleBasedStateMachine):
+    """A room whose operators change it, and plan what changes it, in whatever order."""
+
+    url = ""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+
+    def do(self, work: Awaitable[T]) -> T:
+        async def awaited() -> T:
+            return await work
+
+        return self.loop.run_until_complete(awaited())
+
+    @initialize()
+    def begin(self) -> None:
+        self.store = self.do(connect(self.url))
+        self.do(self.store.redis.flushdb())
+        self.clock = HandClock()
+        self.service = RoomService(self.store, OPTIONS, self.clock)
+        self.do(self.service.room.open())
+        self.admin = self.do(self.service.operator())
+
+    def teardown(self) -> None:
+        if hasattr(self, "admin"):
+            self.do(self.service.close())
+            self.do(self.store.close())
+        self.loop.close()
+
+    @rule(wanted=WANTED)
+    def change(self, wanted: dict[str, int]) -> None:
+        answer = self.do(self.admin.http.patch(ADMIN, json=wanted))
+        assert answer.status_code in (200, 422), answer.text
+
+    @rule(wanted=WANTED)
+    def plan(self, wanted: dict[str, int]) -> None:
+        # Something may be changed before it begins, while it is on, and after that.
+        starts = self.clock.now_ms() + 60_000
+        asked = {
+            "event_start_time": rfc3339(starts),
+            "event_end_time": rfc3339(starts + 60_000),
+            "settings": wanted,
+        }
+        answer = self.do(self.admin.post(f"{ADMIN}/events", asked))
+        assert answer.status_code in (201, 409, 422), answer.text
+
+    @rule(called_off=st.booleans())
+    def what_is_planned_begins_or_ends(self, called_off: bool) -> None:
+        answer = self.do(self.admin.get(f"{ADMIN}/events"))
+        listed: list[dict[str, Any]] = answer.json()["events"]
+        if called_off:
+            for each in listed:
+                self.do(self.admin.http.delete(f"{ADMIN}/events/{each['id']}"))
+        self.do(self.clock.advance(60))
+        self.do(Schedule(self.service.room).keep())
+
+    @rule(session=st.sampled_from(LENGTHS))
+    def open_again(self, session: int) -> None:
+        self.do(self.service.room.open(RoomOptions(session=session, session_max=session)))
+
+    @precondition(lambda self: hasattr(self, "admin"))
+    @invariant()
+    def the_room_can_be_read_and_changed(self) -> None:
+        state = self.do(self.service.room.state())
+        assert seconds(state.options.session_max) >= seconds(state.options.session)
+        seats = state.options.max_active % 1000 + 1
+        answer = self.do(self.admin.http.patch(ADMIN, json={"max_active": seats}))
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["settings"]["max_active"] == seats
+
+
+@pytest.mark.slow
+@pytest.mark.hypothesis
+@pytest.mark.timeout(600)
+def test_whatever_is_changed_and_planned_the_room_can_be_read_and_changed(redis_url: str) -> None:
+    Settings.url = redis_url
+    run_state_machine_as_test(  # pyright: ignore[reportUnknownMemberType]
+        Settings,
+        settings=settings(max_examples=150, stateful_step_count=10),
     )

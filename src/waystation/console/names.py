@@ -14,13 +14,14 @@ from waystation.bullmq.redis.scanning import queue_names
 from waystation.core.codec import as_text
 from waystation.core.errors import StoreUnsuitable, WaystationError
 from waystation.core.events import Product
-from waystation.core.store import faults
+from waystation.core.store import faults, keyspace
 from waystation.core.store.connection import Store
 from waystation.files import Layout
 from waystation.files import Queue as FileQueue
 from waystation.routing import Queue as RoutingQueue
 from waystation.routing.redis.keys import NAMESPACE
-from waystation.waitingroom.redis.keys import RoomsKeys, name_of, room_id
+from waystation.waitingroom.redis.keys import RoomsKeys, name_of
+from waystation.waitingroom.rooms import may_be_room
 
 
 class Places(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,6 +102,8 @@ async def bullmq_workers(store: Store, prefix: str = PREFIX) -> dict[str, list[s
             queue = base64.b64decode(start, validate=True).decode()
         except (binascii.Error, UnicodeDecodeError):
             continue
+        if not keyspace.is_name(queue):
+            continue  # another program's, whose queue none of ours can be
         found.setdefault(queue, set()).add(rest or client["addr"])
     return {queue: sorted(names) for queue, names in found.items()}
 
@@ -140,4 +143,4 @@ async def priorities(store: Store, layout: Layout) -> list[str]:
 async def rooms(store: Store) -> list[str]:
     """The names of all waiting rooms."""
     ids: Iterable[bytes] = await store.ask("SMEMBERS", RoomsKeys().every)
-    return sorted(name_of(id) for each in ids if (id := as_text(each)) == room_id(id))
+    return sorted(name_of(id) for each in ids if may_be_room(id := as_text(each)))

@@ -1,5 +1,6 @@
 """Options of a room."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -13,6 +14,7 @@ from waystation.core.options import check_fields
 
 MOST_RATE = 1_000_000
 MOST_COUNT = 100_000_000
+SESSION_S, SESSION_MAX_S = 3600, 14_400
 DURATIONS = (
     "idle",
     "paused_idle",
@@ -104,9 +106,9 @@ class RoomOptions(msgspec.Struct, frozen=True, kw_only=True, rename=_STORED):
     """How long a missed turn can be recovered."""
     rejoin: Duration = 120
     """How long somebody who left can have the old place again; 0 for not at all."""
-    session: Duration = 3600
+    session: Duration = SESSION_S
     """How long a session lasts without activity."""
-    session_max: Duration = 14_400
+    session_max: Duration = SESSION_MAX_S
     """How long a session lasts at most."""
     unproven: Duration = 300
     """How long somebody who passed without waiting has a seat, until they come back."""
@@ -150,10 +152,17 @@ class RoomOptions(msgspec.Struct, frozen=True, kw_only=True, rename=_STORED):
 
     @classmethod
     def from_fields(cls, fields: dict[str, str]) -> Self:
-        """Read a `meta` hash; missing fields have their defaults."""
+        """Read a `meta` hash; missing fields have their defaults.
+
+        Fields that do not fit together are read as the scripts do, and never refused: a room that
+        cannot be read could not be repaired either.
+        """
         names = set(cls.__struct_encode_fields__)
         try:
             known = {name: _value(name, fields[name]) for name in names & fields.keys()}
+            session, longest = _lengths(fields)
+            if session > longest:
+                known["session_max_s"] = session
             return msgspec.convert(known, cls, strict=False)
         except (msgspec.ValidationError, ValueError) as error:
             raise InvalidOption(f"the room's settings cannot be read: {error}") from None
@@ -175,6 +184,26 @@ class RoomOptions(msgspec.Struct, frozen=True, kw_only=True, rename=_STORED):
             return msgspec.convert({**self.to_settings(), **settings}, type(self))
         except msgspec.ValidationError as error:
             raise InvalidOption(str(error)) from None
+
+
+def fitting(fields: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
+    """Changes of a `meta` hash; where one does not fit to what stays, it gives way to that.
+
+    InvalidOption where what comes of it cannot be read.
+    """
+    whole = {name: value for name, value in {**fields, **changes}.items() if value}
+    RoomOptions.from_fields(whole)
+    session, longest = _lengths(whole)
+    if session <= longest or not changes.keys() & {"session_s", "session_max_s"}:
+        return dict(changes)
+    if "session_s" in changes:
+        return {**changes, "session_s": str(longest)}
+    return {**changes, "session_max_s": str(session)}
+
+
+def _lengths(fields: Mapping[str, str]) -> tuple[int, int]:
+    """How long a session lasts without activity and at most."""
+    return int(fields.get("session_s", SESSION_S)), int(fields.get("session_max_s", SESSION_MAX_S))
 
 
 _BOUNDS: dict[str, tuple[float, float]] = {

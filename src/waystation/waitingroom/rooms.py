@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.codec import as_text
 from waystation.core.errors import NotFound, StoreUnreachable
+from waystation.core.store import keyspace
 from waystation.core.store.connection import Store
 from waystation.core.telemetry.logs import describe, get_logger
 from waystation.waitingroom.redis.keys import RoomsKeys, name_of, room_id
@@ -27,6 +28,14 @@ def is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
+def may_be_room(id: str) -> bool:
+    """Whether this is the id of a room; the list of rooms may hold what others put there.
+
+    An id without braces is nobody's: no room is kept under it.
+    """
+    return id == room_id(id) and keyspace.is_name(id)
+
+
 class Rooms:
     """All rooms; one `Room` each for the whole process."""
 
@@ -41,6 +50,8 @@ class Rooms:
         self._seen = float("-inf")
         self._reported: dict[tuple[str, str], float] = {}
         """When it may be said again what is wrong with a room."""
+        self._left_out: set[str] = set()
+        """What is no room, and has been reported."""
 
     def known(self, name: str) -> Room | None:
         """The room of this name, if that can be said without asking the store."""
@@ -80,11 +91,19 @@ class Rooms:
             if not self._ids:
                 raise
             return list(self._ids.values())
-        # An id without braces is nobody's: no room is kept under it.
-        ids = sorted(id for each in raw if (id := as_text(each)) == room_id(id))
+        listed = sorted(as_text(each) for each in raw)
+        ids = [id for id in listed if may_be_room(id)]
+        if len(ids) < len(listed):
+            self._report_left_out(set(listed) - set(ids))
         self._ids = {name_of(id): id for id in ids if is_name(name_of(id))}
         self._seen = self.clock.monotonic()
         return ids
+
+    def _report_left_out(self, ids: set[str]) -> None:
+        """Say once what another program has put on the list of rooms."""
+        for id in sorted(ids - self._left_out):
+            _log.warning("room_left_out", queue=id[: keyspace.LONGEST_NAME])
+        self._left_out = ids
 
     async def states(self, max_age_s: float = 0.0) -> list[tuple[Room, RoomState]]:
         """All rooms with their states; one that cannot be read is left out, and reported."""

@@ -1,6 +1,15 @@
 """What operators can do."""
 
-from tests.waitingroom.http.harness import QUEUE, RoomService
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.waitingroom.http import harness
+from tests.waitingroom.http.harness import ADMIN, QUEUE, RoomService
+from waystation.core import codec
+from waystation.core.clock import HandClock
+from waystation.waitingroom.operating.schedule import Schedule, ScheduledEvent
+from waystation.waitingroom.visitor import JoinRequest
 
 ROOT = "/api/v1/admin/queues"
 
@@ -110,3 +119,64 @@ async def test_those_inside_and_in_line_are_found_for_somebody_who_asks(
     assert (found.json()["status"], found.json()["people_ahead"]) == ("waiting", 0)
     assert "token" not in found.json()
     assert (await viewer.get(f"{ROOT}/{QUEUE}/positions/nobody")).status_code == 404
+
+
+async def _patched(service: RoomService, per_second: float) -> None:
+    admin = await service.operator()
+    answer = await admin.http.patch(ADMIN, json={"new_users_per_minute": 60 * per_second})
+    assert answer.status_code == 200, answer.text
+
+
+async def _steered(service: RoomService, per_second: float) -> None:
+    admin = await service.operator()
+    asked = {"new_users_per_minute": 60 * per_second}
+    assert (await admin.post(f"{ADMIN}/rate", asked)).status_code == 200
+
+
+async def _opened(service: RoomService, per_second: float) -> None:
+    options = (await service.room.state()).options
+    await service.room.open(options.changed(admission_rate=per_second))
+
+
+async def _planned(service: RoomService, per_second: float) -> None:
+    """An event that begins now."""
+    schedule, now_ms = Schedule(service.room), (await service.room.state()).now_ms
+    changes = {"admission_rate": f"{per_second:g}"}
+    event = ScheduledEvent(id="gala", starts_ms=now_ms, ends_ms=now_ms + 60_000, changes=changes)
+    await schedule.plan(event)
+    await schedule.keep()
+
+
+async def _over(service: RoomService, per_second: float) -> None:
+    """An event that ends now, during which somebody began a ramp."""
+    fields = {"admission_rate": f"{per_second:g}"}
+    await service.room.store.write({"event": "gala", "event_before": codec.encode(fields).decode()})
+    await Schedule(service.room).keep()
+
+
+@pytest.mark.parametrize("write", [_patched, _steered, _opened, _planned, _over])
+@pytest.mark.parametrize("per_second", [0, 1, 200])
+async def test_whichever_way_the_rate_is_written_the_room_obeys_at_once(
+    write: Callable[[RoomService, float], Awaitable[None]], per_second: float, redis_url: str
+) -> None:
+    """Also while it was on its way to another rate, or slowly to this one."""
+    clock = HandClock()
+    async with harness.service(redis_url, clock=clock, newcomers_per_minute=0) as service:
+        await service.room.open((await service.room.state()).options.changed(admission_rate=100))
+        await service.control.set_rate(200, ramp=3600)
+        await clock.advance(60)
+        for number in range(250):
+            await service.room.join(JoinRequest(key=f"v{number}", secret="s"))
+        await service.admission.admit()
+        await write(service, per_second)
+        await clock.advance(1)
+        assert (await service.room.state()).rate == per_second
+        called = await service.admission.admit()
+        assert len(called.called) <= per_second
+
+
+async def test_what_does_not_concern_the_rate_leaves_a_ramp_alone(service: RoomService) -> None:
+    await service.control.set_rate(200, ramp=3600)
+    admin = await service.operator()
+    assert (await admin.http.patch(ADMIN, json={"max_active": 7})).status_code == 200
+    assert (await service.room.state()).rate < 100

@@ -22,7 +22,7 @@ class Shop:
     def __init__(
         self, service: RoomService, clock: HandClock, options: GateOptions = OPTIONS
     ) -> None:
-        self.service = service
+        self.service, self.clock, self.options = service, clock, options
         self.asked: list[str] = []
         self.away = False
         self.seen: list[dict[str, str]] = []

@@ -251,13 +251,8 @@ class RoomAdmin(AdminRoutes):
         """Change a room's settings; with If-Match only if unchanged since."""
         before = await call.room.state()
         _require_version(call.request, before.version)
-        options, own = merged(before.options, asked)
-        changed = {
-            name: value
-            for name, value in options.to_fields().items()
-            if before.options.to_fields()[name] != value
-        }
-        fields = {**changed, **own}
+        # What is as it was is written as well: to set the rate ends its way to another one.
+        fields = named(before.options, asked)
         try:
             after = await call.change(
                 "change", lambda: call.room.store.write(fields, version=before.version)

@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from waystation.core import codec
 from waystation.core.clock import Clock, SystemClock
+from waystation.core.durations import whole_seconds
 from waystation.core.errors import InvalidInput, InvalidToken, Malformed, WaystationError
 from waystation.core.http.exchange import Cookies, Header, Request, digest_of
 from waystation.core.http.problems import Problem
@@ -147,6 +148,10 @@ def _stamp(key: bytes, text: str) -> str:
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()[:32]
 
 
+RENEW_WITHIN_S = 30
+"""Seconds before its end from which a session token is signed anew; connectors know this number."""
+RENEWED_AT = 10
+"""Activity renews a session once a tenth of it has gone, so that it ends after nine without any."""
 MOST_REMEMBERED = 100_000
 """Tokens whose signature a process remembers having checked."""
 
@@ -164,7 +169,7 @@ class Tokens:
         self._clock = clock
         self._ticket_s = ticket_s
         self.session_s = session_s
-        """Seconds for which a session token is valid."""
+        """Seconds for which a session token is valid at most."""
         self._checked: dict[str, QueueTicket | SessionToken] = {}
 
     def adopt(self, keyring: Keyring) -> None:
@@ -196,14 +201,19 @@ class Tokens:
     def sign_session(
         self, room: Room, place: Place, state: RoomState, *, host: str, life_s: int = 0
     ) -> str:
-        """The token of a session, for the next two minutes unless another life is given."""
+        """The token of a session, for two minutes at most unless another life is given.
+
+        Only a token that is signed anew keeps the seat, so that of a short session lives shorter.
+        """
         now = self._clock.now_ms() // 1000
+        tenth_s = (whole_seconds(state.options.session) - 1) // RENEWED_AT
+        life_s = life_s or min(self.session_s, RENEW_WITHIN_S + tenth_s)
         return self.keyring.sign(
             SessionToken(
                 iss=self.issuer,
                 aud=room.name,
                 iat=now,
-                exp=now + (life_s or self.session_s),
+                exp=now + life_s,
                 jti=new_id(self.bits),
                 epoch=state.epoch,
                 sub=place.id,

@@ -212,7 +212,7 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Wrong keys and codes of one address more often than this, beyond ten, get 429."""
     ticket_s: int = 86_400
     session_token_s: int = 120
-    """Seconds for which proxies accept a session token without asking."""
+    """Seconds for which proxies accept a session token without asking, at most."""
     webhook_networks: Sequence[str] = ()
     """Private networks that webhooks may go to, also without TLS."""
     front: int = 100

@@ -18,9 +18,15 @@ from waystation.core.http.endpoints import Endpoint, endpoint, offered
 from waystation.core.http.exchange import NO_STORE, Answer, Headers, Request, answer
 from waystation.core.http.problems import Code, Problem
 from waystation.core.operators.operators import Operators
-from waystation.waitingroom.http.context import ServerContext, return_hosts, safe_path, split_token
+from waystation.waitingroom.http.context import (
+    RENEW_WITHIN_S,
+    ServerContext,
+    return_hosts,
+    safe_path,
+    split_token,
+)
 from waystation.waitingroom.http.options import RoomCode
-from waystation.waitingroom.http.sites import RENEW_WITHIN_S, Entered, Entries, Sessions
+from waystation.waitingroom.http.sites import Entered, Entries, Sessions
 from waystation.waitingroom.pages.render import source
 from waystation.waitingroom.redis.store import STATE_S
 from waystation.waitingroom.room import Room

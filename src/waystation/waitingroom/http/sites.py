@@ -17,6 +17,7 @@ from waystation.core.operators.operators import Operators
 from waystation.waitingroom.http import bodies
 from waystation.waitingroom.http.bodies import rfc3339
 from waystation.waitingroom.http.context import (
+    RENEW_WITHIN_S,
     ServerContext,
     Tokens,
     VisitorCookies,
@@ -164,8 +165,8 @@ def _is_for(token: str, session_id: str) -> bool:
         return False
 
 
-RENEW_WITHIN_S = 30
-"""Seconds before its end from which a session token is signed anew."""
+RENEWED_S = RENEW_WITHIN_S - 1
+"""The life of a token that the first request that shows it renews."""
 
 
 class Entered(msgspec.Struct, frozen=True):
@@ -205,10 +206,8 @@ class Entries:
         if passed is None:
             return None
         self._metrics.arrivals.of(room.name, "passed").inc()
-        # The first request that shows this token renews it: only who comes back keeps the seat.
-        token = self._tokens.sign_session(
-            room, passed.place, state, host=host, life_s=RENEW_WITHIN_S - 1
-        )
+        # Only who comes back keeps the seat.
+        token = self._tokens.sign_session(room, passed.place, state, host=host, life_s=RENEWED_S)
         return Entered(room, state, passed.place, passed.status, token)
 
     @endpoint(
@@ -246,7 +245,8 @@ class Entries:
         if found is None:
             return None
         room, state, passed = found
-        signed = self._tokens.sign_session(room, passed.place, state, host=host)
+        # The session began on the waiting page, which may be a minute ago.
+        signed = self._tokens.sign_session(room, passed.place, state, host=host, life_s=RENEWED_S)
         return Entered(room, state, passed.place, passed.status, signed)
 
     @endpoint(

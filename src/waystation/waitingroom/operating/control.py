@@ -79,14 +79,12 @@ class Control:
         fields = {"admission_rate": f"{per_second:.10g}"}
         if ramp_s:
             seen = await self._room.state()
-            started = {
+            fields |= {
                 "ramp_from": f"{seen.rate:.10g}",
                 "ramp_us": str(seen.now_ms * 1000),
                 "ramp_s": str(ramp_s),
             }
-        else:
-            started = {"ramp_from": "", "ramp_us": "", "ramp_s": ""}
-        return await self._room.store.write(fields | started)
+        return await self._room.store.write(fields)
 
     async def show_message(
         self, text: dict[str, str], *, level: str = "info", expires_ms: int = 0

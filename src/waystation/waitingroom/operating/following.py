@@ -97,7 +97,6 @@ class Following:
             "admission_rate": f"{rate:.10g}",
             "follow_said": f"{reading.said}: {state.rate:.3g} to {rate:.3g} a second",
             "follow_us": str(state.now_ms * 1000),
-            **dict.fromkeys(("ramp_from", "ramp_us", "ramp_s"), ""),
         }
         try:
             # Whoever changed the room meanwhile, an operator or another process, comes first.

@@ -119,22 +119,26 @@ class Lottery:
         self._room = room
         self._store = room.store
 
-    async def announce(self, seed: str | None = None, *, witness: str = "") -> str:
+    async def announce(
+        self, seed: str | None = None, *, witness: str = "", version: int | None = None
+    ) -> str:
         """Choose a seed and publish its commitment; a chosen seed stays, and so does a witness.
 
-        The witness is the SHA-256 of 32 bytes that a second party keeps secret until the draw.
+        Both stay until the draw has been held: the next one has others. The witness is the SHA-256
+        of 32 bytes that a second party keeps secret until the draw. With `version` only if the
+        room is still at that version, else WrongState.
         """
-        if (await self._room.state()).early:
-            raise WrongState("a seed must be committed to before anybody has joined")
         chosen = seed or secrets.token_hex(32)
-        if witness:
-            key = self._store.keys.lottery
-            await self._store.ask("HSETNX", key, "witness", checked_witness(witness))
-        await self._store.ask("HSETNX", self._store.keys.lottery, "seed", chosen)
-        kept = await self._store.ask("HGET", self._store.keys.lottery, "seed")
-        commitment = commit(kept.decode())
-        await self._store.ask("HSET", self._store.keys.lottery, "commitment", commitment)
-        await self._store.write({"commitment": commitment})
+        [commitment] = await scripts.announce(
+            await self._store.client(),
+            self._store.keys,
+            seed=chosen,
+            commitment=commit(chosen),
+            witness=checked_witness(witness) if witness else "",
+            version="" if version is None else version,
+            now=self._store.now(),
+        )
+        self._store.forget_state()
         return commitment
 
     async def draw(self, *, beacon: str = "") -> int:

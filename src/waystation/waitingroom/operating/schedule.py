@@ -18,6 +18,7 @@ from waystation.core.errors import InvalidOption, NotFound, WrongState
 from waystation.core.options import check_fields, checked
 from waystation.waitingroom.operating.control import LATEST_MS
 from waystation.waitingroom.operating.lottery import Lottery, checked_witness, commit
+from waystation.waitingroom.options import fitting
 from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.state import RoomState
@@ -87,7 +88,9 @@ class Schedule:
 
     async def plan(self, event: ScheduledEvent) -> ScheduledEvent:
         """Add an event, which must not overlap another; with the commitment of its draw."""
-        if event.ends_ms <= (await self._room.state()).now_ms:
+        seen = await self._room.state()
+        fitting(seen.fields, event.changes)
+        if event.ends_ms <= seen.now_ms:
             # It would be taken away at the next look, without having been on.
             ended = possible_instant(event.ends_ms) or event.ends_ms
             raise InvalidOption(f"an event must end in the future, got {ended}")
@@ -147,10 +150,12 @@ class Schedule:
             await self._ask("HDEL", event.id)
             await self._forget_seed(event.id)
             return
-        before = {name: seen.fields.get(name, "") for name in event.changes}
+        # The room may have been changed since the event was planned.
+        changes = fitting(seen.fields, event.changes)
+        before = {name: seen.fields.get(name, "") for name in changes}
         await self._room.store.write(
             {
-                **event.changes,
+                **changes,
                 CURRENT: event.id,
                 BEFORE: codec.encode(before).decode(),
                 "ends_us": str(event.ends_ms * 1000),
@@ -160,18 +165,17 @@ class Schedule:
 
     async def _go_on(self, seen: RoomState, id: str, event: ScheduledEvent | None) -> None:
         if event is not None and event.gathers_ms is not None and not seen.fields.get(STAGE):
-            await self._gather(event)
+            await self._gather(seen, event)
         elif seen.phase == "open" and (event is None or event.ends_ms <= seen.now_ms):
             await self._end(seen, id)
 
-    async def _gather(self, event: ScheduledEvent) -> None:
-        await scripts.forget_draw(await self._room.store.client(), self._room.store.keys)
+    async def _gather(self, seen: RoomState, event: ScheduledEvent) -> None:
         if event.by_lot:
             seed = await self._seed(event.id)
-            await Lottery(self._room).announce(seed, witness=event.witness)
-        seen = await self._room.state()
-        if seen.fields.get(STAGE) or seen.fields.get(CURRENT) != event.id:
-            return
+            await Lottery(self._room).announce(seed, witness=event.witness, version=seen.version)
+            seen = await self._room.state()
+            if seen.fields.get(STAGE) or seen.fields.get(CURRENT) != event.id:
+                return
         starts = {"phase": "prequeue", "starts_us": str(event.starts_ms * 1000)}
         await self._room.store.write({**starts, STAGE: "gathered"}, version=seen.version)
 
@@ -180,7 +184,9 @@ class Schedule:
         over = dict.fromkeys((CURRENT, STAGE, BEFORE, "starts_us", "ends_us", "commitment"), "")
         # Off the plan first: a room without an event begins whatever is planned for now.
         await self._ask("HDEL", id)
-        await self._room.store.write({**before, **over}, version=seen.version)
+        # What was changed during the event stays, and what was there before must fit to it.
+        back = fitting(seen.fields, before)
+        await self._room.store.write({**back, **over}, version=seen.version)
         await self._forget_seed(id)
 
     async def _forget_seed(self, id: str) -> None:

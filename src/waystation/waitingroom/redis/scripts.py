@@ -128,6 +128,24 @@ async def take_over(
 
 
 @script(reply=replies.texts)
+async def announce(
+    redis: Client,
+    keys: RoomKeys,
+    *,
+    seed: str,
+    commitment: str,
+    witness: str,
+    version: str | int,
+    now: str | int,
+) -> list[str]:
+    """Choose the seed of the next draw and publish its commitment, in one step; the commitment
+    of the seed that counts. One that was chosen stays until its draw has been held, and so does
+    a witness.
+    """
+    ...
+
+
+@script(reply=replies.texts)
 async def begin_draw(
     redis: Client, keys: RoomKeys, *, beacon: str, wait: int, now: str | int
 ) -> list[str]:
@@ -157,12 +175,6 @@ async def end_draw(
     redis: Client, keys: RoomKeys, *, opened: str, digest: str, now: str | int
 ) -> bool:
     """Open the room once everybody of the pre-queue stands in line."""
-    ...
-
-
-@script(reply=bool)
-async def forget_draw(redis: Client, keys: RoomKeys) -> bool:
-    """Forget the last draw once it is over, so that another one may be held."""
     ...
 
 

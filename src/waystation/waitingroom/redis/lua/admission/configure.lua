@@ -1,5 +1,5 @@
 --- Change how the room is set up; its new version.
---- keys  meta state events epoch
+--- keys  meta state events epoch lottery drawn
 --- args  queue event creates version:str|int pepper now:str|int fields... -> int
 --- uses  instant_us format_int emit_event
 local us = instant_us(now)
@@ -11,11 +11,23 @@ end
 if not kept[2] and creates == '' then
   return redis.error_reply('NOT_FOUND there is no room ' .. queue .. '; it may have been deleted')
 end
+local given = {}
+for at = fields, #ARGV, 2 do given[ARGV[at]] = ARGV[at + 1] end
+local over = given.phase == 'prequeue' and redis.call('HEXISTS', lottery, 'digest') == 1
 local seconds = format_int(us / 1000000)
 if not kept[2] then
   redis.call('HSET', meta, 'created_at', seconds, 'phase', 'open', 'epoch', redis.call('GET', epoch) or 1)
 end
 redis.call('HSETNX', state, 'pepper', pepper)
+-- Those who gather now have nothing to do with the draw that was held, whose seed is public.
+if over then
+  redis.call('DEL', lottery, drawn)
+  redis.call('HDEL', meta, 'commitment')
+end
+-- A rate holds from now on, whoever writes it, unless the write says how it is reached.
+if given.admission_rate and not given.ramp_us then
+  redis.call('HDEL', meta, 'ramp_from', 'ramp_us', 'ramp_s')
+end
 local changes = {}
 for at = fields, #ARGV, 2 do
   local name, value = ARGV[at], ARGV[at + 1]
