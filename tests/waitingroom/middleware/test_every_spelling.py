@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.ports import free_port
+from tests.support.size import size
 from tests.waitingroom.connectors.conftest import following, program_of
 from tests.waitingroom.http import harness
 from tests.waitingroom.middleware.block import Block
 from tests.waitingroom.middleware.conftest import PROXIES
+from tests.waitingroom.middleware.nginx import RECIPE
 from tests.waitingroom.middleware.spellings import LISTED, spellings, taken_for
 from tests.wire.install import find_node
 from waystation.core.http.server import serving
@@ -148,3 +150,15 @@ async def test_a_long_path_costs_the_edge_worker_no_more_than_its_length() -> No
     """The same steps for every visitor: what one of them sends must not take the time of all."""
     long = ["/a/b/c/d/e" * 800, "/x/a/y/b/z" * 800, "/a/" * 3000, "/a" * 2000 + "/.." * 2000]
     assert await _worker_says([(STARS, each) for each in long], "mayBe") == [False] * 4
+
+
+@pytest.mark.parametrize("sign", [";", "/", "%", "//", "/./", "%5c", "; ", " ", ":1", "a", "\\"])
+def test_no_pattern_of_the_recipe_for_nginx_gives_up_on_a_long_request(sign: str) -> None:
+    """After ten million steps nginx takes what it could not judge for what needs no session."""
+    patterns = re.findall(r'"~(\*?)(.+?)" ', RECIPE.read_text())
+    assert len(patterns) > 10
+    for case, pattern in patterns:
+        written = pattern.replace("(?<", "(?P<").replace("\\\\", "\\")
+        compiled = re.compile(written, re.IGNORECASE if case else 0)
+        for path in ("/;/checkout", "/x", ""):
+            compiled.search(path + sign * size(100_000, full=400_000))
