@@ -108,6 +108,17 @@ async def test_whatever_a_site_takes_for_the_protected_part_needs_a_session(
 
 
 @every_connector
+async def test_a_path_with_thousands_of_odd_signs_needs_a_session_too(
+    connector: str, redis_url: str, tmp_path: Path
+) -> None:
+    async with behind(connector, redis_url, tmp_path) as (block, site):
+        site.seen.clear()
+        for path in ("/;/checkout" + ";" * 6000, "/x/.." * 1200 + "/checkout"):
+            got = await block.send(f"GET {path}", PAGE)
+            assert (got.status >= 300, site.seen) == (True, []), path[:20]
+
+
+@every_connector
 async def test_a_connector_that_starts_while_the_room_is_away_lets_nobody_in(
     connector: str, redis_url: str, tmp_path: Path
 ) -> None:
