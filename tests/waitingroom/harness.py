@@ -84,6 +84,16 @@ class Harness:
         for name in names:
             await self.room.heartbeat(self.places[name])
 
+    async def pass_time(self, seconds: float) -> None:
+        """Turn the clock, and let what the server forgets by a clock of its own grow as old."""
+        await self.clock.advance(seconds)
+        for place in self.places.values():
+            keys = self.keys.of(place.id, visitor=place.owner)
+            for key in (keys.position, keys.owner, keys.session):
+                left_ms = await self.redis.pttl(key) - round(seconds * 1000)
+                # No time at all deletes it.
+                await self.redis.pexpire(key, max(0, left_ms))
+
     async def expire(self) -> list[str]:
         return self.names(await self.upkeep.expire_silent())
 

@@ -1,10 +1,12 @@
 """Who comes first: what would go wrong with the spec's own scripts."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
+from tests.support.size import size
 from tests.waitingroom.harness import Harness
 from waystation.waitingroom.visitor import Gone, Joined, JoinRequest, Kept, Lane, Waiting
 
@@ -293,3 +295,65 @@ async def test_a_heartbeat_cannot_bring_back_the_dead(redis: Redis, harness: Har
     await harness.expire()
     assert await harness.room.heartbeat(place) == Gone()
     assert await redis.zcard(harness.keys.heartbeat) == 0  # pyright: ignore
+
+
+BOUNDS = (1000, 5000, 20_000)
+"""How far the scripts look in one call, be it along a list or along the line."""
+AROUND = [bound + by for bound in size(BOUNDS[2:], full=BOUNDS) for by in (-1, 0, 1)]
+
+
+async def _fill(harness: Harness, lane: Lane, count: int, *, listed: bool = True) -> None:
+    """So many in line, in a lane of its own set, as joining leaves them there."""
+    keys, before = harness.keys, harness.clock.now_ms() * 1000 - 10 * count
+    lists = keys.normal_list, keys.elevated_list, keys.vip_list, keys.premium_list
+    sets = keys.elevated, keys.vip, keys.premium
+    for start in range(0, count, 1000):
+        ids = [f"{lane.name}{each}" for each in range(start, min(start + 1000, count))]
+        scores: dict[Any, float] = {id: before + start + at for at, id in enumerate(ids)}
+        await harness.redis.zadd(keys.positions, scores)
+        if lane:
+            await harness.redis.zadd(sets[lane - 1], scores)
+        if listed:
+            await harness.redis.rpush(lists[lane], *ids)  # pyright: ignore
+
+
+@pytest.mark.parametrize("wrong", ["came back", "list lost", "half a list", "ghosts", "behind"])
+@pytest.mark.parametrize("ahead", sorted({0, *BOUNDS, *AROUND, 40_001}))
+async def test_every_lane_gets_its_share_in_its_order_however_many_stand_before(
+    harness: Harness, ahead: int, wrong: str
+) -> None:
+    """The lists only make it quick: whatever they lack, the sorted sets say who is next."""
+    await harness.open(admission_rate=30, burst=30, max_active=100_000, max_queue_size=0)
+    keys, names = harness.keys, [f"n{each}" for each in range(60)]
+    if wrong == "ghosts":
+        await _fill(harness, Lane.ELEVATED, 100)
+        for start in range(0, ahead, 1000):
+            ghosts = ["ghost"] * min(1000, ahead - start)
+            await harness.redis.rpush(keys.normal_list, *ghosts)  # pyright: ignore
+    else:
+        await _fill(harness, Lane.ELEVATED, max(ahead, 100))
+    await harness.join_all(*names)
+    if wrong == "came back":
+        await harness.room.leave(harness.places["n0"], "n0")
+        await harness.admission.admit_now(1, lane=Lane.NORMAL)
+        names.remove("n1")
+        await harness.room.rejoin(harness.places["n0"], "n0")
+    elif wrong == "list lost":
+        await harness.redis.delete(keys.normal_list)
+    elif wrong == "half a list":
+        await harness.redis.ltrim(keys.normal_list, 20, -1)  # pyright: ignore
+    elif wrong == "behind":
+        # Whoever was put back stands in front of those who came before.
+        await harness.redis.lpush(keys.normal_list, harness.places["n59"].id)  # pyright: ignore
+    called: list[str] = []
+    turns = 0
+    # Each look along the list takes away five thousand ghosts.
+    looks = len(range(0, ahead, 5000)) if wrong == "ghosts" else 0
+    for nth in range(9 + looks):
+        found = (await harness.admission.admit()).called
+        await harness.clock.advance(1)
+        theirs = [each for each in found if not each.startswith("ELEVATED")]
+        called += harness.names(theirs)
+        turns += len(found) if nth >= looks else 0
+        assert len(called) >= min(len(names), turns // 3 - 1), (nth, len(called), turns)
+    assert called == names

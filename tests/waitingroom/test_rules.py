@@ -141,6 +141,39 @@ def test_a_condition_that_cannot_be_read_never_widens_a_rule(
     assert bool(found) is fits
 
 
+SHORT = st.text("aB/*", max_size=7)
+
+
+@given(SHORT, SHORT.map(lambda path: "/" + path.replace("*", "%2A")))
+@example("a*a", "/a")
+@example("*ab*b", "/ab")
+@example("**", "/")
+def test_a_star_means_what_it_means_to_a_regular_expression(rule: str, path: str) -> None:
+    texts = [re.escape(each) for each in f"/{rule}".lower().split("*")]
+    wanted = re.compile(".*".join(texts), re.DOTALL)
+    read = path.lower()
+    found = [wanted.fullmatch(each) is not None for each in (read, read.rstrip("/") or "/")]
+    assert Rule(queue="shop", path=f"/{rule}").fits(read) is any(found)
+    assert Rule(queue="", path=f"/{rule}", action="bypass").fits(read) is all(found)
+
+
+STARS = "/*/a/*/b/*/c/*/d/*/e/*/f"
+
+
+@pytest.mark.parametrize("path", ["/a/b/c/d/e" * 800, "/x/a/y/b/z" * 800, "/a//b//c//d//e/" * 600])
+def test_a_long_path_costs_no_more_than_its_length(path: str) -> None:
+    """A regular expression tries this for years, and nothing else runs meanwhile."""
+    rule = Rule(queue="shop", path=STARS)
+    assert not closing([rule], "GET", [path], {})
+    assert closing([rule], "GET", [f"{path}/x/a/x/b/x/c/x/d/x/e/x/f"], {})
+
+
+def test_a_path_that_climbs_costs_no_more_than_its_length() -> None:
+    """Whoever copies what is left at each step copies a quarter of a million parts as often."""
+    with pytest.raises(InvalidInput, match="written plainly"):
+        readings("/a" * 250_000 + "/.." * 250_000)
+
+
 def test_only_a_star_stands_for_anything() -> None:
     rule = Rule(queue="shop", path="/item[1]*")
     assert closing([rule], "GET", ["/item[1]"], {})

@@ -115,7 +115,7 @@ class RoomOptions(msgspec.Struct, frozen=True, kw_only=True, rename=_STORED):
     session_renewal: bool = True
     """Let activity renew a session."""
     position_ttl: Duration = 1800
-    """How long the record of a silent visitor is kept."""
+    """How long the record of a silent visitor is kept at least; never less than the place."""
     newcomers_per_minute: int = 50
     """New places for one network (an IPv4 address or IPv6 /64) a minute; 0 for no limit."""
     events_cap: int = 10_000

@@ -58,11 +58,11 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 raise InvalidOption(f"a rule names methods and headers by a word, got {name!r}")
 
     @cached_property
-    def _pattern(self) -> re.Pattern[str]:
+    def _texts(self) -> Sequence[Sequence[str]]:
+        """The texts between the stars, as they were written and as they are meant."""
         # Split first: %2A is the sign itself.
         parts = self.path.split("*")
-        texts = ([each.lower() for each in parts], [unquote(each).lower() for each in parts])
-        return re.compile("|".join(".*".join(map(re.escape, each)) for each in texts), re.DOTALL)
+        return [each.lower() for each in parts], [unquote(each).lower() for each in parts]
 
     def is_about(self, method: str, headers: Mapping[str, str]) -> bool:
         """Whether a request is of the kind that the rule is for, whatever its path."""
@@ -80,7 +80,28 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         # What opens has to be meant both ways, what closes in one of them.
         enough = all if self.action == "bypass" else any
         forms = (reading, reading.rstrip("/") or "/")
-        return enough(self._pattern.fullmatch(each) is not None for each in forms)
+        return enough(any(_holds(each, texts) for texts in self._texts) for each in forms)
+
+
+def _holds(reading: str, texts: Sequence[str]) -> bool:
+    """Whether a reading is these texts in their order, with anything between two of them.
+
+    Each is taken where it comes first, which leaves the most to the others, so nothing is tried
+    twice: of a regular expression with several `.*` a stranger's long path makes years.
+    """
+    first, *others = texts
+    if not others:
+        return reading == first
+    *middle, last = others
+    at, end = len(first), len(reading) - len(last)
+    if not (reading.startswith(first) and reading.endswith(last)):
+        return False
+    for each in middle:
+        found = reading.find(each, at, end)
+        if found < 0:
+            return False
+        at = found + len(each)
+    return at <= end
 
 
 class WrittenRule(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -194,7 +215,10 @@ def _without_dots(path: str) -> str:
     kept = list[str]()
     for part in path.split("/"):
         if part == "..":
-            kept = kept[:-1] or [""]
+            # Never a copy: there may be thousands of them.
+            del kept[-1:]
+            if not kept:
+                kept.append("")
         elif part != ".":
             kept.append(part)
     return "/".join(kept)

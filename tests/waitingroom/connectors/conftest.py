@@ -50,7 +50,7 @@ async def following(page: str, block: Block, folder: Path) -> AsyncGenerator[Non
     """Do what the page says: save its program, and run its command."""
     ports = {"8080": str(block.room), "8000": str(block.port), "8088": str(block.origin)}
     text = _section(page)
-    (program,) = _PROGRAM.findall(text)
+    program = program_of(page)
     line = _ported(_COMMAND.findall(text)[0], ports)
     command = shlex.split(line.replace("examples/", f"{PAGES.parents[1]}/examples/"))
     name = "shop.py" if "```python" in text else "worker.mjs"
@@ -77,6 +77,12 @@ async def following(page: str, block: Block, folder: Path) -> AsyncGenerator[Non
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
+
+
+def program_of(page: str) -> str:
+    """What a page says to save."""
+    (program,) = _PROGRAM.findall(_section(page))
+    return str(program)
 
 
 def _section(page: str) -> str:

@@ -65,9 +65,9 @@ class RoomKeys(Keyspace, root=""):
     promises = Hash("queue:<name>:promises", "the estimates of some in line", ttl="24 h")
     ratios = Hash("queue:<name>:ratios", "how far waits were off what was expected", ttl="24 h")
 
-    position = Hash("position:<position>", "one visitor in line", ttl="30 min")
+    position = Hash("position:<position>", "one visitor in line", ttl="38 min")
     session = Hash("session:<position>", "one visitor inside", ttl="session length")
-    owner = String("ipmap:<name>:<visitor>", "the place that a visitor has", ttl="30 min")
+    owner = String("ipmap:<name>:<visitor>", "the place that a visitor has", ttl="38 min")
     newcomers = SortedSet("ratelimit:<network>:enqueue", "new places of one network", ttl="1 min")
     schedule = Hash("queue:<name>:schedule", "events that are planned, by id")
     looks = String("queue:<name>:looks", "how the waiting page looks")

@@ -3,8 +3,8 @@
 --- keys  early_premium recovered admitted missed sessions_expiry heartbeat events stats
 --- args  queue id proof now:str|int -> texts
 --- as    room queue
---- uses  instant_us format_int emit_event count visitor_status
-local set = redis.call('HMGET', meta, 'phase', 'starts_us', 'missed_s', 'events_cap', 'position_ttl_s')
+--- uses  instant_us format_int emit_event count visitor_status record_seconds
+local set = redis.call('HMGET', meta, 'phase', 'starts_us', 'missed_s', 'events_cap')
 local us = instant_us(now)
 room.now, room.phase, room.cap, room.missed_s = us, set[1], set[4], tonumber(set[3]) or 600
 room.starts = set[2] and format_int(set[2] / 1000)
@@ -29,8 +29,9 @@ redis.call('ZADD', recovered, format_int(order), id)
 local seconds = format_int(us / 1000000)
 redis.call('ZADD', heartbeat, seconds, id)
 redis.call('HSET', position, 'status', 'waiting', 'last_heartbeat', seconds)
-redis.call('EXPIRE', position, tonumber(set[5]) or 1800)
-if redis.call('GET', owner) == id then redis.call('EXPIRE', owner, tonumber(set[5]) or 1800) end
+local ttl = record_seconds(room)
+redis.call('EXPIRE', position, ttl)
+if redis.call('GET', owner) == id then redis.call('EXPIRE', owner, ttl) end
 count(stats, 'total_recovered', 1)
 emit_event(room, 'recovered', id)
 return { 'returned', redis.call('ZRANK', recovered, id) }

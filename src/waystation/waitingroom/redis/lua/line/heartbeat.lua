@@ -3,8 +3,8 @@
 --- keys  recovered admitted missed sessions_expiry heartbeat theirs...
 --- args  now:str|int people:str|int... -> beats
 --- as    room
---- uses  instant_us must_hold format_int visitor_status
-local set = redis.call('HMGET', meta, 'phase', 'starts_us', 'missed_s', 'position_ttl_s', 'idle_s')
+--- uses  instant_us must_hold format_int visitor_status record_seconds
+local set = redis.call('HMGET', meta, 'phase', 'starts_us', 'missed_s', 'idle_s')
 local us = instant_us(now)
 local seconds = math.floor(us / 1000000)
 room.now, room.phase, room.missed_s = us, set[1], tonumber(set[3]) or 600
@@ -16,7 +16,7 @@ for key = theirs, #KEYS, 2 do
   must_hold('STRLEN', KEYS[key + 1])
 end
 
-local heard = {}
+local heard, kept_s = {}, {}
 local function hear(id, leaving_s, proof, position, owner)
   if proof ~= '' then
     local known = redis.call('HGET', position, 'proof')
@@ -24,21 +24,21 @@ local function hear(id, leaving_s, proof, position, owner)
   end
   local found = visitor_status(room, id)
   local waits = found[1] == 'waiting' or found[1] == 'returned' or found[1] == 'prequeued'
-  if not waits then return found end
-  local ttl = tonumber(set[4]) or 1800
-  if found[1] == 'prequeued' and set[2] then
-    ttl = ttl + math.max(0, math.ceil(set[2] / 1000000) - seconds)
-  end
+  if not waits and found[1] ~= 'called' and found[1] ~= 'late' then return found end
+  local early = found[1] == 'prequeued'
+  kept_s[early] = kept_s[early] or record_seconds(room, early)
+  local ttl = kept_s[early]
   -- A hash that is gone must not come back: what is made now would never be forgotten.
   if redis.call('EXPIRE', position, ttl) == 1 then
     redis.call('HSET', position, 'last_heartbeat', format_int(seconds))
   end
   if redis.call('GET', owner) == id then redis.call('EXPIRE', owner, ttl) end
-  if found[1] == 'prequeued' then return found end
+  -- Of the others only those who wait can fall silent.
+  if early or not waits then return found end
   -- Whoever closes the page may come back, but has less time to do so.
   local last = seconds
   if leaving_s ~= '' then
-    last = seconds - math.max(0, (tonumber(set[5]) or 300) - tonumber(leaving_s))
+    last = seconds - math.max(0, (tonumber(set[4]) or 300) - tonumber(leaving_s))
   end
   heard[#heard + 1], heard[#heard + 2] = format_int(last), id
   return found

@@ -5,10 +5,11 @@
 --- args  queue now:str|int model newcomers:str|int... -> list[list[Any]]
 --- as    room queue
 --- uses  instant_us must_hold format_int emit_event count lane_lengths count_newcomer
+--- uses  record_seconds
 --- lazy  visitor_status begin_session
 local set = redis.call('HMGET', meta, 'status', 'queueing_method', 'max_queue_size', 'phase',
-  'starts_us', 'position_ttl_s', 'fail_open_us', 'newcomers_per_minute', 'missed_s', 'session_s',
-  'events_cap', 'strict_lanes')
+  'starts_us', 'fail_open_us', 'newcomers_per_minute', 'missed_s', 'session_s', 'events_cap',
+  'strict_lanes')
 -- Of a room that has been deleted meanwhile nothing may come back.
 if not set[1] and not set[4] then
   local answers = {}
@@ -18,16 +19,13 @@ end
 local us = instant_us(now)
 local seconds = format_int(us / 1000000)
 room.now, room.phase, room.cap, room.missed_s, room.session_s =
-  us, set[4], set[11], tonumber(set[9]) or 600, set[10]
+  us, set[4], set[10], tonumber(set[8]) or 600, set[9]
 room.starts = set[5] and format_int(set[5] / 1000)
 room.upper, room.early = { elevated, vip, premium }, { early_elevated, early_vip, early_premium }
 local status, method, phase = set[1] or 'active', set[2], set[4]
-local most, per_minute = tonumber(set[3]) or 0, tonumber(set[8]) or 0
-local open_to_all = method == 'passthrough' or (tonumber(set[7]) or 0) > us
-local ttl = tonumber(set[6]) or 1800
-if phase == 'prequeue' and set[5] then
-  ttl = ttl + math.max(0, math.ceil((set[5] - us) / 1000000))
-end
+local most, per_minute = tonumber(set[3]) or 0, tonumber(set[7]) or 0
+local open_to_all = method == 'passthrough' or (tonumber(set[6]) or 0) > us
+local ttl = record_seconds(room, phase == 'prequeue')
 
 -- Before anything is written: whoever's keys are of another type must not stop it half way.
 local key = theirs
@@ -92,7 +90,7 @@ local function admit_to_line(one)
     return refuse(one, status)
   end
   if open_to_all then
-    describe(one, 'active', tonumber(set[10]) or 3600)
+    describe(one, 'active', tonumber(set[9]) or 3600)
     room.session = one.session
     local ends = lazy().begin_session(room, one.id)
     count(stats, 'total_passed', 1)
@@ -125,7 +123,7 @@ local function admit_to_line(one)
   local ahead = lengths[lane]
   lengths[lane] = ahead + 1
   local first = ahead
-  for other = lane + 1, set[12] == '1' and 3 or 0 do first = first + lengths[other] end
+  for other = lane + 1, set[11] == '1' and 3 or 0 do first = first + lengths[other] end
   emit_event(room, 'waiting', one.id, 'lane', lane, 'seq', score, 'ahead', first, 'waiting', total,
     'active', inside, 'rate', one.rate, 'model', model, 'network', one.network, 'agent', one.agent)
   if phase == 'drawing' then

@@ -3,9 +3,8 @@
 --- keys  early_premium recovered admitted missed sessions_expiry heartbeat stays events stats
 --- args  queue id proof now:str|int -> texts
 --- as    room queue
---- uses  instant_us format_int emit_event count visitor_status learn
-local set = redis.call('HMGET', meta, 'phase', 'starts_us', 'missed_s', 'events_cap', 'position_ttl_s',
-  'rejoin_s')
+--- uses  instant_us format_int emit_event count visitor_status learn record_seconds
+local set = redis.call('HMGET', meta, 'phase', 'starts_us', 'missed_s', 'events_cap', 'rejoin_s')
 local us = instant_us(now)
 room.now, room.phase, room.cap, room.missed_s = us, set[1], set[4], tonumber(set[3]) or 600
 room.starts = set[2] and format_int(set[2] / 1000)
@@ -17,18 +16,17 @@ if known[1] ~= proof then return { 'forbidden' } end
 local found = visitor_status(room, id)
 if found[1] ~= 'gone' or not known[2] then return found end
 local from, order, lane = known[3], known[4], tonumber(known[5])
-if known[2] + (tonumber(set[6]) or 120) * 1000000 <= us then return { 'gone' } end
+if known[2] + (tonumber(set[5]) or 120) * 1000000 <= us then return { 'gone' } end
 -- The lots are drawn without them.
 if from == 'early' and set[1] ~= 'prequeue' then return { 'gone' } end
 -- Who has joined anew meanwhile has that place.
 local kept = redis.call('GET', owner)
 if kept and kept ~= id and visitor_status(room, kept)[1] ~= 'gone' then return { 'gone' } end
 
-local ttl, seconds = tonumber(set[5]) or 1800, format_int(us / 1000000)
+local ttl, seconds = record_seconds(room, from == 'early'), format_int(us / 1000000)
 if from == 'early' then
   redis.call('ZADD', prequeue, order, id)
   if lane > 0 then redis.call('ZADD', room.early[lane], order, id) end
-  if set[2] then ttl = ttl + math.max(0, math.ceil((set[2] - us) / 1000000)) end
 else
   redis.call('ZADD', heartbeat, seconds, id)
 end

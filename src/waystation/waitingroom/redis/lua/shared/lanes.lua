@@ -30,20 +30,41 @@ local function lane_lengths(positions, upper)
   return lengths
 end
 
+--- Where in the line the next of the normal lane stands, from a rank on; nothing if nobody does.
+-- Counted and halved, not walked: any number of people of other lanes may stand in between.
+local function next_of_normal(positions, upper, from)
+  local least, most = from, redis.call('ZCARD', positions) - 1
+  local function elsewhere_up_to(rank)
+    local score, people = redis.call('ZRANGE', positions, rank, rank, 'WITHSCORES')[2], 0
+    for other = 1, 3 do people = people + redis.call('ZCOUNT', upper[other], '-inf', score) end
+    return people
+  end
+  local before = from > 0 and elsewhere_up_to(from - 1) or 0
+  if most < least or elsewhere_up_to(most) - before > most - from then return nil end
+  while least < most do
+    local middle = math.floor((least + most) / 2)
+    if elsewhere_up_to(middle) - before > middle - from then least = middle + 1 else most = middle end
+  end
+  return least
+end
+
 --- The first so many of a lane, straight from the sorted sets; bounded by how far it looks.
+--- uses  next_of_normal
+-- Of a lane with people it finds one at least.
 local function first_of_lane(positions, upper, lane, wanted)
   if lane > 0 then return redis.call('ZRANGE', upper[lane], 0, wanted - 1) end
-  local found, from, size = {}, 0, math.min(1000, wanted + 50)
-  while #found < wanted and from < 20000 do
+  local found, looked, size = {}, 0, math.min(1000, wanted + 50)
+  local from = next_of_normal(positions, upper, 0)
+  while from and #found < wanted and looked < 20000 do
     local page = redis.call('ZRANGE', positions, from, from + size - 1)
-    if #page == 0 then break end
     local elsewhere = {}
     for other = 1, 3 do elsewhere[other] = redis.call('ZMSCORE', upper[other], unpack(page)) end
     for at, id in ipairs(page) do
       local normal = not (elsewhere[1][at] or elsewhere[2][at] or elsewhere[3][at])
       if normal and #found < wanted then found[#found + 1] = id end
     end
-    from = from + size
+    looked = looked + #page
+    from = #found < wanted and next_of_normal(positions, upper, from + #page)
   end
   return found
 end
@@ -74,9 +95,8 @@ local function take_first(positions, upper, lane, list, wanted)
       and lane_ahead(positions, upper, lane, last[1], last[2]) == #found - 1) then
     return found
   end
-  local first = first_of_lane(positions, upper, lane, wanted)
-  if #first == 0 then return {} end
-  local scores, people = redis.call('ZMSCORE', positions, unpack(first)), {}
+  local first, people = first_of_lane(positions, upper, lane, wanted), {}
+  local scores = #first > 0 and redis.call('ZMSCORE', positions, unpack(first))
   for at, id in ipairs(first) do
     people[at] = { id, scores[at] }
     seen[id] = nil
