@@ -1,7 +1,6 @@
 """Dispatching: from a job to the call of its task's function. Internal."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
 from contextvars import ContextVar
 from functools import partial
 from importlib import import_module
@@ -99,8 +98,7 @@ class Dispatcher(Handler[Job]):
         if not task.dependencies:
             return await self._called(task, job, arguments)
         lifespan = cast(Lifespan, self._lifespan)
-        async with AsyncExitStack() as stack:
-            scope = JobScope(lifespan, stack, job, self._tasks.overrides)
+        async with JobScope(lifespan, job, self._tasks.overrides) as scope:
             provided = await scope.values(task.dependencies)
             return await self._called(task, job, {**arguments, **provided})
 
