@@ -158,7 +158,8 @@ async def add_all(tasks: Tasks, provider: Callable[[], Any] | None, mark: str) -
         # Nothing else of its queue begins when one is limited.
         queue = f"limited {mark}" if end == "is_limited" else "default"
         limit = 0.05 if end == "takes_too_long" else None
-        task = tasks.task(name=f"{end} {mark}", queue=queue, timeout=limit, **options)(run)
+        made: Any = tasks.task(name=f"{end} {mark}", queue=queue, timeout=limit, **options)
+        task = made(run)
         jobs[end] = (await task.add()).job
     return jobs
 
