@@ -15,7 +15,7 @@ from waystation.core.runtime.handlers import Handler, handler_of
 from waystation.core.runtime.handlers.time_limit import TimeLimit
 from waystation.tasks.dependencies import JobScope, Lifespan, Place
 from waystation.tasks.payload import MARK
-from waystation.tasks.task import Data, Task, payload_of, tasks_of
+from waystation.tasks.task import Data, Task, payload_of, running_with, tasks_of
 
 if TYPE_CHECKING:
     from waystation.tasks.tasks import Middleware, Tasks
@@ -68,6 +68,7 @@ class Dispatcher(Handler[Job]):
             known = ", ".join(sorted(self._named))
             raise NoHandler(f"no handler for jobs named {job.name!r}; there are: {known}")
         data = _data_of(job.name, job.data)
+        running_with.set(self._tasks.payloads)
         read_results_with(job, self._tasks.child_result)
         self._tasks.restore_context(_mark(data).get("context") or {})
         call = partial(self._attempt, task, job, data)
