@@ -13,7 +13,7 @@ import rq
 from redis import Redis
 from redis.connection import AbstractConnection
 from sqlalchemy import MetaData, NullPool, create_engine
-from waystation_bring import Bridge, CeleryQueue, RqQueue
+from waystation_bring import Bridge, CeleryQueue, RqQueue, TaskMap
 
 from tests.support.patience import LIMIT_S
 from waystation import bullmq
@@ -171,3 +171,27 @@ def test_movers_that_stand_still_anywhere_make_one_job(
                 break
             calls, at = calls + 1, at + 1
     assert calls > 3
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_a_queue_that_refuses_keeps_no_message_from_another(
+    redis_url: str, is_shared: bool
+) -> None:
+    elsewhere = urlsplit(redis_url)._replace(path=f"/{ELSEWHERE}").geturl()
+    theirs = redis_url if is_shared else elsewhere
+    messages = [
+        CELERY.replace(b'"send"', b'"%s"' % task).replace(b'"one"', b'"%d"' % n)
+        for n, task in enumerate([b"shop.break", b"shop.send"] * 2)
+    ]
+    mapping = TaskMap(names={"shop.break": "broken/break"})
+    with Redis.from_url(redis_url) as ours, Redis.from_url(theirs) as client:
+        ours.set("bull:broken:wait", "no list")
+        client.lpush("mail", *messages)
+        source, given = CeleryQueue("mail"), None if is_shared else theirs
+        with Bridge(source, redis_url, from_url=given, mapping=mapping) as bridge:
+            found = bridge.bring()
+
+        assert found.jobs == {"mail/send": 2}
+        assert ["must hold a list" in each.reason for each in found.left] == [True, True]
+        assert client.llen("mail") == 2
+        client.flushdb()

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -95,6 +96,7 @@ def left():
 ON_COMMIT = """
 import sys
 import pytest
+import redis
 import site_module as site
 from django.core.management import call_command
 from waystation.errors import InvalidInput
@@ -155,6 +157,16 @@ with site.transaction.atomic():
     site.call_to_outbox(pack.bind(2))
 call_command("waystation_outbox", once=True)
 assert [job.data for job in shop.sync.queue("mail").get_jobs()] == [{"n": 1}, {"n": 2}]
+
+# Rows of a queue that refuses stay; the others go, however many of those stand before them.
+with redis.Redis.from_url(sys.argv[2]) as client:
+    client.set("bull:broken:wait", "no list")
+for queue in ("broken", "broken", "mail"):
+    site.to_outbox(queue, "send", {}, job_id=f"last {queue}")
+assert site.move_outbox(limit=1) == 1
+assert Queue("mail", sys.argv[2]).get_job("last mail") is not None
+assert (site.move_outbox(), site.left()) == (0, 2)
+site.Outbox.objects.all().delete()
 
 # Rows of another database are moved as well, if a backend of TASKS writes there.
 def others():
@@ -325,6 +337,53 @@ def test_rows_stay_while_the_store_is_away(engine: Engine) -> None:
 
     with pytest.raises(StoreUnreachable):
         outbox.move(engine)
+    assert left(outbox, engine) == 1
+
+
+def test_rows_of_a_queue_that_refuses_stay_and_the_others_go(
+    outbox: Outbox,
+    engine: Engine,
+    redis_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    client = BlockingRedis.from_url(redis_url)
+    client.set("bull:broken:wait", "no list")
+    with engine.begin() as connection:
+        for _ in range(30):
+            outbox.add(connection, "broken", "send", {})
+        for n in range(3):
+            outbox.add(connection, "mail", "send", {"n": n})
+
+    # Whether all of them are in one look or the first looks find none but refused ones.
+    assert outbox.move(engine, limit=7) == 3
+    assert outbox.move(engine) == 0
+    assert left(outbox, engine) == 30
+    assert "outbox_refused" in caplog.text
+    assert "WRONG_TYPE" in caplog.text
+
+    client.delete("bull:broken:wait")
+    client.close()
+    later = time.monotonic() + 60
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    assert outbox.move(engine) == 30
+    with Queue("broken", redis_url) as queue:
+        assert queue.count() == 30
+
+
+def test_a_row_that_is_refused_holds_up_no_other_of_its_queue(
+    outbox: Outbox, engine: Engine, redis_url: str
+) -> None:
+    with BlockingRedis.from_url(redis_url) as client:
+        client.set("bull:mail:delayed", "no sorted set")
+    with engine.begin() as connection:
+        for _ in range(5):
+            outbox.add(connection, "mail", "send", {})
+        outbox.add(connection, "mail", "send", {}, delay=60)
+        for n in range(5):
+            outbox.add(connection, "mail", "send", {}, job_id=f"after {n}")
+
+    assert outbox.move(engine) == 10
     assert left(outbox, engine) == 1
 
 

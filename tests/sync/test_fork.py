@@ -34,6 +34,55 @@ codes = [os.waitstatus_to_exitcode(os.waitpid(each, 0)[1]) for each in children]
 sys.exit(max(codes))
 """
 
+MIDWAY = """
+import os, signal, sys, threading, time
+from redis import Redis
+from waystation.bullmq import FlowNode
+from waystation.integrations.outbox import Relay, row_of
+from waystation.sync import FlowProducer, Queue, open_store
+from waystation.tasks import Tasks
+
+url = sys.argv[1]
+used, tasks, store = Queue("mail", url), Tasks(url), open_store(url)
+used.add("before", {})
+
+@tasks.task(queue="mail")
+def send(to: str) -> None: ...
+
+LEAF = FlowNode(name="leaf", queue="mail")
+unused, flows, shared = Queue("mail", url), FlowProducer(url), Queue("mail", store)
+relay = Relay(url)
+CALLS = [
+    lambda: unused.add("unused", {}),
+    lambda: unused.count(),
+    lambda: used.add("used", {}),
+    lambda: used.get_jobs(),
+    lambda: shared.add("shared", {}),
+    lambda: flows.add(FlowNode(name="root", queue="mail", children=[LEAF])),
+    lambda: send.sync.add("ada"),
+    lambda: tasks.sync.add_many([send.bind("bob")]),
+    lambda: relay.add([row_of("mail", "row", {})]),
+    lambda: open_store(url).shut(),
+]
+with Redis.from_url(url) as client:
+    client.client_pause(1000, all=True)
+threads = [threading.Thread(target=each) for each in CALLS]
+for each in threads:
+    each.start()
+time.sleep(0.4)
+child = os.fork()
+if child == 0:
+    for n, each in enumerate(CALLS):
+        # Ends the process, so that its code says which call it was.
+        signal.signal(signal.SIGALRM, lambda *_, n=n: os._exit(100 + n))
+        signal.alarm(5)
+        each()
+    os._exit(0)
+for each in threads:
+    each.join()
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
 SITE = """
 import os
 from waystation.sync import Queue
@@ -59,6 +108,22 @@ def test_a_queue_is_used_before_and_after_a_fork(redis_url: str) -> None:
     assert (ran.returncode, ran.stderr) == (0, "")
     with Queue("mail", redis_url) as queue:
         assert queue.count() == 1 + 4 * 50
+
+
+def test_calls_go_on_in_a_process_that_was_forked_in_the_middle_of_them(redis_url: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", MIDWAY, redis_url],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    with Queue("mail", redis_url) as queue:
+        # Each in the parent and in the child.
+        added = ["unused", "used", "shared", "root", "leaf", "send", "send", "row"]
+        found = queue.get_jobs("waiting", "waiting-children")
+        assert sorted(job.name for job in found) == sorted(["before", *added, *added])
 
 
 class Connection(http.client.HTTPConnection):

@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 
 from tests.support.patience import LIMIT_S
 from tests.support.stored_payloads import files, stored
-from waystation.bullmq import Job, Queue, Schedule
+from waystation.bullmq import FlowProducer, Job, Queue, Schedule, SyncJob
 from waystation.errors import InvalidInput, InvalidOption, JobFailed, NotFound, UnreadableData
 from waystation.integrations.outbox import row_of_call
 from waystation.tasks import Blob, CallNode, PayloadOptions, TaskJob, Tasks, depends
@@ -407,3 +407,62 @@ async def test_what_does_not_fit_is_not_shown(
                 await tasks.queue("mail").wait(job.id)
     assert "4111secret" not in str(failed.value) + caplog.text
     assert b"4111secret" not in await stored(redis)
+
+
+class Slow:
+    """Blobs in memory, behind a store that makes whoever writes wait."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, bytes] = {}
+
+    def write(self, name: str, raw: bytes) -> None:
+        with pytest.raises(RuntimeError):
+            asyncio.get_running_loop()
+        self.kept[name] = raw
+
+    def read(self, name: str) -> bytes:
+        with pytest.raises(RuntimeError):
+            asyncio.get_running_loop()
+        return self.kept[name]
+
+    def delete(self, name: str) -> None:
+        self.kept.pop(name, None)
+
+    def of(self, queue: str) -> Iterator[Blob]:
+        return iter(())
+
+
+async def test_no_call_writes_blobs_on_the_loop_or_more_than_are_needed(
+    redis: Redis, redis_url: str
+) -> None:
+    blobs, long = Slow(), "x" * 100
+    tasks = tasks_at(redis_url, blobs=blobs, above=50)
+
+    @tasks.task(queue="mail")
+    async def child(text: str) -> int:
+        return len(text)
+
+    @tasks.task(queue="mail")
+    async def parent(text: str, job: Job = depends(Job)) -> int:
+        await job.sleep(0.01)
+        first = await child.call_in(job, text)
+        await job.sleep(0.01)
+        return first + await child.call_in(job, text)
+
+    @tasks.task(queue="mail")
+    def plain(text: str, job: SyncJob = depends(SyncJob)) -> int:
+        return child.call_in(job, text) + child.call_in(job, text)
+
+    async with tasks:
+        jobs: list[Any] = [await parent.add(long), await plain.add(long)]
+        jobs += await tasks.add_many([child.bind(long)])
+        jobs.append(await tasks.add_flow(child.bind(long).after(child.bind(long))))
+        await tasks.schedule("nightly", Schedule(every=3600), child.bind(long))
+        with pytest.raises(InvalidOption):
+            await tasks.add_flow(child.with_options(unique_for=60).bind(long).after())
+        async with FlowProducer(redis_url) as others:
+            jobs.append(TaskJob(child, (await others.add(child.bind(long).after())).job))
+        assert await run(tasks, *jobs) == [200, 200, 100, 100, 100]
+
+    found = await stored(redis)
+    assert {name for name in blobs.kept if name.encode() not in found} == set()

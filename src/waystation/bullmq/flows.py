@@ -1,5 +1,6 @@
 """Trees of jobs: a parent runs when its children are done, whatever queues they are in."""
 
+import asyncio
 import secrets
 import time
 import uuid
@@ -118,8 +119,12 @@ class FlowProducer(StoreClient):
         """Add several trees of jobs, all or nothing."""
         planned = list(_planned(trees, self.prefix))
         _check(planned)
-        if (sealing := self._sealing) is not None:
-            planned = await sealing.aside(partial(_all_sealed, planned, sealing))
+        sealings = [_sealing_for(each.node, self._sealing) for each in planned]
+        if any(sealings):
+            step = partial(_all_sealed, planned, sealings)
+            slow = any(each is not None and each.blobs is not None for each in sealings)
+            # What is large is written to a directory or an object store.
+            planned = await asyncio.to_thread(step) if slow and not self._blocks else step()
         _check_sizes(planned)
         if not planned:
             return []
@@ -218,11 +223,19 @@ def _plan(
     return _Planned(node, wire_name(node.name), keys, id, data, opts, wanted, above)
 
 
-def _all_sealed(planned: Sequence[_Planned], sealing: Sealing) -> list[_Planned]:
-    return [_sealed(each, sealing) for each in planned]
+def _sealing_for(node: FlowNode, otherwise: Sealing | None) -> Sealing | None:
+    """What seals a job: that of its task, if it is the call of one."""
+    own: Sealing | None = getattr(node, "_sealing", None)
+    return own or otherwise
 
 
-def _sealed(job: _Planned, sealing: Sealing) -> _Planned:
+def _all_sealed(planned: Sequence[_Planned], sealings: Sequence[Sealing | None]) -> list[_Planned]:
+    return [_sealed(each, sealing) for each, sealing in zip(planned, sealings, strict=True)]
+
+
+def _sealed(job: _Planned, sealing: Sealing | None) -> _Planned:
+    if sealing is None:
+        return job
     stored = sealing.sealed(job.keys.name, job.node.data)
     return job if stored is job.node.data else job._replace(data=codec.encode_as_node(stored))
 

@@ -386,6 +386,8 @@ async def _ended_by(
 # Outcomes as records
 
 _MOVED_BY_THE_HANDLER = (JobDelayed, JobWaiting, JobWaitingForChildren)
+NO_FAILURES = (JobRateLimited, *_MOVED_BY_THE_HANDLER)
+"""What a handler raises to end an attempt that has not failed. Internal."""
 
 
 class Records:

@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Callable
 from functools import cache
-from typing import Any, TypeVar, cast, overload
+from typing import Any, TypeAlias, TypeVar, cast, overload
 
 import msgspec
 
@@ -17,6 +17,9 @@ from waystation.core import deep_json, typed
 from waystation.core.errors import InvalidInput, InvalidResult, Malformed, PayloadTooLarge
 
 T = TypeVar("T")
+
+Place: TypeAlias = "str | tuple[Place, Any]"
+"""Where in a value a part of it is: its name, or the place around it and the step from there."""
 
 PAYLOAD_LIMIT = 10 * 2**20
 """Bytes of JSON that one job may carry unless a setting says otherwise."""
@@ -151,21 +154,17 @@ def check_size(size: int, limit: int = PAYLOAD_LIMIT, *, what: str = "Job payloa
         )
 
 
-def refuse_unlike(value: Any, what: str) -> None:
+def refuse_unlike(value: Any, what: Place) -> None:
     """Refuse what JSON gives back as something else.
 
     Objects of a class of their own are left alone: whoever reads them has the class.
     """
-    unseen: list[tuple[Any, Any]] = [(value, what)]
+    unseen: list[tuple[Any, Place]] = [(value, what)]
     while unseen:
         found, place = unseen.pop()
         if isinstance(found, dict):
             inner = cast("dict[Any, Any]", found)
-            for key in inner:
-                if not isinstance(key, str):
-                    raise InvalidInput(
-                        f"the keys of {_shown(place)} must be texts, got {type(key).__name__}"
-                    )
+            refuse_keys(inner, place)
             unseen += [(v, (place, k)) for k, v in inner.items() if type(v) not in _LIKE]
         elif isinstance(found, list | tuple):
             listed = enumerate(cast("list[Any]", found))
@@ -174,9 +173,18 @@ def refuse_unlike(value: Any, what: str) -> None:
             for kind, back in _UNLIKE.items():
                 if isinstance(found, kind):
                     raise InvalidInput(
-                        f"{_shown(place)} must be a JSON value, got {type(found).__name__}, "
+                        f"{shown(place)} must be a JSON value, got {type(found).__name__}, "
                         f"which would come back as {back}"
                     )
+
+
+def refuse_keys(value: dict[Any, Any], place: Place) -> None:
+    """Refuse keys that JSON gives back as texts, which they are not."""
+    for key in value:
+        if not isinstance(key, str):
+            raise InvalidInput(
+                f"the keys of {shown(place)} must be texts, got {type(key).__name__}"
+            )
 
 
 def _comes_back(value: object, raw: bytes) -> bool:
@@ -195,11 +203,11 @@ _UNLIKE: dict[type, str] = {
 }
 
 
-def _shown(place: Any) -> str:
+def shown(place: Place) -> str:
     """A place such as `data.items.0`."""
     steps: list[str] = []
     while isinstance(place, tuple):
-        place, step = cast("tuple[Any, Any]", place)
+        place, step = cast("tuple[Place, Any]", place)
         steps.append(str(step))
     return ".".join((place, *reversed(steps)))
 

@@ -66,11 +66,19 @@ class Outbox:
         return self._insert(row_of_call(call, self._relay))
 
     def move(self, engine: "Engine", *, limit: int = MOST_ROWS) -> int:
-        """Add the jobs of up to `limit` committed rows, and delete the rows; returns how many."""
+        """Add the jobs of up to `limit` committed rows, and delete the rows; returns how many.
+
+        Rows that their queue refuses stay, and are tried again after a while.
+        """
+        return self._relay.move(lambda passed_over: self._look(engine, limit, passed_over))
+
+    def _look(self, engine: "Engine", limit: int, passed_over: list[str]) -> tuple[int, int]:
         from sqlalchemy import delete, select
 
         columns = self.table.c
         wanted = select(*(columns[name] for name in OutboxRow._fields)).order_by(columns.id)
+        if passed_over:
+            wanted = wanted.where(columns.queue.not_in(passed_over))
         if engine.dialect.name in _MYSQL:
             # Else the gap behind the last row is locked, and nobody adds one until this has ended.
             engine = engine.execution_options(isolation_level="READ COMMITTED")
@@ -78,13 +86,13 @@ class Outbox:
             # Others that move at the same time take other rows, where the database can.
             found = connection.execute(wanted.limit(limit).with_for_update(skip_locked=True))
             rows = [OutboxRow(*row) for row in found]
-            if rows:
-                self._relay.add(rows)
-                moved = [row.key for row in rows]
+            gone = self._relay.add(rows) if rows else []
+            if gone:
+                moved = [row.key for row in gone]
                 connection.execute(delete(self.table).where(columns.key.in_(moved)))
-        if rows:
-            self._relay.forget(rows)
-        return len(rows)
+        if gone:
+            self._relay.forget(gone)
+        return len(rows), len(gone)
 
     def run(
         self, engine: "Engine", *, every: Duration = 1.0, stop: threading.Event | None = None

@@ -1,10 +1,10 @@
 """Clients of a store for code that waits: opened when first needed, closed by whoever opened it."""
 
-import threading
 from collections.abc import Callable
 from typing import Any, Self
 
 from waystation.core.errors import InvalidOption
+from waystation.core.forks import Lock
 from waystation.core.store import faults
 from waystation.core.store.client import place_of
 from waystation.core.store.connection.blocking import BlockingStore, connect_blocking
@@ -29,7 +29,7 @@ class BlockingClient:
         self._url = url if isinstance(url, str) else None
         self._opened: BlockingStore | None = None
         self._closed = False
-        self._opening = threading.Lock()
+        self._opening = Lock()
 
     def close(self) -> None:
         """Close the connections for good."""

@@ -4,16 +4,20 @@ import asyncio
 import contextlib
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping
-from contextlib import AsyncExitStack
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast, overload
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
+from types import TracebackType
+from typing import Any, Literal, NamedTuple, Self, TypeAlias, TypeVar, cast, overload
 
 import msgspec
 
 from waystation.bullmq import Job, SyncJob
+from waystation.bullmq.source import NO_FAILURES
 from waystation.core.errors import InvalidOption, WorkError
 from waystation.core.store.connection import Store
+from waystation.core.telemetry.logs import get_logger
 
 T = TypeVar("T")
+_log = get_logger(__name__)
 
 Provider: TypeAlias = Callable[..., Any]
 """Makes a dependency: a function or coroutine that returns it, or a generator that yields it once
@@ -183,19 +187,32 @@ class Lifespan:
 
 
 class JobScope:
-    """What one job needs; closed when its handler has ended."""
+    """What one job needs; left when its handler has ended, which ends the job as it would alone."""
 
     def __init__(
-        self,
-        lifespan: Lifespan,
-        stack: AsyncExitStack,
-        job: Job,
-        overrides: Mapping[Provider, Provider],
+        self, lifespan: Lifespan, job: Job, overrides: Mapping[Provider, Provider]
     ) -> None:
         self._lifespan = lifespan
-        self._stack = stack
+        self._stack = _Uncaught()
         self._overrides = overrides
+        self._job = job
         self._made: dict[Provider, Any] = {Job: job}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            await self._stack.__aexit__(kind, error, trace)
+        except BaseException as other:
+            if error is None or error is other or not _stands(error):
+                raise
+            _log.warning("provider_failed", error=other, job_id=self._job.id)
 
     async def values(self, wanted: Mapping[str, Dependency]) -> dict[str, Any]:
         """Everything that a function depends on, except the job of a plain one."""
@@ -213,6 +230,41 @@ class JobScope:
             arguments = await self.values(dependencies_of(provider))
             self._made[provider] = await enter(self._stack, provider, arguments)
         return self._made[provider]
+
+
+class _Uncaught(AsyncExitStack):
+    """What a job needs, each told of an error of the handler.
+
+    One that catches it, to roll back, keeps it neither from the others, which roll back too, nor
+    from the worker.
+    """
+
+    async def enter_async_context(self, cm: AbstractAsyncContextManager[T, Any]) -> T:
+        value = await cm.__aenter__()
+
+        async def leave(*raised: Any) -> None:
+            await cm.__aexit__(*raised)
+
+        self.push_async_exit(leave)
+        return value
+
+    def enter_context(self, cm: AbstractContextManager[T, Any]) -> T:
+        value = cm.__enter__()
+
+        def leave(*raised: Any) -> None:
+            cm.__exit__(*raised)
+
+        self.push(leave)
+        return value
+
+
+def _stands(error: BaseException) -> bool:
+    """Whether a handler's end is no failure, so that no error of a provider takes its place."""
+    if isinstance(error, asyncio.CancelledError):
+        # By somebody who still waits for it, and not by a time limit or a group of the provider.
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+    return not isinstance(error, Exception) or isinstance(error, NO_FAILURES)
 
 
 async def enter(stack: AsyncExitStack, provider: Provider, arguments: dict[str, Any]) -> Any:

@@ -1,7 +1,6 @@
 """Dispatching: from a job to the call of its task's function. Internal."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
 from contextvars import ContextVar
 from functools import partial
 from importlib import import_module
@@ -16,7 +15,7 @@ from waystation.core.runtime.handlers import Handler, handler_of
 from waystation.core.runtime.handlers.time_limit import TimeLimit
 from waystation.tasks.dependencies import JobScope, Lifespan, Place
 from waystation.tasks.payload import MARK
-from waystation.tasks.task import Data, Task, payload_of, tasks_of
+from waystation.tasks.task import Data, Task, payload_of, running_with, tasks_of
 
 if TYPE_CHECKING:
     from waystation.tasks.tasks import Middleware, Tasks
@@ -69,6 +68,7 @@ class Dispatcher(Handler[Job]):
             known = ", ".join(sorted(self._named))
             raise NoHandler(f"no handler for jobs named {job.name!r}; there are: {known}")
         data = _data_of(job.name, job.data)
+        running_with.set(self._tasks.payloads)
         read_results_with(job, self._tasks.child_result)
         self._tasks.restore_context(_mark(data).get("context") or {})
         call = partial(self._attempt, task, job, data)
@@ -99,8 +99,7 @@ class Dispatcher(Handler[Job]):
         if not task.dependencies:
             return await self._called(task, job, arguments)
         lifespan = cast(Lifespan, self._lifespan)
-        async with AsyncExitStack() as stack:
-            scope = JobScope(lifespan, stack, job, self._tasks.overrides)
+        async with JobScope(lifespan, job, self._tasks.overrides) as scope:
             provided = await scope.values(task.dependencies)
             return await self._called(task, job, {**arguments, **provided})
 

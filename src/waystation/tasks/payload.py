@@ -12,6 +12,7 @@ from waystation.core import codec, typed
 from waystation.core.errors import InvalidInput, InvalidOption, InvalidResult, UnreadableData
 from waystation.core.failure import message_of
 from waystation.tasks.dependencies import Dependency
+from waystation.tasks.kept import Kept
 
 MARK = "$task"
 """The field of a job's data that says what is no argument: its version and its context."""
@@ -31,7 +32,6 @@ class Payload:
             for each in self.signature.parameters.values()
             if not isinstance(each.default, Dependency)
         ]
-        self._untyped = {name for name, kind, _ in fields if kind is Any}
         self._result: Any = hints.get("return", Any)
         try:
             # By name only, because in Python a parameter without a default may follow one with.
@@ -42,6 +42,8 @@ class Payload:
                 msgspec.json.Decoder(kind, dec_hook=typed.decode_hook)
         except (TypeError, ValueError) as error:
             raise InvalidOption(f"the annotations of {name} cannot be used: {error}") from None
+        self._kept = {name: Kept(kind) for name, kind, _ in fields}
+        self._kept_result = Kept(self._result)
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call as a job's data, or a sentence on what is wrong with them."""
@@ -54,10 +56,10 @@ class Payload:
                 raise InvalidInput(f"{self.name}: the worker provides {name}, do not pass it")
         try:
             data = typed.plain(given)
-            self._converted(data)
-            for name in given.keys() & self._untyped:
-                codec.refuse_unlike(given[name], name)
-        except (msgspec.ValidationError, TypeError, ValueError) as error:
+            back = self._converted(data)
+            for name, value in given.items():
+                self._kept[name].check(value, data[name], getattr(back, name), name)
+        except (msgspec.ValidationError, RecursionError, TypeError, ValueError) as error:
             why = message_of(error)
             raise InvalidInput(f"the arguments of {self.name} do not fit: {why}") from None
         return data
@@ -77,9 +79,15 @@ class Payload:
         """A result as JSON takes it."""
         try:
             plain = typed.plain(result)
-            if self._result is not Any:
-                self.read_result(plain)
-        except (msgspec.ValidationError, TypeError, ValueError) as error:
+            back = plain if self._result is Any else self.read_result(plain)
+            self._kept_result.check(result, plain, back, "the result")
+        except (
+            msgspec.ValidationError,
+            InvalidInput,
+            RecursionError,
+            TypeError,
+            ValueError,
+        ) as error:
             raise InvalidResult(
                 f"{self.name} returned what it does not promise: {typed.why_not(error)}"
             ) from None
@@ -110,6 +118,7 @@ class Payload:
 def plain_of(value: Any) -> Any:
     """A value as JSON takes it; what cannot be written is an InvalidInput."""
     try:
+        codec.refuse_unlike(value, "the value")
         return typed.plain(value)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"the value cannot be written as JSON: {error}") from None

@@ -3,6 +3,7 @@
 import copy
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property, update_wrapper
 from typing import (
@@ -28,6 +29,7 @@ from waystation.bullmq import (
     JobKeywords,
     JobOptions,
     NewJob,
+    PayloadOptions,
     SyncJob,
 )
 from waystation.bullmq.redis.packing import merged
@@ -48,6 +50,10 @@ R = TypeVar("R")
 Data: TypeAlias = dict[str, Any]
 Upgrade: TypeAlias = Callable[[Data, int], Data]
 """Brings data of an older version, whose number it gets, to the version of the task."""
+
+
+running_with: ContextVar[PayloadOptions | None] = ContextVar("running_with", default=None)
+"""The payload options of the worker whose handler this is. Internal."""
 
 
 class TaskTerms(NamedTuple):
@@ -116,15 +122,29 @@ class Task(Generic[P, R]):
         The job leaves its worker until the child has ended. Raises `JobFailed` when the child fails
         for good.
         """
-        new = self.bind(*args, **kwargs).new_job()
-        given = cast(JobKeywords, msgspec.structs.asdict(new.options or self._options))
-        result = job.run_child(self.name, new.data, queue=self.queue, **given)
+        call = self.bind(*args, **kwargs)
+        data = call.stamped()
         if isinstance(job, SyncJob):
-            return _checked_result(self, result)
-        return self._checked_soon(cast("Coroutine[Any, Any, Any]", result))
+            return _checked_result(self, self._run_child(job, self._sealed_alone(data)))
+        return self._call_soon(job, data)
 
-    async def _checked_soon(self, result: Coroutine[Any, Any, Any]) -> R:
-        return _checked_result(self, await result)
+    async def _call_soon(self, job: Job[Any, Any], data: Data) -> R:
+        sealing = self._tasks.sealing
+        data = await sealing.aside(lambda: self._sealed_alone(data))
+        return _checked_result(self, await self._run_child(job, data))
+
+    def _run_child(self, job: Any, data: Data) -> Any:
+        given = cast(JobKeywords, msgspec.structs.asdict(self._options))
+        return job.run_child(self.name, data, queue=self.queue, **given)
+
+    def _sealed_alone(self, data: Data) -> Data:
+        """The data of a child as it is, if its parent's worker seals as we do; else sealed.
+
+        That worker does so when it adds the child, and not each time that the parent comes here.
+        """
+        if running_with.get() == self._tasks.payloads:
+            return data
+        return self._tasks.sealing.sealed(self.queue, data)
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> "Call[R]":
         """A checked call, to be added with others, in a flow, or by a schedule."""
@@ -282,22 +302,22 @@ class Call(Generic[R]):
 
     def new_job(self) -> NewJob:
         """The job to be added; context and version are taken down now."""
-        task, data, sealing = self.task, self._stamped(), tasks_of(self.task).sealing
+        task, data, sealing = self.task, self.stamped(), tasks_of(self.task).sealing
         options = sealing.unique(self.options, task.name, data)
         return NewJob(task.name, sealing.sealed(task.queue, data), options)
 
     def _node(self, children: Sequence[FlowNode]) -> "CallNode[R]":
-        job = self.new_job()
         return CallNode(
             task=self.task,
-            name=job.name,
+            name=self.task.name,
             queue=self.task.queue,
-            data=job.data,
-            options=job.options or self.options,
+            data=self.stamped(),
+            options=self.options,
             children=children,
         )
 
-    def _stamped(self) -> Data:
+    def stamped(self) -> Data:
+        """The data with context and version as they are now. Internal."""
         mark: Data = {}
         if self.task.version > 1:
             mark["version"] = self.task.version
@@ -326,6 +346,9 @@ class CallNode(FlowNode, Generic[R]):
         """Internal: calls make it."""
         super().__init__(**given)
         object.__setattr__(self, "task", task)
+        # What seals its data when it is added, whoever adds it.
+        sealing = tasks_of(task).sealing
+        object.__setattr__(self, "_sealing", sealing if sealing.seals else None)
 
 
 class TaskJob(Generic[R]):

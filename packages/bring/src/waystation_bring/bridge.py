@@ -314,8 +314,15 @@ class _Moving(NamedTuple):
         return not existing.fields or existing.fields.get(b"deid") == self.key.encode()
 
 
-_REFUSED = {"INVALID_INPUT", "INVALID_OPTION", "PAYLOAD_TOO_LARGE", "MALFORMED"}
-"""Errors that say that a message cannot be a job; others are about the store."""
+_REFUSED = {
+    "INVALID_INPUT",
+    "INVALID_OPTION",
+    "PAYLOAD_TOO_LARGE",
+    "MALFORMED",
+    "WRONG_TYPE",
+    "SCRIPT_FAILED",
+}
+"""Errors about one message or the queue it goes to, so that others go; the rest are the store's."""
 
 
 def _options(options: JobOptions, message: Message, source: Source) -> JobOptions:

@@ -72,21 +72,27 @@ def call_to_outbox(call: Call[Any], *, using: str | None = None) -> str:
 
 
 def move_outbox(*, limit: int = MOST_ROWS, using: str | None = None) -> int:
-    """Add the jobs of up to `limit` committed rows, and delete the rows; returns how many."""
-    alias = using or "default"
+    """Add the jobs of up to `limit` committed rows, and delete the rows; returns how many.
+
+    Rows that their queue refuses stay, and are tried again after a while.
+    """
+    return _relay().move(lambda passed_over: _look(using or "default", limit, passed_over))
+
+
+def _look(alias: str, limit: int, passed_over: list[str]) -> tuple[int, int]:
     relay = _relay()
     with transaction.atomic(using=alias):
-        wanted = Outbox.objects.using(alias).order_by("id")
+        wanted = Outbox.objects.using(alias).exclude(queue__in=passed_over).order_by("id")
         if connections[alias].features.has_select_for_update_skip_locked:
             wanted = wanted.select_for_update(skip_locked=True)
         rows = [OutboxRow(*row) for row in wanted.values_list(*OutboxRow._fields)[:limit]]
-        if rows:
-            relay.add(rows)
-            moved = [row.key for row in rows]
+        gone = relay.add(rows) if rows else []
+        if gone:
+            moved = [row.key for row in gone]
             Outbox.objects.using(alias).filter(key__in=moved).delete()
-    if rows:
-        relay.forget(rows)
-    return len(rows)
+    if gone:
+        relay.forget(gone)
+    return len(rows), len(gone)
 
 
 def _write(row: OutboxRow, using: str | None) -> str:

@@ -1,13 +1,13 @@
 """Connector: what the middleware of all frameworks does with a request, and what it answers."""
 
 import json
-import threading
 import time
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 import msgspec
 
+from waystation.core.forks import Lock
 from waystation.waitingroom.middleware.gate import (
     Ask,
     Decision,
@@ -118,7 +118,7 @@ class Connector:
         self.link = Link(self.gate, fetch or http_fetch(room))
         self._next = float("-inf")
         self._lasts_s = 0.0
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     @property
     def is_stale(self) -> bool:

@@ -8,6 +8,7 @@ work.
 import asyncio
 import concurrent.futures
 import contextlib
+import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -165,6 +166,11 @@ class ParentPipe:
         self._one_at_a_time = threading.Lock()
         self._is_working = False
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether some thread waits for an answer right now."""
+        return self._one_at_a_time.locked()
+
     @contextlib.contextmanager
     def working(self) -> Generator[None]:
         """Let calls through while a handler runs, because only then the worker listens."""
@@ -207,6 +213,16 @@ def connected_to(pipe: Connection) -> ParentPipe:
     global _parent
     _parent = ParentPipe(pipe)
     return _parent
+
+
+def _forget_pipe() -> None:
+    # The thread that waits for an answer is not in this process, and would wait for it in vain.
+    global _parent
+    if _parent is not None and _parent.is_asking:
+        _parent = None
+
+
+os.register_at_fork(after_in_child=_forget_pipe)
 
 
 def views_of(work: Any, connect: Callable[[Viewed], Calls]) -> Any:

@@ -7,13 +7,13 @@ back, so nothing of it outlives the call, and a process that forks takes no loop
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from functools import cached_property
 from typing import Any, Self, TypeVar, cast
 
 from redis import Redis as BlockingRedis
 from redis.asyncio import Redis
 
 from waystation.core.errors import StoreUnreachable
+from waystation.core.forks import MadeOnce
 from waystation.core.store import embedded, faults
 from waystation.core.store.connection.address import Address, parse
 from waystation.core.store.connection.clients import BLOCKING, Clients
@@ -56,12 +56,12 @@ class BlockingStore(Store):
             connect_timeout=options.connect_timeout,
         )
 
-    @cached_property
+    @MadeOnce
     def client(self) -> BlockingRedis:
         """Internal: the client that blocks."""
         return self._makers.make(self.options.call_timeout, self.options.max_connections)
 
-    @cached_property
+    @MadeOnce
     def durable_client(self) -> SyncClient:
         """Internal: the same for additions, which may have to wait for a replica."""
         if self.options.durability == Durability.PRIMARY:
@@ -70,17 +70,17 @@ class BlockingStore(Store):
         client = self._makers.make(patience, self.options.max_connections)
         return _Replicated(client, timeout=self.options.replica_timeout)
 
-    @cached_property
+    @MadeOnce
     def redis(self) -> Redis:
         """The client for everything but the hot path."""
         return cast(Redis, _Answered(self, self.client))
 
-    @cached_property
+    @MadeOnce
     def hot(self) -> Client:
         """Internal: the same client, for there is no other call to share a connection with."""
         return cast(Client, self.redis)
 
-    @cached_property
+    @MadeOnce
     def durable(self) -> Client:
         """Internal: the client for additions."""
         return cast(Client, _Answered(self, self.durable_client))
