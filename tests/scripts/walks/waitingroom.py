@@ -178,7 +178,6 @@ async def draw(harness: Harness) -> None:
     await scripts.begin_draw(harness.redis, harness.keys, beacon="", wait=0, now=now)
     await harness.join("late")
     await harness.lottery.draw()
-    await scripts.forget_draw(harness.redis, harness.keys)
     secret = "cd" * 32
     for wait_s in (0, WITNESS_S):
         await harness.lottery.announce("ab" * 32, witness=commit(secret))
@@ -190,7 +189,6 @@ async def draw(harness: Harness) -> None:
             await harness.lottery.reveal(secret)
             await harness.lottery.reveal(secret)
         await harness.lottery.draw()
-        await scripts.forget_draw(harness.redis, harness.keys)
 
 
 async def redeem(harness: Harness) -> None:
