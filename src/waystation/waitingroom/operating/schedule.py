@@ -182,10 +182,10 @@ class Schedule:
     async def _end(self, seen: RoomState, id: str) -> None:
         before = codec.decode(seen.fields.get(BEFORE, "{}"), dict[str, str])
         over = dict.fromkeys((CURRENT, STAGE, BEFORE, "starts_us", "ends_us", "commitment"), "")
-        # Off the plan first: a room without an event begins whatever is planned for now.
-        await self._ask("HDEL", id)
         # What was changed during the event stays, and what was there before must fit to it.
         back = fitting(seen.fields, before)
+        # Off the plan first: a room without an event begins whatever is planned for now.
+        await self._ask("HDEL", id)
         await self._room.store.write({**back, **over}, version=seen.version)
         await self._forget_seed(id)
 
