@@ -200,7 +200,10 @@ async def test_a_job_ends_as_its_handler_did_whatever_a_provider_does(
         assert {end: each[end] for end in each if each[end] != expected[end]} == {}
 
 
-async def test_every_provider_learns_how_the_handler_ended(tasks: Tasks, finish: Finish) -> None:
+@pytest.mark.parametrize("is_plain", [True, False])
+async def test_every_provider_learns_how_the_handler_ended(
+    tasks: Tasks, finish: Finish, is_plain: bool
+) -> None:
     seen: list[str] = []
 
     async def outer() -> AsyncIterator[str]:
@@ -209,11 +212,19 @@ async def test_every_provider_learns_how_the_handler_ended(tasks: Tasks, finish:
         except ValueError as error:
             seen.append(f"outer: {error}")
 
-    def inner(outer: str = depends(outer, scope="job")) -> Iterator[str]:
+    def plain(outer: str = depends(outer, scope="job")) -> Iterator[str]:
         try:
             yield "inner"
         except ValueError as error:
             seen.append(f"inner: {error}")
+
+    async def on_the_loop(outer: str = depends(outer, scope="job")) -> AsyncIterator[str]:
+        try:
+            yield "inner"
+        except ValueError as error:
+            seen.append(f"inner: {error}")
+
+    inner: Any = plain if is_plain else on_the_loop
 
     @tasks.task(retries=0)
     async def pay(inner: str = depends(inner, scope="job")) -> None:
