@@ -159,7 +159,7 @@ class JobFields(Generic[Data, Result]):
     @property
     def started_at(self) -> datetime | None:
         """The instant at which a worker last started the job."""
-        return None if (ms := self.started_ms) is None else possible_instant(ms)
+        return possible_instant(self.started_ms)
 
     @property
     def finished_ms(self) -> int | None:
@@ -169,7 +169,7 @@ class JobFields(Generic[Data, Result]):
     @property
     def finished_at(self) -> datetime | None:
         """The instant at which the job was completed or failed for good."""
-        return None if (ms := self.finished_ms) is None else possible_instant(ms)
+        return possible_instant(self.finished_ms)
 
     @property
     def processed_by(self) -> str | None:

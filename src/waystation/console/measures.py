@@ -14,6 +14,7 @@ from waystation.console.products.queue import ConsoleQueue, alone
 from waystation.core import codec
 from waystation.core.errors import StoreError, StoreUnsuitable
 from waystation.core.events import Product
+from waystation.core.store.commands import fields_of
 from waystation.core.store.connection import Store
 from waystation.waitingroom.redis.keys import RoomsKeys
 from waystation.waitingroom.rooms import Rooms
@@ -90,8 +91,7 @@ class _Activity:
             self.per_s = {}
             self._before = (now, self._before[1]) if self._before else None
             return
-        raw = await store.ask("XINFO", "STREAM", stream)
-        info = dict(zip(raw[::2], raw[1::2], strict=True))
+        info = fields_of(await store.ask("XINFO", "STREAM", stream))
         written = int(info.get(b"entries-added", 0))
         came = written - self._before[1] if self._before else 0
         # A stream that was deleted and written anew begins to count again.
@@ -104,7 +104,7 @@ class _Activity:
 
 def _shares(entries: list[tuple[bytes, list[bytes]]], per_s: float) -> dict[str, float]:
     """What part of the events each kind has, of the latest that came since the last sample."""
-    told = (dict(zip(fields[::2], fields[1::2], strict=True)) for _, fields in entries)
+    told = (fields_of(fields) for _, fields in entries)
     kinds = Counter(each[b"event"].decode("utf-8", "replace") for each in told if b"event" in each)
     whole = kinds.total()
     return {kind: per_s * count / whole for kind, count in kinds.items()} if whole else {}

@@ -116,20 +116,20 @@ def instant(ms: float) -> datetime:
     return datetime.fromtimestamp(ms / 1000, UTC)
 
 
-def possible_instant(ms: float) -> datetime | None:
-    """As `instant`; None for a number that is none, which other clients may write."""
+def possible_instant(ms: float | None) -> datetime | None:
+    """As `instant`; None for none, and for a number that is none, which other clients may write."""
     try:
-        return instant(ms)
+        return None if ms is None else instant(ms)
     except (OverflowError, ValueError, OSError):
         return None
 
 
-def whole_number(text: bytes | str) -> int | None:
+def whole_number(text: bytes | str | None) -> int | None:
     """The number that digits say; None for others, and for one too large to be kept exact.
 
     Fifteen digits are what any reader of JSON or of a 64-bit column keeps.
     """
-    return int(text) if len(text) <= 15 and text.isascii() and text.isdigit() else None
+    return int(text) if text and len(text) <= 15 and text.isascii() and text.isdigit() else None
 
 
 def possible_timedelta(ms: float) -> timedelta:

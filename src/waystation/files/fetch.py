@@ -12,7 +12,7 @@ from waystation.core.breaker import Breaker, BreakerOptions, Permit, State
 from waystation.core.clock import Clock
 from waystation.core.durations import whole_number
 from waystation.core.errors import CircuitOpen
-from waystation.core.store.commands import ask
+from waystation.core.store.commands import ask, fields_of
 from waystation.core.store.script import Client
 from waystation.core.telemetry.logs import get_logger
 from waystation.files.job import Job
@@ -270,17 +270,13 @@ async def read_unmatched(
 ) -> list[Entry]:
     """A page of entries behind one, the oldest first."""
     page: list[Any] = await ask(client, "XRANGE", keys.unmatched, f"({after}", until, "COUNT", PAGE)
-    return [_entry(keys, id.decode(), fields) for id, fields in page]
+    return [_entry(keys, id.decode(), fields_of(fields)) for id, fields in page]
 
 
-def _entry(keys: FileKeys, id: str, fields: list[bytes] | dict[bytes, bytes]) -> Entry:
-    # Our own pipe hands out what the server sends, and redis-py makes a mapping of it.
-    known = (
-        dict(zip(fields[::2], fields[1::2], strict=True)) if isinstance(fields, list) else fields
-    )
+def _entry(keys: FileKeys, id: str, known: dict[bytes, bytes]) -> Entry:
     raw: bytes = known.get(b"job", b"")
     last = len(keys.queues)
-    number = whole_number(known.get(b"lane", b""))
+    number = whole_number(known.get(b"lane"))
     lane = last if number is None else min(max(number, 1), last)
     return Entry(id, lane, raw, lists.read(raw))
 

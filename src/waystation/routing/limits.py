@@ -8,6 +8,7 @@ from waystation.core import codec
 from waystation.core.durations import whole_number
 from waystation.core.errors import InvalidInput
 from waystation.core.options import at_least, checked, of_kind
+from waystation.core.store.commands import fields_of
 from waystation.core.store.connection import Store
 from waystation.core.store.script import texts
 from waystation.routing.redis import scripts
@@ -54,9 +55,8 @@ class Limits:
 
     async def all(self) -> dict[str, Limit]:
         """The limit of every type that has one; what cannot be read limits nothing."""
-        found = await (await self._connected()).ask("HGETALL", self._keys.limits)
-        pairs = zip(texts(found[::2]), found[1::2], strict=True)
-        read = {type: _limit(config) for type, config in pairs}
+        found = fields_of(await (await self._connected()).ask("HGETALL", self._keys.limits))
+        read = dict(zip(texts(found), map(_limit, found.values()), strict=True))
         return {type: limit for type, limit in read.items() if limit is not None}
 
     async def running(self) -> dict[str, int]:
@@ -67,7 +67,7 @@ class Limits:
             return {}
         counts = await store.ask("MGET", *(self._keys.of_type(type).concurrent for type in types))
         # Another program may have written something else there.
-        numbers = (whole_number(each or b"") or 0 for each in counts)
+        numbers = (whole_number(each) or 0 for each in counts)
         return dict(zip(types, numbers, strict=True))
 
     async def _write(self, type: str, config: str | bytes) -> None:

@@ -81,7 +81,7 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def until(self) -> datetime | None:
         """When it ends by itself; None where that is not known."""
-        return None if self.until_ms is None else possible_instant(self.until_ms)
+        return possible_instant(self.until_ms)
 
 
 class Obstacles(msgspec.Struct, frozen=True, kw_only=True):

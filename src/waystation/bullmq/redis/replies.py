@@ -156,18 +156,13 @@ def standing(answer: Any) -> Standing:
         lock_ms=lock_ms,
         due_ms=None if due is None else int(due),
         paused=paused is not None,
-        concurrency=_number(concurrency),
-        limit=_number(limit),
-        started=_number(started),
+        concurrency=whole_number(concurrency),
+        limit=whole_number(limit),
+        started=whole_number(started),
         window_ms=window_ms,
         active=active,
         waiting=waiting,
     )
-
-
-def _number(text: bytes | None) -> int | None:
-    # Another client may have written anything there.
-    return None if text is None else whole_number(text)
 
 
 class Extent(NamedTuple):

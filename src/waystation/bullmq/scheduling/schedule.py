@@ -100,12 +100,12 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def paused_at(self) -> datetime | None:
         """Since when it makes no jobs; None while it does."""
-        return None if self.paused_ms is None else possible_instant(self.paused_ms)
+        return possible_instant(self.paused_ms)
 
     @property
     def next_at(self) -> datetime | None:
         """The instant at which its next job is due."""
-        return None if self.next_ms is None else possible_instant(self.next_ms)
+        return possible_instant(self.next_ms)
 
     @property
     def every(self) -> timedelta | None:
@@ -120,12 +120,12 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def start_date(self) -> datetime | None:
         """No job is due before this instant."""
-        return None if self.start_ms is None else possible_instant(self.start_ms)
+        return possible_instant(self.start_ms)
 
     @property
     def end_date(self) -> datetime | None:
         """No job is due after this instant."""
-        return None if self.end_ms is None else possible_instant(self.end_ms)
+        return possible_instant(self.end_ms)
 
 
 def read_scheduler(

@@ -174,8 +174,7 @@ class BullmqQueue(ConsoleQueue):
         if not id:
             return None
         made = await self._store.ask("HGET", self._keys.of(codec.as_text(id)).job, "timestamp")
-        ms = whole_number(made or b"")
-        return None if ms is None else possible_instant(ms)
+        return possible_instant(whole_number(made))
 
     async def about(self) -> dict[str, Any]:
         """Limits and settings that are stored with the queue."""

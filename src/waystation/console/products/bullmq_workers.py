@@ -132,5 +132,4 @@ def _text(raw: bytes | None) -> str:
 
 
 def _instant(raw: bytes | None) -> datetime | None:
-    ms = whole_number(raw or b"")
-    return None if ms is None else possible_instant(ms)
+    return possible_instant(whole_number(raw))

@@ -18,7 +18,7 @@ from waystation.core.events import from_bullmq, from_entry
 from waystation.core.http.exchange import Answer, Request, Stream
 from waystation.core.http.problems import Code, Problem
 from waystation.core.operators.operators import Operator
-from waystation.core.store.commands import newest_id
+from waystation.core.store.commands import fields_of, newest_id
 from waystation.core.webhooks.dispatch import GAP
 
 LONGEST_S = 300.0
@@ -102,7 +102,7 @@ class Live(ConsoleRoutes):
 
 
 def _told(queue: ConsoleQueue, id: bytes, flat: list[bytes]) -> dict[str, Any]:
-    entry = dict(zip(flat[::2], flat[1::2], strict=True))
+    entry = fields_of(flat)
     read = from_bullmq(queue.name, id, entry) if queue.product == "bullmq" else None
     event = read or from_entry(id, entry)
     return {"job": event.subject, "event": event.name, "at": event.at_ms, "worker": event.worker}

@@ -113,7 +113,7 @@ class Finding(msgspec.Struct, frozen=True):
             id=id,
             cause=self.cause,
             sentence=f"{name[0].upper()}{name[1:]} {self.text}.",
-            until=None if self.until_ms is None else possible_instant(self.until_ms),
+            until=possible_instant(self.until_ms),
             evidence={name: value for name, value in self.evidence.items() if value is not None},
         )
 
@@ -128,13 +128,13 @@ _QUEUES = {
 
 def at(ms: float | None) -> str:
     """An instant as people read it."""
-    found = None if ms is None else possible_instant(ms)
+    found = possible_instant(ms)
     return "an unknown time" if found is None else f"{found:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def iso(ms: float | None) -> str | None:
     """An instant for programs."""
-    found = None if ms is None else possible_instant(ms)
+    found = possible_instant(ms)
     return None if found is None else found.isoformat(timespec="milliseconds")
 
 

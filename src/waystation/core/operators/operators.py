@@ -13,6 +13,7 @@ from waystation.core.http.exchange import Request, digest_of, require_own_site
 from waystation.core.http.pace import Pace
 from waystation.core.http.problems import Code, Problem
 from waystation.core.operators.roles import Grant, Role
+from waystation.core.store.commands import fields_of
 from waystation.core.store.connection import Store
 from waystation.core.store.keyspace import Hash, Keyspace, Stream, String
 from waystation.core.store.script import Client, script
@@ -189,9 +190,9 @@ class Operators:
         return await self._token_for(at)
 
     async def _kept(self) -> list[tuple[bytes, Operator]]:
-        raw = await self._store.ask("HGETALL", self._keys.operators)
+        kept = fields_of(await self._store.ask("HGETALL", self._keys.operators))
         found = list[tuple[bytes, Operator]]()
-        for at, text in zip(raw[::2], raw[1::2], strict=True):
+        for at, text in kept.items():
             try:
                 found.append((at, codec.decode(text, Operator)))
             except Malformed as error:
@@ -257,8 +258,7 @@ class Operators:
         raw = await self._store.ask("XREVRANGE", self._keys.audit, "+", "-", *most)
         found = list[dict[str, str]]()
         for id, fields in raw:
-            texts = [codec.as_text(each) for each in fields]
-            said = dict(zip(texts[::2], texts[1::2], strict=True))
+            said = {codec.as_text(k): codec.as_text(v) for k, v in fields_of(fields).items()}
             found.append({"id": id.decode(), **said})
         if every:
             return AuditLog(entries=found, total=await self._store.ask("XLEN", self._keys.audit))

@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -19,6 +19,7 @@ from waystation.core import codec
 from waystation.core.backoff import Backoff, Growth
 from waystation.core.durations import possible_instant
 from waystation.core.errors import InvalidOption, Malformed, NotFound, StoreError
+from waystation.core.store.commands import fields_of
 from waystation.core.store.leader import Election, Term
 from waystation.core.telemetry.logs import get_logger
 from waystation.core.webhooks.delivery import Sender
@@ -103,16 +104,15 @@ class Hooks:
 
     async def every(self) -> list[tuple[Hook, State]]:
         """All of them, the oldest first."""
-        raw = await self.ask("HGETALL", self._hooks)
-        if not raw:
+        hooks = fields_of(await self.ask("HGETALL", self._hooks))
+        if not hooks:
             return []
-        kept = await self.ask("HGETALL", self._states)
-        states = dict(zip(kept[::2], kept[1::2], strict=True))
+        states = fields_of(await self.ask("HGETALL", self._states))
         # One that was removed while it was being delivered has left its state behind.
-        if left := states.keys() - set(raw[::2]):
+        if left := states.keys() - hooks.keys():
             await self.ask("HDEL", self._states, *sorted(left))
         found = list[tuple[Hook, State]]()
-        for id, hook in zip(raw[::2], raw[1::2], strict=True):
+        for id, hook in hooks.items():
             try:
                 state = states.get(id, b"{}")
                 found.append((codec.decode(hook, Hook), codec.decode(state, State)))
@@ -310,7 +310,7 @@ def event(id: str, name: str, at_ms: int, place: Mapping[str, str]) -> dict[str,
 
 def _read(feed: Feed, id: str, flat: list[bytes]) -> dict[str, Any] | None:
     try:
-        name, at_ms, more = feed.read(id, dict(zip(flat[::2], flat[1::2], strict=True)))
+        name, at_ms, more = feed.read(id, fields_of(flat))
     except ValueError as error:
         # Nothing that we have written; what came after it is told all the same.
         _log.error("webhook_failed", error, queue=feed.stream)
@@ -370,10 +370,6 @@ async def _is_trimmed(ask: Ask, stream: str, since: str) -> bool:
     """Whether entries after this one may be gone: none before it are left, and some are."""
     if since != START and await ask("XREVRANGE", stream, f"({since}", "-", "COUNT", 1):
         return False
-    raw = await ask("XINFO", "STREAM", stream)
-    if isinstance(raw, list):
-        flat = cast("list[Any]", raw)
-        raw = dict(zip(flat[::2], flat[1::2], strict=True))
-    info = cast("dict[Any, Any]", raw)
+    info = fields_of(await ask("XINFO", "STREAM", stream))
     # Servers before Redis 7 do not count.
     return int(info.get(b"entries-added") or 0) > int(info[b"length"])

@@ -78,7 +78,7 @@ class WireSchedule(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
         """The same in the units of the public API."""
         return Schedule(
             delay=None if self.delay is None else self.delay / 1000,
-            run_at=None if self.run_at is None else possible_instant(self.run_at),
+            run_at=possible_instant(self.run_at),
             cron=self.cron,
             timezone=self.timezone,
             overlap=self.overlap,

@@ -13,6 +13,7 @@ import msgspec
 from waystation.core.codec import as_text
 from waystation.core.errors import InvalidOption
 from waystation.core.options import checked
+from waystation.core.store.commands import fields_of
 from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.visitor import Lane, digest
@@ -125,9 +126,8 @@ class Codes:
             cursor, raw = await self._room.store.ask(
                 "HSCAN", self._room.store.keys.codes, cursor, "COUNT", PAGE
             )
-            texts = [as_text(each) for each in raw]
-            page = zip(texts[::2], texts[1::2], strict=True)
-            if fresh := {code: kept for code, kept in page if code not in seen}:
+            page = {as_text(code): as_text(kept) for code, kept in fields_of(raw).items()}
+            if fresh := {code: kept for code, kept in page.items() if code not in seen}:
                 seen |= fresh.keys()
                 yield fresh
             if cursor == b"0":

@@ -6,7 +6,7 @@ from typing import Any
 from waystation.core.clock import SERVER_TIME, Clock, SystemClock
 from waystation.core.codec import as_text
 from waystation.core.identity import Bits
-from waystation.core.store.commands import ask
+from waystation.core.store.commands import ask, fields_of
 from waystation.core.store.script import Client
 from waystation.waitingroom.redis import scripts
 from waystation.waitingroom.redis.keys import RoomKeys
@@ -65,9 +65,8 @@ class RoomStore:
 
     async def hash(self, key: str) -> dict[str, str]:
         """A hash as texts."""
-        found: Sequence[bytes] = await self.ask("HGETALL", key)
-        texts = [as_text(each) for each in found]
-        return dict(zip(texts[::2], texts[1::2], strict=True))
+        found = fields_of(await self.ask("HGETALL", key))
+        return {as_text(name): as_text(value) for name, value in found.items()}
 
     async def write(
         self,
