@@ -40,11 +40,12 @@ TWINS = {
         ],
     ),
     "sync/parts.py": (
-        "The parts of a queue, for code that waits: schedulers, limits, dead letters.",
+        "The parts of a queue, for code that waits: schedulers, limits, dead letters, groups.",
         [
             Twin("Schedulers", "waystation.bullmq.schedulers:Schedulers", _PART),
             Twin("Limits", "waystation.bullmq.limits:Limits", _PART),
             Twin("DeadLetters", "waystation.bullmq.dead_letters:DeadLetters", _PART),
+            Twin("Groups", "waystation.bullmq.groups:Groups", _PART),
         ],
     ),
     "sync/queue.py": (

@@ -11,7 +11,7 @@ __getattr__ = names_of(
     __name__,
     {
         "waystation.core.errors": (
-            "BrokenModule Cancelled Overtaken CircuitOpen DiskFull Expired HeapExhausted "
+            "BrokenModule Cancelled Overtaken CircuitOpen DiskFull Expired GroupFull HeapExhausted "
             "HistoryCut HistoryError InvalidInput InvalidOption InvalidResult InvalidSetting "
             "InvalidToken InvalidUrl JavaDied JavaMissing JobDelayed JobFailed JobRateLimited "
             "JobWaiting JobWaitingForChildren KeyMissing LeaseLost Malformed NoHandler NotAdded "

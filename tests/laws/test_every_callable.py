@@ -96,6 +96,7 @@ async def stored(redis: Any) -> dict[bytes, bytes]:
 MADE: dict[str, dict[str, Any]] = {
     "bullmq.Backoff": {"type": "fixed"},
     "bullmq.Deduplication": {"id": "x"},
+    "bullmq.Group": {"id": "x"},
     "bullmq.Limit": {"max": 1, "duration": 1},
     "bullmq.Parent": {"id": "x", "queue": "bull:mail"},
     "bullmq.PayloadOptions": {"blobs": "/nowhere"},

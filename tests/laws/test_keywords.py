@@ -101,6 +101,7 @@ def test_no_number_is_too_large_to_be_taken_or_refused(struct: str, many: float)
 SOON = datetime(2100, 1, 1, tzinfo=UTC)
 
 BULLMQ: dict[str, Any] = {
+    "group": bullmq.Group("acme", parent="bell", cost=2.5),
     "attempts": 7,
     "backoff": bullmq.Backoff(type="fixed", delay=3),
     "delay": 60,

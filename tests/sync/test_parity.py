@@ -11,7 +11,16 @@ from waystation import bullmq, sync
 from waystation.tasks import BlockingTask, Task
 from waystation.testing import Sandbox, SyncSandbox
 
-NAMES = ["Queue", "FlowProducer", "QueueEvents", "Schedulers", "Limits", "DeadLetters", "Job"]
+NAMES = [
+    "Queue",
+    "FlowProducer",
+    "QueueEvents",
+    "Schedulers",
+    "Limits",
+    "DeadLetters",
+    "Groups",
+    "Job",
+]
 TWINS = [
     *((getattr(sync, name), getattr(bullmq, name)) for name in NAMES),
     (SyncSandbox, Sandbox),
@@ -47,3 +56,10 @@ def test_every_method_has_a_twin(ours: type, theirs: type) -> None:
         if theirs is not Task or inspect.iscoroutinefunction(method)
     }
     assert sorted(wanted - dict(methods(ours)).keys()) == []
+
+
+async def test_a_queue_has_the_same_parts_in_both(redis_url: str) -> None:
+    async with bullmq.Queue("mail", redis_url) as queue:
+        with sync.Queue("mail", redis_url) as twin:
+            wanted, found = ({n for n in vars(each) if n[0] != "_"} for each in (queue, twin))
+            assert sorted(wanted - found) == []

@@ -9,6 +9,7 @@ from waystation.bullmq.events.event import QueueEvent
 from waystation.bullmq.events.gaps import Gap
 from waystation.bullmq.events.stream import QueueEvents, QueueEventsProducer
 from waystation.bullmq.flows import FlowJob, FlowNode, FlowProducer
+from waystation.bullmq.groups import Groups, GroupSettings, GroupState
 from waystation.bullmq.job import Job
 from waystation.bullmq.keywords import JobKeywords
 from waystation.bullmq.limits import Limit, Limits
@@ -17,6 +18,7 @@ from waystation.bullmq.metrics import Metrics, MetricsKind
 from waystation.bullmq.options import (
     Backoff,
     Deduplication,
+    Group,
     JobOptions,
     Keep,
     Parent,
@@ -86,6 +88,10 @@ __all__ = [
     "FlowProducer",
     "Forecast",
     "Gap",
+    "Group",
+    "GroupSettings",
+    "GroupState",
+    "Groups",
     "Job",
     "JobDelayed",
     "JobFailed",

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, cast
 
-from waystation.bullmq.options import StoredOptions, stored_options
+from waystation.bullmq.options import Group, StoredOptions, stored_options
 from waystation.bullmq.payloads.envelope import BEGINNING
 from waystation.bullmq.terms import MARK
 from waystation.core import codec
@@ -122,6 +122,19 @@ class JobFields(Generic[Data, Result]):
     def priority(self) -> int:
         """0 runs first, then 1, 2, …"""
         return self._number(b"priority") or 0
+
+    @property
+    def group(self) -> Group | None:
+        """The group that the job belongs to; None for one without."""
+        return self.options.group
+
+    @property
+    def cost(self) -> float:
+        """What the job costs its group: what the producer thought, or what was charged since."""
+        try:
+            return float(self._fields[b"gcost"])
+        except (KeyError, ValueError):
+            return 1.0
 
     @property
     def attempt(self) -> int:

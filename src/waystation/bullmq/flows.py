@@ -32,7 +32,14 @@ from waystation.bullmq.redis.packing import (
 )
 from waystation.bullmq.redis.replies import Existing
 from waystation.core import codec
-from waystation.core.errors import InvalidInput, InvalidOption, NotFound, WrongState
+from waystation.core.errors import (
+    GroupFull,
+    InvalidInput,
+    InvalidOption,
+    NotFound,
+    WaystationError,
+    WrongState,
+)
 from waystation.core.options import checked
 from waystation.core.store.client import StoreClient
 from waystation.core.store.connection import Store
@@ -280,9 +287,11 @@ def _check_slot(planned: Sequence[_Planned]) -> None:
         )
 
 
-def _refusal(code: int, job: _Planned) -> NotFound | WrongState:
+def _refusal(code: int, job: _Planned) -> WaystationError:
     if code == -5:
         return NotFound(f"there is no job {job.wanted.parent_key} to be the parent of {job.id}")
+    if code == -11:
+        return GroupFull(f"job {job.id} of queue {job.keys.name} finds no room in its group")
     return WrongState(f"job {job.id} of queue {job.keys.name} has another parent already")
 
 

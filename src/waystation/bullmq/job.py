@@ -33,7 +33,7 @@ from waystation.bullmq.fields import (
     remember_all,
 )
 from waystation.bullmq.keywords import JobKeywords
-from waystation.bullmq.options import MOST_PRIORITY, instant_ms
+from waystation.bullmq.options import MOST_PRIORITY, check_share, instant_ms
 from waystation.bullmq.payloads.envelope import BEGINNING, refuse_imitation
 from waystation.bullmq.redis import children, scripts
 from waystation.bullmq.redis.children import ChildResult, DependencyCounts, DependencyPage
@@ -267,6 +267,18 @@ class Job(JobFields[Data, Result]):
         locks = [self.id, self._lock(token)]
         if await scripts.extend_locks(client, keys, lease_ms=ms, locks=locks):
             raise LeaseLost(f"the lock of job {self.id} has run out or is somebody else's")
+
+    async def charge(self, cost: float) -> None:
+        """Say what the job costs in truth, such as tokens, instead of what was thought before.
+
+        What it costs more is counted for its group from now on; a rate limit of the group is
+        exceeded by no later job for it.
+        """
+        check_share("cost", cost)
+        client, keys, *_ = self._ref
+        code = await scripts.charge(client, keys, id=self.id, token=self._lock(None), cost=cost)
+        self._accept(code, wanted="active")
+        remember(self, {b"gcost": repr(cost).encode()})
 
     def discard(self) -> None:
         """Make a failure of this attempt final, even if attempts are left."""

@@ -6,7 +6,7 @@ Written by `make docs` from the structs of options; do not edit.
 from datetime import datetime
 from typing import TypedDict
 
-from waystation.bullmq.options import Backoff, Deduplication, Parent, Retention
+from waystation.bullmq.options import Backoff, Deduplication, Group, Parent, Retention
 from waystation.bullmq.terms import When
 from waystation.core.durations import Duration
 
@@ -19,6 +19,7 @@ class JobKeywords(TypedDict, total=False):
     delay: Duration
     priority: int
     lifo: bool
+    group: Group | str | None
     job_id: str | None
     created_at: datetime | None
     remove_on_complete: Retention | None

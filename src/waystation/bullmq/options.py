@@ -9,6 +9,7 @@ import re
 from datetime import datetime
 from functools import cached_property, lru_cache
 from typing import Any, TypeAlias, cast
+from urllib.parse import quote, unquote
 
 import msgspec
 
@@ -117,6 +118,68 @@ class Deduplication(msgspec.Struct, frozen=True, omit_defaults=True, rename="cam
             warn_of_milliseconds("deduplication ttl", self.ttl)
 
 
+class Group(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """The group of a job, such as a customer: groups take turns, whatever each of them adds."""
+
+    id: str
+    """Jobs with the same one wait in one line of their own."""
+    parent: str | None = None
+    """The group that this one belongs to; those of one parent share its turns."""
+    priority: int = 0
+    """The job's priority in its group: 0 runs first, then 1, 2, …"""
+    max_size: int | None = None
+    """The job is refused when so many of its group wait already."""
+    weight: float | None = None
+    """A group of weight 2 gets twice the service of one of weight 1; `groups.set` comes first."""
+    cost: float = 1
+    """What the job costs: 1, or the tokens, seconds or bytes that it will take."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        for name in ("id", "parent"):
+            if (value := getattr(self, name)) is not None:
+                _check_group_id(name, value)
+        if at_least("priority of a group", self.priority, 0) > MOST_PRIORITY:
+            raise InvalidOption(f"priority must be at most {MOST_PRIORITY}, got {self.priority}")
+        if self.max_size is not None:
+            at_least("max_size of a group", self.max_size, 1)
+        check_share("cost", self.cost)
+        if self.weight is not None:
+            check_share("weight", self.weight)
+
+    @property
+    def path(self) -> str:
+        """The group as commands, metrics and the history name it: `acme`, or `acme/key`."""
+        own = quote(self.id, safe="")
+        return own if self.parent is None else f"{quote(self.parent, safe='')}/{own}"
+
+    @classmethod
+    def at(cls, path: str) -> "Group":
+        """The group with this path."""
+        parent, _, id = path.rpartition("/")
+        return cls(unquote(id), parent=unquote(parent) if parent else None)
+
+
+MOST_GROUP_ID = 200
+"""Bytes of a group's id: it stands in the names of keys."""
+
+
+def _check_group_id(name: str, value: str) -> None:
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        raise InvalidOption(f"{name} of a group must be valid Unicode, got {value!r}") from None
+    if not 0 < size <= MOST_GROUP_ID:
+        raise InvalidOption(f"{name} of a group must have 1 to {MOST_GROUP_ID} bytes, got {size}")
+
+
+def check_share(name: str, value: float) -> float:
+    """A cost or a weight: a number above zero that the order of groups can count with."""
+    if isinstance(value, bool) or not 1e-6 <= value <= 1e12:
+        raise InvalidOption(f"{name} must be a number from 0.000001 to 1e12, got {value!r}")
+    return value
+
+
 class Parent(msgspec.Struct, frozen=True):
     """Names the parent of a job, which waits for it."""
 
@@ -142,6 +205,8 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
     """0 runs first, then 1, 2, …"""
     lifo: bool = False
     """Puts the job ahead of those that wait, instead of behind them."""
+    group: Group | str | None = None
+    """The group that the job belongs to, or its id; groups take turns."""
     job_id: str | None = None
     """An id of your own; adding it again while the job exists adds nothing."""
     created_at: datetime | None = None
@@ -199,6 +264,8 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
                 of_kind(name, value, kind)
         if self.job_id is not None:
             check_job_id(self.job_id)
+        if self.group is not None and group_of(self.group).priority and self.priority:
+            raise InvalidOption("priority is the group's own, given twice: choose one")
         if self.parent and (self.deduplication or self.unique_for):
             raise InvalidOption("a job with a parent cannot be deduplicated")
         if self.deduplication and self.unique_for:
@@ -211,6 +278,11 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
             of_kind(flag, getattr(self, flag), bool)
         if sum(getattr(self, flag) for flag in FLAGS) > 1:
             raise InvalidOption("of what a failure means for the parent, choose one")
+
+
+def group_of(group: Group | str) -> Group:
+    """The group that an option names."""
+    return group if isinstance(group, Group) else Group(group)
 
 
 _KINDS = {"job_id": str, "deduplication": Deduplication, "parent": Parent}
@@ -242,7 +314,8 @@ def options_as_stored(options: JobOptions) -> dict[str, Any]:
         stored["backoff"] = _wire_backoff(options.backoff)
     named = {
         "delay": (milliseconds(options.delay) if options.delay else 0) or None,
-        "priority": options.priority or None,
+        "priority": priority_of(options) or None,
+        "group": group_of(options.group) if options.group else None,
         "lifo": options.lifo or None,
         "jobId": options.job_id,
         "timestamp": created_ms(options),
@@ -258,6 +331,11 @@ def options_as_stored(options: JobOptions) -> dict[str, Any]:
     stored |= {name: value for name, value in named.items() if value is not None}
     stored |= {short: True for flag, short in FLAGS.items() if getattr(options, flag)}
     return stored
+
+
+def priority_of(options: JobOptions) -> int:
+    """The priority of a job, which is that in its group when it has one."""
+    return options.priority or (group_of(options.group).priority if options.group else 0)
 
 
 def wire_deduplication(rule: Deduplication) -> dict[str, Any]:
@@ -359,6 +437,14 @@ class StoredOptions:
         """True when a retry goes ahead of what waits."""
         return bool(self.raw.get("lifo"))
 
+    @cached_property
+    def group(self) -> Group | None:
+        """The group that the job belongs to."""
+        try:
+            return msgspec.convert(self.raw.get("group"), Group | None)
+        except (msgspec.ValidationError, InvalidOption):
+            return None
+
     @property
     def keep_logs(self) -> int | None:
         """Log lines kept; None keeps all."""
@@ -418,6 +504,7 @@ _RESERVED = frozenset(
         "stalled",
         "stalled-check",
         "limiter",
+        "grouped",
         "repeat",
         "metrics",
         "priority",

@@ -13,6 +13,7 @@ from msgspec import UNSET
 from waystation.bullmq.dead_letters import DeadLetters
 from waystation.bullmq.events.event import QueueEvent
 from waystation.bullmq.events.stream import NOW, QueueEvents
+from waystation.bullmq.groups import Groups
 from waystation.bullmq.job import Job, QueueRef
 from waystation.bullmq.keywords import JobKeywords
 from waystation.bullmq.limits import Limits
@@ -37,6 +38,7 @@ from waystation.core import codec
 from waystation.core.clock import SERVER_TIME
 from waystation.core.durations import Duration, milliseconds
 from waystation.core.errors import (
+    GroupFull,
     InvalidOption,
     NotAdded,
     NotFound,
@@ -112,6 +114,8 @@ class Queue(QueueClient):
         """Schedulers, which add jobs again and again."""
         self.limits = Limits(self._connect_queue)
         """Limits of concurrency and rate, over all workers."""
+        self.groups = Groups(self._connect_queue)
+        """Groups of jobs, which take turns: their limits, weights and pauses."""
         self.dead_letters = DeadLetters(self)
         """Jobs that have failed for good."""
 
@@ -427,7 +431,7 @@ class Queue(QueueClient):
 
         The next jobs of schedulers stay.
         """
-        states = ["wait", "paused", "prioritized", *(["delayed"] if delayed else [])]
+        states = ["wait", "paused", "grouped", "prioritized", *(["delayed"] if delayed else [])]
         client, keys = await self._connect_queue()
         return sum([await ends.empty(client, keys, state) for state in states])
 
@@ -568,6 +572,8 @@ def _refusal(name: str, code: int) -> WaystationError:
         return NotFound(f"the parent of {name!r} does not exist")
     if code == -7:
         return WrongState(f"{name!r} already has another parent")
+    if code == -11:
+        return GroupFull(f"{name!r} was refused: as many jobs of its group wait as may")
     return WrongState(f"{name!r} was refused with {code}")
 
 

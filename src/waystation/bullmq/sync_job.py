@@ -114,6 +114,14 @@ class SyncJob(BlockingJob[Data, Result]):
         """Hold the job for this long from now."""
         return self._do("extend_lock", duration, token)
 
+    def charge(self, cost: float) -> None:
+        """Say what the job costs in truth, such as tokens, instead of what was thought before.
+
+        What it costs more is counted for its group from now on; a rate limit of the group is
+        exceeded by no later job for it.
+        """
+        return self._do("charge", cost)
+
     def discard(self) -> None:
         """Make a failure of this attempt final, even if attempts are left."""
         return self._do("discard")

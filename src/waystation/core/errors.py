@@ -20,6 +20,7 @@
     │  └─ ScriptFailed
     ├─ WorkError                one job, or one step with it
     │  ├─ NotAdded
+    │  ├─ GroupFull
     │  ├─ NotFound
     │  ├─ WrongState
     │  ├─ LeaseLost
@@ -184,6 +185,10 @@ class NotAdded(WorkError):
         """The reasons, by the position of the job among those given."""
         self.added = added
         """The jobs in the order given; None for those refused."""
+
+
+class GroupFull(WorkError):
+    """As many jobs of a group wait as may, so another one was refused."""
 
 
 class NotFound(WorkError):

@@ -11,7 +11,7 @@ __getattr__ = names_of(
     {
         "queue": "Queue",
         "waystation.bullmq.sync_job": "Job=SyncJob",
-        "parts": "Schedulers Limits DeadLetters",
+        "parts": "Schedulers Limits DeadLetters Groups",
         "flows": "FlowProducer",
         "bound": "FlowJob",
         "waystation.bullmq.flows": "FlowNode",

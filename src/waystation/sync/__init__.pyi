@@ -12,7 +12,7 @@ from waystation.sync.bound import FlowJob
 from waystation.sync.client import open_store
 from waystation.sync.events import QueueEvents
 from waystation.sync.flows import FlowProducer
-from waystation.sync.parts import DeadLetters, Limits, Schedulers
+from waystation.sync.parts import DeadLetters, Groups, Limits, Schedulers
 from waystation.sync.queue import Queue
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "FlowJob",
     "FlowNode",
     "FlowProducer",
+    "Groups",
     "Job",
     "Limits",
     "PayloadOptions",

@@ -33,7 +33,7 @@ from waystation.core.store.connection import Store, blocking
 from waystation.core.store.connection.blocking import BlockingStore
 from waystation.sync.client import BlockingClient
 from waystation.sync.events import QueueEvents
-from waystation.sync.parts import DeadLetters, Limits, Schedulers
+from waystation.sync.parts import DeadLetters, Groups, Limits, Schedulers
 
 T = TypeVar("T")
 
@@ -75,6 +75,8 @@ class BlockingQueue(BlockingClient):
         """Limits of concurrency and rate, over all workers."""
         self.dead_letters = DeadLetters(self._do, "dead_letters")
         """Jobs that have failed for good."""
+        self.groups = Groups(self._do, "groups")
+        """Groups of jobs, which take turns: their limits, weights and pauses."""
 
     @property
     def name(self) -> str:

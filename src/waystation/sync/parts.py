@@ -1,4 +1,4 @@
-"""The parts of a queue, for code that waits: schedulers, limits, dead letters.
+"""The parts of a queue, for code that waits: schedulers, limits, dead letters, groups.
 
 Written by `make docs` from the code for a loop; do not edit.
 """
@@ -6,9 +6,10 @@ Written by `make docs` from the code for a loop; do not edit.
 from datetime import timedelta
 from typing import Any, TypeAlias, Unpack
 
+from waystation.bullmq.groups import GroupSettings, GroupState
 from waystation.bullmq.keywords import JobKeywords
 from waystation.bullmq.limits import Limit
-from waystation.bullmq.options import JobOptions
+from waystation.bullmq.options import Group, JobOptions
 from waystation.bullmq.scheduling.schedule import Schedule, Scheduler
 from waystation.bullmq.sync_job import SyncJob
 from waystation.core.durations import Duration
@@ -17,6 +18,7 @@ from waystation.sync.client import Part
 
 _Schedulers: TypeAlias = list[Scheduler]
 _Jobs: TypeAlias = list[SyncJob]
+_States: TypeAlias = list[GroupState]
 
 
 @checked
@@ -143,3 +145,87 @@ class DeadLetters(Part):
     def purge(self) -> int:
         """Remove all failed jobs; returns how many."""
         return self._do("purge")
+
+
+@checked
+class Groups(Part):
+    """The groups of a queue: `queue.groups`.
+
+    A group needs no making: it is there while jobs of it are. `group` is an id, a `Group`, or None,
+    which stands for all jobs without a group.
+    """
+
+    def list(self, *, offset: int = 0, limit: int = 100) -> _States:
+        """The groups of which jobs wait, those with the most first."""
+        return self._do("list", offset=offset, limit=limit)
+
+    def count(self) -> int:
+        """How many groups have jobs that wait."""
+        return self._do("count")
+
+    def count_jobs(self) -> int:
+        """How many jobs wait in all groups."""
+        return self._do("count_jobs")
+
+    def get(self, group: Group | str) -> GroupState:
+        """A group as it is now; one of which no job is there has zeros."""
+        return self._do("get", group)
+
+    def settings(self, group: Group | str | None = None) -> GroupSettings:
+        """What was set for a group itself, or for the jobs without one."""
+        return self._do("settings", group)
+
+    def set(
+        self,
+        group: Group | str | None,
+        *,
+        concurrency: int | None = None,
+        rate: Limit | None = None,
+        weight: float | None = None,
+        max_size: int | None = None,
+    ) -> None:
+        """Set something for one group, while workers run; what is not given stays.
+
+        For the jobs without a group only `weight` can be set: `limits` holds for the whole queue.
+        """
+        return self._do(
+            "set", group, concurrency=concurrency, rate=rate, weight=weight, max_size=max_size
+        )
+
+    def set_for_all(
+        self,
+        *,
+        concurrency: int | None = None,
+        rate: Limit | None = None,
+        weight: float | None = None,
+        max_size: int | None = None,
+        in_parents: bool = False,
+    ) -> None:
+        """Set something for all groups that have no setting of their own; what is not given stays.
+
+        With `in_parents` it holds for the groups that belong to another one, instead.
+        """
+        return self._do(
+            "set_for_all",
+            concurrency=concurrency,
+            rate=rate,
+            weight=weight,
+            max_size=max_size,
+            in_parents=in_parents,
+        )
+
+    def reset(self, group: Group | str | None) -> None:
+        """Forget what was set for a group; a paused one stays paused."""
+        return self._do("reset", group)
+
+    def reset_for_all(self, *, in_parents: bool = False) -> None:
+        """Forget what was set for all groups."""
+        return self._do("reset_for_all", in_parents=in_parents)
+
+    def pause(self, group: Group | str) -> None:
+        """Start no jobs of a group until it is resumed; active ones go on."""
+        return self._do("pause", group)
+
+    def resume(self, group: Group | str) -> None:
+        """Start jobs of a group again."""
+        return self._do("resume", group)

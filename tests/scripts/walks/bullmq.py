@@ -9,11 +9,13 @@ from waystation.bullmq import (
     Deduplication,
     FlowNode,
     FlowProducer,
+    Group,
     JobDelayed,
     JobOptions,
     JobRateLimited,
     JobWaitingForChildren,
     Keep,
+    Limit,
     NewJob,
     Parent,
     Queue,
@@ -312,6 +314,45 @@ async def step(harness: Harness, queue: Queue) -> None:
         await queue.retry_all(state=state)
 
 
+async def group(harness: Harness, queue: Queue) -> None:
+    """Jobs of groups, with every limit, through every state."""
+    acme, key = Group("acme", cost=3, weight=2), Group("key", parent="acme", priority=1)
+    await queue.groups.set("acme", rate=Limit(10, 60), concurrency=3, max_size=50)
+    await queue.groups.set_for_all(max_size=40)
+    wishes: list[dict[str, Any]] = [{}, *({"group": each} for each in (acme, key, "bell", acme))]
+    for wish in wishes:
+        await harness.add(**wish, attempts=3)
+        await harness.add(**wish, delay=1, lifo=True)
+    async with FlowProducer(harness.store) as flows:
+        await flows.add(parent("family", child("kin", group=acme), group=key))
+    await end(harness, Done(1), fails(), Returned(), want=2)
+    await harness.clock.advance(1)
+    for held in await harness.claim(3):
+        await held.work.charge(7)
+        await harness.end(held, fails())
+    await queue.groups.pause("bell")
+    await harness.claim(5)
+    await harness.lapse()
+    await queue.groups.resume("bell")
+    await queue.groups.reset_for_all()
+    for state in (await queue.groups.list())[:1]:
+        await queue.groups.reset(state.group)
+    for job in (await queue.get_jobs("waiting"))[:2]:
+        await job.change_priority(4)
+        await scripts.standing(harness.store.hot, harness.keys, id=job.id)
+        await job.remove()
+    # As another client leaves a job of a group, and as one is counted whose job is gone.
+    await harness.redis.lpush(harness.keys.wait, await harness.add(group="cord", job_id="moved"))
+    await harness.redis.delete(harness.keys.of(await harness.add(group="cord")).job)
+    await harness.claim(9)
+    await queue.groups.set("cord", concurrency=1)
+    await harness.add(group="cord")
+    await harness.clock.advance(6)
+    await end(harness, *[Done(1)] * 3, want=20)
+    await queue.drain()
+    await queue.obliterate(force=True)
+
+
 async def remember(harness: Harness, queue: Queue) -> None:
     """Steps of a job, what it waits for, what it emits, and how it is undone."""
 
@@ -493,6 +534,7 @@ WALKS = (
     limit,
     cancel,
     deduplicate,
+    group,
     relate,
     remove_families,
     step,

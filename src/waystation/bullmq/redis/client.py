@@ -36,6 +36,13 @@ BULLMQS_NAMES: Mapping[str, str] = MappingProxyType(
         "get_rate_limit_ttl": "limits.rate_limit_ttl",
         "remove_rate_limit_key": "limits.reset_rate_limit",
         "is_maxed": "limits.is_maxed",
+        "set_group_concurrency": "groups.set",
+        "get_group_concurrency": "groups.settings",
+        "set_group_rate_limit": "groups.set",
+        "get_groups": "groups.list",
+        "get_groups_jobs_count": "groups.count_jobs",
+        "pause_group": "groups.pause",
+        "resume_group": "groups.resume",
         **{
             f"get_{state}{count}": "counts" if count else "get_jobs"
             for state in ("waiting", "active", "delayed", "prioritized", "completed", "failed")

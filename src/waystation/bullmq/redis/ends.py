@@ -179,4 +179,4 @@ def _swept(state: str) -> list[str]:
     if known == "waiting-children":
         raise InvalidOption("jobs that wait for their children cannot be cleaned")
     # Jobs that BullMQ 5 moved to `paused` are older than those that came since.
-    return [SET_ASIDE, "wait"] if known == "waiting" else [known]
+    return [SET_ASIDE, "wait", "grouped"] if known == "waiting" else [known]

@@ -13,10 +13,13 @@ from waystation.bullmq.keywords import JobKeywords
 from waystation.bullmq.options import (
     FLAGS,
     Deduplication,
+    Group,
     JobOptions,
     Parent,
     created_ms,
+    group_of,
     options_as_stored,
+    priority_of,
     wire_deduplication,
     wire_options,
 )
@@ -216,6 +219,7 @@ class AddOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     parent: str | None = None
     """The parent as the job's hash names it."""
     deduplication: dict[str, Any] | None = None
+    group: Group | None = None
     has_children: bool = False
     """The job waits for children that come with it."""
     is_new: bool = False
@@ -244,7 +248,8 @@ def add_options(
         id=id or options.job_id,
         timestamp=created_ms(options),
         delay=milliseconds(options.delay) if options.delay else 0,
-        priority=options.priority,
+        priority=priority_of(options),
+        group=group_of(options.group) if options.group else None,
         lifo=options.lifo,
         parent_key=parent and f"{parent.queue}:{parent.id}",
         parent=parent and codec.encode(_reference(options, parent)).decode(),

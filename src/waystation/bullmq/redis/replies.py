@@ -1,5 +1,6 @@
 """What the scripts of a queue reply, read."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -163,6 +164,34 @@ def standing(answer: Any) -> Standing:
         active=active,
         waiting=waiting,
     )
+
+
+class StoredGroup(NamedTuple):
+    """How a group stands."""
+
+    waiting: int
+    active: int
+    held_ms: float | None
+    """For how long it is held; None when it is not."""
+    spent: float
+    every: bytes
+    """What is set for all groups, as JSON."""
+    own: bytes
+    """What is set for it."""
+
+
+def groups(answer: Any) -> list[StoredGroup]:
+    """How each of some groups stands."""
+    return [
+        StoredGroup(waiting, active, _held(held), float(spent), every, own)
+        for waiting, active, held, spent, every, own in answer
+    ]
+
+
+def _held(ms: int | bytes) -> float | None:
+    if isinstance(ms, bytes):
+        return None
+    return math.inf if ms < 0 else float(ms)
 
 
 class Extent(NamedTuple):

@@ -77,6 +77,36 @@ async def take(
 
 
 @script(reply=int)
+async def change_group(
+    redis: Client, keys: QueueKeys, *, now: str | int = "", path: str, changes: bytes
+) -> int:
+    """Change what is set for a group, or for all of a kind: names to values as JSON, null to
+    remove. What it held back is let in again, to be held anew when its turn comes.
+    """
+    ...
+
+
+@script(reply=int)
+async def charge(redis: Client, keys: QueueKeys, *, id: str, token: str, cost: float) -> int:
+    """Say what the job that a worker holds costs in truth; what it costs more than was thought
+    counts for its group from now on, what it costs less counts in its favour, but gathers no
+    credit. The reply is 0, or an error code.
+    """
+    ...
+
+
+@script(reply=replies.groups)
+async def read_groups(
+    redis: Client, keys: QueueKeys, *, now: str | int = "", paths: Sequence[str]
+) -> list[replies.StoredGroup]:
+    """How groups stand, by their paths: how many of their jobs wait and are active, for how long
+    each is held, -1 for ever and '' when it is not, what it has spent, and what is set for all
+    and for it.
+    """
+    ...
+
+
+@script(reply=int)
 async def add_log(redis: Client, keys: JobKeys, *, line: bytes, keep: str | int) -> int:
     """Write a line into a job's log, which keeps the newest ones: how many there are, or -1."""
     ...

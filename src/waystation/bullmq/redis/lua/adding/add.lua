@@ -8,7 +8,7 @@
 --- as    queue base
 --- unchecked  all
 --- uses  instant_ms store_job limit_of
---- lazy  check_wants insert_job waiting_list
+--- lazy  check_wants insert_job waiting_list group_room group_of push_all_grouped mark_ready
 now = instant_ms(now)
 local many = (#ARGV - jobs + 1) / 4
 
@@ -45,7 +45,7 @@ if takes_turn then redis.call('LLEN', list) end
 
 local first_number = redis.call('INCRBY', id, many) - many
 if not rules[1] then redis.call('HSET', meta, 'opts.maxLenEvents', cap) end
-local ready, ids, used, is_past = {}, {}, 0, false
+local ready, grouped, ids, used, is_past = {}, {}, {}, 0, false
 -- As text, because the server writes out a number more slowly than it copies a text.
 local stamp = string.format('%.0f', now)
 
@@ -58,14 +58,40 @@ local function push_ready()
   ready = {}
 end
 
+local function push_groups()
+  if #grouped == 0 then return end
+  lazy().push_all_grouped(queue, grouped)
+  lazy().mark_ready(queue)
+  grouped = {}
+end
+
+-- Nearly all jobs of groups just wait, and then go to them a thousand at a time.
+local function waits_in(want)
+  if not want.group or want.id or want.delay or want.parent_key or want.deduplication then return nil end
+  local group = lazy().group_of(want.group)
+  return not lazy().group_room(queue, group, want.group.maxSize) and group or nil
+end
+
 for nth = 1, many do
   local at, number = jobs + (nth - 1) * 4, string.format('%.0f', first_number + used + 1)
   repeat
-    if not wants[nth] then
-      ids[nth] = store_job(queue, number, ARGV[at], ARGV[at + 1], ARGV[at + 2], stamp, '0', '0')
+    local want = wants[nth]
+    local group = want and waits_in(want)
+    if not want then
+      ids[nth] = store_job(queue, number, ARGV[at], ARGV[at + 1], ARGV[at + 2], false, stamp, '0', '0')
+    elseif group then
+      local priority = want.priority or 0
+      ids[nth] = store_job(queue, number, ARGV[at], ARGV[at + 1], ARGV[at + 2], group,
+        want.timestamp or stamp, '0', priority)
+      if ids[nth] then
+        redis.call('XADD', events, '*', 'event', 'waiting', 'jobId', number)
+        grouped[#grouped + 1] = { number, group.path, priority, want.lifo }
+      end
+      if #grouped == 1000 then push_groups() end
     else
       -- What came before stays before.
       push_ready()
+      push_groups()
       local added, before = lazy().insert_job(queue, number, ARGV[at], ARGV[at + 1], ARGV[at + 2],
         wants[nth], now, false)
       ids[nth] = before and { added, before } or added
@@ -75,14 +101,15 @@ for nth = 1, many do
       number, is_past = string.format('%.0f', redis.call('INCR', id)), true
     end
   until ids[nth]
-  -- Without its parent a job gets no number, as with Node.
-  if ids[nth] ~= -5 then used = used + 1 end
+  -- Without its parent a job gets no number, as with Node, nor without room in its group.
+  if ids[nth] ~= -5 and ids[nth] ~= -11 then used = used + 1 end
   if not wants[nth] then
     redis.call('XADD', events, '*', 'event', 'waiting', 'jobId', number)
     ready[#ready + 1] = number
   end
 end
 push_ready()
+push_groups()
 if used < many and not is_past and redis.call('DECRBY', id, many - used) == 0 then
   redis.call('DEL', id)
 end

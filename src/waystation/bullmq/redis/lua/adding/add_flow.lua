@@ -6,9 +6,9 @@
 --- keys  meta absent
 --- args  now:str|int= jobs:str|bytes... -> ids_or_codes
 --- uses  instant_ms queue_at events_cap has_other_parent insert_job read_parent release_parent is_held_back
---- uses  must_hold check_queue check_wants store_job enqueue_job mark_ready waiting_list
+--- uses  group_of group_room must_hold check_queue check_wants store_job enqueue_job mark_ready waiting_list
 now = instant_ms(now)
-local queues, numbers, added, parents, is_parent = {}, {}, {}, {}, {}
+local queues, numbers, added, parents, is_parent, waiting = {}, {}, {}, {}, {}, {}
 local wants, seen, many = {}, {}, (#ARGV - jobs + 1) / 5
 
 for nth = 1, many do
@@ -24,6 +24,12 @@ for nth = 1, many do
   end
   wants[nth] = want
   added[base .. want.id] = true
+  if want.group and not want.has_children then
+    local group = group_of(want.group)
+    local path, room = base .. group.path, group_room(queue_at(base), group, want.group.maxSize)
+    waiting[path] = (waiting[path] or 0) + 1
+    if room and room < waiting[path] then return { -11, nth } end
+  end
   queues[base] = queues[base] or queue_at(base)
   check_queue(base, seen)
   if not (want.is_new and seen[parent_key]) then
@@ -63,11 +69,12 @@ local function insert_new(queue, id, name, data, opts, want)
     children[want.parent_key] = #siblings < 1000 and siblings
       or flushed('SADD', want.parent_key .. ':dependencies', siblings)
   end
-  store_job(queue, id, name, data, opts, want.timestamp or stamp, delay, priority, unpack(more))
+  store_job(queue, id, name, data, opts, want.group and group_of(want.group), want.timestamp or stamp,
+    delay, priority, unpack(more))
   if want.has_children then
     redis.call('ZADD', queue['waiting-children'], want.timestamp or stamp, id)
     redis.call('XADD', queue.events, '*', 'event', 'waiting-children', 'jobId', id)
-  elseif delay > 0 or priority > 0 or want.lifo then
+  elseif delay > 0 or priority > 0 or want.lifo or want.group then
     push_ready(queue)
     enqueue_job(queue, id, want.timestamp or now, delay, priority, want.lifo)
   else

@@ -2,7 +2,8 @@
 --- keys  wait active prioritized marker meta pc paused absent
 --- args  base id priority:int lifo:int -> int
 --- as    queue base
---- uses  push_prioritized mark_ready waiting_list
+--- uses  push_prioritized mark_ready waiting_list leave_group
+--- lazy  push_grouped
 local job = base .. id
 if redis.call('HLEN', job) == 0 then return -1 end
 priority = tonumber(priority)
@@ -23,6 +24,10 @@ elseif list and lifo == '1' then
 elseif list then
   push_prioritized(queue, id, priority)
   mark_ready(queue)
+end
+local path = redis.call('HGET', job, 'gid')
+if path and leave_group(queue, id) then
+  lazy().push_grouped(queue, id, path, priority, lifo == '1')
 end
 redis.call('HSET', job, 'priority', priority)
 return 0

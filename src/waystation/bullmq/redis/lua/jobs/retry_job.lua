@@ -2,7 +2,7 @@
 --- keys  wait active prioritized completed failed marker meta events pc paused absent
 --- args  base id state lifo:int forget... -> int
 --- as    queue base
---- uses  forget_steps push_prioritized mark_ready waiting_list check_parent return_to_parent events_cap
+--- uses  forget_steps make_wait mark_ready check_parent return_to_parent events_cap
 local job = base .. id
 if redis.call('HLEN', job) == 0 then return -1 end
 local parent = redis.call('HGET', job, 'parentKey')
@@ -12,11 +12,7 @@ forget_steps(job, id, state)
 redis.call('HDEL', job, 'finishedOn', 'processedOn',
   state == 'completed' and 'returnvalue' or 'failedReason', unpack(ARGV, forget))
 local priority = tonumber(redis.call('HGET', job, 'priority') or 0) or 0
-if priority > 0 then
-  push_prioritized(queue, id, priority)
-else
-  redis.call(lifo == '1' and 'RPUSH' or 'LPUSH', waiting_list(queue), id)
-end
+make_wait(queue, id, priority, lifo == '1')
 mark_ready(queue)
 return_to_parent(job, state, parent)
 redis.call('XADD', events, 'MAXLEN', '~', events_cap(meta), '*', 'event', 'waiting', 'jobId', id,

@@ -1,9 +1,9 @@
 --- Find jobs that no state knows of, at most so many, and delete what is kept about them; the reply
 --- has their ids.
---- keys  wait paused active prioritized delayed completed failed waiting_children absent
+--- keys  wait paused active prioritized delayed completed failed waiting_children grouped absent
 --- args  base most:int dry_run ids... -> texts
 --- uses  forget_job
-local sets = { completed, failed, delayed, prioritized, waiting_children }
+local sets = { completed, failed, delayed, prioritized, waiting_children, grouped }
 local lists = { wait, active, paused }
 
 local function is_known(id)

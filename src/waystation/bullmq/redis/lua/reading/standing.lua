@@ -3,7 +3,7 @@
 --- long that lasts, when it is due, the rules of the queue (paused, concurrency, max), what its rate
 --- limit has counted and how long that lasts, and how many jobs are active and wait.
 --- keys  completed failed delayed prioritized active wait paused waiting_children meta limiter
---- keys  absent
+--- keys  grouped absent
 --- args  base now:str|int= id -> standing
 --- uses  instant_ms stored_fields
 local state, place, due = 'unknown', -1, false
@@ -22,6 +22,7 @@ for _, list in ipairs({ wait, paused }) do
   local at = redis.call('LPOS', list, id, 'RANK', -1)
   if at then state, place = 'waiting', redis.call('LLEN', list) - 1 - at end
 end
+if redis.call('ZSCORE', grouped, id) then state = 'waiting' end
 local job = base .. id
 return {
   string.format('%.0f', instant_ms(now)), state, place, stored_fields(job),
@@ -29,5 +30,6 @@ return {
   redis.call('HMGET', meta, 'paused', 'concurrency', 'max'),
   redis.call('GET', limiter), redis.call('PTTL', limiter),
   redis.call('LLEN', active),
-  redis.call('LLEN', wait) + redis.call('LLEN', paused) + redis.call('ZCARD', prioritized),
+  redis.call('LLEN', wait) + redis.call('LLEN', paused) + redis.call('ZCARD', prioritized)
+    + redis.call('ZCARD', grouped),
 }

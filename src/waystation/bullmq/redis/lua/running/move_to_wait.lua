@@ -4,10 +4,14 @@
 --- args  base id token -> int
 --- as    queue base
 --- uses  take_back mark_ready waiting_list events_cap
+--- lazy  push_grouped
 local code = take_back(queue, id, token)
 if code ~= 0 then return code end
-local priority = tonumber(redis.call('HGET', base .. id, 'priority') or 0) or 0
-if priority > 0 then
+local place = redis.call('HMGET', base .. id, 'priority', 'gid')
+local priority = tonumber(place[1]) or 0
+if place[2] then
+  lazy().push_grouped(queue, id, place[2], priority, true)
+elseif priority > 0 then
   redis.call('ZADD', prioritized, priority * 4294967296, id)
 else
   redis.call('RPUSH', waiting_list(queue), id)

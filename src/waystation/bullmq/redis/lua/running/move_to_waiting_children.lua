@@ -1,7 +1,7 @@
 --- Leave a job that its worker holds to wait for one of its children, or for all.
 --- 0 when it waits now, 1 when there is nothing to wait for, below zero why not.
 --- A job with a deadline comes back then at the latest.
---- keys  active waiting_children stalled meta events deadlines absent
+--- keys  active waiting_children stalled meta events deadlines marker absent
 --- args  base id token child= deadline_ms:str|int= now:str|int= -> int
 --- uses  instant_ms take_back events_cap
 local job = base .. id

@@ -2,7 +2,9 @@
 --- At most `most` are put back; when there are more, the next call may follow at once.
 --- keys  stalled wait paused active stalled_check meta events marker absent
 --- args  base now:str|int interval_ms:int max_stalled:int most:int -> texts
+--- as    queue base
 --- uses  instant_ms makes_room events_cap mark_ready count_up waiting_list
+--- lazy  push_all_grouped release_grouped
 if redis.call('EXISTS', stalled_check) == 1 then return {} end
 now = instant_ms(now)
 makes_room('SREM', stalled)
@@ -43,9 +45,17 @@ if #kept < #held then
     redis.call('RPUSH', active, unpack(kept, first, math.min(first + 999, #kept)))
   end
 end
-local list = waiting_list({ meta = meta, wait = wait, paused = paused })
+local grouped, ungrouped = {}, {}
+local list = waiting_list(queue)
 for _, id in ipairs(recovered) do
   local job = base .. id
+  local path = redis.call('HGET', job, 'gid')
+  if path then
+    lazy().release_grouped(queue, id, path)
+    grouped[#grouped + 1] = { id, path, tonumber(redis.call('HGET', job, 'priority')) or 0, true }
+  else
+    ungrouped[#ungrouped + 1] = id
+  end
   -- It may have done steps, and not have said what undoes them.
   if redis.call('HEXISTS', job, 'steps') == 1 then redis.call('HSET', job, 'cut', 1) end
   if count_up(job, 'stc') > tonumber(max_stalled) then
@@ -57,10 +67,11 @@ for _, id in ipairs(recovered) do
   redis.call('XADD', events, '*', 'event', 'waiting', 'jobId', id, 'prev', 'active')
   redis.call('XADD', events, '*', 'event', 'stalled', 'jobId', id)
 end
-for first = 1, #recovered, 1000 do
-  redis.call('RPUSH', list, unpack(recovered, first, math.min(first + 999, #recovered)))
+if #grouped > 0 then lazy().push_all_grouped(queue, grouped) end
+for first = 1, #ungrouped, 1000 do
+  redis.call('RPUSH', list, unpack(ungrouped, first, math.min(first + 999, #ungrouped)))
 end
-if #recovered > 0 then mark_ready({ meta = meta, active = active, marker = marker }) end
+if #recovered > 0 then mark_ready(queue) end
 
 if has_more then
   -- The next call goes on with them. Nobody is suspected anew before all of them are back, or the

@@ -10,7 +10,7 @@
 --- unchecked  all
 --- uses  claim_jobs
 --- lazy  check_ties take_back file_finished finish_failed try_again hand_back promote_due
---- lazy  record_metrics set_aside
+--- lazy  record_metrics set_aside release_grouped
 if now == '' then
   local time = redis.call('TIME')
   now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -22,7 +22,7 @@ want = tonumber(want)
 -- Every key is asked for something that only its own type answers before anything is written, so
 -- that a call that fails has moved nothing; and no job is claimed whose outcome could not be stored.
 local rules = redis.call('HMGET', meta, 'paused', 'concurrency', 'max', 'duration',
-  'opts.maxLenEvents', 'version')
+  'opts.maxLenEvents', 'version', 'groups')
 local suspects = redis.call('SCARD', stalled)
 redis.call('ZCARD', completed)
 redis.call('XLEN', events)
@@ -48,7 +48,7 @@ local known, locks, related, seen, at = {}, {}, {}, {}, outcomes
 local has_ties, has_failed, goes_back = false, false, is_due
 while at <= #ARGV do
   local kind, job = ARGV[at], base .. ARGV[at + 1]
-  local fields = redis.call('HMGET', job, 'atm', 'parentKey', 'deid', 'ats')
+  local fields = redis.call('HMGET', job, 'atm', 'parentKey', 'deid', 'ats', 'gid')
   known[#known + 1] = fields
   locks[#known] = job .. ':lock'
   if fields[2] or fields[3] then
@@ -134,7 +134,7 @@ if #related > 2 and not has_children then
   end
 end
 local unlocked, released, scores, completed_now = {}, {}, {}, {}
-local codes, completions, failures, held_ms, any = {}, 0, 0, 0, false
+local codes, completions, failures, held_ms, any, has_limits = {}, 0, 0, 0, false, true
 at = outcomes
 while at <= #ARGV do
   local kind, id, lease = ARGV[at], ARGV[at + 1], ARGV[at + 2]
@@ -164,6 +164,7 @@ while at <= #ARGV do
           scores[#scores + 1] = stamp
           scores[#scores + 1] = id
           redis.call('HSET', job, 'returnvalue', result, 'finishedOn', stamp, 'atm', made)
+          if fields[5] and has_limits then has_limits = lazy().release_grouped(queue, id, fields[5]) end
         end
       else
         -- What is kept of earlier jobs may depend on those gathered so far.
@@ -227,24 +228,28 @@ if metrics ~= '' then
 end
 if #codes > #completed_now then redis.call('XTRIM', events, 'MAXLEN', '~', cap) end
 
-local claims, limited_ms, due_in = {}, held_ms, 0
+local claims, limited_ms, due_in, group_ms = {}, held_ms, 0, 0
 if want > 0 and held_ms == 0 then
   -- A job that was taken off it has shown that this is a list.
   if not any then redis.call('LLEN', active) end
   if is_due then lazy().promote_due(queue, now) end
   if goes_back or has_ties then first = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES') end
-  claims, limited_ms = claim_jobs(queue, rules, want, token, lease_ms, worker, max, duration, stamp)
+  claims, limited_ms, group_ms = claim_jobs(queue, rules, want, token, lease_ms, worker, max, duration, stamp)
   -- BullMQ 5 may have opened the queue after another client had paused it.
   if rules[1] then lazy().set_aside(queue, rules[6], 1000) end
   -- How long, not when: a worker's clock may be another.
   if #claims == 0 and limited_ms == 0 and first[2] then
     due_in = math.max(math.floor(first[2] / 4096) - now, 1)
   end
+  -- A group that is held comes back by itself.
+  if #claims == 0 and (group_ms or 0) > 0 then
+    due_in = due_in > 0 and math.min(due_in, group_ms) or group_ms
+  end
 end
 -- A queue that is paused is not drained, whether or not anything waits, as with Node.
 if completions + failures > 0 and #claims == 0 and limited_ms == 0 and due_in == 0 and not rules[1]
   and redis.call('LLEN', wait) == 0 and redis.call('LLEN', active) == 0
-  and redis.call('ZCARD', prioritized) == 0 then
+  and redis.call('ZCARD', prioritized) == 0 and redis.call('EXISTS', base .. 'grouped') == 0 then
   redis.call('XADD', events, '*', 'event', 'drained')
 end
 return { codes, claims, limited_ms, due_in, now }

@@ -2,10 +2,11 @@
 --- ago, or all when that is ''; but no job that a worker holds, nor the next one of a scheduler.
 --- Looks at up to `most` ids after the first `skip`; replies which it removed and how many it spared.
 --- keys  wait paused active prioritized delayed completed failed waiting_children meta events marker
---- keys  absent
+--- keys  grouped absent
 --- args  base now:str|int= state grace:str|int most:int skip:int emit -> sweep
 --- as    queue base
 --- uses  instant_ms makes_room is_current_iteration field_of check_ancestors erase_job
+--- uses  leave_group
 queue['waiting-children'] = waiting_children
 now, most, skip = instant_ms(now), tonumber(most), tonumber(skip)
 local before = tonumber(grace) and now - grace
@@ -13,7 +14,8 @@ local key = queue[state]
 local is_list = state == 'wait' or state == 'paused' or state == 'active'
 local is_finished = state == 'completed' or state == 'failed'
 
-local born = { delayed = { 'processedOn', 'timestamp' }, prioritized = { 'timestamp' } }
+local born = { delayed = { 'processedOn', 'timestamp' }, prioritized = { 'timestamp' },
+  grouped = { 'timestamp' } }
 local times = born[state] or { 'finishedOn', 'processedOn', 'timestamp' }
 
 local function is_old_enough(job)
@@ -53,6 +55,8 @@ for _, place in ipairs(is_list and places or {}) do
   redis.call('LSET', key, place, '')
 end
 if #gone > 0 and is_list then redis.call('LREM', key, -#gone, '') end
+-- Their group is written in the job, so they leave it while that is there.
+for _, id in ipairs(state == 'grouped' and gone or {}) do leave_group(queue, id) end
 for first = 1, is_list and 0 or #gone, 1000 do
   redis.call('ZREM', key, unpack(gone, first, math.min(first + 999, #gone)))
 end

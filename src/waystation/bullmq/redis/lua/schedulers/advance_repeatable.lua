@@ -15,7 +15,7 @@ if redis.call('EXISTS', base .. job) == 1 then
 end
 now, delay, priority = tonumber(now), tonumber(delay), tonumber(priority)
 redis.pcall('INCR', id)
-store_job(queue, job, name, data, opts, string.format('%.0f', now), delay, priority,
+store_job(queue, job, name, data, opts, nil, string.format('%.0f', now), delay, priority,
   'rjk', repeatable)
 enqueue_job(queue, job, now, delay, priority, lifo == '1')
 return 1

@@ -113,7 +113,8 @@ local function release_deduplication(queue, deduplication, id, now)
     end
   end
   own_deduplication(key, next_id, rule)
-  store_job(queue, next_id, kept[1], kept[2] or '{}', kept[3] or '{}', now, delay, priority,
+  store_job(queue, next_id, kept[1], kept[2] or '{}', kept[3] or '{}', nil, now, delay,
+    priority,
     unpack(more))
   enqueue_job(queue, next_id, now, delay, priority, opts.lifo == true)
   if kept[7] then redis.call('SADD', kept[7], queue.base .. next_id) end

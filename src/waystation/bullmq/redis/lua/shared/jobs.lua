@@ -1,20 +1,51 @@
 --- Store a new job and emit `added`; returns its id, or nothing when something else than a job
---- lies under it.
-local function store_job(queue, id, name, data, opts, timestamp, delay, priority, ...)
-  local stored = redis.pcall('HSET', queue.base .. id, 'name', name, 'data', data, 'opts', opts,
-    'timestamp', timestamp, 'delay', delay, 'priority', priority, ...)
+--- lies under it. A group that nobody has read out of its options yet is read here.
+--- lazy  group_in turn_of
+local function store_job(queue, id, name, data, opts, group, timestamp, delay, priority, ...)
+  if group == nil and string.find(opts, '"group":', 1, true) then group = lazy().group_in(opts) end
+  local stored
+  if group then
+    stored = redis.pcall('HSET', queue.base .. id, 'name', name, 'data', data, 'opts', opts,
+      'timestamp', timestamp, 'delay', delay, 'priority', priority, lazy().turn_of(group, ...))
+  else
+    stored = redis.pcall('HSET', queue.base .. id, 'name', name, 'data', data, 'opts', opts,
+      'timestamp', timestamp, 'delay', delay, 'priority', priority, ...)
+  end
   if type(stored) == 'table' then
     if not string.find(stored.err, 'WRONGTYPE', 1, true) then error(stored.err) end
     return nil
   end
-  redis.call('XADD', queue.events, '*', 'event', 'added', 'jobId', id, 'name', name)
+  if group then
+    redis.call('XADD', queue.events, '*', 'event', 'added', 'jobId', id, 'name', name,
+      'group', group.path, 'cost', group.cost)
+  else
+    redis.call('XADD', queue.events, '*', 'event', 'added', 'jobId', id, 'name', name)
+  end
   return id
+end
+
+--- The group that options as JSON name; nothing when they name none.
+--- uses  group_of
+local function group_in(opts)
+  local is_read, options = pcall(cjson.decode, opts)
+  return is_read and type(options) == 'table' and group_of(options.group) or nil
+end
+
+--- The fields of a job that say how it takes turns, so that whoever makes it wait need not read its
+--- options, and more fields behind them.
+local function turn_of(group, ...)
+  if not group.weight then
+    if group.cost == 1 then return 'gid', group.path, ... end
+    return 'gid', group.path, 'gcost', group.cost, ...
+  end
+  return 'gid', group.path, 'gcost', group.cost, 'gweight', group.weight, ...
 end
 
 --- Add a job with options that the script reads; returns its id, an error code below zero, or
 --- nothing when something else lies under the number it would get. With the id of a job that was
 --- there before come the fields of that job.
 --- uses  link_parent deduplicate store_job enqueue_job stored_fields
+--- lazy  group_of group_room
 local function insert_job(queue, number, name, data, opts, wants, now, is_flow)
   local id, parent_key = wants.id or number, wants.parent_key
   local job = queue.base .. id
@@ -26,6 +57,14 @@ local function insert_job(queue, number, name, data, opts, wants, now, is_flow)
     end
     redis.call('XADD', queue.events, '*', 'event', 'duplicated', 'jobId', id)
     return id, stored_fields(job)
+  end
+  local group = wants.group and lazy().group_of(wants.group) or false
+  if group and not wants.has_children then
+    local room = lazy().group_room(queue, group, wants.group.maxSize)
+    local rule = wants.deduplication
+    -- A duplicate is none of those that would wait.
+    local is_duplicate = rule and redis.call('EXISTS', queue.base .. 'de:' .. rule.id) == 1
+    if room and room < 1 and not is_duplicate then return -11 end
   end
   local more = {}
   if wants.deduplication then
@@ -41,7 +80,7 @@ local function insert_job(queue, number, name, data, opts, wants, now, is_flow)
     more[#more + 1] = wants.parent
   end
   local timestamp, delay, priority = wants.timestamp or now, wants.delay or 0, wants.priority or 0
-  if not store_job(queue, id, name, data, opts, timestamp, delay, priority, unpack(more)) then
+  if not store_job(queue, id, name, data, opts, group, timestamp, delay, priority, unpack(more)) then
     return nil
   end
   if wants.has_children then

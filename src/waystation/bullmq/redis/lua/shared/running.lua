@@ -2,7 +2,10 @@
 --- The reply has an id and the fields of each, then how long the rate limit lets nothing through.
 --- The rules are what the queue's meta says about paused, concurrency, max and duration; the instant
 --- is text, because the server writes out a number more slowly than it copies a text.
+--- With groups, which the queue's meta says last of all, they take turns; then the reply ends with
+--- how long it takes until one that is held may start a job.
 --- uses  limit_of
+--- lazy  take_in_turn
 local function claim_jobs(queue, rules, want, token, lease_ms, worker, max, duration, now)
   max = (rules[3] or max ~= '') and limit_of(rules[3] or max)
   local window = max and limit_of(duration ~= '' and duration or rules[4])
@@ -20,8 +23,14 @@ local function claim_jobs(queue, rules, want, token, lease_ms, worker, max, dura
   if most then want = math.min(want, most - redis.call('LLEN', queue.active)) end
   if want < 1 then return {}, 0 end
 
-  local ids = redis.call('RPOP', queue.wait, want) or {}
-  if #ids < want then
+  local ids, known, held_ms = nil, {}, 0
+  local has_groups = rules[7] or type(queue.has_groups) == 'number'
+  if has_groups then
+    ids, known, held_ms = lazy().take_in_turn(queue, want, tonumber(now))
+  else
+    ids = redis.call('RPOP', queue.wait, want) or {}
+  end
+  if #ids < want and not has_groups then
     local first = redis.call('ZPOPMIN', queue.prioritized, want - #ids)
     -- Deleted only if it is the counter: a job of Node's may be called like it.
     if #first == 0 then redis.pcall('GETDEL', queue.pc) end
@@ -31,7 +40,7 @@ local function claim_jobs(queue, rules, want, token, lease_ms, worker, max, dura
   local claims, live = {}, {}
   for _, id in ipairs(ids) do
     local job = queue.base .. id
-    local fields = redis.pcall('HGETALL', job)
+    local fields = known[id] or redis.pcall('HGETALL', job)
     -- An id whose job is gone leaves the queue here; it is no job to run, and nor is an error.
     local is_job = #fields > 0
     if is_job and redis.call('SET', job .. ':lock', token, 'NX', 'PX', lease_ms) then
@@ -47,7 +56,7 @@ local function claim_jobs(queue, rules, want, token, lease_ms, worker, max, dura
     redis.call('LPUSH', queue.active, unpack(live, first, math.min(first + 999, #live)))
   end
   local counted = #claims / 2
-  if counted == 0 then return {}, 0 end
+  if counted == 0 then return {}, 0, held_ms end
   for at = 1, #claims, 2 do
     local id, fields, started = claims[at], claims[at + 1], '1'
     for field = 1, #fields, 2 do
@@ -72,11 +81,12 @@ local function claim_jobs(queue, rules, want, token, lease_ms, worker, max, dura
     end
   end
   if not queue.is_marked then redis.call('ZADD', queue.marker, 0, '0') end
-  return claims, 0
+  return claims, 0, held_ms
 end
 
 --- Take a job back from the worker that holds this token; 0, or why not.
 --- `held` is the token of its holder, if that has been read.
+--- lazy  release_grouped
 local function take_back(queue, id, token, held)
   local job = queue.base .. id
   if held == nil then held = redis.call('GET', job .. ':lock') end
@@ -85,16 +95,22 @@ local function take_back(queue, id, token, held)
   if redis.call('LREM', queue.active, -1, id) == 0 then return -3 end
   redis.call('DEL', job .. ':lock')
   redis.call('SREM', queue.stalled, id)
+  local path = redis.call('HGET', job, 'gid')
+  if path then lazy().release_grouped(queue, id, path) end
   return 0
 end
 
 --- Put a job back at the head of its queue as if it had not been claimed; 0, or an error code.
 --- uses  take_back waiting_list mark_ready
+--- lazy  push_grouped
 local function hand_back(queue, id, token, held)
   local code = take_back(queue, id, token, held)
   if code ~= 0 then return code end
-  local priority = tonumber(redis.call('HGET', queue.base .. id, 'priority')) or 0
-  if priority > 0 then
+  local place = redis.call('HMGET', queue.base .. id, 'priority', 'gid')
+  local priority = tonumber(place[1]) or 0
+  if place[2] then
+    lazy().push_grouped(queue, id, place[2], priority, true)
+  elseif priority > 0 then
     redis.call('ZADD', queue.prioritized, priority * 4294967296, id)
   else
     redis.call('RPUSH', waiting_list(queue), id)

@@ -30,7 +30,7 @@ local function insert_iteration(queue, scheduler, slot, job, now)
   if job.deduplication ~= '' then more = { 'rjk', scheduler, 'deid', job.deduplication } end
   -- Counted as Node does; the id is another.
   redis.pcall('INCR', queue.base .. 'id')
-  store_job(queue, id, job.name, job.data, opts, now, delay, job.priority, unpack(more))
+  store_job(queue, id, job.name, job.data, opts, nil, now, delay, job.priority, unpack(more))
   enqueue_job(queue, id, now, delay, job.priority, job.lifo)
   return id
 end

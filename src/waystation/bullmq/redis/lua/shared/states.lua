@@ -20,6 +20,7 @@ end
 local function is_in_state(queue, id, state)
   if state == 'waiting' then
     return redis.call('LPOS', queue.wait, id) or redis.call('LPOS', queue.paused, id)
+      or redis.call('ZSCORE', queue.base .. 'grouped', id)
   end
   if state == 'active' or state == 'paused' then return redis.call('LPOS', queue[state], id) end
   return redis.call('ZSCORE', queue[state], id)
@@ -87,8 +88,22 @@ local function push_prioritized(queue, id, priority)
   redis.call('ZADD', queue.prioritized, priority * 4294967296 + arrival, id)
 end
 
+--- Make a stored job wait: in its group, by its priority, or in the list of those without either.
+--- uses  push_prioritized waiting_list
+--- lazy  push_grouped
+local function make_wait(queue, id, priority, lifo)
+  local path = redis.call('HGET', queue.base .. id, 'gid')
+  if path then
+    lazy().push_grouped(queue, id, path, priority, lifo)
+  elseif priority > 0 then
+    push_prioritized(queue, id, priority)
+  else
+    redis.call(lifo and 'RPUSH' or 'LPUSH', waiting_list(queue), id)
+  end
+end
+
 --- Put a stored job where it belongs: delayed, prioritized or waiting; `prev` is where it was.
---- uses  push_delayed mark_delayed push_prioritized mark_ready waiting_list
+--- uses  push_delayed mark_delayed make_wait mark_ready
 local function enqueue_job(queue, id, timestamp, delay, priority, lifo, prev)
   if delay > 0 then
     local due = timestamp + delay
@@ -98,11 +113,7 @@ local function enqueue_job(queue, id, timestamp, delay, priority, lifo, prev)
     mark_delayed(queue)
     return
   end
-  if priority > 0 then
-    push_prioritized(queue, id, priority)
-  else
-    redis.call(lifo and 'RPUSH' or 'LPUSH', waiting_list(queue), id)
-  end
+  make_wait(queue, id, priority, lifo)
   mark_ready(queue)
   if prev then
     redis.call('XADD', queue.events, '*', 'event', 'waiting', 'jobId', id, 'prev', prev)
@@ -113,6 +124,7 @@ end
 
 --- Move delayed jobs that are due to the waiting ones.
 --- uses  push_prioritized mark_ready waiting_list
+--- lazy  push_grouped
 local function promote_due(queue, now)
   local due = redis.call('ZRANGEBYSCORE', queue.delayed, 0, (now + 1) * 4096 - 1, 'LIMIT', 0, 1000)
   if #due == 0 then return end
@@ -120,12 +132,14 @@ local function promote_due(queue, now)
   local list = waiting_list(queue)
   for _, id in ipairs(due) do
     local job = queue.base .. id
-    local priority = redis.pcall('HGET', job, 'priority')
-    local is_job = type(priority) ~= 'table' and redis.call('EXISTS', job) == 1
+    local place = redis.pcall('HMGET', job, 'priority', 'gid')
+    local is_job = not place.err and redis.call('EXISTS', job) == 1
     -- An id whose job is gone, or is no job, leaves the set and goes nowhere.
     if is_job then
-      priority = tonumber(priority) or 0
-      if priority > 0 then
+      local priority = tonumber(place[1]) or 0
+      if place[2] then
+        lazy().push_grouped(queue, id, place[2], priority)
+      elseif priority > 0 then
         push_prioritized(queue, id, priority)
       else
         redis.call('LPUSH', list, id)
@@ -138,10 +152,12 @@ local function promote_due(queue, now)
 end
 
 --- Take a job out of whatever set holds it; the reply is what held it.
+--- uses  leave_group
 local function drop_from_sets(queue, id)
   for _, state in ipairs({ 'completed', 'waiting-children', 'delayed', 'failed', 'prioritized' }) do
     if redis.call('ZREM', queue[state], id) == 1 then return state end
   end
+  if leave_group(queue, id) then return 'wait' end
 end
 
 --- Take jobs out of the lists that hold them; `was_in` of each is what held it.

@@ -1,0 +1,32 @@
+--- Change what is set for a group, or for all of a kind: names to values as JSON, null to remove.
+--- What it held back is let in again, to be held anew when its turn comes.
+--- keys  meta active marker absent
+--- args  base now:str|int= path changes:bytes -> int
+--- as    queue base
+--- uses  instant_ms group_key make_group_ready mark_ready count_active
+local changed = cjson.decode(changes)
+local stored = redis.call('HGET', group_key(queue, 'settings'), path)
+local is_read, settings = pcall(cjson.decode, stored or '{}')
+if not is_read or type(settings) ~= 'table' then settings = {} end
+for name, value in pairs(changed) do
+  if value == cjson.null then settings[name] = nil else settings[name] = value end
+end
+if next(settings) then
+  redis.call('HSET', group_key(queue, 'settings'), path, cjson.encode(settings))
+else
+  redis.call('HDEL', group_key(queue, 'settings'), path)
+end
+if path == '*' or path == '*/*' then
+  -- All that are held are looked at again, some with each claim.
+  if redis.call('EXISTS', group_key(queue, 'held')) == 1 then
+    redis.call('ZUNIONSTORE', group_key(queue, 'held'), 1, group_key(queue, 'held'), 'WEIGHTS', 0)
+  end
+elseif redis.call('ZREM', group_key(queue, 'held'), path) == 1 then
+  make_group_ready(queue, path)
+end
+if changed.concurrency ~= nil then
+  queue.group_settings = false
+  count_active(queue)
+end
+mark_ready(queue)
+return 0

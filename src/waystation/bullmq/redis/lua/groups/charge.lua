@@ -1,0 +1,18 @@
+--- Say what the job that a worker holds costs in truth; what it costs more than was thought counts
+--- for its group from now on, what it costs less counts in its favour, but gathers no credit. The
+--- reply is 0, or an error code.
+--- keys  meta events absent
+--- args  base id token cost:float -> int
+--- as    queue base
+--- uses  must_hold charge_more positive events_cap
+local job = base .. id
+if must_hold('HLEN', job) == 0 then return -1 end
+local held = must_hold('GET', job .. ':lock')
+if held ~= token then return held and -6 or -2 end
+local known = redis.call('HMGET', job, 'gid', 'gcost', 'gweight')
+local path, more = known[1] or '', tonumber(cost) - positive(known[2])
+redis.call('HSET', job, 'gcost', cost)
+charge_more(queue, path, more, known[3])
+redis.call('XADD', events, 'MAXLEN', '~', events_cap(meta), '*', 'event', 'charged', 'jobId', id,
+  'group', path, 'cost', cost)
+return 0

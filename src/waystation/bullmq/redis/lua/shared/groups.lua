@@ -1,0 +1,340 @@
+--- The name of a key that holds what waits in groups.
+--- Jobs of a group wait apart, and groups take turns by weighted virtual time (start-time fair
+--- queueing): each has a tag, the lowest is next, and a job moves the tag of its group on by its cost
+--- over the group's weight. A group's path is its id, or its tenant's and its own: `acme/key`; the
+--- queue itself has the path ''. What one of them holds takes turns in it, and it itself, with all
+--- that it holds, takes turns in what holds it:
+---   ready       paths by their tags, of those that have something to start; one for each holder
+---   past        the tags of those that are not ready, until the holder's time has passed them
+---   clock       the time of each holder, and behind its path and '/' the tag of its own jobs
+---   held        paths by when they may start something again: paused, or at a limit
+---   jobs        the waiting ids of one group, by priority and arrival
+---   sizes       paths by how many of their jobs wait, those of their groups included
+---   active      the ids that workers hold, of a path that has a limit of them
+---   spent       what has been started in the window of a rate limit, of one path
+--- Whatever has waiting jobs is ready or held, or holds only what is held.
+local function group_name(queue, kind, path)
+  if kind == 'grouped' then return queue.base .. kind end
+  return queue.base .. 'groups:' .. kind .. (path and ':' .. path or '')
+end
+
+--- The same for a script that writes. Another client may have put anything in its place, and the
+--- jobs of other groups must go on: what is of another type is begun anew.
+--- uses  group_name
+local function group_key(queue, kind, path)
+  local key = group_name(queue, kind, path)
+  -- A queue answers every name that it was not given with that of a key.
+  local sound = type(queue.sound_keys) == 'table' and queue.sound_keys or {}
+  if not sound[key] then
+    local types = { clock = 'hash', settings = 'hash', active = 'set', spent = 'string' }
+    local found = redis.call('TYPE', key).ok
+    if found ~= 'none' and found ~= (types[kind] or 'zset') then redis.call('DEL', key) end
+    sound[key], queue.sound_keys = true, sound
+  end
+  return key
+end
+
+--- A number above zero out of what another client may have written; 1 when it is none.
+local function positive(text)
+  local number = tonumber(text)
+  return number and number > 0 and number < 2 ^ 53 and number or 1
+end
+
+--- A group as the options of a job name it, with its path; nothing when they name none. As in
+--- Python: what is neither a letter of ASCII, a digit nor one of _.-~ is written as its bytes, %2F.
+--- uses  positive
+local function group_of(named)
+  if type(named) ~= 'table' then return nil end
+  local function quoted(id)
+    if type(id) ~= 'string' and type(id) ~= 'number' or id == '' then return nil end
+    return (string.gsub(tostring(id), '[^%w_.~-]', function(letter)
+      return string.format('%%%02X', string.byte(letter))
+    end))
+  end
+  local path, parent = quoted(named.id), quoted(named.parent)
+  if not path then return nil end
+  return {
+    path = parent and parent .. '/' .. path or path, cost = positive(named.cost),
+    weight = named.weight and positive(named.weight),
+  }
+end
+
+--- What holds a path; nothing for the queue itself.
+local function holder_of(path)
+  if path == '' then return nil end
+  return string.match(path, '^(.*)/') or ''
+end
+
+--- The tag at which a path that was not ready takes its turn again: nobody gathers credit.
+--- uses  group_key
+local function present_tag(queue, path, holder)
+  return math.max(tonumber(redis.call('HGET', group_key(queue, 'clock'), holder)) or 0,
+    tonumber(redis.call('ZSCORE', group_key(queue, 'past', holder), path)) or 0)
+end
+
+--- Let a path take turns in what holds it, and that in what holds it in turn.
+--- uses  group_key holder_of present_tag
+local function make_group_ready(queue, path)
+  local holder = holder_of(path)
+  while holder do
+    -- What is held comes back with all that it holds.
+    if redis.call('ZSCORE', group_key(queue, 'held'), path) then return end
+    local tag = present_tag(queue, path, holder)
+    if redis.call('ZADD', group_key(queue, 'ready', holder), 'NX', tag, path) == 1 then
+      redis.call('ZREM', group_key(queue, 'past', holder), path)
+    end
+    path, holder = holder, holder_of(holder)
+  end
+end
+
+--- Note that jobs wait in groups, and whether one of those is in another.
+local function note_groups(queue, path)
+  local kind = string.find(path, '/', 1, true) and 2 or 1
+  local known = queue.has_groups
+  if known == 2 or known == kind then return end
+  if kind == 2 then
+    redis.call('HSET', queue.base .. 'meta', 'groups', 2)
+  else
+    redis.call('HSETNX', queue.base .. 'meta', 'groups', 1)
+  end
+  -- What this call claims takes turns already.
+  queue.has_groups = kind
+end
+
+--- Put jobs into their groups, behind those of their priority or ahead of them; each is an id, a
+--- path, a priority, and whether it comes first. They are at most a thousand.
+--- uses  group_key make_group_ready holder_of note_groups
+local function push_all_grouped(queue, jobs)
+  if #jobs == 0 then return end
+  local clock = group_key(queue, 'clock')
+  local arrivals = redis.call('HINCRBY', clock, 'arrivals', #jobs) - #jobs
+  local grouped, lines, counts = {}, {}, {}
+  for nth, job in ipairs(jobs) do
+    local id, path = job[1], job[2]
+    local arrival = (arrivals + nth) % 2147483648
+    local line = lines[path] or {}
+    lines[path] = line
+    -- What comes first counts down from the middle of its priority, what comes last up.
+    line[#line + 1] = job[3] * 4294967296 + 2147483648 + (job[4] and -arrival or arrival)
+    line[#line + 1] = id
+    grouped[2 * nth - 1], grouped[2 * nth] = arrival, id
+  end
+  redis.call('ZADD', group_key(queue, 'grouped'), unpack(grouped))
+  for path, line in pairs(lines) do
+    local jobs_key, above = group_key(queue, 'jobs', path), path
+    redis.call('ZADD', jobs_key, unpack(line))
+    note_groups(queue, path)
+    repeat
+      counts[above] = (counts[above] or 0) + #line / 2
+      above = holder_of(above)
+    until above == ''
+  end
+  for path, count in pairs(counts) do
+    counts[path] = redis.call('ZINCRBY', group_key(queue, 'sizes'), count, path) - count
+  end
+  for path, line in pairs(lines) do
+    -- The groups in it may all be held, so what counts is whether it had jobs of its own.
+    if counts[path] == 0 or queue.has_groups == 2
+      and redis.call('ZCARD', group_key(queue, 'jobs', path)) == #line / 2 then
+      make_group_ready(queue, path)
+    end
+  end
+end
+
+--- Put a job into its group.
+--- uses  push_all_grouped
+local function push_grouped(queue, id, path, priority, is_first)
+  push_all_grouped(queue, { { id, path, priority, is_first } })
+end
+
+--- Count a job out of a group; what has none left is neither held nor, as a holder, known.
+--- uses  group_key holder_of
+local function count_out(queue, path)
+  repeat
+    if tonumber(redis.call('ZINCRBY', group_key(queue, 'sizes'), -1, path)) <= 0 then
+      redis.call('ZREM', group_key(queue, 'sizes'), path)
+      redis.call('ZREM', group_key(queue, 'held'), path)
+      -- Nobody waits in it, so nobody has an advantage over another.
+      redis.call('HDEL', group_key(queue, 'clock'), path, path .. '/')
+      redis.call('DEL', group_key(queue, 'past', path), group_key(queue, 'ready', path))
+    end
+    path = holder_of(path)
+  until path == ''
+end
+
+--- Take a job out of the group in which it waits; false when it waits in none.
+--- uses  group_key count_out field_of
+local function leave_group(queue, id)
+  if redis.call('ZREM', group_key(queue, 'grouped'), id) == 0 then return false end
+  local path = field_of(queue.base .. id, 'gid')
+  if path and redis.call('ZREM', group_key(queue, 'jobs', path), id) == 1 then
+    count_out(queue, path)
+  end
+  return true
+end
+
+--- What is set for a path, as a table; what is not set for it is what is set for all of its kind.
+--- uses  group_key
+local function group_settings(queue, path)
+  local known = queue.group_settings
+  if type(known) ~= 'table' then
+    known = { has_any = redis.call('EXISTS', group_key(queue, 'settings')) == 1, of = {} }
+    queue.group_settings = known
+  end
+  if known.of[path] then return known.of[path] end
+  local settings = {}
+  if known.has_any then
+    local every = path == '' and '' or string.find(path, '/', 1, true) and '*/*' or '*'
+    for _, text in ipairs(redis.call('HMGET', group_key(queue, 'settings'), every, path)) do
+      local is_read, found = pcall(cjson.decode, text or '')
+      for name, value in pairs(is_read and type(found) == 'table' and found or {}) do
+        settings[name] = value
+      end
+    end
+  end
+  known.of[path] = settings
+  return settings
+end
+
+--- Count a job no longer among those that workers hold, and let its group start another; false when
+--- nothing is set for any group, so that there is nothing to count.
+--- uses  group_key group_settings holder_of make_group_ready mark_ready queue_at
+local function release_grouped(queue, id, path)
+  local above, is_let_in = path, false
+  repeat
+    local settings = group_settings(queue, above)
+    if not queue.group_settings.has_any then return false end
+    if settings.concurrency then
+      redis.call('SREM', group_key(queue, 'active', above), id)
+      local until_ms = redis.call('ZSCORE', group_key(queue, 'held'), above)
+      if until_ms and until_ms ~= 'inf' then
+        redis.call('ZREM', group_key(queue, 'held'), above)
+        is_let_in = true
+      end
+    end
+    above = holder_of(above)
+  until above == ''
+  if not is_let_in then return true end
+  repeat
+    if redis.call('ZSCORE', group_key(queue, 'sizes'), path) then make_group_ready(queue, path) end
+    path = holder_of(path)
+  until path == ''
+  mark_ready(queue_at(queue.base))
+  return true
+end
+
+--- Count who holds a job anew, because a limit of them was set or lifted.
+--- uses  group_key group_settings holder_of
+local function count_active(queue)
+  for _, id in ipairs(redis.call('LRANGE', queue.active, 0, -1)) do
+    local path = redis.pcall('HGET', queue.base .. id, 'gid')
+    while type(path) == 'string' and path ~= '' do
+      if group_settings(queue, path).concurrency then
+        redis.call('SADD', group_key(queue, 'active', path), id)
+      else
+        redis.call('SREM', group_key(queue, 'active', path), id)
+      end
+      path = holder_of(path)
+    end
+  end
+end
+
+--- What has been spent in a window of a rate limit, and how long it lasts.
+local function spent_at(key)
+  local left = redis.call('PTTL', key)
+  -- A window without an end would bind for ever.
+  if left <= 0 then return 0, 0 end
+  return tonumber(redis.call('GET', key)) or 0, left
+end
+
+--- When a path may start something again: a time in milliseconds, infinity while it is paused;
+--- nothing when it may start now. One at its concurrency is looked at again, for what ended unheard.
+--- uses  group_key group_settings spent_at
+local function held_until(queue, path, now)
+  local settings = group_settings(queue, path)
+  if settings.paused then return math.huge end
+  local most = tonumber(settings.concurrency)
+  if most and redis.call('SCARD', group_key(queue, 'active', path)) >= most then return now + 5000 end
+  local most_spent = tonumber(settings.max)
+  if most_spent then
+    local spent, left = spent_at(group_key(queue, 'spent', path))
+    if spent >= most_spent then return now + left end
+  end
+end
+
+--- Count out of the active ones of a path what ended without us: another client has settled it.
+--- uses  group_key
+local function forget_ended(queue, path)
+  local active = group_key(queue, 'active', path)
+  for _, id in ipairs(redis.call('SMEMBERS', active)) do
+    if redis.call('EXISTS', queue.base .. id .. ':lock') == 0
+      and not redis.call('LPOS', queue.base .. 'active', id) then
+      redis.call('SREM', active, id)
+    end
+  end
+end
+
+--- Let those take turns again whose time has come; the reply is when the next one may.
+--- uses  group_key make_group_ready forget_ended
+local function readmit_groups(queue, now)
+  local held = group_key(queue, 'held')
+  for _, path in ipairs(redis.call('ZRANGEBYSCORE', held, '-inf', now, 'LIMIT', 0, 100)) do
+    redis.call('ZREM', held, path)
+    forget_ended(queue, path)
+    if redis.call('ZSCORE', group_key(queue, 'sizes'), path) then make_group_ready(queue, path) end
+  end
+end
+
+--- Count a cost in the window of a path's rate limit. What is spent beyond the limit, by a job that
+--- cost more than was thought, makes the window longer by as many windows as it takes.
+--- uses  group_key group_settings spent_at
+local function spend(queue, path, cost)
+  local settings = group_settings(queue, path)
+  local most, window = tonumber(settings.max), tonumber(settings.duration)
+  if not most or not window then return end
+  local before, left = spent_at(group_key(queue, 'spent', path))
+  local after = math.max(before + cost, 0)
+  if left == 0 then left = window end
+  local function windows(spent) return math.max(math.ceil((spent - most) / most), 0) end
+  redis.call('SET', group_key(queue, 'spent', path), string.format('%.17g', after), 'PX',
+    string.format('%.0f', math.max(left + (windows(after) - windows(before)) * window, 1)))
+end
+
+--- Count a cost for a path and what holds it that was not known when the job began.
+--- uses  group_key group_settings holder_of positive present_tag spend
+local function charge_more(queue, path, cost, weight)
+  local is_first = true
+  local is_grouped = redis.call('HEXISTS', queue.base .. 'meta', 'groups') == 1
+  if path == '' and is_grouped then
+    local known = redis.call('HMGET', group_key(queue, 'clock'), '', '/')
+    local tag = math.max(tonumber(known[1]) or 0, tonumber(known[2]) or 0)
+    tag = tag + cost / positive(group_settings(queue, '').weight)
+    redis.call('HSET', group_key(queue, 'clock'), '/', string.format('%.17g', tag))
+  end
+  while path ~= '' do
+    local holder = holder_of(path)
+    spend(queue, path, cost)
+    if is_grouped then
+      local time = tonumber(redis.call('HGET', group_key(queue, 'clock'), holder)) or 0
+      local own = tonumber(group_settings(queue, path).weight)
+      local more = cost / positive(own or is_first and weight)
+      local ready = tonumber(redis.call('ZSCORE', group_key(queue, 'ready', holder), path))
+      local tag = math.max((ready or present_tag(queue, path, holder)) + more, time)
+      if ready then
+        redis.call('ZADD', group_key(queue, 'ready', holder), tag, path)
+      elseif tag > time then
+        redis.call('ZADD', group_key(queue, 'past', holder), tag, path)
+      end
+    end
+    path, is_first = holder, false
+  end
+end
+
+--- How many more jobs may wait in a group, `most` if that is less; nothing when it has no limit.
+--- uses  group_key group_settings
+local function group_room(queue, group, most)
+  local set = tonumber(group_settings(queue, group.path).maxSize)
+  most = tonumber(most) and math.min(set or most, most) or set
+  if not most then return nil end
+  return most - (tonumber(redis.call('ZSCORE', group_key(queue, 'sizes'), group.path)) or 0)
+end

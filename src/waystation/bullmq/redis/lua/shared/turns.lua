@@ -1,0 +1,321 @@
+--- Move what is at a place of a heap up to where its tag belongs.
+---
+--- These functions say which jobs of a queue with groups start next (`groups.lua` has the keys). What
+--- one call takes is decided in tables and written at its end, so that a hundred jobs of ten groups
+--- change each key ten times.
+local function sift_up(heap, at)
+  local each = heap[at]
+  while at > 1 do
+    local above = math.floor(at / 2)
+    if heap[above].tag <= each.tag then break end
+    heap[at], at = heap[above], above
+  end
+  heap[at] = each
+end
+
+--- Move the first of a heap down to where its tag belongs.
+local function sift_down(heap)
+  local each, size, at = heap[1], #heap, 1
+  while 2 * at <= size do
+    local below = 2 * at
+    if below < size and heap[below + 1].tag < heap[below].tag then below = below + 1 end
+    if heap[below].tag >= each.tag then break end
+    heap[at], at = heap[below], below
+  end
+  heap[at] = each
+end
+
+--- Take the first out of a heap.
+--- uses  sift_down
+local function drop_first(heap)
+  local last = table.remove(heap)
+  if #heap == 0 then return end
+  heap[1] = last
+  sift_down(heap)
+end
+
+--- Those who take turns in a path, itself among them when it has jobs of its own. Of the groups come
+--- one more than can have a turn in this round: as long as one of them had none, nobody who is not
+--- here is before them.
+--- uses  group_key sift_up
+local function open_turns(round, path, has_own)
+  local queue, heap = round.queue, {}
+  local found = redis.call('ZRANGE', group_key(queue, 'ready', path), 0, round.want, 'WITHSCORES')
+  local is_all = #found / 2 <= round.want
+  local turns = { path = path, heap = heap, changed = {}, left = is_all and math.huge or round.want }
+  for at = 1, #found, 2 do
+    heap[#heap + 1] = { path = found[at], tag = tonumber(found[at + 1]), holder = turns }
+  end
+  if has_own then
+    local known = redis.call('HMGET', group_key(queue, 'clock'), path, path .. '/')
+    local tag = math.max(tonumber(known[1]) or 0, tonumber(known[2]) or 0)
+    heap[#heap + 1] = { path = path, tag = tag, holder = turns, is_own = true }
+    sift_up(heap, #heap)
+  end
+  round.opened[#round.opened + 1] = turns
+  return turns
+end
+
+--- Give one no more turns in this round, nor later ones until that time.
+--- uses  drop_first
+local function set_aside_group(each, until_ms)
+  local turns = each.holder
+  each.until_ms, each.is_aside, turns.changed[each] = until_ms, true, true
+  turns.left = turns.left - 1
+  drop_first(turns.heap)
+end
+
+--- Whose turn it is, from the queue down; nothing when nobody else may start in this round.
+--- uses  group_key group_settings held_until open_turns set_aside_group
+local function next_turn(round)
+  local queue, way, turns = round.queue, {}, round.root
+  while turns.left > 0 do
+    local each = turns.heap[1]
+    if not each then
+      local above = table.remove(way)
+      if not above then return nil end
+      -- Nothing in it may start.
+      set_aside_group(above)
+      turns = above.holder
+    elseif each.is_own then
+      return way, each
+    else
+      local until_ms = round.has_limits and held_until(queue, each.path, round.now)
+      if until_ms then
+        set_aside_group(each, until_ms)
+      else
+        way[#way + 1] = each
+        if each.turns == nil then
+          local may_hold = round.has_parents and turns == round.root
+          each.turns = may_hold and redis.call('EXISTS', group_key(queue, 'ready', each.path)) == 1
+            and open_turns(round, each.path, redis.call('EXISTS', group_key(queue, 'jobs', each.path)) == 1)
+        end
+        if not each.turns then return way, each end
+        turns = each.turns
+      end
+    end
+  end
+  -- There are more than were looked at.
+  round.has_more = true
+end
+
+--- Let the first of those who take turns pay for a job.
+--- uses  sift_down
+local function charge_turn(each, price)
+  local turns = each.holder
+  turns.time, turns.left = each.tag, turns.left - 1
+  each.tag = each.tag + price
+  if each.is_own then turns.own_tag = each.tag else turns.changed[each] = true end
+  sift_down(turns.heap)
+end
+
+--- The fields of a job by their names, of those that say how it takes turns.
+local function turn_fields(round, fields)
+  local found = {}
+  for at = 1, #fields, 2 do
+    if round.turn_fields[fields[at]] then found[fields[at]] = fields[at + 1] end
+  end
+  return found
+end
+
+--- Take the next of the queue's own jobs; one that another client has made wait may belong to a group.
+--- uses  turn_fields charge_turn drop_first group_settings positive
+local function take_own(round, own)
+  local queue = round.queue
+  local id = redis.call('RPOP', queue.wait) or redis.call('ZPOPMIN', queue.prioritized)[1]
+  if not id then
+    redis.pcall('GETDEL', queue.pc)
+    round.has_own = false
+    drop_first(own.holder.heap)
+    return
+  end
+  local fields = redis.pcall('HGETALL', queue.base .. id)
+  local known = turn_fields(round, fields)
+  if known.gid then
+    round.strays[#round.strays + 1] = { id, known.gid, tonumber(known.priority) or 0 }
+  elseif #fields > 0 then
+    round.ids[#round.ids + 1], round.fields[id] = id, fields
+    charge_turn(own, 1 / positive(group_settings(queue, '').weight))
+  end
+end
+
+--- The next of a group's waiting ids, and its place. They are taken one, two, four at a time, and what
+--- is not needed goes back at the end.
+--- uses  group_key
+local function next_of_group(round, path)
+  local line = round.lines[path]
+  if not line or line.at > #line.found then
+    local many = line and #line.found or 1
+    line = { at = 1, found = redis.call('ZPOPMIN', group_key(round.queue, 'jobs', path), many) }
+    round.lines[path] = line
+  end
+  line.at = line.at + 2
+  return line.found[line.at - 2]
+end
+
+--- The first of those whose turn it is that may not spend so much in this window, and until when;
+--- nothing when all may. In an empty window everybody may, however much it costs.
+--- uses  group_key group_settings spent_at
+local function overspent(round, way, cost)
+  for _, each in ipairs(way) do
+    local most = tonumber(group_settings(round.queue, each.path).max)
+    if most then
+      local spent, left = spent_at(group_key(round.queue, 'spent', each.path))
+      if spent > 0 and spent + cost > most then return each, round.now + left end
+    end
+  end
+end
+
+--- Count a started job where a limit is set; the reply is the weight that is set.
+--- uses  group_key group_settings spend
+local function count_in(queue, path, id, cost)
+  local settings = group_settings(queue, path)
+  if settings.concurrency then redis.call('SADD', group_key(queue, 'active', path), id) end
+  spend(queue, path, cost)
+  return tonumber(settings.weight)
+end
+
+--- Take the next job of whoever's turn it is, unless somebody may not spend so much.
+--- uses  next_of_group turn_fields positive overspent set_aside_group charge_turn count_in
+local function take_grouped(round, way, last)
+  local queue, path = round.queue, last.path
+  local id = next_of_group(round, path)
+  if not id then
+    set_aside_group(last)
+    return
+  end
+  local fields = redis.pcall('HGETALL', queue.base .. id)
+  if #fields > 0 then
+    local known = turn_fields(round, fields)
+    local cost = known.gcost and positive(known.gcost) or 1
+    if round.has_limits then
+      local poor, until_ms = overspent(round, way, cost)
+      if poor then
+        round.lines[path].at = round.lines[path].at - 2
+        set_aside_group(poor, until_ms)
+        return
+      end
+    end
+    round.ids[#round.ids + 1], round.fields[id] = id, fields
+    for _, each in ipairs(way) do
+      local weight = each.path == path and known.gweight
+      if round.has_limits then weight = count_in(queue, each.path, id, cost) or weight end
+      charge_turn(each, weight and cost / positive(weight) or cost)
+    end
+    if last.is_own then charge_turn(last, cost) end
+  end
+  -- An id whose job is gone leaves the group, too.
+  round.gone[#round.gone + 1] = id
+  round.counts[path] = (round.counts[path] or 0) + 1
+end
+
+--- Write down what a round has taken from each group; the reply is how many jobs wait in those.
+--- uses  group_key holder_of
+local function count_out_round(round)
+  local queue, counts, sizes = round.queue, {}, {}
+  for path, line in pairs(round.lines) do
+    for at = line.at, #line.found, 2 do
+      redis.call('ZADD', group_key(queue, 'jobs', path), line.found[at + 1], line.found[at])
+    end
+  end
+  for path, count in pairs(round.counts) do
+    repeat
+      counts[path] = (counts[path] or 0) + count
+      path = holder_of(path)
+    until path == ''
+  end
+  for path, count in pairs(counts) do
+    sizes[path] = tonumber(redis.call('ZINCRBY', group_key(queue, 'sizes'), -count, path))
+  end
+  for first = 1, #round.gone, 1000 do
+    redis.call('ZREM', group_key(queue, 'grouped'),
+      unpack(round.gone, first, math.min(first + 999, #round.gone)))
+  end
+  if next(counts) then redis.call('ZREMRANGEBYSCORE', group_key(queue, 'sizes'), '-inf', 0) end
+  return sizes
+end
+
+--- Write down how far those who took turns in a path have come.
+--- uses  group_key
+local function write_turns(round, turns, sizes)
+  local queue, ready, past, gone = round.queue, {}, {}, {}
+  for each in pairs(turns.changed) do
+    local into = ready
+    if each.is_aside or sizes[each.path] <= 0 then
+      into, gone[#gone + 1] = past, each.path
+    end
+    into[#into + 1] = each.tag
+    into[#into + 1] = each.path
+    if each.until_ms then
+      redis.call('ZADD', group_key(queue, 'held'),
+        each.until_ms == math.huge and '+inf' or each.until_ms, each.path)
+    end
+  end
+  local ready_key, past_key = group_key(queue, 'ready', turns.path), group_key(queue, 'past', turns.path)
+  for first = 1, #gone, 1000 do
+    redis.call('ZREM', ready_key, unpack(gone, first, math.min(first + 999, #gone)))
+  end
+  for first = 1, #past, 1000 do
+    redis.call('ZADD', past_key, unpack(past, first, math.min(first + 999, #past)))
+  end
+  for first = 1, #ready, 1000 do
+    redis.call('ZADD', ready_key, unpack(ready, first, math.min(first + 999, #ready)))
+  end
+  if not turns.time then return end
+  local clock = group_key(queue, 'clock')
+  redis.call('HSET', clock, turns.path, turns.time)
+  if turns.own_tag then redis.call('HSET', clock, turns.path .. '/', turns.own_tag) end
+  redis.call('ZREMRANGEBYSCORE', past_key, '-inf', turns.time)
+  if turns.path ~= '' and sizes[turns.path] <= 0 then
+    -- Nobody waits in it, so nobody has an advantage over another.
+    redis.call('HDEL', clock, turns.path, turns.path .. '/')
+    redis.call('DEL', ready_key, past_key)
+  end
+end
+
+--- Take jobs in turn until there are enough, or nobody may start another.
+--- uses  open_turns next_turn take_own take_grouped count_out_round write_turns push_all_grouped
+local function play_round(round)
+  round.opened, round.lines, round.counts, round.gone, round.strays = {}, {}, {}, {}, {}
+  round.root, round.has_more = open_turns(round, '', round.has_own), false
+  while #round.ids < round.want and round.looks > 0 and #round.strays < 1000 do
+    local way, last = next_turn(round)
+    if not way then break end
+    if last.path == '' then take_own(round, last) else take_grouped(round, way, last) end
+    round.looks = round.looks - 1
+  end
+  local sizes = count_out_round(round)
+  for _, turns in ipairs(round.opened) do write_turns(round, turns, sizes) end
+  -- What another client has made wait without its group joins that now.
+  push_all_grouped(round.queue, round.strays)
+  round.has_more = round.has_more or #round.strays > 0
+end
+
+--- Take the next jobs of a queue with groups, in turn: their ids, the fields of each, and in how many
+--- milliseconds a group that is held may start again.
+--- uses  group_key readmit_groups play_round
+local function take_in_turn(queue, want, now)
+  readmit_groups(queue, now)
+  local round = {
+    queue = queue, want = want, now = now, ids = {}, fields = {}, looks = want + 1000,
+    turn_fields = { gid = true, gcost = true, gweight = true, priority = true },
+    has_limits = redis.call('EXISTS', group_key(queue, 'settings')) == 1,
+    has_parents = redis.call('HGET', queue.base .. 'meta', 'groups') == '2',
+    has_own = redis.call('EXISTS', queue.wait, queue.prioritized) > 0,
+  }
+  repeat
+    play_round(round)
+  until #round.ids == want or not round.has_more or round.looks < 1
+  local clock, past = group_key(queue, 'clock'), group_key(queue, 'past', '')
+  local ready = group_key(queue, 'ready', '')
+  if redis.call('EXISTS', group_key(queue, 'sizes')) == 0
+    and (not round.has_own or redis.call('EXISTS', past, ready) == 0) then
+    -- No group waits, and none has had more than another that may come, so the queue is one without
+    -- groups until the next one comes.
+    redis.call('HDEL', queue.base .. 'meta', 'groups')
+    redis.call('DEL', clock, past, ready)
+  end
+  local next_held = redis.call('ZRANGE', group_key(queue, 'held'), 0, 0, 'WITHSCORES')[2]
+  local wait_ms = next_held and next_held ~= 'inf' and math.max(math.ceil(next_held - now), 1)
+  return round.ids, round.fields, wait_ms or 0
+end
