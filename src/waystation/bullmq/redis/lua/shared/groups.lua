@@ -22,15 +22,15 @@ end
 --- jobs of other groups must go on: what is of another type is begun anew.
 --- uses  group_name
 local function group_key(queue, kind, path)
-  local key = group_name(queue, kind, path)
   -- A queue answers every name that it was not given with that of a key.
   local sound = type(queue.sound_keys) == 'table' and queue.sound_keys or {}
-  if not sound[key] then
-    local types = { clock = 'hash', settings = 'hash', active = 'set', spent = 'string' }
-    local found = redis.call('TYPE', key).ok
-    if found ~= 'none' and found ~= (types[kind] or 'zset') then redis.call('DEL', key) end
-    sound[key], queue.sound_keys = true, sound
-  end
+  local name = path and kind .. ':' .. path or kind
+  if sound[name] then return sound[name] end
+  local key = group_name(queue, kind, path)
+  local types = { clock = 'hash', settings = 'hash', active = 'set', spent = 'string' }
+  local found = redis.call('TYPE', key).ok
+  if found ~= 'none' and found ~= (types[kind] or 'zset') then redis.call('DEL', key) end
+  sound[name], queue.sound_keys = key, sound
   return key
 end
 

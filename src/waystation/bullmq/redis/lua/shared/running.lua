@@ -25,8 +25,9 @@ local function claim_jobs(queue, rules, want, token, lease_ms, worker, max, dura
 
   local ids, known, held_ms = nil, {}, 0
   local has_groups = rules[7] or type(queue.has_groups) == 'number'
+  local has_parents = rules[7] == '2' or queue.has_groups == 2
   if has_groups then
-    ids, known, held_ms = lazy().take_in_turn(queue, want, tonumber(now))
+    ids, known, held_ms = lazy().take_in_turn(queue, want, tonumber(now), has_parents)
   else
     ids = redis.call('RPOP', queue.wait, want) or {}
   end

@@ -226,12 +226,13 @@ local function count_out_round(round)
   end
   for path, count in pairs(counts) do
     sizes[path] = tonumber(redis.call('ZINCRBY', group_key(queue, 'sizes'), -count, path))
+    round.is_emptied = round.is_emptied or sizes[path] <= 0
   end
   for first = 1, #round.gone, 1000 do
     redis.call('ZREM', group_key(queue, 'grouped'),
       unpack(round.gone, first, math.min(first + 999, #round.gone)))
   end
-  if next(counts) then redis.call('ZREMRANGEBYSCORE', group_key(queue, 'sizes'), '-inf', 0) end
+  if round.is_emptied then redis.call('ZREMRANGEBYSCORE', group_key(queue, 'sizes'), '-inf', 0) end
   return sizes
 end
 
@@ -288,24 +289,25 @@ local function play_round(round)
   for _, turns in ipairs(round.opened) do write_turns(round, turns, sizes) end
   -- What another client has made wait without its group joins that now.
   push_all_grouped(round.queue, round.strays)
+  round.has_parents = round.has_parents or round.queue.has_groups == 2
   round.has_more = round.has_more or #round.strays > 0
 end
 
 --- Take the next jobs of a queue with groups, in turn: their ids, the fields of each, and in how many
---- milliseconds a group that is held may start again.
+--- milliseconds a group that is held may start again. Whether some are in others is `has_parents`.
 --- uses  group_key readmit_groups play_round
-local function take_in_turn(queue, want, now)
+local function take_in_turn(queue, want, now, has_parents)
   readmit_groups(queue, now)
   local round = {
     queue = queue, want = want, now = now, ids = {}, fields = {}, looks = want + 1000,
     turn_fields = { gid = true, gcost = true, gweight = true, priority = true },
-    has_limits = redis.call('EXISTS', group_key(queue, 'settings')) == 1,
-    has_parents = redis.call('HGET', queue.base .. 'meta', 'groups') == '2',
+    has_limits = redis.call('EXISTS', group_key(queue, 'settings')) == 1, has_parents = has_parents,
     has_own = redis.call('EXISTS', queue.wait, queue.prioritized) > 0,
   }
   repeat
     play_round(round)
   until #round.ids == want or not round.has_more or round.looks < 1
+  if #round.ids == want and not round.is_emptied then return round.ids, round.fields, 0 end
   local clock, past = group_key(queue, 'clock'), group_key(queue, 'past', '')
   local ready = group_key(queue, 'ready', '')
   if redis.call('EXISTS', group_key(queue, 'sizes')) == 0
