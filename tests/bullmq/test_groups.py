@@ -169,6 +169,25 @@ async def test_what_a_job_costs_in_truth_is_counted(queue: Queue, harness: Harne
     assert await names(harness) == ["b"] * 20 + ["a"]
 
 
+async def test_a_budget_lasts_for_a_day_and_is_told_before_it_ends(
+    queue: Queue, harness: Harness
+) -> None:
+    await queue.groups.set("acme", budget=100)
+    for cost in (50, 35, 20, 15):
+        await queue.add(str(cost), group=Group("acme", cost=cost))
+
+    assert await names(harness) == ["50", "35"]
+    state = await queue.groups.get("acme")
+    assert (state.spent_today, state.settings.budget) == (85, 100)
+    assert state.held_for_s is not None
+    assert state.held_for_s <= 86_400
+    [told] = await harness.events("group-budget")
+    assert (told["group"], told["spent"], told["budget"]) == ("acme", "85", "100")
+    # More for today lets the next ones start at once.
+    await queue.groups.set("acme", budget=120)
+    assert await names(harness) == ["20", "15"]
+
+
 async def test_a_paused_group_starts_nothing_until_it_is_resumed(
     queue: Queue, harness: Harness
 ) -> None:

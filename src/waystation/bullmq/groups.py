@@ -28,6 +28,8 @@ class GroupSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How many of its jobs may run at once, over all workers."""
     rate: Limit | None = None
     """How many of its jobs, or how much cost, may start in a stretch of time."""
+    budget: float | None = None
+    """How much cost may start on one day (UTC); `group-budget` is emitted at four fifths of it."""
     weight: float | None = None
     """A group of weight 2 gets twice the service of one of weight 1."""
     max_size: int | None = None
@@ -40,8 +42,9 @@ class GroupSettings(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("concurrency", "max_size"):
             if (value := getattr(self, name)) is not None:
                 at_least(f"{name} of a group", value, 1)
-        if self.weight is not None:
-            check_share("weight", self.weight)
+        for name in ("budget", "weight"):
+            if (value := getattr(self, name)) is not None:
+                check_share(name, value)
 
 
 class GroupState(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +62,8 @@ class GroupState(msgspec.Struct, frozen=True, kw_only=True):
     """For how long it is held at a limit, infinity while it is paused; None when it is not."""
     spent: float = 0
     """The cost that has been started in the window of its rate limit."""
+    spent_today: float = 0
+    """The cost that has been started on this day, while it has a budget."""
 
     @property
     def path(self) -> str:
@@ -68,7 +73,7 @@ class GroupState(msgspec.Struct, frozen=True, kw_only=True):
 
 _States: TypeAlias = list[GroupState]
 _Paths: TypeAlias = list[str]
-_LIMITS = ("concurrency", "max", "duration", "weight", "maxSize")
+_LIMITS = ("concurrency", "max", "duration", "budget", "weight", "maxSize")
 
 
 @checked
@@ -118,6 +123,7 @@ class Groups:
         *,
         concurrency: int | None = None,
         rate: Limit | None = None,
+        budget: float | None = None,
         weight: float | None = None,
         max_size: int | None = None,
     ) -> None:
@@ -125,8 +131,10 @@ class Groups:
 
         For the jobs without a group only `weight` can be set: `limits` holds for the whole queue.
         """
-        given = GroupSettings(concurrency=concurrency, rate=rate, weight=weight, max_size=max_size)
-        if group is None and (concurrency, rate, max_size) != (None, None, None):
+        given = GroupSettings(
+            concurrency=concurrency, rate=rate, budget=budget, weight=weight, max_size=max_size
+        )
+        if group is None and given != GroupSettings(weight=weight):
             raise InvalidOption("jobs without a group have a weight only: see queue.limits")
         await self._change(UNGROUPED if group is None else group_of(group).path, _stored(given))
 
@@ -135,6 +143,7 @@ class Groups:
         *,
         concurrency: int | None = None,
         rate: Limit | None = None,
+        budget: float | None = None,
         weight: float | None = None,
         max_size: int | None = None,
         in_parents: bool = False,
@@ -143,7 +152,9 @@ class Groups:
 
         With `in_parents` it holds for the groups that belong to another one, instead.
         """
-        given = GroupSettings(concurrency=concurrency, rate=rate, weight=weight, max_size=max_size)
+        given = GroupSettings(
+            concurrency=concurrency, rate=rate, budget=budget, weight=weight, max_size=max_size
+        )
         await self._change(EVERY_OF_A_PARENT if in_parents else EVERY, _stored(given))
 
     async def reset(self, group: Group | str | None) -> None:
@@ -188,6 +199,7 @@ def _state(path: str, stored: StoredGroup) -> GroupState:
         settings=_settings(stored.every, stored.own),
         held_for_s=stored.held_ms and stored.held_ms / 1000,
         spent=stored.spent,
+        spent_today=stored.spent_today,
     )
 
 
@@ -196,6 +208,7 @@ def _stored(given: GroupSettings) -> dict[str, Any]:
         "concurrency": given.concurrency,
         "max": given.rate and given.rate.max,
         "duration": given.rate and given.rate.duration_ms,
+        "budget": given.budget,
         "weight": given.weight,
         "maxSize": given.max_size,
     }
@@ -214,6 +227,7 @@ def _settings(*texts: bytes | None) -> GroupSettings:
     return GroupSettings(
         concurrency=_whole(found.get("concurrency")),
         rate=Limit(most, window / 1000) if most and window else None,
+        budget=_above(found.get("budget")),
         weight=_above(found.get("weight")),
         max_size=_whole(found.get("maxSize")),
         paused=bool(found.get("paused")),

@@ -181,6 +181,7 @@ class Groups(Part):
         *,
         concurrency: int | None = None,
         rate: Limit | None = None,
+        budget: float | None = None,
         weight: float | None = None,
         max_size: int | None = None,
     ) -> None:
@@ -189,7 +190,13 @@ class Groups(Part):
         For the jobs without a group only `weight` can be set: `limits` holds for the whole queue.
         """
         return self._do(
-            "set", group, concurrency=concurrency, rate=rate, weight=weight, max_size=max_size
+            "set",
+            group,
+            concurrency=concurrency,
+            rate=rate,
+            budget=budget,
+            weight=weight,
+            max_size=max_size,
         )
 
     def set_for_all(
@@ -197,6 +204,7 @@ class Groups(Part):
         *,
         concurrency: int | None = None,
         rate: Limit | None = None,
+        budget: float | None = None,
         weight: float | None = None,
         max_size: int | None = None,
         in_parents: bool = False,
@@ -209,6 +217,7 @@ class Groups(Part):
             "set_for_all",
             concurrency=concurrency,
             rate=rate,
+            budget=budget,
             weight=weight,
             max_size=max_size,
             in_parents=in_parents,

@@ -317,7 +317,7 @@ async def step(harness: Harness, queue: Queue) -> None:
 async def group(harness: Harness, queue: Queue) -> None:
     """Jobs of groups, with every limit, through every state."""
     acme, key = Group("acme", cost=3, weight=2), Group("key", parent="acme", priority=1)
-    await queue.groups.set("acme", rate=Limit(10, 60), concurrency=3, max_size=50)
+    await queue.groups.set("acme", rate=Limit(10, 60), concurrency=3, budget=30, max_size=50)
     await queue.groups.set_for_all(max_size=40)
     wishes: list[dict[str, Any]] = [{}, *({"group": each} for each in (acme, key, "bell", acme))]
     for wish in wishes:

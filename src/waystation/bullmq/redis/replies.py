@@ -174,6 +174,7 @@ class StoredGroup(NamedTuple):
     held_ms: float | None
     """For how long it is held; None when it is not."""
     spent: float
+    spent_today: float
     every: bytes
     """What is set for all groups, as JSON."""
     own: bytes
@@ -183,8 +184,8 @@ class StoredGroup(NamedTuple):
 def groups(answer: Any) -> list[StoredGroup]:
     """How each of some groups stands."""
     return [
-        StoredGroup(waiting, active, _held(held), float(spent), every, own)
-        for waiting, active, held, spent, every, own in answer
+        StoredGroup(waiting, active, _held(held), float(spent), float(today), every, own)
+        for waiting, active, held, spent, today, every, own in answer
     ]
 
 

@@ -87,7 +87,9 @@ async def change_group(
 
 
 @script(reply=int)
-async def charge(redis: Client, keys: QueueKeys, *, id: str, token: str, cost: float) -> int:
+async def charge(
+    redis: Client, keys: QueueKeys, *, id: str, token: str, cost: float, now: str | int = ""
+) -> int:
     """Say what the job that a worker holds costs in truth; what it costs more than was thought
     counts for its group from now on, what it costs less counts in its favour, but gathers no
     credit. The reply is 0, or an error code.
@@ -100,8 +102,8 @@ async def read_groups(
     redis: Client, keys: QueueKeys, *, now: str | int = "", paths: Sequence[str]
 ) -> list[replies.StoredGroup]:
     """How groups stand, by their paths: how many of their jobs wait and are active, for how long
-    each is held, -1 for ever and '' when it is not, what it has spent, and what is set for all
-    and for it.
+    each is held, -1 for ever and '' when it is not, what it has spent in the window of its rate
+    limit and today, and what is set for all and for it.
     """
     ...
 

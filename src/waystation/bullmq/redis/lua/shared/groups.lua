@@ -12,6 +12,7 @@
 ---   sizes       paths by how many of their jobs wait, those of their groups included
 ---   active      the ids that workers hold, of a path that has a limit of them
 ---   spent       what has been started in the window of a rate limit, of one path
+---   today       what has been started on a day, of one path that has a budget
 --- Whatever has waiting jobs is ready or held, or holds only what is held.
 local function group_name(queue, kind, path)
   if kind == 'grouped' then return queue.base .. kind end
@@ -27,7 +28,7 @@ local function group_key(queue, kind, path)
   local name = path and kind .. ':' .. path or kind
   if sound[name] then return sound[name] end
   local key = group_name(queue, kind, path)
-  local types = { clock = 'hash', settings = 'hash', active = 'set', spent = 'string' }
+  local types = { clock = 'hash', settings = 'hash', active = 'set', spent = 'string', today = 'string' }
   local found = redis.call('TYPE', key).ok
   if found ~= 'none' and found ~= (types[kind] or 'zset') then redis.call('DEL', key) end
   sound[name], queue.sound_keys = key, sound
@@ -239,7 +240,7 @@ local function count_active(queue)
   end
 end
 
---- What has been spent in a window of a rate limit, and how long it lasts.
+--- What has been spent in a window, and how long it lasts.
 local function spent_at(key)
   local left = redis.call('PTTL', key)
   -- A window without an end would bind for ever.
@@ -247,19 +248,35 @@ local function spent_at(key)
   return tonumber(redis.call('GET', key)) or 0, left
 end
 
+--- The windows in which a path may spend so much: that of its rate limit, and the day of its budget.
+--- uses  group_key group_settings spent_at
+local function windows_of(queue, path, now)
+  local settings, windows = group_settings(queue, path), {}
+  for kind, most in pairs({ spent = tonumber(settings.max), today = tonumber(settings.budget) }) do
+    local key = group_key(queue, kind, path)
+    local spent, left = spent_at(key)
+    local day_ms = 86400000 - now % 86400000
+    windows[#windows + 1] = {
+      key = key, most = most, spent = spent, left = left, is_day = kind == 'today',
+      duration = kind == 'today' and day_ms or tonumber(settings.duration),
+    }
+  end
+  return windows
+end
+
 --- When a path may start something again: a time in milliseconds, infinity while it is paused;
 --- nothing when it may start now. One at its concurrency is looked at again, for what ended unheard.
---- uses  group_key group_settings spent_at
+--- uses  group_key group_settings windows_of
 local function held_until(queue, path, now)
   local settings = group_settings(queue, path)
   if settings.paused then return math.huge end
   local most = tonumber(settings.concurrency)
   if most and redis.call('SCARD', group_key(queue, 'active', path)) >= most then return now + 5000 end
-  local most_spent = tonumber(settings.max)
-  if most_spent then
-    local spent, left = spent_at(group_key(queue, 'spent', path))
-    if spent >= most_spent then return now + left end
+  local until_ms = nil
+  for _, window in ipairs(windows_of(queue, path, now)) do
+    if window.spent >= window.most then until_ms = math.max(until_ms or 0, now + window.left) end
   end
+  return until_ms
 end
 
 --- Count out of the active ones of a path what ended without us: another client has settled it.
@@ -285,24 +302,40 @@ local function readmit_groups(queue, now)
   end
 end
 
---- Count a cost in the window of a path's rate limit. What is spent beyond the limit, by a job that
---- cost more than was thought, makes the window longer by as many windows as it takes.
---- uses  group_key group_settings spent_at
-local function spend(queue, path, cost)
-  local settings = group_settings(queue, path)
-  local most, window = tonumber(settings.max), tonumber(settings.duration)
-  if not most or not window then return end
-  local before, left = spent_at(group_key(queue, 'spent', path))
-  local after = math.max(before + cost, 0)
-  if left == 0 then left = window end
-  local function windows(spent) return math.max(math.ceil((spent - most) / most), 0) end
-  redis.call('SET', group_key(queue, 'spent', path), string.format('%.17g', after), 'PX',
-    string.format('%.0f', math.max(left + (windows(after) - windows(before)) * window, 1)))
+--- Say when a group has spent four fifths of its budget for the day, and when it has spent it all.
+local function note_budget(queue, path, before, after, budget)
+  for _, share in ipairs({ 0.8, 1 }) do
+    if before < share * budget and after >= share * budget then
+      redis.call('XADD', queue.base .. 'events', '*', 'event', 'group-budget', 'group', path,
+        'spent', after, 'budget', budget)
+    end
+  end
+end
+
+--- Count a cost in the windows of a path. What is spent beyond a rate limit, by a job that cost more
+--- than was thought, makes its window longer by as many windows as it takes; a day ends with the day.
+--- uses  windows_of note_budget
+local function spend(queue, path, cost, now)
+  for _, window in ipairs(windows_of(queue, path, now)) do
+    local after, left = math.max(window.spent + cost, 0), window.left
+    if left == 0 then left = window.duration end
+    local function more_than_one(spent) return math.max(math.ceil(spent / window.most) - 1, 0) end
+    if window.is_day then
+      note_budget(queue, path, window.spent, after, window.most)
+    elseif left then
+      left = left + (more_than_one(after) - more_than_one(window.spent)) * window.duration
+    end
+    -- A rate without a stretch of time, which only another client could write, is none.
+    if left then
+      redis.call('SET', window.key, string.format('%.17g', after), 'PX',
+        string.format('%.0f', math.max(left, 1)))
+    end
+  end
 end
 
 --- Count a cost for a path and what holds it that was not known when the job began.
 --- uses  group_key group_settings holder_of positive present_tag spend
-local function charge_more(queue, path, cost, weight)
+local function charge_more(queue, path, cost, weight, now)
   local is_first = true
   local is_grouped = redis.call('HEXISTS', queue.base .. 'meta', 'groups') == 1
   if path == '' and is_grouped then
@@ -313,7 +346,7 @@ local function charge_more(queue, path, cost, weight)
   end
   while path ~= '' do
     local holder = holder_of(path)
-    spend(queue, path, cost)
+    spend(queue, path, cost, now)
     if is_grouped then
       local time = tonumber(redis.call('HGET', group_key(queue, 'clock'), holder)) or 0
       local own = tonumber(group_settings(queue, path).weight)

@@ -153,25 +153,26 @@ local function next_of_group(round, path)
   return line.found[line.at - 2]
 end
 
---- The first of those whose turn it is that may not spend so much in this window, and until when;
+--- The first of those whose turn it is that may not spend so much in a window, and until when;
 --- nothing when all may. In an empty window everybody may, however much it costs.
---- uses  group_key group_settings spent_at
+--- uses  windows_of
 local function overspent(round, way, cost)
   for _, each in ipairs(way) do
-    local most = tonumber(group_settings(round.queue, each.path).max)
-    if most then
-      local spent, left = spent_at(group_key(round.queue, 'spent', each.path))
-      if spent > 0 and spent + cost > most then return each, round.now + left end
+    for _, window in ipairs(windows_of(round.queue, each.path, round.now)) do
+      if window.spent > 0 and window.spent + cost > window.most then
+        return each, round.now + window.left
+      end
     end
   end
 end
 
 --- Count a started job where a limit is set; the reply is the weight that is set.
 --- uses  group_key group_settings spend
-local function count_in(queue, path, id, cost)
+local function count_in(round, path, id, cost)
+  local queue = round.queue
   local settings = group_settings(queue, path)
   if settings.concurrency then redis.call('SADD', group_key(queue, 'active', path), id) end
-  spend(queue, path, cost)
+  spend(queue, path, cost, round.now)
   return tonumber(settings.weight)
 end
 
@@ -199,7 +200,7 @@ local function take_grouped(round, way, last)
     round.ids[#round.ids + 1], round.fields[id] = id, fields
     for _, each in ipairs(way) do
       local weight = each.path == path and known.gweight
-      if round.has_limits then weight = count_in(queue, each.path, id, cost) or weight end
+      if round.has_limits then weight = count_in(round, each.path, id, cost) or weight end
       charge_turn(each, weight and cost / positive(weight) or cost)
     end
     if last.is_own then charge_turn(last, cost) end
