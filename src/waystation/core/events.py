@@ -48,6 +48,7 @@ class EventName(StrEnum):
     PROGRESS = "progress", "its handler says how far it is"
     STEP = "step", "a step of its handler is done"
     SIGNAL = "signal", "somebody sent it a signal"
+    CHARGED = "charged", "its handler said what it costs in truth"
     COMPLETED = "completed", "it ended well"
     RETRY = "retry", "an attempt failed and there will be another"
     FAILED = "failed", "the last attempt failed"
@@ -76,6 +77,7 @@ class EventName(StrEnum):
     PAUSED = "paused", "the queue hands nothing out"
     RESUMED = "resumed", "the queue hands work out again"
     CLEANED = "cleaned", "old work was cleared away"
+    GROUP_BUDGET = "group-budget", "a group has spent most of its budget for the day, or all of it"
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
