@@ -40,7 +40,6 @@ from waystation.files.redis import lists, scripts
 from waystation.files.redis.keys import FileKeys
 from waystation.files.redis.lists import Place, State
 from waystation.files.redis.replies import NEW, heartbeat
-from waystation.files.upkeep import orphans_everywhere
 
 _PER_CALL = 500
 """Files added in one step."""
@@ -332,7 +331,7 @@ class Queue(StoreClient):
         store = await self._connected()
         redis: Any = store.redis
         counts: dict[str, int] = {}
-        async for worker in orphans_everywhere(redis, self.keys):
+        async for worker in lists.orphans_everywhere(redis, self.keys):
             if not await store.ask("SISMEMBER", self.keys.workers, worker):
                 processing = self.keys.of(worker).processing
                 counts[processing] = await store.ask("LLEN", processing)

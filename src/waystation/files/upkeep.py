@@ -3,13 +3,12 @@
 import asyncio
 import random
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from waystation.core.clock import SERVER_TIME, Clock
 from waystation.core.durations import milliseconds, seconds
 from waystation.core.errors import InvalidOption, Malformed, NoHandler, StoreBusy, StoreUnreachable
-from waystation.core.store import faults
 from waystation.core.store.commands import ask, server_ms
 from waystation.core.store.script import Client
 from waystation.core.telemetry.logs import describe, get_logger
@@ -19,7 +18,7 @@ from waystation.files.directory.globs import Globs, path_in
 from waystation.files.fetch import PAGE, START, Entry, read_unmatched
 from waystation.files.options import ReaperOptions, WorkerOptions
 from waystation.files.reasons import Reason
-from waystation.files.redis import scripts
+from waystation.files.redis import lists, scripts
 from waystation.files.redis.keys import FileKeys
 from waystation.files.redis.records import Record, abandoned, dead, reason_in
 from waystation.files.redis.replies import heartbeat
@@ -172,7 +171,6 @@ def _scanned(answer: Any) -> tuple[str, list[str]]:
 
 ROUND_S = 30
 """Between two scans of all keys, by any process."""
-KEYS_A_STEP = 1000
 STEPS_A_PASS = 10
 
 
@@ -194,7 +192,7 @@ class Orphans:
             return []
         registered: list[str] = []
         for _ in range(STEPS_A_PASS):
-            self._cursor, workers = await _look_on(self._client, self._keys, self._cursor)
+            self._cursor, workers = await lists.look_on(self._client, self._keys, self._cursor)
             registered += [worker for worker in workers if await self._register(worker)]
             if not self._cursor:
                 break
@@ -217,44 +215,6 @@ class Orphans:
         return True
 
 
-async def orphans_everywhere(client: Client, keys: FileKeys) -> AsyncGenerator[str]:
-    """Every worker that has a list, registered or not; scans all keys."""
-    cursor = None
-    while cursor != 0:
-        cursor, workers = await _look_on(client, keys, cursor or 0)
-        for worker in workers:
-            yield worker
-
-
-async def _look_on(client: Client, keys: FileKeys, cursor: int) -> tuple[int, list[str]]:
-    before, _, after = keys.layout.processing_list_pattern.partition("%s")
-    pattern = f"{_escaped(before)}*{_escaped(after)}"
-    found: list[str] = []
-    cursor, page = await _scan(client, keys, cursor, pattern)
-    for key in page:
-        # A key that is no text has no name that a worker of ours could have.
-        name = key.decode(errors="replace")
-        if "\ufffd" not in name and name not in keys.lists:
-            found.append(name.removeprefix(before).removesuffix(after))
-    return cursor, found
-
-
-async def _scan(
-    client: Client, keys: FileKeys, cursor: int, pattern: str
-) -> tuple[int, list[bytes]]:
-    # On a cluster all keys of a line lie on one node, and only that one is asked.
-    node_of = getattr(client, "get_node_from_key", None)
-    options = {"target_nodes": node_of(keys.workers)} if node_of else {}
-    with faults.translated():
-        answer = await cast(Any, client).execute_command(
-            "SCAN", cursor, "MATCH", pattern, "COUNT", KEYS_A_STEP, "TYPE", "list", **options
-        )
-    following, page = answer
-    if isinstance(following, Mapping):
-        (following,) = cast(Mapping[Any, Any], following).values()
-    return int(following), page
-
-
 def _is_ours(raw: bytes, keys: FileKeys) -> bool:
     try:
         job = jobs.read(raw)
@@ -262,10 +222,6 @@ def _is_ours(raw: bytes, keys: FileKeys) -> bool:
         return False
     # Fleets with other queues may share the pattern of these lists.
     return job.origin_queue is None or job.origin_queue in keys.queues
-
-
-def _escaped(text: str) -> str:
-    return "".join(f"\\{char}" if char in "*?[]\\" else char for char in text)
 
 
 class UnmatchedSweep:

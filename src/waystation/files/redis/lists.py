@@ -1,8 +1,8 @@
 """The places of a job: the lists, sorted sets and the stream that hold jobs, by state."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from waystation.core.clock import SERVER_TIME
 from waystation.core.errors import InvalidOption, Malformed
@@ -20,6 +20,7 @@ State: TypeAlias = Literal["delayed", "waiting", "unmatched", "active", "complet
 
 STATES: tuple[State, ...] = get_args(State)
 _PAGE = 500
+_KEYS_A_STEP = 1000
 _LENGTHS = {"list": "LLEN", "zset": "ZCARD", "stream": "XLEN"}
 
 
@@ -199,3 +200,46 @@ async def workers(redis: Any, keys: FileKeys) -> list[str]:
     """The names of the registered workers."""
     names = await ask(redis, "SMEMBERS", keys.workers)
     return sorted(name.decode(errors="replace") for name in names)
+
+
+async def orphans_everywhere(client: Client, keys: FileKeys) -> AsyncGenerator[str]:
+    """Every worker that has a list, registered or not; scans all keys."""
+    cursor = None
+    while cursor != 0:
+        cursor, workers = await look_on(client, keys, cursor or 0)
+        for worker in workers:
+            yield worker
+
+
+async def look_on(client: Client, keys: FileKeys, cursor: int) -> tuple[int, list[str]]:
+    """Workers that have a list, among the next keys of a scan, and where it goes on."""
+    before, _, after = keys.layout.processing_list_pattern.partition("%s")
+    pattern = f"{_escaped(before)}*{_escaped(after)}"
+    found: list[str] = []
+    cursor, page = await _scan(client, keys, cursor, pattern)
+    for key in page:
+        # A key that is no text has no name that a worker of ours could have.
+        name = key.decode(errors="replace")
+        if "\ufffd" not in name and name not in keys.lists:
+            found.append(name.removeprefix(before).removesuffix(after))
+    return cursor, found
+
+
+async def _scan(
+    client: Client, keys: FileKeys, cursor: int, pattern: str
+) -> tuple[int, list[bytes]]:
+    # On a cluster all keys of a line lie on one node, and only that one is asked.
+    node_of = getattr(client, "get_node_from_key", None)
+    options = {"target_nodes": node_of(keys.workers)} if node_of else {}
+    with faults.translated():
+        answer = await cast(Any, client).execute_command(
+            "SCAN", cursor, "MATCH", pattern, "COUNT", _KEYS_A_STEP, "TYPE", "list", **options
+        )
+    following, page = answer
+    if isinstance(following, Mapping):
+        (following,) = cast(Mapping[Any, Any], following).values()
+    return int(following), page
+
+
+def _escaped(text: str) -> str:
+    return "".join(f"\\{char}" if char in "*?[]\\" else char for char in text)
