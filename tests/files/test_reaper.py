@@ -13,9 +13,9 @@ from waystation.core.outcome import Done
 from waystation.core.runtime.claim import Settled
 from waystation.core.runtime.loop import Loop
 from waystation.core.telemetry.metrics import Metrics
-from waystation.files import upkeep
 from waystation.files.options import Layout, ReaperOptions
 from waystation.files.queue import Queue
+from waystation.files.redis import lists
 from waystation.files.upkeep import Reaper
 
 
@@ -219,7 +219,7 @@ async def test_one_process_looks_at_the_keys_a_part_at_a_time(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A database of others is large, and a fleet must not walk it once for each worker."""
-    monkeypatch.setattr(upkeep, "KEYS_A_STEP", 10)
+    monkeypatch.setattr(lists, "_KEYS_A_STEP", 10)
     await harness.redis.mset({f"other:{number}": "x" for number in range(1_000)})
     asked: list[str] = []
     redis = harness.redis
