@@ -203,6 +203,31 @@ async def test_a_paused_group_starts_nothing_until_it_is_resumed(
     assert await names(harness) == ["before", "during"]
 
 
+async def test_a_parent_starts_its_own_job_while_all_groups_in_it_are_paused(
+    queue: Queue, harness: Harness
+) -> None:
+    await queue.groups.pause(Group("1", parent="acme"))
+    await queue.add("held", group=Group("1", parent="acme"))
+    assert await names(harness) == []
+
+    await queue.add("own", group="acme")
+
+    assert await names(harness) == ["own"]
+
+
+async def test_limits_that_are_set_anew_count_from_the_start(
+    queue: Queue, harness: Harness
+) -> None:
+    await queue.groups.set("acme", concurrency=1)
+    job = await queue.add("a", group="acme")
+    await harness.claim_one()
+    await harness.redis.lrem(harness.keys.active, 1, job.id)
+
+    await queue.groups.reset("acme")
+
+    assert not await harness.redis.exists(f"{harness.keys.base}groups:active:acme")
+
+
 async def test_a_full_group_refuses_another_job_and_says_so(queue: Queue) -> None:
     await queue.groups.set_for_all(max_size=2)
     await queue.add("a", group="acme")
@@ -269,6 +294,32 @@ async def test_what_node_makes_wait_goes_to_its_group(queue: Queue, harness: Har
 
     assert await names(harness) == []
     assert (await queue.groups.get("acme")).waiting == 2
+
+
+async def test_what_node_makes_wait_in_an_empty_queue_starts_at_no_limit(
+    queue: Queue, harness: Harness
+) -> None:
+    job = await queue.add("a", group=Group("1", parent="acme"))
+    await harness.claim_one()
+    assert await names(harness) == []
+    await queue.groups.pause("acme")
+    await harness.redis.lrem(harness.keys.active, 1, job.id)
+    await harness.redis.delete(harness.keys.of(job.id).lock)
+    await harness.redis.lpush(harness.keys.wait, job.id)
+
+    assert await names(harness) == []
+    await queue.groups.resume("acme")
+    assert await names(harness) == ["a"]
+
+
+async def test_what_waits_twice_counts_once(queue: Queue, harness: Harness) -> None:
+    first = await queue.add("a", group="acme")
+    await harness.redis.lpush(harness.keys.wait, first.id, first.id)
+
+    assert await names(harness) == ["a"]
+    assert await queue.groups.count() == 0
+    await queue.add("b", group="acme")
+    assert await names(harness) == ["b"]
 
 
 async def test_removed_drained_and_cleaned_jobs_leave_their_group(queue: Queue) -> None:

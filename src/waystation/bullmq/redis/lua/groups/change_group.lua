@@ -3,7 +3,7 @@
 --- keys  meta active marker absent
 --- args  base now:str|int= path changes:bytes -> int
 --- as    queue base
---- uses  instant_ms group_key make_group_ready mark_ready count_active
+--- uses  instant_ms group_key make_group_ready mark_ready note_groups count_active
 local changed = cjson.decode(changes)
 local stored = redis.call('HGET', group_key(queue, 'settings'), path)
 local is_read, settings = pcall(cjson.decode, stored or '{}')
@@ -13,6 +13,8 @@ for name, value in pairs(changed) do
 end
 if next(settings) then
   redis.call('HSET', group_key(queue, 'settings'), path, cjson.encode(settings))
+  -- It holds for a job that another client makes wait, too, whether or not others wait in groups.
+  note_groups(queue, path)
 else
   redis.call('HDEL', group_key(queue, 'settings'), path)
 end
@@ -26,6 +28,7 @@ elseif redis.call('ZREM', group_key(queue, 'held'), path) == 1 then
 end
 if changed.concurrency ~= nil then
   queue.group_settings = false
+  redis.call('DEL', group_key(queue, 'active', path))
   count_active(queue)
 end
 mark_ready(queue)

@@ -109,7 +109,7 @@ local function push_all_grouped(queue, jobs)
   if #jobs == 0 then return end
   local clock = group_key(queue, 'clock')
   local arrivals = redis.call('HINCRBY', clock, 'arrivals', #jobs) - #jobs
-  local grouped, lines, counts = {}, {}, {}
+  local grouped, lines, counts, begun = {}, {}, {}, {}
   for nth, job in ipairs(jobs) do
     local id, path = job[1], job[2]
     local arrival = (arrivals + nth) % 2147483648
@@ -123,23 +123,20 @@ local function push_all_grouped(queue, jobs)
   redis.call('ZADD', group_key(queue, 'grouped'), unpack(grouped))
   for path, line in pairs(lines) do
     local jobs_key, above = group_key(queue, 'jobs', path), path
-    redis.call('ZADD', jobs_key, unpack(line))
+    -- Another client may have made one wait twice.
+    local added = redis.call('ZADD', jobs_key, unpack(line))
+    -- The groups in it may all be held, so what counts is whether it had jobs of its own.
+    if redis.call('ZCARD', jobs_key) == added then begun[#begun + 1] = path end
     note_groups(queue, path)
     repeat
-      counts[above] = (counts[above] or 0) + #line / 2
+      counts[above] = (counts[above] or 0) + added
       above = holder_of(above)
     until above == ''
   end
   for path, count in pairs(counts) do
-    counts[path] = redis.call('ZINCRBY', group_key(queue, 'sizes'), count, path) - count
+    redis.call('ZINCRBY', group_key(queue, 'sizes'), count, path)
   end
-  for path, line in pairs(lines) do
-    -- The groups in it may all be held, so what counts is whether it had jobs of its own.
-    if counts[path] == 0 or queue.has_groups == 2
-      and redis.call('ZCARD', group_key(queue, 'jobs', path)) == #line / 2 then
-      make_group_ready(queue, path)
-    end
-  end
+  for _, path in ipairs(begun) do make_group_ready(queue, path) end
 end
 
 --- Put a job into its group.
@@ -148,16 +145,21 @@ local function push_grouped(queue, id, path, priority, is_first)
   push_all_grouped(queue, { { id, path, priority, is_first } })
 end
 
+--- Forget the turns in a path in which nobody waits, so that nobody has an advantage over another.
+--- uses  group_key
+local function forget_turns(queue, path)
+  redis.call('HDEL', group_key(queue, 'clock'), path, path .. '/')
+  redis.call('DEL', group_key(queue, 'past', path), group_key(queue, 'ready', path))
+end
+
 --- Count a job out of a group; what has none left is neither held nor, as a holder, known.
---- uses  group_key holder_of
+--- uses  group_key holder_of forget_turns
 local function count_out(queue, path)
   repeat
     if tonumber(redis.call('ZINCRBY', group_key(queue, 'sizes'), -1, path)) <= 0 then
       redis.call('ZREM', group_key(queue, 'sizes'), path)
       redis.call('ZREM', group_key(queue, 'held'), path)
-      -- Nobody waits in it, so nobody has an advantage over another.
-      redis.call('HDEL', group_key(queue, 'clock'), path, path .. '/')
-      redis.call('DEL', group_key(queue, 'past', path), group_key(queue, 'ready', path))
+      forget_turns(queue, path)
     end
     path = holder_of(path)
   until path == ''

@@ -177,12 +177,13 @@ local function count_in(round, path, id, cost)
 end
 
 --- Take the next job of whoever's turn it is, unless somebody may not spend so much.
---- uses  next_of_group turn_fields positive overspent set_aside_group charge_turn count_in
+--- uses  next_of_group turn_fields positive overspent set_aside_group drop_first charge_turn count_in
 local function take_grouped(round, way, last)
   local queue, path = round.queue, last.path
   local id = next_of_group(round, path)
   if not id then
-    set_aside_group(last)
+    -- The own jobs of a parent are no group of it.
+    if last.is_own then drop_first(last.holder.heap) else set_aside_group(last) end
     return
   end
   local fields = redis.pcall('HGETALL', queue.base .. id)
@@ -211,7 +212,7 @@ local function take_grouped(round, way, last)
 end
 
 --- Write down what a round has taken from each group; the reply is how many jobs wait in those.
---- uses  group_key holder_of
+--- uses  group_key holder_of forget_turns
 local function count_out_round(round)
   local queue, counts, sizes = round.queue, {}, {}
   for path, line in pairs(round.lines) do
@@ -228,6 +229,10 @@ local function count_out_round(round)
   for path, count in pairs(counts) do
     sizes[path] = tonumber(redis.call('ZINCRBY', group_key(queue, 'sizes'), -count, path))
     round.is_emptied = round.is_emptied or sizes[path] <= 0
+    -- The last ones may have been its own, and the turns of its groups not looked at.
+    if sizes[path] <= 0 and round.has_parents and holder_of(path) == '' then
+      forget_turns(queue, path)
+    end
   end
   for first = 1, #round.gone, 1000 do
     redis.call('ZREM', group_key(queue, 'grouped'),
@@ -240,6 +245,7 @@ end
 --- Write down how far those who took turns in a path have come.
 --- uses  group_key
 local function write_turns(round, turns, sizes)
+  if (sizes[turns.path] or 1) <= 0 then return end
   local queue, ready, past, gone = round.queue, {}, {}, {}
   for each in pairs(turns.changed) do
     local into = ready
@@ -248,7 +254,8 @@ local function write_turns(round, turns, sizes)
     end
     into[#into + 1] = each.tag
     into[#into + 1] = each.path
-    if each.until_ms then
+    -- What has no jobs is held when it has some.
+    if each.until_ms and redis.call('ZSCORE', group_key(queue, 'sizes'), each.path) then
       redis.call('ZADD', group_key(queue, 'held'),
         each.until_ms == math.huge and '+inf' or each.until_ms, each.path)
     end
@@ -268,11 +275,6 @@ local function write_turns(round, turns, sizes)
   redis.call('HSET', clock, turns.path, turns.time)
   if turns.own_tag then redis.call('HSET', clock, turns.path .. '/', turns.own_tag) end
   redis.call('ZREMRANGEBYSCORE', past_key, '-inf', turns.time)
-  if turns.path ~= '' and sizes[turns.path] <= 0 then
-    -- Nobody waits in it, so nobody has an advantage over another.
-    redis.call('HDEL', clock, turns.path, turns.path .. '/')
-    redis.call('DEL', ready_key, past_key)
-  end
 end
 
 --- Take jobs in turn until there are enough, or nobody may start another.
@@ -290,8 +292,9 @@ local function play_round(round)
   for _, turns in ipairs(round.opened) do write_turns(round, turns, sizes) end
   -- What another client has made wait without its group joins that now.
   push_all_grouped(round.queue, round.strays)
-  round.has_parents = round.has_parents or round.queue.has_groups == 2
   round.has_more = round.has_more or #round.strays > 0
+  -- One of them may be the first in a group that is in another.
+  round.has_parents = round.has_parents or round.queue.has_groups == 2
 end
 
 --- Take the next jobs of a queue with groups, in turn: their ids, the fields of each, and in how many
@@ -314,8 +317,8 @@ local function take_in_turn(queue, want, now, has_parents)
   if redis.call('EXISTS', group_key(queue, 'sizes')) == 0
     and (not round.has_own or redis.call('EXISTS', past, ready) == 0) then
     -- No group waits, and none has had more than another that may come, so the queue is one without
-    -- groups until the next one comes.
-    redis.call('HDEL', queue.base .. 'meta', 'groups')
+    -- groups until the next one comes. What is set holds for one that another client makes wait, too.
+    if not round.has_limits then redis.call('HDEL', queue.base .. 'meta', 'groups') end
     redis.call('DEL', clock, past, ready)
   end
   local next_held = redis.call('ZRANGE', group_key(queue, 'held'), 0, 0, 'WITHSCORES')[2]
