@@ -134,7 +134,7 @@ class JobFields(Generic[Data, Result]):
         try:
             return float(self._fields[b"gcost"])
         except (KeyError, ValueError):
-            return 1.0
+            return 1.0 if self.group is None else self.group.cost
 
     @property
     def attempt(self) -> int:

@@ -504,7 +504,7 @@ _RESERVED = frozenset(
         "stalled",
         "stalled-check",
         "limiter",
-        "grouped",
+        "de",
         "repeat",
         "metrics",
         "priority",

@@ -26,7 +26,9 @@ class QueueKeys(Keyspace, root="<prefix>:<name>"):
     active = List("active", "ids some worker holds; the oldest at the right end")
     prioritized = SortedSet("prioritized", "ids by priority * 2^32 + pc; the lowest runs first")
     pc = String("pc", "the order of arrival among prioritized jobs")
-    grouped = SortedSet("grouped", "ids that wait in a group, by their arrival")
+    # Named as the one key that Node asks for ids and never writes, so that its `removeOrphanedJobs`
+    # finds the jobs of groups in a state.
+    grouped = SortedSet("de", "ids that wait in a group, by their arrival")
     groups_ready = SortedSet("groups:ready:<group>", "groups that take turns, by their tags")
     groups_past = SortedSet("groups:past:<group>", "tags of groups that take no turns now")
     groups_jobs = SortedSet("groups:jobs:<group>", "ids that wait in a group, in its own order")

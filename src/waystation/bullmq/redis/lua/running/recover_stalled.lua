@@ -1,6 +1,6 @@
 --- Put back jobs whose locks have lapsed since the last look, and suspect those active now.
 --- At most `most` are put back; when there are more, the next call may follow at once.
---- keys  stalled wait paused active stalled_check meta events marker absent
+--- keys  stalled wait paused active stalled_check meta events marker grouped groups_settings absent
 --- args  base now:str|int interval_ms:int max_stalled:int most:int -> texts
 --- as    queue base
 --- uses  instant_ms makes_room events_cap mark_ready count_up waiting_list
@@ -9,6 +9,10 @@ if redis.call('EXISTS', stalled_check) == 1 then return {} end
 now = instant_ms(now)
 makes_room('SREM', stalled)
 redis.call('XTRIM', events, 'MAXLEN', '~', events_cap(meta))
+-- Node's `obliterate` knows of no groups: it deletes what says that there are some, and leaves them.
+if redis.call('EXISTS', grouped, groups_settings) > 0 then
+  redis.call('HSETNX', meta, 'groups', 2)
+end
 
 -- Nearly always all of them hold their locks, or none of a worker that has gone does.
 local suspects, lapsed = redis.call('SMEMBERS', stalled), {}

@@ -249,7 +249,7 @@ end
 -- A queue that is paused is not drained, whether or not anything waits, as with Node.
 if completions + failures > 0 and #claims == 0 and limited_ms == 0 and due_in == 0 and not rules[1]
   and redis.call('LLEN', wait) == 0 and redis.call('LLEN', active) == 0
-  and redis.call('ZCARD', prioritized) == 0 and redis.call('EXISTS', base .. 'grouped') == 0 then
+  and redis.call('ZCARD', prioritized) == 0 and redis.call('EXISTS', base .. 'de') == 0 then
   redis.call('XADD', events, '*', 'event', 'drained')
 end
 return { codes, claims, limited_ms, due_in, now }

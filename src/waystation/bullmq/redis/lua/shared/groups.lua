@@ -15,7 +15,7 @@
 ---   today       what has been started on a day, of one path that has a budget
 --- Whatever has waiting jobs is ready or held, or holds only what is held.
 local function group_name(queue, kind, path)
-  if kind == 'grouped' then return queue.base .. kind end
+  if kind == 'grouped' then return queue.base .. 'de' end
   return queue.base .. 'groups:' .. kind .. (path and ':' .. path or '')
 end
 

@@ -45,7 +45,7 @@ end
 --- nothing when something else lies under the number it would get. With the id of a job that was
 --- there before come the fields of that job.
 --- uses  link_parent deduplicate store_job enqueue_job stored_fields
---- lazy  group_of group_room
+--- lazy  group_of group_room leave_group
 local function insert_job(queue, number, name, data, opts, wants, now, is_flow)
   local id, parent_key = wants.id or number, wants.parent_key
   local job = queue.base .. id
@@ -83,6 +83,8 @@ local function insert_job(queue, number, name, data, opts, wants, now, is_flow)
   if not store_job(queue, id, name, data, opts, group, timestamp, delay, priority, unpack(more)) then
     return nil
   end
+  -- Where Node has removed a job of that id, the group does not know of it.
+  if group and wants.id then lazy().leave_group(queue, id) end
   if wants.has_children then
     redis.call('ZADD', queue['waiting-children'], timestamp, id)
     redis.call('XADD', queue.events, '*', 'event', 'waiting-children', 'jobId', id)

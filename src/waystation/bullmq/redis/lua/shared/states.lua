@@ -20,7 +20,7 @@ end
 local function is_in_state(queue, id, state)
   if state == 'waiting' then
     return redis.call('LPOS', queue.wait, id) or redis.call('LPOS', queue.paused, id)
-      or redis.call('ZSCORE', queue.base .. 'grouped', id)
+      or redis.call('ZSCORE', queue.base .. 'de', id)
   end
   if state == 'active' or state == 'paused' then return redis.call('LPOS', queue[state], id) end
   return redis.call('ZSCORE', queue[state], id)

@@ -187,8 +187,8 @@ local function take_grouped(round, way, last)
     return
   end
   local fields = redis.pcall('HGETALL', queue.base .. id)
-  if #fields > 0 then
-    local known = turn_fields(round, fields)
+  local known = turn_fields(round, fields)
+  if known.gid == path then
     local cost = known.gcost and positive(known.gcost) or 1
     if round.has_limits then
       local poor, until_ms = overspent(round, way, cost)
@@ -206,8 +206,9 @@ local function take_grouped(round, way, last)
     end
     if last.is_own then charge_turn(last, cost) end
   end
-  -- An id whose job is gone leaves the group, too.
-  round.gone[#round.gone + 1] = id
+  -- An id whose job is gone leaves the group, too, and so does one that Node has removed here and
+  -- that another job was given since.
+  if not known.gid or known.gid == path then round.gone[#round.gone + 1] = id end
   round.counts[path] = (round.counts[path] or 0) + 1
 end
 
