@@ -138,7 +138,14 @@ class BullSource:
         self._clock = clock
         self._timer: Clock = clock or SystemClock()
         name = client_name(keys, f":w:{options.worker}")
-        self._marker = WakeUp(store, "BZPOPMIN", keys.marker, client_name=name, clock=self._timer)
+        self._marker = WakeUp(
+            store,
+            "BZPOPMIN",
+            keys.marker,
+            keys.groups_marker,
+            client_name=name,
+            clock=self._timer,
+        )
         self._queue = QueueRef(self._client, keys, progressed, sealing)
         self._records = Records(options)
         self._limited_until = 0.0

@@ -38,6 +38,7 @@ class QueueKeys(Keyspace, root="<prefix>:<name>"):
     groups_clock = Hash("groups:clock", "the virtual time, and the last number given in groups")
     groups_sizes = SortedSet("groups:sizes", "groups by how many of their jobs wait")
     groups_settings = Hash("groups:settings", "limits, weight and pause of groups, as JSON")
+    groups_marker = SortedSet("groups:marker", "what idle workers of ours block on as well")
     delayed = SortedSet("delayed", "ids by the millisecond they are due * 4096, plus a rank in it")
     waiting_children = SortedSet("waiting-children", "ids of parents by when they began to wait")
     deadlines = SortedSet("deadlines", "ids of parents that wait for a child, by their deadlines")

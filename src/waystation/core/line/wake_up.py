@@ -16,25 +16,24 @@ LONGEST_BLOCK_S = 5.0
 
 
 class WakeUp:
-    """One worker's wait at a key, with a connection of its own."""
+    """One worker's wait at a key, or at several, with a connection of its own."""
 
     def __init__(
         self,
         store: Store,
         command: str,
-        key: str,
-        *,
+        *keys: str,
         client_name: str | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Wait by `BLPOP` at a list, or by `BZPOPMIN` at a sorted set whose scores are instants."""
+        """Wait by `BLPOP` at lists, or by `BZPOPMIN` at sorted sets whose scores are instants."""
         self._store = store.clone(
             client_name=client_name or store.options.client_name,
             call_timeout=LONGEST_BLOCK_S + store.options.call_timeout,
         )
         self._client = self._store.hot
         self._command = command
-        self._key = key
+        self._keys = keys
         self._clock = clock or SystemClock()
         self._blocked: asyncio.Task[float | None] | None = None
         self._due_at: float | None = None
@@ -96,7 +95,7 @@ class WakeUp:
         return True
 
     async def _block(self, seconds: float) -> float | None:
-        popped = await ask(self._client, self._command, self._key, seconds)
+        popped = await ask(self._client, self._command, *self._keys, seconds)
         return float(popped[2]) if popped and len(popped) > 2 else None
 
     def _pause(self, at_most: float) -> float:

@@ -8,7 +8,7 @@
 --- as    queue base
 --- unchecked  all
 --- uses  instant_ms store_job limit_of
---- lazy  check_wants insert_job waiting_list group_room group_of push_all_grouped mark_ready
+--- lazy  check_wants insert_job waiting_list group_room group_of push_all_grouped
 now = instant_ms(now)
 local many = (#ARGV - jobs + 1) / 4
 
@@ -61,7 +61,6 @@ end
 local function push_groups()
   if #grouped == 0 then return end
   lazy().push_all_grouped(queue, grouped)
-  lazy().mark_ready(queue)
   grouped = {}
 end
 

@@ -1,9 +1,9 @@
 --- Change what is set for a group, or for all of a kind: names to values as JSON, null to remove.
 --- What it held back is let in again, to be held anew when its turn comes.
---- keys  meta active marker absent
+--- keys  meta active absent
 --- args  base now:str|int= path changes:bytes -> int
 --- as    queue base
---- uses  instant_ms group_key make_group_ready mark_ready note_groups count_active
+--- uses  instant_ms group_key make_group_ready mark_groups count_active note_groups
 local changed = cjson.decode(changes)
 local stored = redis.call('HGET', group_key(queue, 'settings'), path)
 local is_read, settings = pcall(cjson.decode, stored or '{}')
@@ -31,5 +31,5 @@ if changed.concurrency ~= nil then
   redis.call('DEL', group_key(queue, 'active', path))
   count_active(queue)
 end
-mark_ready(queue)
+mark_groups(queue)
 return 0

@@ -57,7 +57,7 @@ for _, each in ipairs(redis.call('HKEYS', paused_schedulers)) do
 end
 redis.call('DEL', group_key(queue, 'ready', ''), group_key(queue, 'past', ''),
   group_key(queue, 'held'), group_key(queue, 'clock'), group_key(queue, 'sizes'),
-  group_key(queue, 'settings'))
+  group_key(queue, 'settings'), group_key(queue, 'marker'))
 redis.call('DEL', paused_schedulers, deadlines, meta, events, marker, id, pc, stalled, stalled_check, limiter,
   metrics_completed, metrics_completed_data, metrics_failed, metrics_failed_data)
 return 0

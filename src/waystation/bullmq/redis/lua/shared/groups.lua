@@ -13,6 +13,7 @@
 ---   active      the ids that workers hold, of a path that has a limit of them
 ---   spent       what has been started in the window of a rate limit, of one path
 ---   today       what has been started on a day, of one path that has a budget
+---   marker      what idle workers of ours block on beside the queue's own marker
 --- Whatever has waiting jobs is ready or held, or holds only what is held.
 local function group_name(queue, kind, path)
   if kind == 'grouped' then return queue.base .. 'de' end
@@ -102,9 +103,16 @@ local function note_groups(queue, path)
   queue.has_groups = kind
 end
 
+--- Wake an idle worker of ours for the jobs of groups. The queue's own marker is not enough: a worker
+--- of Node's may take it, and finds nothing.
+--- uses  group_key
+local function mark_groups(queue)
+  redis.call('ZADD', group_key(queue, 'marker'), 0, '0')
+end
+
 --- Put jobs into their groups, behind those of their priority or ahead of them; each is an id, a
 --- path, a priority, and whether it comes first. They are at most a thousand.
---- uses  group_key make_group_ready holder_of note_groups
+--- uses  group_key make_group_ready holder_of note_groups mark_groups
 local function push_all_grouped(queue, jobs)
   if #jobs == 0 then return end
   local clock = group_key(queue, 'clock')
@@ -137,6 +145,7 @@ local function push_all_grouped(queue, jobs)
     redis.call('ZINCRBY', group_key(queue, 'sizes'), count, path)
   end
   for _, path in ipairs(begun) do make_group_ready(queue, path) end
+  mark_groups(queue)
 end
 
 --- Put a job into its group.
@@ -201,7 +210,7 @@ end
 
 --- Count a job no longer among those that workers hold, and let its group start another; false when
 --- nothing is set for any group, so that there is nothing to count.
---- uses  group_key group_settings holder_of make_group_ready mark_ready queue_at
+--- uses  group_key group_settings holder_of make_group_ready mark_groups
 local function release_grouped(queue, id, path)
   local above, is_let_in = path, false
   repeat
@@ -222,7 +231,7 @@ local function release_grouped(queue, id, path)
     if redis.call('ZSCORE', group_key(queue, 'sizes'), path) then make_group_ready(queue, path) end
     path = holder_of(path)
   until path == ''
-  mark_ready(queue_at(queue.base))
+  mark_groups(queue)
   return true
 end
 

@@ -5,7 +5,7 @@
 --- With groups, which the queue's meta says last of all, they take turns; then the reply ends with
 --- how long it takes until one that is held may start a job.
 --- uses  limit_of
---- lazy  take_in_turn
+--- lazy  take_in_turn mark_groups
 local function claim_jobs(queue, rules, want, token, lease_ms, worker, max, duration, now)
   max = (rules[3] or max ~= '') and limit_of(rules[3] or max)
   local window = max and limit_of(duration ~= '' and duration or rules[4])
@@ -82,6 +82,7 @@ local function claim_jobs(queue, rules, want, token, lease_ms, worker, max, dura
     end
   end
   if not queue.is_marked then redis.call('ZADD', queue.marker, 0, '0') end
+  if has_groups then lazy().mark_groups(queue) end
   return claims, 0, held_ms
 end
 

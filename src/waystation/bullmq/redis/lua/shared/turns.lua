@@ -320,7 +320,7 @@ local function take_in_turn(queue, want, now, has_parents)
     -- No group waits, and none has had more than another that may come, so the queue is one without
     -- groups until the next one comes. What is set holds for one that another client makes wait, too.
     if not round.has_limits then redis.call('HDEL', queue.base .. 'meta', 'groups') end
-    redis.call('DEL', clock, past, ready)
+    redis.call('DEL', clock, past, ready, group_key(queue, 'marker'))
   end
   local next_held = redis.call('ZRANGE', group_key(queue, 'held'), 0, 0, 'WITHSCORES')[2]
   local wait_ms = next_held and next_held ~= 'inf' and math.max(math.ceil(next_held - now), 1)
