@@ -1,0 +1,1 @@
+"""An LLM gateway: tenants share a model by the tokens they use."""
