@@ -114,15 +114,21 @@ async def _replay(url: str, calls: list[Call]) -> list[Result]:
     whole, split = _flood(calls, LARGEST, 1), _flood(calls, LARGEST, KEYS)
     async with await connect(url) as store:
 
-        async def stored(flood: list[Call], flooder: str, *, has_groups: bool = True) -> list[Wait]:
+        async def stored(
+            flood: list[Call], flooder: str, *, has_groups: bool = True, weight: float = 1
+        ) -> list[Wait]:
             async with Queue(f"replay-{time.time_ns()}", store) as queue:
+                if weight != 1:
+                    await queue.groups.set(LARGEST, weight=weight)
                 line = Stored(store, queue, has_groups=has_groups)
                 found = await waits(calls + flood, slots, line, flooder)
             await store.redis.execute_command("FLUSHDB", "SYNC")
             return found
 
         alone = await stored([], "")
-        small = await stored(_flood(calls, SMALL, 1), SMALL)
+        from_small = _flood(calls, SMALL, 1)
+        small = await stored(from_small, SMALL)
+        weighted = await stored(from_small, SMALL, weight=2)
         flooded = {
             "groups": await stored(whole, LARGEST),
             f"groups, {KEYS:,} keys": await stored(split, LARGEST),
@@ -141,9 +147,12 @@ async def _replay(url: str, calls: list[Call]) -> list[Result]:
         ),
         Result("groups, a small tenant", _without(alone, SMALL), _without(small, SMALL)),
         Result(
-            "the same, but the largest",
+            "the same, all but the largest",
             _without(alone, SMALL, LARGEST),
             _without(small, SMALL, LARGEST),
+        ),
+        Result(
+            "the same, the largest has weight 2", _without(alone, SMALL), _without(weighted, SMALL)
         ),
     ]
 
