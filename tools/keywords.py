@@ -6,20 +6,25 @@ them: the modules of the structs import what is written here.
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from tools.generated import SOURCE, module
 
 
 class Keywords(NamedTuple):
-    """One `TypedDict`: its name, the struct, what takes it, and the only fields, if not all."""
+    """One `TypedDict`: its name, the struct, what takes it, and the only fields, if not all.
+
+    What else than in the struct a field may be is in `wider`: where it is defined, by the field.
+    """
 
     name: str
     struct: str
     taker: str
     fields: str = ""
+    wider: Mapping[str, str] = MappingProxyType({})
 
 
 WRITTEN = {
@@ -39,6 +44,14 @@ WRITTEN = {
     ),
     "waystation.files.keywords": (
         Keywords("WorkerKeywords", "waystation.files.options.WorkerOptions", "`Worker`"),
+    ),
+    "waystation.tasks.keywords": (
+        Keywords(
+            "TaskKeywords",
+            "waystation.bullmq.options.JobOptions",
+            "`Tasks.task`",
+            wider={"group": "waystation.tasks.groups.GroupOf"},
+        ),
     ),
     "waystation.routing.keywords": (
         Keywords("JobKeywords", "waystation.routing.options.JobOptions", "`Queue.add`"),
@@ -63,6 +76,10 @@ def _module(home: str) -> str:
 def written(keywords: Keywords, imports: dict[str, str]) -> str:
     """The class, and into `imports` where the names in its types come from."""
     found = dict(_fields(keywords.struct, imports))
+    for field, place in keywords.wider.items():
+        home, _, name = place.rpartition(".")
+        imports[name] = f"from {home} import {name}"
+        found[field] = f"{name} | {found[field]}"
     wanted = keywords.fields.split() or [*found]
     which = "that {} takes as keywords" if keywords.fields else "as keywords of {}"
     about = f"The fields of `{keywords.struct.rpartition('.')[2]}` {which.format(keywords.taker)}."

@@ -8,6 +8,8 @@ __getattr__ = names_of(
         # Declaring tasks
         "tasks": "Tasks Declare Middleware Next",
         "dependencies": "depends Dependency Provider Scope",
+        "groups": "GroupOf",
+        "keywords": "TaskKeywords",
         # Calling them
         "task": (
             "Task AsyncTask PlainTask Call CallNode TaskJob TaskFlow Upgrade "

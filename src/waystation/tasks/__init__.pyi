@@ -7,6 +7,8 @@ from waystation.bullmq.payloads.blobs import Blob, Blobs, DirectoryBlobs
 from waystation.bullmq.payloads.options import PayloadOptions
 from waystation.tasks.blocking import BlockingTasks
 from waystation.tasks.dependencies import Dependency, Provider, Scope, depends
+from waystation.tasks.groups import GroupOf
+from waystation.tasks.keywords import TaskKeywords
 from waystation.tasks.task import (
     AsyncTask,
     BlockingTask,
@@ -36,6 +38,7 @@ __all__ = [
     "Declare",
     "Dependency",
     "DirectoryBlobs",
+    "GroupOf",
     "Middleware",
     "Next",
     "PayloadOptions",
@@ -45,6 +48,7 @@ __all__ = [
     "Task",
     "TaskFlow",
     "TaskJob",
+    "TaskKeywords",
     "TaskWorker",
     "Tasks",
     "Upgrade",

@@ -38,6 +38,8 @@ from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.core.options import at_least, of_kind
 from waystation.tasks import dependencies
 from waystation.tasks.dependencies import Dependency
+from waystation.tasks.groups import GroupOf, GroupRule, group_of_calls
+from waystation.tasks.keywords import TaskKeywords
 from waystation.tasks.payload import MARK, Payload
 
 if TYPE_CHECKING:
@@ -65,6 +67,7 @@ class TaskTerms(NamedTuple):
     process: bool = False
     version: int = 1
     upgrade: Upgrade | None = None
+    group_of: GroupOf | None = None
 
 
 class Task(Generic[P, R]):
@@ -91,6 +94,7 @@ class Task(Generic[P, R]):
         self.dependencies: dict[str, Dependency] = dependencies.dependencies_of(function)
         """What the worker provides, by parameter."""
         self._check()
+        self._rule = self._rule_of(terms.group_of)
         update_wrapper(cast(Any, self), function, updated=())
 
     # Adding
@@ -125,16 +129,17 @@ class Task(Generic[P, R]):
         call = self.bind(*args, **kwargs)
         data = call.stamped()
         if isinstance(job, SyncJob):
-            return _checked_result(self, self._run_child(job, self._sealed_alone(data)))
-        return self._call_soon(job, data)
+            sealed = self._sealed_alone(data)
+            return _checked_result(self, self._run_child(job, sealed, call.options))
+        return self._call_soon(job, data, call.options)
 
-    async def _call_soon(self, job: Job[Any, Any], data: Data) -> R:
+    async def _call_soon(self, job: Job[Any, Any], data: Data, options: JobOptions) -> R:
         sealing = self._tasks.sealing
         data = await sealing.aside(lambda: self._sealed_alone(data))
-        return _checked_result(self, await self._run_child(job, data))
+        return _checked_result(self, await self._run_child(job, data, options))
 
-    def _run_child(self, job: Any, data: Data) -> Any:
-        given = cast(JobKeywords, msgspec.structs.asdict(self._options))
+    def _run_child(self, job: Any, data: Data, options: JobOptions) -> Any:
+        given = cast(JobKeywords, msgspec.structs.asdict(options))
         return job.run_child(self.name, data, queue=self.queue, **given)
 
     def _sealed_alone(self, data: Data) -> Data:
@@ -148,12 +153,19 @@ class Task(Generic[P, R]):
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> "Call[R]":
         """A checked call, to be added with others, in a flow, or by a schedule."""
-        return Call(self, self._payload.bind(args, kwargs), self._options)
+        data, options = self._payload.bind(args, kwargs), self._options
+        if self._rule is not None:
+            group = self._rule.group(self._payload.read(data))
+            options = msgspec.structs.replace(options, group=group)
+        return Call(self, data, options)
 
-    def with_options(self, **given: Unpack[JobKeywords]) -> "Task[P, R]":
+    def with_options(self, **given: Unpack[TaskKeywords]) -> "Task[P, R]":
         """The same task, whose jobs get these options."""
+        plain, group_of = group_of_calls(given)
         changed = copy.copy(self)
-        changed._options = merged(self._options, given, self._options)
+        changed._options = merged(self._options, plain, self._options)
+        if "group" in given:
+            changed._rule = changed._rule_of(group_of)
         return changed
 
     @property
@@ -220,6 +232,12 @@ class Task(Generic[P, R]):
             )
         if self.upgrade is not None and self.version == 1:
             raise InvalidOption(f"{name} can upgrade older data, so its version must be above 1")
+
+    def _rule_of(self, group_of: GroupOf | None) -> GroupRule | None:
+        if group_of is None:
+            return None
+        parameters = inspect.signature(self.function).parameters.values()
+        return GroupRule(self.name, group_of, parameters)
 
     def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = self.signature.bind_partial(*args, **kwargs).arguments

@@ -23,7 +23,6 @@ from waystation.bullmq import (
     FlowNode,
     FlowProducer,
     Job,
-    JobKeywords,
     JobOptions,
     Listener,
     NewJob,
@@ -46,6 +45,8 @@ from waystation.core.runtime.service import serve
 from waystation.core.shared import Shared
 from waystation.tasks.blocking import BlockingTasks
 from waystation.tasks.dependencies import Lifespan, Place, Provider
+from waystation.tasks.groups import group_of_calls
+from waystation.tasks.keywords import TaskKeywords
 from waystation.tasks.payload import plain_of
 from waystation.tasks.task import (
     AsyncTask,
@@ -148,7 +149,7 @@ class Tasks:
         process: bool = False,
         version: int = 1,
         upgrade: Upgrade | None = None,
-        **given: Unpack[JobKeywords],
+        **given: Unpack[TaskKeywords],
     ) -> Declare: ...
     def task(
         self,
@@ -161,25 +162,27 @@ class Tasks:
         process: bool = False,
         version: int = 1,
         upgrade: Upgrade | None = None,
-        **given: Unpack[JobKeywords],
+        **given: Unpack[TaskKeywords],
     ) -> Any:
         """Make a task of a function: `@tasks.task`, or `@tasks.task(queue="mail")`.
 
         `retries` counts the attempts after the first. With `process` a plain function runs in a
         process instead of a thread. When the parameters change, a higher `version` and an `upgrade`
-        function let older jobs run. Other keywords are options of its jobs, such as `timeout`.
+        function let older jobs run. Other keywords are options of its jobs, such as `timeout`;
+        `group` may be a function of the arguments that it names, `lambda order: order.tenant`.
         """
         QueueKeys(queue, prefix=self.prefix)  # refuses what cannot be the name of a queue
         if retries is not None:
             if "attempts" in given:
                 raise InvalidOption("attempts is one more than retries: give only one of them")
             given["attempts"] = at_least("retries", retries, 0) + 1
-        options = merged(None, given, self._defaults, of="a task", others=_OF_A_TASK)
+        plain, group_of = group_of_calls(given)
+        options = merged(None, plain, self._defaults, of="a task", others=_OF_A_TASK)
 
         def declare(function: Callable[..., Any]) -> Any:
             _check_function(function)
             known_as = name or getattr(function, "__name__", "")
-            terms = TaskTerms(known_as, queue, options, process, version, upgrade)
+            terms = TaskTerms(known_as, queue, options, process, version, upgrade, group_of)
             if inspect.iscoroutinefunction(function):
                 return self._declare(AsyncTask[..., Any](self, function, terms))
             return self._declare(PlainTask[..., Any](self, function, terms))
