@@ -5,7 +5,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.bullmq.harness import Harness
-from waystation.bullmq.options import JobOptions
+from waystation.bullmq.options import Group, JobOptions
 from waystation.bullmq.queue import Queue
 from waystation.bullmq.states import State
 from waystation.bullmq.worker import Worker
@@ -189,6 +189,49 @@ async def test_prometheus_can_read_the_queue(harness: Harness) -> None:
     assert {each.labels["queue"] for each in families["bullmq_job_count"].samples} == {'say"hi"'}
     # Nobody counts what ends there, which is not the same as that nothing ends.
     assert "bullmq_job_completed" not in families
+
+
+async def samples_of(queue: Queue, name: str) -> dict[tuple[str, str], float]:
+    text = await queue.prometheus_text()
+    return {
+        (each.labels.get("group", ""), each.labels.get("state", "")): each.value
+        for family in text_string_to_metric_families(text)
+        for each in family.samples
+        if each.name == name
+    }
+
+
+async def test_only_the_largest_groups_have_a_label_of_their_own(
+    queue: Queue, harness: Harness
+) -> None:
+    # A parent of many keys takes one label, and a group of that name is no other than itself.
+    many = {Group(f"key-{n}", parent="split"): 40 for n in range(30)}
+    many |= {Group(f"g-{n}"): n + 2 for n in range(11)} | {Group("(other)"): 13}
+    groups = [group for group, size in many.items() for _ in range(size)]
+    await queue.add_many([("work", None, JobOptions(group=each)) for each in groups])
+    await queue.add("plain")
+    await queue.groups.pause("g-3")
+    await harness.claim(13)
+
+    jobs = await samples_of(queue, "waystation_group_jobs")
+
+    waiting = {group: size for (group, state), size in jobs.items() if state == "waiting"}
+    assert len(waiting) == 11
+    assert (waiting["split"], waiting["g-3"]) == (1199, 5)
+    assert sum(waiting.values()) == await queue.groups.count_jobs()
+    # Each group but the one that is paused has had a turn, and so have the jobs without a group.
+    active = {group: size for (group, state), size in jobs.items() if state == "active"}
+    assert (active["split"], active["g-3"], sum(active.values())) == (1, 0, 12)
+    assert (waiting["(other)"], active["(other)"]) == (1 + 2 + 3, 3)
+    assert await samples_of(queue, "waystation_groups") == {("", ""): await queue.groups.count()}
+    assert await samples_of(queue, "waystation_groups_held") == {("", ""): 1}
+
+
+async def test_a_queue_without_groups_counts_none(queue: Queue) -> None:
+    await queue.add("work")
+
+    assert await samples_of(queue, "waystation_groups") == {("", ""): 0}
+    assert await samples_of(queue, "waystation_group_jobs") == {}
 
 
 @pytest.mark.parametrize("asc", [True, False])

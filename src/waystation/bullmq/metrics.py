@@ -1,9 +1,10 @@
 """Metrics: how many jobs end, by the minute, as workers count them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
 from waystation.bullmq.redis.keys import QueueKeys
+from waystation.bullmq.redis.replies import GroupCount, GroupCounts
 from waystation.bullmq.states import State
 from waystation.core.errors import InvalidOption
 from waystation.core.events import Product
@@ -23,7 +24,31 @@ COMPLETED = Family(
 FAILED = Family(
     "bullmq_job_failed_total", "counter", ("queue",), f"Jobs that failed for good; {_WHERE}"
 )
-FAMILIES = (COUNT, COMPLETED, FAILED)
+GROUPS = Family(
+    "waystation_groups",
+    "gauge",
+    ("product", "queue"),
+    "Groups of which jobs wait, those in another one included.",
+)
+GROUPS_HELD = Family(
+    "waystation_groups_held",
+    "gauge",
+    ("product", "queue"),
+    "Groups of which jobs wait, but none is started: paused, or at a limit.",
+)
+GROUP_JOBS = Family(
+    "waystation_group_jobs",
+    "gauge",
+    ("product", "queue", "group", "state"),
+    "Jobs of a group that wait or are active, of the ten groups with the most that wait; all "
+    "other groups are `(other)`. A parent stands for the groups in it.",
+)
+FAMILIES = (COUNT, COMPLETED, FAILED, GROUPS, GROUPS_HELD, GROUP_JOBS)
+
+MOST_GROUPS = 10
+"""Groups that have a label of their own."""
+OTHER_GROUPS = "(other)"
+"""The label of all others; no group has it, because brackets are escaped in their names."""
 
 MetricsKind: TypeAlias = Literal["completed", "failed"]
 
@@ -69,6 +94,7 @@ def as_text(
     counts: Mapping[State, int],
     completed: Metrics,
     failed: Metrics,
+    groups: GroupCounts,
     forecast: Forecast,
 ) -> str:
     """The numbers of a queue in Prometheus' text format, under the names BullMQ gives them.
@@ -80,5 +106,25 @@ def as_text(
     for family, ended in ((COMPLETED, completed), (FAILED, failed)):
         if ended.points or ended.total:  # else no worker counts them, which is not the same as none
             lines += family.lines([({"queue": queue}, ended.total)])
+    lines += _of_groups(queue, groups)
     lines += prometheus.recommended(Product.BULLMQ, {queue: forecast})
     return prometheus.joined(lines)
+
+
+def _of_groups(queue: str, counts: GroupCounts) -> Iterator[str]:
+    labels = {"product": Product.BULLMQ.value, "queue": queue}
+    yield from GROUPS.lines([(labels, counts.groups)])
+    yield from GROUPS_HELD.lines([(labels, counts.held)])
+    if not counts.waiting and not counts.active:
+        return
+    # What was not among the largest, and jobs of groups that have none waiting.
+    others = GroupCount(
+        OTHER_GROUPS,
+        counts.waiting - sum(each.waiting for each in counts.largest),
+        counts.active - sum(each.active for each in counts.largest),
+    )
+    yield from GROUP_JOBS.lines(
+        ({**labels, "group": each.path, "state": state}, many)
+        for each in (*counts.largest, others)
+        for state, many in (("waiting", each.waiting), ("active", each.active))
+    )

@@ -17,7 +17,7 @@ from waystation.bullmq.groups import Groups
 from waystation.bullmq.job import Job, QueueRef
 from waystation.bullmq.keywords import JobKeywords
 from waystation.bullmq.limits import Limits
-from waystation.bullmq.metrics import Metrics, MetricsKind, as_text, read_metrics
+from waystation.bullmq.metrics import MOST_GROUPS, Metrics, MetricsKind, as_text, read_metrics
 from waystation.bullmq.options import JobOptions, instant_ms, stored_options
 from waystation.bullmq.parts import BLOCK_S, Part, Reading
 from waystation.bullmq.payloads import sweeping
@@ -336,8 +336,9 @@ class Queue(QueueClient):
         client, keys = await self._connect_queue()
         completed = await read_metrics(client, keys, "completed", 0, 0)
         failed = await read_metrics(client, keys, "failed", 0, 0)
+        groups = await scripts.count_groups(client, keys, most=MOST_GROUPS)
         forecast = await self.forecast()
-        return as_text(self.name, await self.counts(), completed, failed, forecast)
+        return as_text(self.name, await self.counts(), completed, failed, groups, forecast)
 
     async def workers(self) -> list[dict[str, str]]:
         """The workers of this queue, as the server lists their connections."""

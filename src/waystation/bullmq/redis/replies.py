@@ -195,6 +195,34 @@ def _held(ms: int | bytes) -> float | None:
     return math.inf if ms < 0 else float(ms)
 
 
+class GroupCount(NamedTuple):
+    """The jobs of one group."""
+
+    path: str
+    waiting: int
+    active: int
+
+
+class GroupCounts(NamedTuple):
+    """The jobs of all groups."""
+
+    groups: int
+    """Groups of which jobs wait, those in another one included."""
+    held: int
+    """Those of them that are paused or at a limit."""
+    waiting: int
+    active: int
+    largest: list[GroupCount]
+    """The groups with the most that wait; a parent stands for the groups in it."""
+
+
+def group_counts(answer: Any) -> GroupCounts:
+    """The jobs of all groups."""
+    groups, held, waiting, active, largest = answer
+    counts = [GroupCount(codec.as_text(each[0]), *each[1:]) for each in largest]
+    return GroupCounts(groups, held, waiting, active, counts)
+
+
 class Extent(NamedTuple):
     """How much of a stream there was and is."""
 

@@ -97,6 +97,17 @@ async def charge(
     ...
 
 
+@script(reply=replies.group_counts)
+async def count_groups(
+    redis: Client, keys: QueueKeys, *, now: str | int = "", most: int
+) -> replies.GroupCounts:
+    """How many groups have jobs that wait and how many of those are held, how many of their jobs
+    wait and are active, and the same of each of the groups with the most that wait. A parent
+    stands for the groups in it.
+    """
+    ...
+
+
 @script(reply=replies.groups)
 async def read_groups(
     redis: Client, keys: QueueKeys, *, now: str | int = "", paths: Sequence[str]
