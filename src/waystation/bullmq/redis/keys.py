@@ -29,8 +29,10 @@ class QueueKeys(Keyspace, root="<prefix>:<name>"):
     # Named as the one key that Node asks for ids and never writes, so that its `removeOrphanedJobs`
     # finds the jobs of groups in a state.
     grouped = SortedSet("de", "ids that wait in a group, by their arrival")
-    groups_ready = SortedSet("groups:ready:<group>", "groups that take turns, by their tags")
-    groups_past = SortedSet("groups:past:<group>", "tags of groups that take no turns now")
+    groups_ready = SortedSet("groups:ready:", "groups that take turns, by their tags")
+    groups_ready_in = SortedSet("groups:ready:<group>", "the same for those in a group")
+    groups_past = SortedSet("groups:past:", "tags of groups that take no turns now")
+    groups_past_in = SortedSet("groups:past:<group>", "the same for those in a group")
     groups_jobs = SortedSet("groups:jobs:<group>", "ids that wait in a group, in its own order")
     groups_active = Set("groups:active:<group>", "ids of a group that workers hold")
     groups_spent = String("groups:spent:<group>", "cost started in this window", ttl="the limit's")
