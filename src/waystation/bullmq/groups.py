@@ -1,7 +1,7 @@
 """Groups: jobs of many customers in one queue, which take turns whatever each of them adds."""
 
 import math
-from typing import Any, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 
@@ -19,6 +19,10 @@ _READ_AT_ONCE = 250
 
 EVERY, EVERY_OF_A_PARENT, UNGROUPED = "*", "*/*", ""
 """Whose settings hold for groups, for groups of a parent, and for the jobs without one."""
+
+
+HeldBy: TypeAlias = Literal["paused", "concurrency", "rate"]
+"""What keeps a group from starting jobs."""
 
 
 class GroupSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +73,19 @@ class GroupState(msgspec.Struct, frozen=True, kw_only=True):
     def path(self) -> str:
         """The group's name in commands: `acme`, or `acme/key`."""
         return self.group.path
+
+    @property
+    def held_by(self) -> HeldBy | None:
+        """What holds it back: `paused`, its `concurrency` or its `rate`; None when nothing does."""
+        rate = self.settings.rate
+        if self.settings.paused:
+            return "paused"
+        if self.settings.concurrency is not None and self.active >= self.settings.concurrency:
+            return "concurrency"
+        # Its next job may cost more than what is left.
+        if rate is not None and (self.spent >= rate.max or self.held_for_s):
+            return "rate"
+        return None
 
 
 _States: TypeAlias = list[GroupState]
@@ -189,6 +206,34 @@ class Groups:
             states = await scripts.read_groups(client, keys, paths=some)
             found += [_state(path, state) for path, state in zip(some, states, strict=True)]
         return found
+
+
+def group_named(path: str) -> Group:
+    """The group that a command names by its path."""
+    if path in (EVERY, EVERY_OF_A_PARENT) or path.count("/") > 1:
+        raise InvalidOption(
+            f"a group is named as acme or acme/key, with %2F for a slash in an id, got {path!r}"
+        )
+    return Group.at(path)
+
+
+async def set_named(groups: Groups, path: str, given: GroupSettings) -> None:
+    """Set something for the group that a command names, for all, or for the jobs without one."""
+    some: Any = {
+        name: getattr(given, name) for name in ("concurrency", "rate", "weight", "max_size")
+    }
+    if path in (EVERY, EVERY_OF_A_PARENT):
+        await groups.set_for_all(**some, in_parents=path == EVERY_OF_A_PARENT)
+    else:
+        await groups.set(None if path == UNGROUPED else group_named(path), **some)
+
+
+async def reset_named(groups: Groups, path: str) -> None:
+    """Forget what was set for the group that a command names, for all, or for those without."""
+    if path in (EVERY, EVERY_OF_A_PARENT):
+        await groups.reset_for_all(in_parents=path == EVERY_OF_A_PARENT)
+    else:
+        await groups.reset(None if path == UNGROUPED else group_named(path))
 
 
 def _state(path: str, stored: StoredGroup) -> GroupState:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
+from waystation.bullmq.commands import groups
 from waystation.bullmq.commands.matching import (
     BulkRequest,
     change_matching,
@@ -227,6 +228,11 @@ def register(app: typer.Typer) -> None:
         pause_scheduler,
         resume_scheduler,
         remove_scheduler,
+        groups.groups,
+        groups.pause_group,
+        groups.resume_group,
+        groups.set_group,
+        groups.reset_group,
         sweep,
         obliterate,
     ):

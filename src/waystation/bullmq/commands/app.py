@@ -23,6 +23,7 @@ from waystation.bullmq.commands.matching import (
 )
 from waystation.bullmq.commands.reach import (
     CliContext,
+    InAdvance,
     OfQueue,
     agreed_on,
     check_known,
@@ -313,9 +314,7 @@ def drain(
 def pause(
     context: typer.Context,
     queue: OfQueue,
-    in_advance: Annotated[
-        bool, typer.Option("--in-advance", help="Even if the queue has never had a job.")
-    ] = False,
+    in_advance: InAdvance = False,
 ) -> None:
     """Pause the queue: workers get no jobs until it is resumed."""
     (on if in_advance else on_known)(context, queue, lambda queue: queue.pause(by=person()))

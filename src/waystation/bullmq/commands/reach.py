@@ -23,6 +23,9 @@ _LOOK_S = 2.0
 """How long the name that was meant is looked for."""
 
 OfQueue = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue's name.")]
+InAdvance = Annotated[
+    bool, typer.Option("--in-advance", help="Even if the queue has never had a job.")
+]
 
 
 class CliContext(msgspec.Struct, frozen=True):

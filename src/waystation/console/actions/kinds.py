@@ -62,6 +62,18 @@ ACTIONS: dict[str, Action] = {
         ("scheduler",),
     ),
     "remove-scheduler": Action("operator", "Remove this scheduler.", ("scheduler",)),
+    "pause-group": Action("operator", "Start no more jobs of this group; bullmq only.", ("group",)),
+    "resume-group": Action("operator", "Start jobs of this group again.", ("group",)),
+    "set-group": Action(
+        "operator",
+        "Set limits of a group: at most `concurrency` jobs at once, a cost of `max` started in "
+        "`duration_s` seconds, at most `max_size` that wait, and its `weight`; 0 stays as it is. "
+        "The group `*` is all groups, `*/*` all that have a parent.",
+        ("group", "concurrency", "max", "duration_s", "weight", "max_size"),
+    ),
+    "reset-group": Action(
+        "operator", "Forget what was set for a group; a paused one stays paused.", ("group",)
+    ),
     "drain": Action("admin", "Remove all jobs that wait.", confirmed=True),
     "clean": Action(
         "admin",
@@ -89,6 +101,8 @@ class Act(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The jobs."""
     scheduler: Annotated[str, stated(maxLength=LONGEST_ID)] = ""
     """The id of a scheduler."""
+    group: Annotated[str, stated(maxLength=LONGEST_ID)] = ""
+    """The path of a group: its id, or its parent's and its own, `acme/key`."""
     pattern: Annotated[str, stated(maxLength=LONGEST_ID)] = ""
     """Five cron fields, or six with the seconds first."""
     tz: Annotated[str, stated(maxLength=LONGEST_ID)] = ""
@@ -103,6 +117,9 @@ class Act(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     older_than_s: Annotated[float, stated(minimum=0)] = 0
     max: Annotated[int, stated(minimum=0)] = 0
     duration_s: Annotated[float, stated(minimum=0)] = 0
+    concurrency: Annotated[int, stated(minimum=0)] = 0
+    max_size: Annotated[int, stated(minimum=0)] = 0
+    weight: Annotated[float, stated(minimum=0)] = 0
 
 
 ALWAYS = ("dry_run", "expected", "confirm", "reason")

@@ -9,15 +9,18 @@ import msgspec
 from waystation.bullmq import (
     FlowJob,
     FlowProducer,
+    GroupSettings,
     Job,
     JobOptions,
     Keep,
+    Limit,
     Part,
     Queue,
     Schedule,
     Scheduler,
 )
 from waystation.bullmq.changing import STATES_OF, Change, change
+from waystation.bullmq.groups import group_named, reset_named, set_named
 from waystation.bullmq.job import queue_of
 from waystation.bullmq.options import StoredOptions
 from waystation.bullmq.payloads.notes import note_on, note_on_data
@@ -84,6 +87,16 @@ async def save_scheduler(queue: Queue, asked: Act, known: Scheduler | None) -> N
     )
 
 
+def wanted_limits(asked: Act) -> GroupSettings:
+    """The limits of a group that are asked for; a 0 leaves one as it is."""
+    return GroupSettings(
+        concurrency=asked.concurrency or None,
+        rate=Limit(asked.max, asked.duration_s) if asked.max else None,
+        weight=asked.weight or None,
+        max_size=asked.max_size or None,
+    )
+
+
 async def run_scheduler(queue: Queue, known: Scheduler) -> None:
     """Add a job of a scheduler now."""
     await queue.add(known.name, known.data, options_of(known.options))
@@ -140,6 +153,7 @@ class BullmqQueue(ConsoleQueue):
         "cancel", "edit", "set-concurrency", "set-rate",
         "run-scheduler", "set-scheduler", "pause-scheduler", "resume-scheduler",
         "remove-scheduler",
+        "pause-group", "resume-group", "set-group", "reset-group",
         "drain", "clean", "obliterate",
     )  # fmt: skip
     states_of: ClassVar[Mapping[str, tuple[str, ...]]] = {**STATES_OF, "edit": EDITED}
@@ -369,6 +383,17 @@ class BullmqQueue(ConsoleQueue):
             case "remove-scheduler":
                 await self._known_scheduler(asked.scheduler)
                 return Plan(1, lambda: queue.schedulers.remove(asked.scheduler))
+            case "pause-group" | "resume-group":
+                group = group_named(asked.group)
+                step = queue.groups.pause if action == "pause-group" else queue.groups.resume
+                return Plan((await queue.groups.get(group)).waiting, lambda: step(group))
+            case "set-group":
+                _check_group(asked)
+                given = wanted_limits(asked)
+                return Plan(1, lambda: set_named(queue.groups, asked.group, given))
+            case "reset-group":
+                _check_group(asked)
+                return Plan(1, lambda: reset_named(queue.groups, asked.group))
             case _:
                 raise InvalidOption(f"bullmq has no action {action!r}")
 
@@ -493,6 +518,11 @@ def _id_of_scheduler(asked: Act) -> str:
     if not asked.scheduler or len(asked.scheduler) > LONGEST_ID:
         raise InvalidOption(f"a scheduler needs an id of 1 to {LONGEST_ID} characters")
     return asked.scheduler
+
+
+def _check_group(asked: Act) -> None:
+    if not asked.group:
+        raise InvalidOption("a group has an id, such as acme, or acme/key")
 
 
 def _options(given: Mapping[str, Any]) -> JobOptions:
