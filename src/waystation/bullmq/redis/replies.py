@@ -118,13 +118,27 @@ def hashes(answer: Any) -> list[dict[bytes, bytes]]:
     return [dict(zip(flat[::2], flat[1::2], strict=True)) for flat in answer]
 
 
+class GroupTurn(NamedTuple):
+    """When a group takes its turn among those that are in the same one, or in the queue itself."""
+
+    path: str
+    before: int
+    """How many take a turn before it; -1 when it takes none now."""
+    among: int
+    """How many take turns, itself included."""
+    is_served: bool
+    """Whether it has had more than others that wait for theirs."""
+    window_ms: int
+    """How long what it has spent counts for its rate limit."""
+
+
 class Standing(NamedTuple):
     """Where one job stands, and what its queue allows."""
 
     now_ms: int
     state: str
     ahead: int
-    """Jobs that come before it; -1 when it does not wait."""
+    """Jobs that come before it, in its group if it has one; -1 when it does not wait."""
     fields: dict[bytes, bytes]
     lock: str | None
     lock_ms: int
@@ -140,13 +154,16 @@ class Standing(NamedTuple):
     """What is left of the window."""
     active: int
     waiting: int
+    turns: tuple[GroupTurn, ...] = ()
+    """Of the group that it waits in, and of the one that this is in."""
 
 
 def standing(answer: Any) -> Standing:
     """Where one job stands."""
-    now, state, ahead, fields, lock, lock_ms, due, rules, started, window_ms, active, waiting = (
+    now, state, ahead, fields, lock, lock_ms, due, rules, started, window_ms, *counts, turns = (
         answer
     )
+    active, waiting = counts
     paused, concurrency, limit = rules
     return Standing(
         now_ms=int(now),
@@ -163,6 +180,10 @@ def standing(answer: Any) -> Standing:
         window_ms=window_ms,
         active=active,
         waiting=waiting,
+        turns=tuple(
+            GroupTurn(codec.as_text(path), before, among, bool(served), left)
+            for path, before, among, served, left in turns
+        ),
     )
 
 

@@ -339,7 +339,10 @@ async def standing(
     """Where one job stands, and what its queue allows. The reply has the time, the job's state,
     how many come before it, its fields, its lock and how long that lasts, when it is due, the
     rules of the queue (paused, concurrency, max), what its rate limit has counted and how long
-    that lasts, and how many jobs are active and wait.
+    that lasts, how many jobs are active and wait, and for each group that the job waits in, its
+    own first: the path, how many take a turn before it (-1 when it takes none now), how many
+    take turns with it, whether it has had more than they, and how long what it has spent counts.
+    In a group those come before the job that are of the same group.
     """
     ...
 

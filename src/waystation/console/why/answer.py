@@ -17,6 +17,8 @@ class Cause(StrEnum):
     """It is next, and somebody can take it."""
     BEHIND = "behind"
     """Others come first."""
+    TURN = "turn"
+    """Other groups take their turns before its own."""
     PAUSED = "paused"
     LIMITED = "limited"
     """A rate limit holds it back."""

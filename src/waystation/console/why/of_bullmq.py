@@ -10,6 +10,7 @@ from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.replies import Standing
 from waystation.bullmq.scheduling import schedulers
 from waystation.console.names import bullmq_workers
+from waystation.console.why import of_groups
 from waystation.console.why.answer import Answer, Cause, Finding, at, count, iso, line, span
 from waystation.console.why.recent import failing, newest, pace
 from waystation.core.codec import as_text
@@ -218,6 +219,8 @@ async def _waiting(store: Store, keys: QueueKeys, standing: Standing, job: JobFi
         )
     workers = found_workers(await bullmq_workers(store, keys.prefix), keys.name)
     facts["workers"] = workers
+    if standing.turns:
+        return _of_group(job, await of_groups.waiting(store, keys, standing), facts)
     others = f"behind {count(standing.ahead, 'other')}" if standing.ahead else "as the next one"
     seen = await pace(store.hot, keys.events, standing.now_ms)
     takes = seen.sentence(standing.ahead) if standing.ahead else ""
@@ -234,6 +237,15 @@ async def _waiting(store: Store, keys: QueueKeys, standing: Standing, job: JobFi
         f"is the next one; {busy} {'is' if standing.active == 1 else 'are'} active",
         facts,
     )
+
+
+def _of_group(job: JobFields, found: Finding, facts: dict[str, Any]) -> Finding:
+    """Why a job of a group waits, as the one that it is."""
+    cause, text = found.cause, found.text
+    if job.stalled_count:
+        cause = Cause.LOST
+        text = f"lost its worker {job.processed_by or ''}".rstrip() + f", and {text}"
+    return Finding(cause, text, facts | found.evidence, until_ms=found.until_ms)
 
 
 async def _held_back(store: Store, keys: QueueKeys, standing: Standing) -> Finding | None:
