@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Any, NoReturn, TypeAlias, Unpack, cast
+from typing import Any, Literal, NoReturn, TypeAlias, Unpack, cast
 
 import msgspec
 
@@ -37,6 +37,7 @@ from waystation.core.errors import (
 )
 from waystation.core.line.background import BackgroundWorker, WorkerRuntime
 from waystation.core.options import at_least, check_fields, checked, with_keywords
+from waystation.core.runtime.batches import Batching
 from waystation.core.runtime.claim import Claim
 from waystation.core.runtime.handlers import Handler, handler_of
 from waystation.core.runtime.handlers.time_limit import in_place_of_others
@@ -63,6 +64,9 @@ JobHandler: TypeAlias = (
 """Takes a job, or with `batch` a list of them; returns a JSON value, or one for each."""
 
 
+_SECONDS = ["lease", "renew", "timeout", "poll", "batch_wait", "stalled_interval", "max_backoff"]
+
+
 class WorkerOptions(CoreOptions, frozen=True, kw_only=True):
     """Options of a worker. What a job's own options say about backoff and removal counts first."""
 
@@ -71,6 +75,13 @@ class WorkerOptions(CoreOptions, frozen=True, kw_only=True):
     batch: int = 0
     """The handler takes lists of up to so many jobs, and `concurrency` counts lists; 0 means one
     job at a time."""
+    batch_min: int = 1
+    """So many jobs are waited for, with their locks renewed, while the worker has room for more."""
+    batch_wait: Duration = 1.0
+    """The longest that a job waits for its batch while a handler is free."""
+    batch_by: Literal["group"] | None = None
+    """With `group`, all jobs of a batch are of one group, as they were claimed in turn; those
+    without a group are one, too."""
     process: bool = False
     """Runs plain handlers in processes instead of threads."""
     stalled_interval: Duration = 30.0
@@ -103,13 +114,23 @@ class WorkerOptions(CoreOptions, frozen=True, kw_only=True):
         check_fields(self)
         seconds(self.stalled_interval, "stalled_interval", above=0)
         seconds(self.max_backoff, "max_backoff", above=0)
-        for name in ("lease", "renew", "timeout", "poll", "stalled_interval", "max_backoff"):
+        seconds(self.batch_wait, "batch_wait")
+        for name in _SECONDS:
             if (given := getattr(self, name)) is not None:
                 warn_of_milliseconds(name, given)
         at_least("max_stalled", self.max_stalled, 0)
-        at_least("batch", self.batch, 0)
+        self._check_batch()
         check_retention("remove_on_complete", self.remove_on_complete)
         check_retention("remove_on_fail", self.remove_on_fail)
+
+    def _check_batch(self) -> None:
+        at_least("batch", self.batch, 0)
+        if at_least("batch_min", self.batch_min, 1) > max(self.batch, 1):
+            raise InvalidOption(
+                f"batch_min must be at most batch, {self.batch}, got {self.batch_min}"
+            )
+        if self.batch_by and not self.batch:
+            raise InvalidOption("batch_by needs a batch: say how many jobs one may have")
 
 
 @checked
@@ -189,7 +210,14 @@ class Worker(Observed, BackgroundWorker[Job], QueueClient):
             queue=self.name,
             worker_id=self.worker_name,
         )
-        worker = CoreWorker(source, self._handler, options, listener=callbacks, log=log)
+        worker = CoreWorker(
+            source,
+            self._handler,
+            options,
+            listener=callbacks,
+            log=log,
+            batching=_batching(options),
+        )
         self._is_closing = False
         presence = Presence(source, callbacks)
         background = duties(store, self._keys, options, callbacks)
@@ -264,6 +292,19 @@ def duties(
         Loop(recover_stalled, every_s=interval_ms / 1000, jitter=0),
         Loop(wake_overdue, every_s=seconds(options.poll)),
     ]
+
+
+def _batching(options: WorkerOptions) -> Batching[Job]:
+    return Batching(
+        by=_group_of if options.batch_by == "group" else None,
+        least=options.batch_min,
+        wait_s=seconds(options.batch_wait),
+    )
+
+
+def _group_of(job: Job) -> bytes | None:
+    # Where the job took its turn: what a Node producer has put into its options binds nobody.
+    return known(job, b"gid")
 
 
 def _about(claim: Claim[Job]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 Written by `make docs` from the structs of options; do not edit.
 """
 
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 from waystation.bullmq.limits import Limit
 from waystation.bullmq.options import Retention
@@ -25,6 +25,9 @@ class WorkerKeywords(TypedDict, total=False):
     poll: Duration
     name: str | None
     batch: int
+    batch_min: int
+    batch_wait: Duration
+    batch_by: Literal["group"] | None
     process: bool
     stalled_interval: Duration
     max_stalled: int

@@ -9,6 +9,7 @@ from tests.support.patience import until
 from waystation.core.errors import (
     ScriptFailed,
 )
+from waystation.core.runtime.batches import Batching
 from waystation.core.runtime.claim import Reply, Settled
 from waystation.core.runtime.handlers import handler_of
 from waystation.core.runtime.worker import Worker, WorkerOptions
@@ -47,12 +48,13 @@ async def working(
     batch: int = 0,
     process: bool = False,
     listener: Any = None,
+    batching: Batching[Any] | None = None,
     **options: Any,
 ) -> AsyncGenerator[Worker[Any]]:
     options = {"poll": 0.05} | options
     settings = WorkerOptions(**options)
     handler = handler_of(handle, process=process, batch=batch)
-    worker = Worker(source, handler, settings, listener=listener)
+    worker = Worker(source, handler, settings, listener=listener, batching=batching)
     running = asyncio.create_task(worker.run())
     try:
         yield worker

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from waystation.core.errors import Cancelled, TimedOut, WorkError
 from waystation.core.outcome import Done, Failed, Outcome, Returned
+from waystation.core.runtime.batches import Batches, Batching
 from waystation.core.runtime.claim import Claim
 from waystation.core.runtime.handlers import Handler
 from waystation.core.runtime.handlers.calls import Attempt, leaving
@@ -55,6 +56,7 @@ class Slots(Generic[W]):
         finished: Callable[
             [Claim[W], Outcome | None, float, bool], Coroutine[Any, Any, None] | None
         ],
+        batching: Batching[W] | None = None,
     ) -> None:
         """`finished` is told of what has ended, with its outcome and the seconds that it took.
 
@@ -65,7 +67,11 @@ class Slots(Generic[W]):
         self._concurrency = concurrency
         self._timeout_s = timeout_s
         self._finished = finished
-        self._ready: deque[Claim[W]] = deque()
+        self._singles: deque[Claim[W]] = deque()
+        self._batches = Batches[W](handler.batch, batching or Batching()) if handler.batch else None
+        # What waits for a slot, in whichever of the two.
+        self._ready = self._singles if self._batches is None else self._batches
+        self._alarm: asyncio.TimerHandle | None = None
         self._idle: list[asyncio.Future[None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         # Keyed by the claim itself: after a lost lease the same id may run here a second time.
@@ -108,8 +114,10 @@ class Slots(Generic[W]):
 
     def give_back_ready(self) -> None:
         """Hand back what has not begun, the newest first, so that the oldest is next in line."""
-        while self._ready:
-            self._finished(self._ready.pop(), Returned(), 0.0, False)
+        ready = list(self._ready)
+        self._ready.clear()
+        for claim in reversed(ready):
+            self._finished(claim, Returned(), 0.0, False)
 
     def resize(self, concurrency: int) -> None:
         """Have so many slots from now on; those that are too many end when they are free."""
@@ -139,6 +147,7 @@ class Slots(Generic[W]):
     async def close(self) -> None:
         """End every slot at once; what runs in them is not reported."""
         self._closing = True
+        self._set_alarm(None)
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -175,7 +184,9 @@ class Slots(Generic[W]):
         self._wake(len(self._ready))
 
     def _suspended(self) -> None:
-        self._wake(len(self._ready))
+        # Of batches nobody knows how many may begin: each slot that begins one wakes the next.
+        many = len(self._ready)
+        self._wake(many if self._batches is None else min(many, 1))
 
     async def _slot(self) -> None:
         loop = asyncio.get_running_loop()
@@ -189,22 +200,35 @@ class Slots(Generic[W]):
                 self._surplus -= 1
                 self._tasks.discard(task)
                 return
-            if not self._ready:
+            if self._singles:
+                await self._attempt(task, self._singles.popleft())
+            elif self._batches and (claims := self._batches.take(may_grow=self._may_grow)):
+                await self._attempt_together(task, claims)
+            else:
+                self._set_alarm(self._batches)
                 waiting = loop.create_future()
                 self._idle.append(waiting)
                 await waiting
                 turn_began = time.perf_counter()
                 continue
-            if self._handler.batch:
-                await self._attempt_together(task, self._take(self._handler.batch))
-            else:
-                await self._attempt(task, self._ready.popleft())
             if time.perf_counter() - turn_began > _TURN_S:
                 await asyncio.sleep(0)
                 turn_began = time.perf_counter()
 
-    def _take(self, many: int) -> list[Claim[W]]:
-        return [self._ready.popleft() for _ in range(min(many, len(self._ready)))]
+    @property
+    def _may_grow(self) -> bool:
+        """Whether there is room for more; what nothing can join would wait in vain."""
+        held = len(self._ready) + len(self._running)
+        return held < self._concurrency * self._handler.batch
+
+    def _set_alarm(self, batches: Batches[W] | None) -> None:
+        """Wake a slot when the next batch has waited for long enough."""
+        if self._alarm:
+            self._alarm.cancel()
+            self._alarm = None
+        if batches:
+            loop = asyncio.get_running_loop()
+            self._alarm = loop.call_later(batches.next_in_s(), self._wake, 1)
 
     async def _attempt(self, task: asyncio.Task[None], claim: Claim[W]) -> None:
         began = time.perf_counter()

@@ -33,6 +33,7 @@ from waystation.core.errors import (
 from waystation.core.failure import cut_own_frames, message_of
 from waystation.core.options import at_least
 from waystation.core.outcome import Failed, Outcome, Returned
+from waystation.core.runtime.batches import Batching
 from waystation.core.runtime.claim import Claim, Refused, Reply, Settled, Source
 from waystation.core.runtime.demand import Demand
 from waystation.core.runtime.handlers import Handler
@@ -130,6 +131,7 @@ class Worker(Generic[W]):
         *,
         listener: Listener[W] | None = None,
         log: WorkLog[W] | None = None,
+        batching: Batching[W] | None = None,
     ) -> None:
         self._source = source
         self._log = log or WorkLog[W]()
@@ -142,6 +144,7 @@ class Worker(Generic[W]):
             concurrency=options.concurrency,
             timeout_s=None if options.timeout is None else seconds(options.timeout),
             finished=self._finished,
+            batching=batching,
         )
         self._concurrency = options.concurrency
         # With a batch handler a slot holds a batch, so that many more may be claimed.
