@@ -17,11 +17,11 @@ from msgspec.structs import replace
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.room.simulator import Crowd, Simulation
+from benchmarks.room.simulator.people import Person
 from waystation.core.store import embedded
 from waystation.core.store.connection import StoreOptions, connect
 from waystation.waitingroom.estimates.estimate import Wait
-from waystation.waitingroom.simulator import Crowd, Simulation
-from waystation.waitingroom.simulator.people import Person
 
 _HOUR = Crowd(
     visitors=6000, hours=1.0, no_show=0.15, late=0.3, patience_s=3000, look_s=15, lanes=(1, 0, 0, 0)

@@ -26,13 +26,13 @@ from rich.table import Table
 from benchmarks.report import machine
 from benchmarks.room.crowds import Judged, judged
 from benchmarks.room.loadtest import Visits
+from benchmarks.room.simulator import Crowd
+from benchmarks.room.simulator.measures import Verdict, inversions
 from waystation.core.store import embedded
 from waystation.core.store.connection import Store, StoreOptions, connect
 from waystation.waitingroom import Room, RoomOptions
 from waystation.waitingroom.options import WaitingPage
 from waystation.waitingroom.redis.keys import RoomKeys
-from waystation.waitingroom.simulator import Crowd
-from waystation.waitingroom.simulator.measures import Verdict, inversions
 
 ROOM = "sale"
 MORE_SEATS = 1.75

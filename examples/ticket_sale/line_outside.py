@@ -3,6 +3,7 @@
 from rich import box
 from rich.table import Table
 
+from benchmarks.room.simulator import Crowd, Mood, Simulation, Verdict
 from examples.ticket_sale.account import Account
 from examples.ticket_sale.stage import Stage
 from waystation.core.clock import HandClock
@@ -12,7 +13,6 @@ from waystation.waitingroom import JoinRequest, Lane, Room, RoomOptions
 from waystation.waitingroom.operating import lottery
 from waystation.waitingroom.operating.control import Control
 from waystation.waitingroom.operating.lottery import Lottery
-from waystation.waitingroom.simulator import Crowd, Mood, Simulation, Verdict
 
 TITLE: str = "The line outside"
 PART: str = "waystation.waitingroom: people in a fair line"

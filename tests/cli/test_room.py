@@ -104,12 +104,6 @@ def test_a_draw_is_made_written_down_and_checked(room: Command, tmp_path: Path) 
     assert "nothing.json must be a proof" in room("check", "nothing.json").stderr
 
 
-def test_a_crowd_of_numbers_judges_the_room(room: Command) -> None:
-    ended = room("simulate", "--visitors", "400", "--hours", "0.1")
-    assert "people overtaken in the premium lane" in ended.stdout
-    assert "✗ broken promises" not in ended.stdout
-
-
 def test_codes_are_handed_out_counted_and_taken_back(room: Command) -> None:
     room("open", "{sale}")
     made = room("codes", "make", "{sale}", "press", "--count", "3", "--lane", "vip", "--uses", "2")

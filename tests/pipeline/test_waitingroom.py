@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from benchmarks.room.simulator import Crowd, Simulation
 from tests.pipeline import stories
 from tests.pipeline.raw_streams import event_rows
 from tests.pipeline.rounds import history_at, keep, reads, visitors
@@ -44,7 +45,6 @@ from waystation.pipeline.storage.schemas import schema_of
 from waystation.waitingroom.estimates.estimate import Spread
 from waystation.waitingroom.estimates.model import FEWEST_VISITS, Model, reached
 from waystation.waitingroom.redis.keys import RoomKeys
-from waystation.waitingroom.simulator import Crowd, Simulation
 
 
 @asynccontextmanager

@@ -5,9 +5,9 @@ import random
 import pytest
 
 from benchmarks.room.crowds import changed_s, crowds, judged, run
+from benchmarks.room.simulator import Crowd
+from benchmarks.room.simulator.people import Person
 from waystation.waitingroom.estimates.estimate import Wait
-from waystation.waitingroom.simulator import Crowd
-from waystation.waitingroom.simulator.people import Person
 
 
 def person(called_s: float, *ranges: tuple[float, float, float, float]) -> Person:

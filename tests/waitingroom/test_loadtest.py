@@ -5,6 +5,7 @@ import pytest
 
 from benchmarks.room.loadtest import Visits
 from benchmarks.room.loadtest import visits as visits_module
+from benchmarks.room.simulator import Crowd, Mood
 from tests.support.ports import free_port
 from tests.support.size import size
 from tests.waitingroom.http import harness
@@ -12,7 +13,6 @@ from waystation.core.errors import InvalidOption
 from waystation.core.http.server import serving
 from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.running import RoomMaintenance
-from waystation.waitingroom.simulator import Crowd, Mood
 
 SMALL = Crowd(
     visitors=size(150, full=300),

@@ -4,12 +4,12 @@ import random
 
 import pytest
 
+from benchmarks.room.simulator import Crowd, Mood, Simulation, Verdict, measures
+from benchmarks.room.simulator.people import Person
 from tests.support.size import size
 from waystation.core.errors import InvalidOption
 from waystation.core.store import embedded
 from waystation.core.store.connection import connect
-from waystation.waitingroom.simulator import Crowd, Mood, Simulation, Verdict, measures
-from waystation.waitingroom.simulator.people import Person
 from waystation.waitingroom.visitor import Lane
 
 SMALL = Crowd(visitors=size(750, full=1500), hours=size(0.125, full=0.25), patience_s=300)

@@ -5,7 +5,7 @@ import asyncio
 import sys
 
 from benchmarks.room.loadtest import Visits
-from waystation.waitingroom.simulator import Crowd
+from benchmarks.room.simulator import Crowd
 
 
 def main() -> int:

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from waystation.waitingroom.simulator import Mood, Verdict, measures
+from benchmarks.room.simulator import Mood, Verdict, measures
 
 LATE_S = 1.0
 """An arrival that leaves later than this was not made as planned."""

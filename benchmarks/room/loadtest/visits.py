@@ -16,10 +16,10 @@ from urllib.parse import quote
 
 from benchmarks.room.loadtest.client import Answer, Connection, Site
 from benchmarks.room.loadtest.tally import Tally, Turn
+from benchmarks.room.simulator import Crowd, Mood, Verdict
+from benchmarks.room.simulator.people import Person
 from waystation.core.errors import StoreUnreachable
 from waystation.waitingroom.estimates.estimate import Wait
-from waystation.waitingroom.simulator import Crowd, Mood, Verdict
-from waystation.waitingroom.simulator.people import Person
 from waystation.waitingroom.visitor import Place
 
 CONNECTIONS = 256

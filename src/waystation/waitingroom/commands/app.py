@@ -1,7 +1,5 @@
-"""`waystation room`: open waiting rooms, control them, and simulate crowds."""
+"""`waystation room`: open waiting rooms and control them."""
 
-import asyncio
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -10,13 +8,11 @@ import msgspec
 import typer
 
 from waystation.core.app.commands import AsJson
-from waystation.core.app.progress import watching
 from waystation.core.clock import SystemClock
 from waystation.core.errors import InvalidOption, NotFound
 from waystation.core.operators.operators import Operators
 from waystation.core.operators.roles import Role
-from waystation.core.store import embedded
-from waystation.core.store.connection import Store, StoreOptions, connect
+from waystation.core.store.connection import Store
 from waystation.waitingroom.commands import codes, events, serve, webhooks
 from waystation.waitingroom.commands.reach import (
     Id,
@@ -39,7 +35,6 @@ from waystation.waitingroom.redis.keys import RoomsKeys, name_of
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.rooms import Rooms
 from waystation.waitingroom.running import Admission
-from waystation.waitingroom.simulator import Crowd, Simulation, Verdict
 from waystation.waitingroom.state import RoomState
 
 
@@ -61,60 +56,6 @@ def key(
     typer.echo(in_the_store(context, make))
 
 
-Progress = Callable[[int, int], None]
-
-
-def simulate(
-    visitors: Annotated[int, typer.Option(help="People who come.", min=100)] = 20_000,
-    hours: Annotated[float, typer.Option(help="How long they keep coming.")] = 6.0,
-    no_show: Annotated[float, typer.Option(help="Share of those called who stay away.")] = 0.3,
-    late: Annotated[
-        float, typer.Option(help="Share of those who stay away that take their turn back.")
-    ] = 0.0,
-    patience: Annotated[
-        float, typer.Option(help="Seconds after which people give up, on average.", min=1)
-    ] = 600.0,
-    session: Annotated[
-        float, typer.Option(help="Seconds that half of them stay inside.", min=0.001)
-    ] = 60.0,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same crowd.")] = 1,
-) -> None:
-    """Simulate a crowd, faster than real time, and check the room.
-
-    Runs the production scripts on a server of its own. Ends with 1 when a figure is not as it
-    should be.
-    """
-    crowd = Crowd(
-        visitors=visitors,
-        hours=hours,
-        no_show=no_show,
-        late=late,
-        patience_s=patience,
-        session_median_s=session,
-        seed=seed,
-    )
-    with watching() as shown:
-        shown.begin("people who have come and gone", total=visitors)
-
-        def progress(came: int, here: int) -> None:
-            shown.reach(came - here)
-
-        verdicts = asyncio.run(_simulate(crowd, progress))
-    for each in verdicts:
-        mark = " " if not each.wanted else "✓" if each.holds else "✗"
-        wanted = f"(wanted {each.wanted})" if each.wanted else ""
-        typer.echo(f"{mark} {each.name:<52} {each.seen:<24} {wanted}".rstrip())
-    if not all(each.holds for each in verdicts):
-        raise typer.Exit(1)
-
-
-async def _simulate(crowd: Crowd, progress: Progress) -> list[Verdict]:
-    with embedded.ephemeral() as server:
-        # A machine that is busy for a while must not end what took hours.
-        async with await connect(server.socket_url, StoreOptions(call_timeout=300)) as store:
-            return await Simulation(store, crowd, progress=progress).run()
-
-
 EXAMPLES = """\b
 Examples:
   waystation room open tickets --rate 10 --seats 1000
@@ -123,7 +64,6 @@ Examples:
   waystation room follow tickets https://shop.example/health --target 0.5 --most 25
   waystation room pause tickets
   waystation room codes make tickets press --count 50 --lane vip
-  waystation room simulate --visitors 20000
 """
 
 app = typer.Typer(
@@ -131,7 +71,6 @@ app = typer.Typer(
 )
 app.command()(serve.serve)
 app.command()(key)
-app.command()(simulate)
 app.add_typer(codes.app, name="codes")
 app.add_typer(events.app, name="events")
 app.add_typer(webhooks.app, name="webhooks")
@@ -139,7 +78,7 @@ app.add_typer(webhooks.app, name="webhooks")
 
 @app.callback()
 def room(context: typer.Context) -> None:
-    """Open waiting rooms, control them, and simulate crowds."""
+    """Open waiting rooms and control them."""
 
 
 @app.command("open")

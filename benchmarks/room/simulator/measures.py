@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from waystation.waitingroom.simulator.people import Crowd, Person
+from benchmarks.room.simulator.people import Crowd, Person
 from waystation.waitingroom.visitor import Lane
 
 TOGETHER_S = 600

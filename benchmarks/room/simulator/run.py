@@ -7,6 +7,15 @@ from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
+from benchmarks.room.simulator import measures
+from benchmarks.room.simulator.measures import Verdict
+from benchmarks.room.simulator.people import (
+    CLAIM_DELAY_S,
+    CLAIM_WINDOW_S,
+    Crowd,
+    Mood,
+    Person,
+)
 from waystation.core.store import faults
 from waystation.core.store.connection import Store
 from waystation.waitingroom.estimates import estimate
@@ -15,15 +24,6 @@ from waystation.waitingroom.options import RoomOptions
 from waystation.waitingroom.redis.keys import RoomKeys
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.running import Admission, Upkeep
-from waystation.waitingroom.simulator import measures
-from waystation.waitingroom.simulator.measures import Verdict
-from waystation.waitingroom.simulator.people import (
-    CLAIM_DELAY_S,
-    CLAIM_WINDOW_S,
-    Crowd,
-    Mood,
-    Person,
-)
 from waystation.waitingroom.state import RoomState
 from waystation.waitingroom.visitor import Begun, Joined, JoinRequest, Waiting
 
