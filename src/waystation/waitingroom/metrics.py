@@ -7,7 +7,6 @@ from waystation.core.telemetry.metrics import Instrument, Metrics, declared
 ALIKE = "waiting_room_"
 """How the gauges begin that every process reads from the same store."""
 _WAITS = (1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14_400)
-_CALLS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5)
 
 
 class RoomMetrics:
@@ -45,14 +44,6 @@ class RoomMetrics:
         "Questions of proxies, by answer.",
         "queue",
         "result",
-    )
-    origin = Instrument(
-        Histogram,
-        "waiting_room_origin_seconds",
-        "How long the site behind took, by status.",
-        "queue",
-        "status",
-        buckets=_CALLS,
     )
     webhook_lag = Instrument(
         Gauge,

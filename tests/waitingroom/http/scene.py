@@ -169,7 +169,6 @@ class Scene:
         reveal = paths["/api/v1/queues/{id}/fairness/reveal"]["post"]
         reveal["parameters"][0]["schema"] = {"enum": [LOTS]}
         kinds["Reveal"]["properties"]["secret"] = {"enum": [SECRET]}
-        kinds["OriginSample"]["properties"]["queue"] = {"enum": [QUEUE]}
         # Only where nobody waits does anybody pass at once.
         kinds["Enter"]["properties"]["queue"] = {"enum": [EMPTY]}
         kinds["SignIn"]["properties"]["key"] = {"enum": [self._key]}

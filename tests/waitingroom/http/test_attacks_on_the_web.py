@@ -201,14 +201,10 @@ async def test_52_a_key_allows_its_role_and_its_rooms(service: RoomService) -> N
 async def test_52_a_connector_s_key_only_connects(service: RoomService) -> None:
     connector = await service.operator("connector")
     assert (await connector.get(f"/api/v1/admin/queues/{QUEUE}/stats")).status_code == 403
-    sample = [{"queue": QUEUE, "latency_ms": 12.5, "status": 200}]
-    assert (await connector.post("/v1/origin-metrics", sample)).status_code == 202
-    assert (await service.visitor().post("/v1/origin-metrics", sample)).status_code == 401
-    made_up = [{**sample[0], "queue": "made up"}]
-    assert (await connector.post("/v1/origin-metrics", made_up)).status_code == 404
-    for queue, status in ((QUEUE, 202), ("other", 403)):
+    for queue, is_allowed in ((QUEUE, True), ("other", False)):
         limited = await service.operator("connector", [queue])
-        assert (await limited.post("/v1/origin-metrics", sample)).status_code == status
+        asked = {"queue": QUEUE, "address": "192.0.2.7"}
+        assert ((await limited.post("/v1/enter", asked)).status_code != 403) is is_allowed
 
 
 async def test_53_and_57_keys_and_addresses_are_kept_nowhere(service: RoomService) -> None:

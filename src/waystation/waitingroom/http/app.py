@@ -79,7 +79,7 @@ class App:
         self.visitors = Visitors(context)
         sessions = Sessions(rooms, cookies, context.tokens, token_s=options.session_token_s)
         entries = Entries(context, self.operators)
-        self._proxies = ProxyRoutes(context, sessions, entries, self.operators)
+        self._proxies = ProxyRoutes(context, sessions, entries)
         self._origins = Origins(rooms)
         self._maintenance = maintenance
         self._metrics_page = metrics_page

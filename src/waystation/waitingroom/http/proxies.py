@@ -15,9 +15,8 @@ from waystation.core import codec
 from waystation.core.durations import whole_seconds
 from waystation.core.errors import InvalidInput, InvalidToken, NotFound
 from waystation.core.http.endpoints import Endpoint, endpoint, offered
-from waystation.core.http.exchange import NO_STORE, Answer, Headers, Request, answer
+from waystation.core.http.exchange import NO_STORE, Answer, Headers, Request
 from waystation.core.http.problems import Code, Problem
-from waystation.core.operators.operators import Operators
 from waystation.waitingroom.http.context import (
     RENEW_WITHIN_S,
     ServerContext,
@@ -96,20 +95,10 @@ _GUARD = source("guard.js").encode()
 _GUARD_TAG = b'"' + hashlib.sha256(_GUARD).hexdigest()[:16].encode() + b'"'
 
 
-class OriginSample(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """How one request went at the site behind."""
-
-    queue: str
-    latency_ms: float
-    status: int
-
-
 class ProxyRoutes:
     """The endpoints of proxies and middleware."""
 
-    def __init__(
-        self, context: ServerContext, sessions: Sessions, entries: Entries, operators: Operators
-    ) -> None:
+    def __init__(self, context: ServerContext, sessions: Sessions, entries: Entries) -> None:
         self._entries = entries
         self._public_url = context.options.public_url.rstrip("/")
         self._rooms = context.rooms
@@ -117,7 +106,6 @@ class ProxyRoutes:
         self._tokens = context.tokens
         self._metrics = context.metrics
         self._sessions = sessions
-        self._operators = operators
         self._shown: dict[str, dict[str, object]] = {}
         """What connectors were told last of each room."""
 
@@ -285,24 +273,6 @@ class ProxyRoutes:
         if request.headers.get(b"if-none-match") == _GUARD_TAG:
             return Answer(304, headers=headers)
         return Answer(200, _GUARD, b"text/javascript; charset=utf-8", headers)
-
-    @endpoint(
-        "POST /v1/origin-metrics",
-        takes=list[OriginSample],
-        gives={202: dict},
-        fails=(400, 401, 403, 404, 413, 415, 429, 503),
-        scope="connector",
-    )
-    async def origin(self, request: Request) -> Answer:
-        """Report latency and status of the site behind the room."""
-        who = await self._operators.known(request)
-        for sample in await request.read(list[OriginSample], 65_536):
-            if not who.may("connector", sample.queue):
-                raise Problem(403, Code.NOT_ALLOWED, f"a key for {who.role} does not allow this")
-            await self._rooms.find(sample.queue)
-            kind = f"{min(9, max(1, sample.status // 100))}xx"
-            self._metrics.origin.of(sample.queue, kind).observe(sample.latency_ms / 1000)
-        return answer({"status": "accepted"}, 202)
 
     def endpoints(self) -> Iterator[Endpoint]:
         """The connectors' part of the table."""
