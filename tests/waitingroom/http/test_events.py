@@ -46,8 +46,7 @@ async def test_what_is_due_begins_and_its_line_says_so(service: RoomService) -> 
     asked = {**await _times(service, 0, 600), "settings": {"queueing_method": "reject"}}
     planned = await admin.post(f"{ROOT}/events", asked)
     assert planned.json()["status"] == "running"
-    status = (await admin.get(f"{ROOT}/status")).json()
-    assert status["event_id"] == planned.json()["id"]
+    assert (await admin.get(ROOT)).json()["event_id"] == planned.json()["id"]
     person = await service.arrived()
     assert (await person.ask("POST", "enqueue", {})).json()["code"] == "REJECTED"
     await admin.http.delete(f"{ROOT}/events/{planned.json()['id']}")

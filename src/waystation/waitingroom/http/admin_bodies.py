@@ -195,16 +195,6 @@ class Events(msgspec.Struct, kw_only=True):
     events: list[PlannedEvent]
 
 
-class RoomStatus(msgspec.Struct, kw_only=True):
-    """How a room does, in the names of other rooms."""
-
-    status: str
-    event_id: str | None
-    estimated_queued_users: int
-    estimated_total_active_users: int
-    max_estimated_time_minutes: float | None
-
-
 class Stats(msgspec.Struct, kw_only=True):
     """The numbers of an instant and of its hour."""
 

@@ -59,20 +59,6 @@ class Overview(AdminRoutes):
         super().__init__(context)
         self._watching = 0
 
-    @room_endpoint("GET /status", "viewer")
-    async def status(self, call: AdminCall) -> bodies.RoomStatus:
-        """The status of a room, in the field names of other products."""
-        state = await call.room.state()
-        wait = _wait_of_the_last(state)
-        word = "queueing" if state.waiting else "not_queueing"
-        return bodies.RoomStatus(
-            status="event_prequeueing" if state.phase == "prequeue" else word,
-            event_id=state.fields.get("event"),
-            estimated_queued_users=state.waiting + state.early,
-            estimated_total_active_users=state.inside,
-            max_estimated_time_minutes=round(wait.p90 / 60, 1) if wait else None,
-        )
-
     @room_endpoint("GET /stats", "viewer")
     async def stats(self, call: AdminCall) -> bodies.Stats:
         """The numbers of this instant and this hour."""
