@@ -1,6 +1,5 @@
 """What an operator can do, and what nobody else can."""
 
-import asyncio
 from datetime import timedelta
 from typing import Any
 
@@ -11,17 +10,12 @@ from waystation.core.errors import InvalidInput, InvalidOption, NotFound, WrongS
 from waystation.waitingroom.options import Method, RoomOptions, Status
 from waystation.waitingroom.room import Room
 from waystation.waitingroom.visitor import (
-    Begun,
-    Called,
-    Forbidden,
     Gone,
     Inside,
-    Joined,
     JoinRequest,
     Lane,
     Passed,
     Refused,
-    Waiting,
     network_of,
     networks_of,
 )
@@ -165,41 +159,6 @@ async def test_two_operators_do_not_overwrite_each_other(harness: Harness) -> No
     with pytest.raises(WrongState, match="version"):
         await harness.room.open(RoomOptions(max_active=6), version=version)
     assert (await harness.room.state()).options.max_active == 5
-
-
-async def test_nobody_comes_in_before_their_turn(harness: Harness) -> None:
-    """F11: attack 16."""
-    await harness.open()
-    await harness.join_all("a", "b")
-    assert isinstance(await harness.claim("b"), Waiting)
-    assert (await harness.room.state()).inside == 0
-
-
-async def test_a_place_is_useless_without_its_secret(harness: Harness) -> None:
-    """F-W17: attacks 17 and 56; its id is no proof, and trying changes nothing."""
-    await harness.open()
-    place = await harness.join("ann")
-    await harness.admit()
-    for step in (harness.room.claim, harness.room.recover, harness.room.leave):
-        assert await step(place, "guess") == Forbidden()
-    assert isinstance(await harness.status("ann"), Called)
-    await harness.come_in("ann")
-
-
-async def test_an_invitation_is_one_place_however_many_use_it_at_once(harness: Harness) -> None:
-    """F7, F29: attack 14; its key is the visitor."""
-    await harness.open()
-    entries = await asyncio.gather(
-        *(harness.room.join(JoinRequest(key="invite-7", secret=f"s{each}")) for each in range(100))
-    )
-    places = {entry.place.id for entry in entries if not isinstance(entry, Refused)}
-    assert len(places) == 1
-    first = entries[0]
-    assert isinstance(first, Joined)
-    place = first.place
-    await harness.admission.admit()
-    claims = [await harness.room.claim(place, f"s{each}") for each in range(5)]
-    assert [isinstance(claim, Begun) for claim in claims].count(True) == 1
 
 
 async def test_an_operator_takes_somebody_out(harness: Harness) -> None:

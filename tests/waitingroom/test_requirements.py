@@ -228,7 +228,7 @@ async def test_renewal_can_be_switched_off(harness: Harness) -> None:
 
 
 async def test_whoever_falls_silent_is_found_by_the_last_sign_of_life(harness: Harness) -> None:
-    """W-13, W-14, W-33, W-34: and is then in none of the structures."""
+    """W-13, W-14, W-33, W-34, F-W7: and is then in none of the structures, beats or not."""
     await harness.open()
     await harness.join_all("silent", "alive")
     await harness.clock.advance(200)

@@ -1,7 +1,6 @@
 """Events that are planned, begin, change the room while they last, and end."""
 
 import asyncio
-import itertools
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ from tests.waitingroom.harness import Harness
 from waystation.core.errors import InvalidOption, NotFound, WrongState
 from waystation.waitingroom.operating.lottery import verify
 from waystation.waitingroom.operating.schedule import Schedule, ScheduledEvent, next_draw
-from waystation.waitingroom.options import RoomOptions
 
 HOUR = 3_600_000
 
@@ -83,44 +81,6 @@ async def test_people_gather_and_are_drawn_at_each_event_anew(harness: Harness) 
     assert commitments[0] != commitments[1]
     kept = await harness.hash(harness.keys.state)
     assert not [name for name in kept if name.startswith("seed:")]
-
-
-async def _changed(harness: Harness, setting: dict[str, int]) -> None:
-    """Change the room as operators may."""
-    seen = await harness.room.state()
-    try:
-        seen.options.with_settings(setting)
-    except InvalidOption:
-        return
-    written = {name: str(length) for name, length in setting.items()}
-    await harness.room.store.write(written, version=seen.version)
-
-
-SETTINGS = [
-    {name: length} for name in ("session_s", "session_max_s") for length in (600, 20_000, 86_400)
-]
-
-
-async def test_whatever_an_event_changes_and_what_is_changed_meanwhile_fits_together(
-    harness: Harness,
-) -> None:
-    for wanted, *meanwhile in itertools.product(SETTINGS, repeat=3):
-        await harness.open()
-        try:
-            RoomOptions().with_settings(wanted)
-        except InvalidOption:
-            continue
-        changes = {name: str(length) for name, length in wanted.items()}
-        await Schedule(harness.room).plan(_event(harness, 60_000, changes=changes))
-        await _changed(harness, meanwhile[0])
-        await _pass(harness, 61)
-        assert (await harness.room.state()).fields["event"] == "gala"
-        await _changed(harness, meanwhile[1])
-        await _pass(harness, 3600)
-        seen = await harness.room.state()
-        assert "event" not in seen.fields
-        # Also for a process of the release before, which refuses what does not fit.
-        assert int(seen.fields["session_max_s"]) >= int(seen.fields["session_s"])
 
 
 async def test_an_event_that_would_make_the_room_unreadable_is_refused(harness: Harness) -> None:
@@ -197,15 +157,6 @@ async def test_two_events_cannot_be_at_once(harness: Harness) -> None:
         await schedule.plan(_event(harness, 2 * HOUR - 1, id="late"))
     await schedule.plan(_event(harness, 2 * HOUR, id="late"))
     assert [each.id for each in await schedule.planned()] == ["gala", "late"]
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"ends_ms": 1}, {"by_lot": True}, {"gathers_ms": 10**14}, {"starts_ms": -1}]
-)
-def test_an_event_that_cannot_be_is_refused(wrong: dict[str, Any]) -> None:
-    asked: dict[str, Any] = {"id": "x", "starts_ms": 10, "ends_ms": 20, **wrong}
-    with pytest.raises(InvalidOption):
-        ScheduledEvent(**asked)
 
 
 def test_the_refusal_of_an_event_names_its_instants() -> None:

@@ -16,8 +16,6 @@ from tests.waitingroom.http import harness
 from tests.waitingroom.http.harness import ADMIN, QUEUE, RoomService
 from waystation.core.clock import HandClock
 from waystation.core.http.server import serving
-from waystation.waitingroom.http.app import App
-from waystation.waitingroom.http.context import ServerContext
 from waystation.waitingroom.http.options import ServerOptions
 from waystation.waitingroom.visitor import Lane
 
@@ -97,16 +95,6 @@ async def test_17_a_ticket_without_its_secret_opens_nothing(service: RoomService
     assert (await person.claim()).status_code == 200
 
 
-async def test_18_a_hundred_claims_are_one_session(service: RoomService) -> None:
-    person = await service.joined()
-    await service.admission.admit_now(1)
-    answers = await asyncio.gather(*(person.claim() for _ in range(100)))
-    assert {answer.json()["session_id"] for answer in answers if answer.status_code == 200} == {
-        (await person.status())["position_id"]
-    }
-    assert (await service.room.state()).inside == 1
-
-
 async def test_19_joining_again_and_again_is_one_place(service: RoomService) -> None:
     person = service.visitor()
     first = await person.join()
@@ -181,26 +169,6 @@ async def test_44_a_room_may_refuse_crowded_networks(service: RoomService) -> No
     assert (await person.ask("GET", "challenge")).status_code == 204
     refused = await person.ask("POST", "enqueue", {})
     assert (refused.status_code, refused.json()["code"]) == (429, "RATE_LIMITED")
-
-
-async def test_20_whoever_left_stands_at_the_back(service: RoomService) -> None:
-    first, second = service.visitor(), service.visitor("10.1.1.2")
-    await first.join()
-    await second.join()
-    assert (await first.ask("DELETE", "position", {})).status_code == 200
-    assert (await first.join())["people_ahead"] == 1
-    assert (await second.status())["people_ahead"] == 0
-
-
-async def test_21_the_clock_of_the_server_does_not_move_anybody(redis_url: str) -> None:
-    async with harness.service(redis_url) as service:
-        await service.joined()
-        slow = harness.RoomService(service.store, harness.OPTIONS, None)
-        clock = HandClock(now_ms=1_000_000_000_000)
-        slow.app = App(ServerContext.create(slow.rooms, slow.keyring, harness.OPTIONS, clock=clock))
-        late = slow.visitor("10.1.1.3")
-        assert (await late.join())["people_ahead"] == 1
-        await slow.close()
 
 
 async def test_22_one_idempotency_key_means_one_request(service: RoomService) -> None:

@@ -1,13 +1,8 @@
 """What forged, stolen or bent tokens achieve: nothing. Numbers are the reference's."""
 
 import base64
-import json
-from typing import Any
 
 import msgspec
-import pytest
-from joserfc import jws
-from joserfc.jwk import OctKey
 
 from tests.support.forgery import forged
 from tests.waitingroom.http import harness
@@ -30,35 +25,9 @@ async def _session(service: RoomService) -> tuple[Person, str]:
     return service.visitor("10.9.9.9"), begun["session_token"]
 
 
-def _part(value: Any) -> str:
-    return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
-
-
-def _read(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    head, body, _ = token.split(".")
-    return tuple(json.loads(base64.urlsafe_b64decode(each + "==")) for each in (head, body))  # pyright: ignore
-
-
 async def test_a_real_session_passes(service: RoomService) -> None:
     person, token = await _session(service)
     assert await _verify(person, token) == 204
-
-
-async def test_1_a_token_that_names_no_algorithm_does_not_count(service: RoomService) -> None:
-    person, token = await _session(service)
-    head, body = _read(token)
-    assert await _verify(person, f"{_part({**head, 'alg': 'none'})}.{_part(body)}.") == 401
-
-
-async def test_2_a_token_signed_with_the_public_key_does_not_count(service: RoomService) -> None:
-    person, token = await _session(service)
-    head, body = _read(token)
-    public = service.keyring.jwks()["keys"][0]
-    key = OctKey.import_key(public["x"])
-    forged = jws.serialize_compact(
-        {**head, "alg": "HS256"}, json.dumps(body), key, algorithms=["HS256"]
-    )
-    assert await _verify(person, forged) == 401
 
 
 async def test_3_a_ticket_is_no_session_and_a_session_no_ticket(service: RoomService) -> None:
@@ -94,23 +63,6 @@ async def test_5_a_token_from_the_future_does_not_count(service: RoomService) ->
         assert await _verify(person, service.keyring.sign(later)) == status
 
 
-@pytest.mark.parametrize("kid", ["unknown", "../../etc/passwd", "x" * 3000, "' OR 1=1 --", ""])
-async def test_6_a_strange_key_id_does_not_count(service: RoomService, kid: str) -> None:
-    person, token = await _session(service)
-    head, _ = _read(token)
-    _, body, signature = token.split(".")
-    assert await _verify(person, f"{_part({**head, 'kid': kid})}.{body}.{signature}") == 401
-
-
-@pytest.mark.parametrize("name", ["jwk", "jku", "x5u", "crit"])
-async def test_6_a_token_does_not_bring_its_own_key(service: RoomService, name: str) -> None:
-    person, token = await _session(service)
-    head, _ = _read(token)
-    _, body, signature = token.split(".")
-    own = {**head, name: {"kty": "OKP", "crv": "Ed25519", "x": "AAAA"}}
-    assert await _verify(person, f"{_part(own)}.{body}.{signature}") == 401
-
-
 async def test_7_nothing_of_an_earlier_epoch_counts(service: RoomService) -> None:
     person, token = await _session(service)
     waiting = await service.joined("10.3.3.3")
@@ -118,16 +70,6 @@ async def test_7_nothing_of_an_earlier_epoch_counts(service: RoomService) -> Non
     await service.room.state()
     assert await _verify(person, token) == 401
     assert (await waiting.ask("GET", "status")).status_code == 401
-
-
-async def test_8_a_retired_key_does_not_count_and_the_one_before_does(service: RoomService) -> None:
-    person, token = await _session(service)
-    service.keyring.rotate(Kind.SESSION, service.tokens.bits)
-    fresh = service.visitor("10.7.7.7")
-    assert await _verify(fresh, token) == 204
-    service.keyring.retire(Kind.SESSION)
-    service.tokens._checked.clear()  # pyright: ignore[reportPrivateUsage]
-    assert await _verify(person, token) == 401
 
 
 async def test_9_and_10_a_token_is_written_in_one_way_only(service: RoomService) -> None:
@@ -145,11 +87,6 @@ async def test_9_and_10_a_token_is_written_in_one_way_only(service: RoomService)
         assert await _verify(person, bent) == 401
     twice = base64.urlsafe_b64encode(b'{"aud":"shop","aud":"other"}').rstrip(b"=").decode()
     assert await _verify(person, f"{head}.{twice}.{signature}") == 401
-
-
-async def test_11_eight_kilobytes_of_cookie_do_not_count(service: RoomService) -> None:
-    person, token = await _session(service)
-    assert await _verify(person, token + "A" * 8192) == 401
 
 
 async def test_12_two_answers_to_one_question_are_refused(service: RoomService) -> None:

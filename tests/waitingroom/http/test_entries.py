@@ -57,11 +57,6 @@ async def test_with_a_line_everybody_waits(service: RoomService) -> None:
     assert found.headers["wr-location"].startswith(f"/wait/{QUEUE}")
 
 
-async def test_a_room_may_always_show_its_page(service: RoomService) -> None:
-    await busy(service, waiting_page="always")
-    assert (await service.visitor().get(VERIFY, headers=PAGE)).status_code == 401
-
-
 async def test_a_site_asks_for_its_visitor(service: RoomService) -> None:
     await busy(service)
     response = await enter(service, agent="Firefox", host="shop.example")
