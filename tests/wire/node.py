@@ -71,11 +71,6 @@ class NodeProcess:
         return cls(version, process)
 
     @property
-    def pid(self) -> int:
-        """The process id, for signals."""
-        return self._process.pid
-
-    @property
     def running(self) -> bool:
         """Whether it can still answer."""
         return not self._reading.done()

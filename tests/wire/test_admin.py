@@ -9,7 +9,6 @@ from redis.asyncio import Redis
 
 from tests.wire.node import NodePeer
 from waystation.bullmq import JobFailed, Queue
-from waystation.bullmq.metrics import MetricsKind
 from waystation.bullmq.worker import Worker
 from waystation.core.store.connection import connect
 
@@ -55,33 +54,6 @@ async def test_we_honour_nodes_pause(queue: Queue, any_node: NodePeer, redis_url
         await remote.call("resume")
         assert await during.wait(timeout=60) == "during"
     assert (await queue.counts("completed"))["completed"] == 2
-
-
-async def test_we_resume_what_bullmq_5_paused(queue: Queue, node5: NodePeer) -> None:
-    remote = node5.queue("q")
-    await remote.call("add", "first", {})
-    await remote.call("pause")
-    await remote.call("add", "second", {})
-    await queue.add("third")
-    assert (await queue.counts("waiting"))["waiting"] == 3
-
-    await queue.resume()
-
-    worker = node5.worker("q")
-    started = await worker.until("started", count=3)
-    assert [entry["name"] for entry in started] == ["first", "second", "third"]
-
-
-async def test_bullmq_5_resumes_without_losing_what_we_added(queue: Queue, node5: NodePeer) -> None:
-    remote = node5.queue("q")
-    await remote.call("add", "first", {})
-    await remote.call("pause")
-    await queue.add_many([("second", 1), ("third", 1)])
-    await remote.call("resume")
-
-    worker = node5.worker("q")
-    started = await worker.until("started", count=3)
-    assert [entry["name"] for entry in started] == ["first", "second", "third"]
 
 
 async def test_node_drains_and_obliterates_our_queue(
@@ -292,39 +264,6 @@ async def test_each_side_waits_for_the_others_work(queue: Queue, node6: NodePeer
     node6.worker("q")
 
     assert await job.wait(timeout=60) == {"sum": 3}
-
-
-async def test_both_sides_see_all_workers(queue: Queue, node6: NodePeer, redis_url: str) -> None:
-    remote = node6.queue("q")
-    await node6.worker("q", name="nora").ready()
-    async with Worker("q", print, redis_url, name="anna"):
-        theirs = await remote.call("getWorkers")
-        ours = await queue.workers()
-
-    names = ["bull:cQ==:w:anna", "bull:cQ==:w:nora"]
-    assert sorted(worker["rawname"] for worker in theirs) == names
-    assert sorted(worker["rawname"] for worker in ours) == names
-    assert {worker["name"] for worker in ours} == {"q"}
-
-
-async def test_both_sides_read_the_same_metrics(
-    queue: Queue, node6: NodePeer, redis_url: str
-) -> None:
-    remote = node6.queue("q")
-    worker = node6.worker("q", metrics={"maxDataPoints": 60})
-    await remote.call("add", "good", {})
-    await remote.call("add", "bad", FAILING)
-    await worker.until(["completed", "failed"], count=2)
-    await worker.close()
-    async with Worker("q", lambda _: None, redis_url, metrics_points=60):
-        await (await queue.add("good")).wait(timeout=60)
-
-    totals: dict[MetricsKind, int] = {"completed": 2, "failed": 1}
-    for kind, total in totals.items():
-        theirs = await remote.call("getMetrics", kind)
-        ours = await queue.metrics(kind)
-        assert theirs["meta"]["count"] == ours.total == total
-        assert theirs["data"] == ours.data
 
 
 async def test_global_limits_are_shared(queue: Queue, any_node: NodePeer) -> None:

@@ -28,24 +28,6 @@ async def claimed(store: Store, queue: Queue) -> Sequence[Claim[Job]]:
     return (await source.settle([], claim=1)).claims
 
 
-async def test_nothing_is_lost_when_bullmq_5_pauses_and_resumes_under_load(
-    node5: NodePeer, queue: Queue, store: Store, redis: Redis
-) -> None:
-    remote = node5.queue("q")
-    async with Worker("q", Steps(store), store, concurrency=5):
-        for round in range(10):
-            await queue.add_many([("before", n) for n in range(20)])
-            await remote.call("pause")
-            await queue.add_many([("during", n) for n in range(20)])
-            await queue.add("urgent", round, priority=1)
-            await queue.add("soon", round, delay=0.001)
-            await asyncio.sleep(0.005)
-            await remote.call("resume")
-        await remote.poll("getCompletedCount", gives=10 * 42)
-
-    assert await redis.exists("bull:q:wait", "bull:q:paused", "bull:q:active") == 0
-
-
 async def test_a_job_that_fails_while_bullmq_5_has_paused_is_kept(
     node5: NodePeer, queue: Queue, store: Store
 ) -> None:
@@ -67,21 +49,6 @@ async def test_a_job_that_fails_while_bullmq_5_has_paused_is_kept(
 
     theirs = node5.worker("q")
     await theirs.until("completed", count=2)
-
-
-@pytest.mark.parametrize("by", ["pause in 5", "pause in ours"])
-async def test_either_generation_may_resume(
-    by: str, node5: NodePeer, node6: NodePeer, queue: Queue, store: Store
-) -> None:
-    five, six = node5.queue("q"), node6.queue("q")
-    await queue.add("first")
-    await (five.call("pause") if by == "pause in 5" else queue.pause())
-    await five.call("add", "second", {})
-    await queue.add("third")
-    await six.call("resume")
-
-    async with Worker("q", Steps(store), store):
-        await six.poll("getCompletedCount", gives=3)
 
 
 async def test_what_we_add_while_an_empty_queue_is_paused_by_bullmq_5_is_kept(

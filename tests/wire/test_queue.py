@@ -86,18 +86,6 @@ async def test_an_idle_node_worker_is_woken(queue: Queue, node6: NodePeer) -> No
     await worker.until("completed", count=2, within=LIMIT_S)
 
 
-async def test_a_million_bytes_travel_both_ways(queue: Queue, node6: NodePeer) -> None:
-    text = "ü" * 500_000
-    remote = node6.queue("q")
-    await queue.add("ours", {"text": text})
-    await remote.call("add", "theirs", {"text": text})
-
-    assert (await remote.call("getJob", "1"))["data"] == {"text": text}
-    found = await queue.get_job("2")
-    assert found
-    assert found.data == {"text": text}
-
-
 async def test_we_read_every_kind_of_job_node_adds(queue: Queue, any_node: NodePeer) -> None:
     remote = any_node.queue("q")
     await remote.call("add", "text", 'ü, / and " and \u2028')
