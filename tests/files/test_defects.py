@@ -1,42 +1,9 @@
 """The flaws of the spec's literal algorithm, and not here."""
 
-import asyncio
 import json
 
 from tests.files.harness import Harness, harness_on
-from waystation.core.outcome import Done
-from waystation.core.runtime.claim import Settled
 from waystation.files.options import Layout
-
-RAW = b'{"id":"7","filepath":"/a","retries":0,"priority":"low"}'
-
-
-async def put(harness: Harness, raw: bytes = RAW) -> None:
-    await harness.redis.lpush(harness.keys.queues[1], raw)
-
-
-async def test_a_job_longer_than_the_heartbeat_is_not_run_twice(harness: Harness) -> None:
-    """F-T1: a static heartbeat lapses under a running job, and both copies are completed."""
-    harness.set(lease=1.5)
-    await put(harness)
-    source = harness.source()
-    (claim,) = (await source.settle([], claim=1)).claims
-    async with source.keeper():
-        for _ in range(20):
-            await asyncio.sleep(0.1)
-            assert await harness.reaper().reap() == 0
-    assert not (await source.settle([Settled(claim, Done())], claim=0)).refused
-    assert await harness.redis.llen(harness.keys.completed) == 1
-
-
-async def test_a_crash_in_the_middle_of_a_completion_leaves_one_result(harness: Harness) -> None:
-    """F-T3: three commands; a crash after the first completes the job and runs it again."""
-    await put(harness)
-    source = harness.source()
-    (claim,) = (await source.settle([], claim=1)).claims
-    await source.settle([Settled(claim, Done())], claim=0)  # one script: there is no middle
-    assert await harness.lapse() == 0
-    assert await harness.redis.llen(harness.keys.completed) == 1
 
 
 async def test_the_origin_queue_is_kept_in_the_job(harness: Harness, redis_url: str) -> None:

@@ -5,11 +5,9 @@ import asyncio
 import pytest
 
 from tests.files.harness import Harness
-from tests.support.lossy import make_lossy
 from tests.support.patience import LIMIT_S
-from waystation.core.errors import StoreUnreachable
 from waystation.core.line import wake_up
-from waystation.core.outcome import Done, Failed
+from waystation.core.outcome import Failed
 from waystation.core.runtime.claim import Settled
 from waystation.files.claims import FileSource
 from waystation.files.redis import scripts
@@ -169,33 +167,6 @@ async def test_a_worker_without_room_tells_an_idle_one_of_a_retry(
     # It knows now, and waits no longer than that.
     assert not (await idle.settle([], claim=1)).claims
     await asyncio.wait_for(idle.wait(600), LIMIT_S)
-
-
-async def test_jobs_fetched_by_a_call_whose_answer_was_lost_are_found(harness: Harness) -> None:
-    """F-T4: they are in the list of a living worker, where no reaper looks."""
-    source = harness.source()
-    ids = [await harness.add() for _ in range(3)]
-    held = (await source.settle([], claim=1)).claims
-    make_lossy(source).lose_next()
-    with pytest.raises(StoreUnreachable):
-        await source.settle([], claim=2)
-
-    reply = await source.settle([Settled(held[0], Done())], claim=5)
-
-    assert [claim.id for claim in (*held, *reply.claims)] == ids
-    assert await harness.lapse() == 2
-
-
-async def test_what_was_found_goes_back_when_the_worker_leaves_first(harness: Harness) -> None:
-    source = harness.source()
-    id = await harness.add()
-    make_lossy(source).lose_next()
-    with pytest.raises(StoreUnreachable):
-        await source.settle([], claim=1)
-    await source.settle([], claim=0)
-    await source.close()
-    assert await harness.where(id) == ["waiting"]
-    assert await harness.redis.scard(harness.keys.workers) == 0
 
 
 async def test_the_cost_of_a_fetch_does_not_grow_with_what_waits(harness: Harness) -> None:

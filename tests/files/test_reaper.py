@@ -7,11 +7,9 @@ from typing import Any
 import pytest
 
 from tests.files.harness import Harness, harness_on
-from waystation.core.clock import HandClock
 from waystation.core.errors import StoreUnreachable
 from waystation.core.outcome import Done
 from waystation.core.runtime.claim import Settled
-from waystation.core.runtime.loop import Loop
 from waystation.core.telemetry.metrics import Metrics
 from waystation.files.options import Layout, ReaperOptions
 from waystation.files.queue import Queue
@@ -125,24 +123,6 @@ async def test_pages_are_apart_by_the_delay_give_or_take_a_half(harness: Harness
     await harness.reaper(options=options, uniform=dice).reap()
     assert asked
     assert set(asked) == {(0.5, 1.5)}
-
-
-async def test_passes_are_apart_by_the_interval_give_or_take_a_quarter() -> None:
-    """T-33: a fleet that was started together does not reap together."""
-    clock, passes = HandClock(), list[float]()
-    rolls = iter((0.75, 1.25, 1.0))
-
-    async def reap() -> None:
-        passes.append(clock.monotonic())
-
-    def dice(low: float, high: float) -> float:
-        assert (low, high) == (0.75, 1.25)
-        return next(rolls)
-
-    running = asyncio.create_task(Loop(reap, every_s=5, jitter=0.25, clock=clock, dice=dice).run())
-    await clock.advance(11)
-    running.cancel()
-    assert passes == [0, 3.75, 10]
 
 
 async def test_what_is_taken_back_is_counted(harness: Harness) -> None:

@@ -13,7 +13,7 @@ from tests.files.harness import Harness
 from tests.support.lossy import make_lossy
 from tests.support.patience import LIMIT_S
 from waystation.core.breaker import BreakerOptions
-from waystation.core.errors import InvalidOption, StoreError, StoreUnreachable
+from waystation.core.errors import InvalidOption, StoreUnreachable
 from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Claim, Settled
 from waystation.files import fetch
@@ -294,16 +294,6 @@ async def test_a_worker_reads_all_of_it_again_now_and_then(harness: Harness) -> 
     known.settled(reply(known.cursor))
     await known.look(harness.redis)
     assert known.reserve(1).text == f"2,{entry.id}"
-
-
-async def test_a_wrong_type_in_its_place_moves_nothing(harness: Harness) -> None:
-    id = await harness.add("/1.bb")
-    source = harness.source(ending=".aa")
-    await harness.redis.set(harness.keys.unmatched, "mine")
-    with pytest.raises(StoreError):
-        await source.settle([], claim=1)
-    await harness.redis.delete(harness.keys.unmatched)
-    assert await harness.where(id) == ["waiting"]
 
 
 async def test_a_heartbeat_keeps_its_handlers_when_a_call_renews_it(harness: Harness) -> None:

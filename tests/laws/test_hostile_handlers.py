@@ -199,16 +199,3 @@ async def test_a_slot_that_is_cancelled_while_it_settles_loses_nothing(
     assert sorted(notes.settled_ids) == sorted(ids)
     assert not notes.refused_ids
     assert len(begun) == len(ids)
-
-
-async def test_settled_is_told_for_the_failed_attempt(line: Line) -> None:
-    id = await line.add(attempts=1)
-    notes = Notes()
-
-    async def handle(work: Any) -> None:
-        raise GeneratorExit
-
-    async with working(line, handle, notes, concurrency=1):
-        await until(line, [id], "failed")
-
-    assert notes.settled_ids == [id]

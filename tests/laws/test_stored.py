@@ -58,18 +58,6 @@ async def test_what_was_handed_back_comes_back_as_that(line: Line) -> None:
     assert (await settle_next(line.source(), Returned())).outcome == Returned()
 
 
-async def test_a_refused_outcome_does_not_come_back_as_stored(line: Line) -> None:
-    await line.add()
-    slow = line.source()
-    (stale,) = (await slow.settle([], claim=1)).claims
-    await line.lapse_leases()
-
-    reply = await slow.settle([Settled(stale, Done("late"))], claim=0)
-
-    assert [each.claim for each in reply.refused] == [stale]
-    assert not reply.settled
-
-
 @KEEPS_RESULTS
 @pytest.mark.parametrize(
     "result",

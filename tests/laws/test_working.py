@@ -219,19 +219,6 @@ async def test_a_paused_worker_takes_nothing_until_resumed(line: Line) -> None:
         await until(line, [id], "completed")
 
 
-async def test_a_handler_that_raises_does_not_stop_the_worker(line: Line) -> None:
-    bad, good = await line.add(attempts=1), await line.add()
-    turn = iter((True, False))
-
-    def handle(work: Any) -> None:
-        if next(turn):
-            raise SystemExit("a handler may not end the worker")
-
-    async with working(line, handle, concurrency=1):
-        await until(line, [bad], "failed")
-        await until(line, [good], "completed")
-
-
 async def test_no_work_is_lost_by_the_largest_call(line: Line) -> None:
     source, ids = line.source(), list[str]()
     while len(ids) < MOST_AT_ONCE:

@@ -5,10 +5,8 @@ import pytest
 from tests.routing.harness import Harness
 from waystation.core.errors import NotLeader
 from waystation.core.store.leader import Election
-from waystation.routing import NewJob, Retry
+from waystation.routing import Retry
 from waystation.routing.redis.keys import SchedulerKeys
-
-MINUTE = 60_000
 
 
 async def test_a_leader_renews_its_lock_and_a_late_one_changes_nothing(
@@ -54,26 +52,3 @@ async def test_dispatching_is_one_step_and_dependencies_are_kept(harness: Harnes
     assert await harness.calls("evalsha") == calls + 1
     assert await harness.claim_ids(harness.source(), 2) == [first]
     assert await harness.queue.state(second) == "held"
-
-
-async def test_a_paused_type_at_the_head_hides_nothing(harness: Harness) -> None:
-    """F-B19"""
-    await harness.queue.pause("sms")
-    await harness.queue.add_many([NewJob("sms")] * 500)
-    fits = await harness.add()
-    assert await harness.claim_ids(harness.source()) == [fits]
-
-
-async def test_a_long_job_keeps_its_lease(harness: Harness) -> None:
-    """F-B20"""
-    id = await harness.add()
-    source = harness.source()
-    claims = await harness.claim(source)
-    upkeep = await harness.upkeep()
-    async with source.keeper() as extend:
-        for _ in range(6):
-            await harness.clock.advance(10)
-            assert not await extend(claims)
-            assert await upkeep.recover() == []
-    assert not await harness.settle(source, claims[0])
-    assert await harness.queue.state(id) == "completed"

@@ -8,7 +8,7 @@ from redis.exceptions import ResponseError
 from tests.routing.bridge import Bridge
 from tests.routing.harness import Harness
 from tests.support.lossy import make_lossy
-from waystation.core.errors import NotFound, StoreUnreachable
+from waystation.core.errors import StoreUnreachable
 from waystation.core.outcome import Done, Failed
 from waystation.core.runtime.claim import Claim, Settled
 from waystation.routing import BackoffRule, Job, JobOptions, NewJob, Retry, Schedule, Target
@@ -226,15 +226,6 @@ async def test_a_dead_letter_of_another_client_says_what_is_known_of_it(
     await harness.redis.flushdb()
 
 
-async def test_a_job_cannot_wait_for_one_that_was_cancelled(harness: Harness) -> None:
-    first = await harness.add()
-    await harness.queue.cancel(first)
-
-    with pytest.raises(NotFound, match=f"depends on job {first}, which is unknown, or was canc"):
-        await harness.add(depends_on=(first,))
-    assert await harness.redis.llen(harness.keys.waiting) == 0
-
-
 async def test_coverage_takes_workers_as_others_registered_them(harness: Harness) -> None:
     await harness.add(target=Target(stack=("go",)))
     for name, about in (("my worker", '{"serverId":"other","stack":"go"}'), ("a:b", "garbage")):
@@ -290,21 +281,6 @@ async def test_thousands_of_jobs_may_be_asked_for_held_renewed_and_settled_at_on
     assert not reply.refused
     assert await harness.redis.scard(harness.keys.active) == 0
     await harness.redis.flushdb()
-
-
-class Mute(Exception):
-    def __str__(self) -> str:
-        raise ValueError("no words")
-
-
-async def test_an_error_without_words_is_filed_like_any_other(harness: Harness) -> None:
-    id = await harness.add(retry=Retry(attempts=1))
-    await harness.fail(harness.source(), Mute())
-
-    result = await harness.queue.result(id)
-    assert result is not None
-    assert result.error is not None
-    assert result.error.name == "Mute"
 
 
 async def test_numbers_past_what_is_exact_do_no_harm(harness: Harness) -> None:

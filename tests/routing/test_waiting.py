@@ -8,7 +8,7 @@ import pytest
 
 from tests.routing.harness import Harness
 from waystation.core.errors import NotFound, Unrecoverable
-from waystation.core.outcome import Done, Failed, Returned
+from waystation.core.outcome import Failed, Returned
 from waystation.core.runtime.claim import Claim, Settled
 from waystation.routing import BackoffRule, Job, JobOptions, NewJob, Retry, Schedule, Target
 
@@ -44,15 +44,6 @@ async def test_every_way_back_into_the_line_keeps_the_lane(harness: Harness) -> 
     await harness.lapse()
 
     assert (await harness.waiting())[:2] == [again, later]
-
-
-async def test_a_long_urgent_lane_is_still_served_first_in_first_out(harness: Harness) -> None:
-    """F-B9"""
-    await harness.add(priority=1)
-    urgent = JobOptions(priority=9)
-    ids = [job.id for job in await harness.queue.add_many([NewJob("email", None, urgent)] * 150)]
-
-    assert await harness.claim_ids(harness.source(), 150) == ids
 
 
 async def test_active_jobs_are_a_set_while_they_run(harness: Harness) -> None:
@@ -159,24 +150,6 @@ async def test_the_dead_letter_list_is_capped_and_says_what_it_drops(harness: Ha
     assert await harness.queue.get_job(ids[0]) is None
 
 
-async def test_dead_jobs_can_be_tried_again_one_many_or_all_of_an_error(harness: Harness) -> None:
-    """B-27"""
-    source = harness.source()
-    errors = [ValueError("a"), KeyError("b"), ValueError("c"), OSError("d")]
-    ids = [await harness.add(retry=Retry(attempts=1)) for _ in errors]
-    for error in errors:
-        await harness.fail(source, error)
-    dead = harness.queue.dead_letters
-
-    assert await dead.retry(ids[3], "unknown") == 1
-    assert await dead.retry_all(error="ValueError") == 2
-    assert await harness.waiting() == [ids[3], ids[0], ids[2]]
-    assert await dead.retry_all() == 1
-
-    assert await harness.redis.exists("bridge:jobs:deadletter", "bridge:jobs:deadletter:meta") == 0
-    assert [claim.work.attempts for claim in await harness.claim(source, 4)] == [0, 0, 0, 0]
-
-
 async def test_purged_jobs_are_gone(harness: Harness) -> None:
     id = await harness.add(retry=Retry(attempts=1))
     await harness.fail(harness.source())
@@ -198,59 +171,6 @@ async def test_work_handed_back_is_where_it_was(harness: Harness) -> None:
 
     assert await harness.waiting() == expected
     assert await harness.claim_ids(source, 4) == expected
-
-
-async def test_a_job_waits_for_those_it_depends_on(harness: Harness) -> None:
-    """F-B18"""
-    first, second = await harness.add(), await harness.add()
-    last = await harness.add(depends_on=(first, second))
-    source = harness.source()
-    claims = await harness.claim(source, 3)
-    assert [claim.id for claim in claims] == [first, second]
-    assert await harness.queue.state(last) == "held"
-
-    await harness.settle(source, claims[0])
-    assert not await harness.claim(source)
-    reply = await source.settle([Settled(claims[1], Done())], claim=1)
-
-    assert [claim.id for claim in reply.claims] == [last]
-
-
-async def test_a_job_that_depends_on_what_is_done_already_runs_at_once(harness: Harness) -> None:
-    """F-B18"""
-    first = await harness.add()
-    source = harness.source()
-    await harness.settle(source, (await harness.claim(source))[0])
-
-    last = await harness.add(depends_on=(first,))
-
-    assert await harness.claim_ids(source) == [last]
-
-
-async def test_a_job_that_depends_on_nothing_known_is_refused_with_its_whole_batch(
-    harness: Harness,
-) -> None:
-    """F-B18"""
-    jobs = [NewJob("email"), NewJob("email", None, JobOptions(depends_on=("nobody",)))]
-
-    with pytest.raises(NotFound, match="depends on job nobody"):
-        await harness.queue.add_many(jobs)
-
-    assert await harness.redis.dbsize() == 0
-
-
-async def test_what_depends_on_a_cancelled_job_is_set_aside_with_the_reason(
-    harness: Harness,
-) -> None:
-    first = await harness.add()
-    second = await harness.add(depends_on=(first,))
-    third = await harness.add(depends_on=(second,))
-
-    await harness.queue.cancel(first)
-
-    letters = {each.id: each async for each in harness.queue.dead_letters}
-    assert set(letters) == {second, third}
-    assert letters[second].error.message == f"job {first} was cancelled"
 
 
 @pytest.mark.parametrize("state", ["waiting", "active", "delayed", "cron", "held"])
@@ -289,13 +209,6 @@ async def test_the_same_idempotency_key_makes_one_job(harness: Harness) -> None:
     assert first == second
     assert await harness.redis.llen("bridge:jobs:waiting") == 1
     assert 86_000 < await harness.redis.ttl("bridge:jobs:idempotency:order-7") <= 86_400
-
-
-async def test_the_same_job_id_makes_one_job(harness: Harness) -> None:
-    assert await harness.add(job_id="a") == "a"
-    assert await harness.add(job_id="a") == "a"
-
-    assert await harness.waiting() == ["a"]
 
 
 async def test_a_refusal_among_very_many_says_how_many_were_taken(harness: Harness) -> None:

@@ -17,7 +17,6 @@ from waystation.routing import (
     Retry,
     Schedule,
     SchedulerOptions,
-    Target,
     Worker,
     WorkerOptions,
 )
@@ -71,20 +70,6 @@ async def test_a_worker_runs_the_handler_of_each_type_and_leaves_when_it_ends(
     assert await queue.workers() == []
 
 
-@pytest.mark.parametrize("options", [None, WorkerOptions(concurrency=1, lease=20)])
-async def test_a_worker_runs_as_many_jobs_at_once_as_it_is_asked_to(
-    harness: Harness, queue: Queue, options: WorkerOptions | None
-) -> None:
-    together = asyncio.Barrier(3)
-
-    async def meet(job: Job) -> None:
-        await together.wait()
-
-    async with Worker({"t": meet}, harness.store, concurrency=3, options=options):
-        ids = [(await queue.add("t")).id for _ in range(3)]
-        await until(ended(queue, *ids))
-
-
 async def test_delays_and_retries_happen_by_themselves(harness: Harness, queue: Queue) -> None:
     tries = 0
 
@@ -128,19 +113,6 @@ async def test_a_failure_that_asks_for_another_worker_gets_one(
     assert sorted(seen) == ["w1", "w2"]
 
 
-async def test_a_job_for_one_server_runs_there(harness: Harness, queue: Queue) -> None:
-    seen: list[str] = []
-    async with (
-        Worker({"t": lambda job: seen.append("w1")}, harness.store, server="w1"),
-        Worker({"t": lambda job: seen.append("w2")}, harness.store, server="w2"),
-    ):
-        options = JobOptions(target=Target(server="w2"))
-        ids = [(await queue.add("t", None, options)).id for _ in range(5)]
-        await until(ended(queue, *ids))
-
-    assert seen == ["w2"] * 5
-
-
 async def test_the_upkeep_of_a_worker_that_died_goes_on_elsewhere(
     harness: Harness, queue: Queue
 ) -> None:
@@ -162,28 +134,6 @@ async def test_the_upkeep_of_a_worker_that_died_goes_on_elsewhere(
 
     async with Worker({"t": hang}, harness.store, options=options, scheduler=QUICK):
         await until(ended(queue, id))
-
-
-async def test_a_cancelled_job_stops_running(harness: Harness, queue: Queue) -> None:
-    begun, stopped = asyncio.Event(), asyncio.Event()
-
-    async def endless(job: Job) -> None:
-        begun.set()
-        try:
-            await asyncio.sleep(3600)
-        except asyncio.CancelledError:
-            stopped.set()
-            raise
-
-    options = WorkerOptions(lease=0.6)
-    async with Worker({"t": endless}, harness.store, options=options):
-        id = (await queue.add("t")).id
-        await begun.wait()
-        assert await queue.cancel(id) == 1
-        async with asyncio.timeout(LIMIT_S):
-            await stopped.wait()
-
-    assert await queue.state(id) == "failed"
 
 
 async def test_schedules_fire_while_a_worker_runs(harness: Harness, queue: Queue) -> None:

@@ -25,14 +25,11 @@ class Recorded(MemorySource):
         self.trouble: list[Exception] = []
         self.locked = False
         """Nothing can be claimed, but outcomes can be filed."""
-        self.poison: str | None = None
 
     async def settle(self, settled: Sequence[Settled[Any]], *, claim: int) -> Reply[Any]:
         await asyncio.sleep(0)
         if self.trouble:
             raise self.trouble.pop()
-        if any(each.claim.id == self.poison for each in settled):
-            raise ScriptFailed("one of these cannot be filed")
         if self.locked and claim:
             raise ScriptFailed("nothing can be claimed")
         reply = await super().settle(settled, claim=claim)

@@ -13,7 +13,6 @@ from waystation.core.backoff import Backoff, Growth
 from waystation.core.errors import (
     ScriptFailed,
     StoreError,
-    StoreUnreachable,
     WrongType,
 )
 from waystation.core.runtime import worker as worker_module
@@ -86,30 +85,6 @@ async def test_a_worker_ends_by_stop_whatever_its_source_raises(
 
     assert source.raised == {"claim", "settle", "wait", "extend", "and renewed"}
     assert source.entries["2"].state == "active"
-
-
-async def test_a_source_that_cannot_be_reached_is_asked_again_and_nothing_is_lost() -> None:
-    source = Recorded()
-    for _ in range(20):
-        source.add("work")
-    source.trouble = [StoreUnreachable("gone") for _ in range(3)]
-
-    async with working(source, no_op, concurrency=5):
-        await until_all(source)
-
-    assert source.trouble == []
-
-
-async def test_one_outcome_that_cannot_be_filed_does_not_take_the_others_with_it() -> None:
-    source = Recorded()
-    for _ in range(10):
-        source.add("work")
-    source.poison = "4"
-
-    async with working(source, no_op, concurrency=10):
-        await until(lambda: _completed(source) == 9)
-
-    assert source.entries["4"].state == "active"
 
 
 def ignore(*_: object) -> None:

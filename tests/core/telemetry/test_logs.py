@@ -3,8 +3,6 @@ import io
 import json
 import logging
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -262,26 +260,6 @@ def test_handlers_of_the_user_get_an_ordinary_record(caplog: pytest.LogCaptureFi
         "test_logs.py",
         "test_handlers_of_the_user_get_an_ordinary_record",
     )
-
-
-UNCONFIGURED = """
-from waystation.core.telemetry.logs import get_logger
-log = get_logger("waystation.test")
-log.info("worker_started")
-try:
-    {}["email"]
-except KeyError as error:
-    log.error("job_failed", error, job_id="7")
-"""
-
-
-def test_without_any_configuration_errors_reach_stderr() -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", UNCONFIGURED], capture_output=True, text=True, check=True
-    )
-    first, *rest = ran.stderr.splitlines()
-    assert first == "job_failed job_id=7 error_class=KeyError"
-    assert rest[-1] == "KeyError: 'email'"
 
 
 LOGGING = {"debug", "info", "warning", "error", "exception", "bind"}
