@@ -217,9 +217,3 @@ def test_dead_letters_are_thrown_away_only_when_asked_twice(
     server.lpush("jobqueue:dead_letter", b'{"id":"8","filepath":"/a"}')
     assert "1 thrown away" in command("--role=admin", "purge-dlq", given="y\n").stdout
     assert server.llen("jobqueue:dead_letter") == 0
-
-
-def test_the_bench_measures_and_leaves_nothing_behind(command: Command, server: Any) -> None:
-    done = command("--role=admin", "bench", "--count=50", "--rate=500")
-    assert "all done after" in done.stdout, done.stderr
-    assert server.keys("*") == []

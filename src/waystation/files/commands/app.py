@@ -17,7 +17,6 @@ from waystation.core.app.reload import Reload, supervise
 from waystation.core.errors import InvalidOption, Malformed
 from waystation.core.settings.load import Settings
 from waystation.core.settings.schema import schema as json_schema
-from waystation.core.store.connection import Store
 from waystation.files.commands import roles
 from waystation.files.commands import wiring as composed
 from waystation.files.commands.roles import counted
@@ -204,25 +203,6 @@ def purge_dlq(
 
 
 @app.command()
-def bench(
-    context: typer.Context,
-    count: Annotated[int, typer.Option(min=1)] = 1000,
-    rate: Annotated[int, typer.Option(min=0, help="Jobs a second; 0 means all at once.")] = 0,
-    payload_size: Annotated[int, typer.Option(min=0, help="Bytes of each file.")] = 1024,
-) -> None:
-    """Measure this machine and its store, in keys of its own that go away afterwards."""
-    settings = cast(CliContext, context.obj).settings
-    measured = _with_store(
-        context,
-        lambda store: roles.bench(
-            store, settings, count=count, rate=rate, payload_size=payload_size
-        ),
-    )
-    for line in measured.lines():
-        typer.echo(line)
-
-
-@app.command()
 def config(
     context: typer.Context,
     show: Annotated[
@@ -244,16 +224,11 @@ def config(
 
 
 def _on_the_queue(context: typer.Context, step: Callable[[Queue], Coroutine[Any, Any, T]]) -> T:
-    settings = cast(CliContext, context.obj).settings
-    options, layout = composed.queue_options(settings), composed.layout(settings)
-    return _with_store(context, lambda store: step(Queue(store, layout=layout, options=options)))
-
-
-def _with_store(context: typer.Context, step: Callable[[Store], Coroutine[Any, Any, T]]) -> T:
     given = cast(CliContext, context.obj)
+    options, layout = composed.queue_options(given.settings), composed.layout(given.settings)
 
     async def run() -> T:
         async with composed.store(given.settings, given.general) as store:
-            return await step(store)
+            return await step(Queue(store, layout=layout, options=options))
 
     return asyncio.run(run())

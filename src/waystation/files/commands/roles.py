@@ -2,16 +2,10 @@
 
 import asyncio
 import contextlib
-import secrets
-import statistics
 import sys
-import tempfile
-import time
 from collections.abc import AsyncGenerator, Callable, Generator
-from pathlib import Path
 from typing import Any
 
-import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -24,11 +18,7 @@ from waystation.core.store.connection import Store
 from waystation.core.store.reconnect import Reconnect
 from waystation.core.telemetry.logs import describe, get_logger
 from waystation.files.commands import wiring as composed
-from waystation.files.directory.intake import burst_of, entry
-from waystation.files.directory.scan import ScannedFile
-from waystation.files.handlers import Handlers, registered
-from waystation.files.job import Job
-from waystation.files.options import Layout
+from waystation.files.handlers import registered
 from waystation.files.producer import Producer, Tally
 from waystation.files.queue import Queue
 from waystation.files.settings import FilesFile, FilesSettings
@@ -210,82 +200,3 @@ def _sentence(tally: Tally) -> str:
         f"{found} found, {tally.enqueued:,} added, {tally.known:,} known"
         f"{f' ({skipped} left out)' if skipped else ''}"
     )
-
-
-class Measured(msgspec.Struct, frozen=True):
-    """What the bench came to."""
-
-    count: int
-    put_s: float
-    done_s: float
-    waits_ms: list[float]
-
-    def lines(self) -> Generator[str]:
-        """The figures as people read them."""
-        p50, p95 = statistics.median(self.waits_ms), _percentile(self.waits_ms, 0.95)
-        yield f"{self.count:,} files added in {self.put_s:.2f} s"
-        yield f"all done after {self.done_s:.2f} s: {self.count / self.done_s:,.0f} a second"
-        yield f"from added to done: {p50:.1f} ms at the median, {p95:.1f} ms at the 95th percentile"
-
-
-async def bench(
-    store: Store, settings: FilesSettings, *, count: int, rate: int, payload_size: int
-) -> Measured:
-    """Make files, add them to a queue and process them with a worker of our own."""
-    layout = Layout(prefix=f"{composed.layout(settings).prefix}-bench-{secrets.token_hex(4)}")
-    handlers, waits, done = Handlers(), list[float](), asyncio.Event()
-    put_at: dict[str, float] = {}
-
-    @handlers.handler("**/*")
-    async def read(job: Job) -> int:
-        size = len(await asyncio.to_thread(job.path.read_bytes))
-        waits.append((time.perf_counter() - put_at[job.filepath]) * 1000)
-        if len(waits) == count:
-            done.set()
-        return size
-
-    queue = Queue(store, layout=layout)
-    options = composed.worker_options(settings)
-    try:
-        with tempfile.TemporaryDirectory() as directory:
-            paths = await asyncio.to_thread(_make, Path(directory), count, payload_size)
-            async with Worker(handlers, store, layout=layout, options=options):
-                began = time.perf_counter()
-                put_s = await _put(queue, paths, rate, put_at)
-                await done.wait()
-                return Measured(count, put_s, time.perf_counter() - began, waits)
-    finally:
-        redis: Any = store.redis
-        async for key in redis.scan_iter(match=f"{layout.prefix}:*", count=1000):
-            await redis.unlink(key)
-
-
-async def _put(queue: Queue, paths: list[Path], rate: int, put_at: dict[str, float]) -> float:
-    began = time.perf_counter()
-    size = burst_of(rate) if rate else 500
-    for first in range(0, len(paths), size):
-        batch = paths[first : first + size]
-        entries = [
-            entry(
-                queue.keys, ScannedFile(str(path), 0, first), priority="low", now_ns=time.time_ns()
-            )
-            for path in batch
-        ]
-        put_at.update(dict.fromkeys(map(str, batch), time.perf_counter()))
-        await queue.intake.put(entries)
-        if rate:
-            due = began + (first + len(batch)) / rate
-            await asyncio.sleep(max(0.0, due - time.perf_counter()))
-    return time.perf_counter() - began
-
-
-def _make(directory: Path, count: int, size: int) -> list[Path]:
-    content = secrets.token_bytes(size)
-    paths = [directory / f"{number}.bin" for number in range(count)]
-    for path in paths:
-        path.write_bytes(content)
-    return paths
-
-
-def _percentile(values: list[float], part: float) -> float:
-    return sorted(values)[min(len(values) - 1, int(len(values) * part))]
