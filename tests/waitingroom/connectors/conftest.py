@@ -1,21 +1,18 @@
 """A room over HTTP, and a shop behind it that a page of the documentation describes."""
 
-import asyncio
 import os
 import re
 import shlex
-import signal
 import sys
-from asyncio.subprocess import DEVNULL, STDOUT
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from examples.shop.site import site as behind
-from tests.support.patience import LIMIT_S
 from tests.support.ports import free_port
+from tests.support.programs import listening
 from tests.waitingroom.http import harness
 from tests.waitingroom.middleware.block import Block
 from waystation.core.http.server import serving
@@ -55,28 +52,11 @@ async def following(page: str, block: Block, folder: Path) -> AsyncGenerator[Non
     command = shlex.split(line.replace("examples/", f"{PAGES.parents[1]}/examples/"))
     name = "shop.py" if "```python" in text else "worker.mjs"
     (folder / name).write_text(_ported(program, ports))
-    log = folder / "log"
-    with log.open("wb") as output:
-        here = Path(sys.executable).parent
-        found = here / command[0]
-        process = await asyncio.create_subprocess_exec(
-            str(found) if found.exists() else command[0],
-            *command[1:],
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(folder)},
-            stdin=DEVNULL,
-            stdout=output,
-            stderr=STDOUT,
-            start_new_session=True,
-        )
-    try:
-        await _listening(block.port, process, log)
+    found = Path(sys.executable).with_name(command[0])
+    here = {**os.environ, "PYTHONPATH": str(folder)}
+    command[0] = str(found) if found.exists() else command[0]
+    async with listening(block.port, folder, *command, env=here):
         yield
-    finally:
-        # All of it: a command may be a shell around the program that listens.
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
 
 
 def program_of(page: str) -> str:
@@ -94,20 +74,6 @@ def _section(page: str) -> str:
 
 def _ported(text: str, ports: dict[str, str]) -> str:
     return _PORT.sub(lambda found: ports[found[0]], text)
-
-
-async def _listening(port: int, process: asyncio.subprocess.Process, log: Path) -> None:
-    async with asyncio.timeout(LIMIT_S):
-        while process.returncode is None:
-            try:
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-            except OSError:
-                await asyncio.sleep(0.05)
-                continue
-            writer.close()
-            await writer.wait_closed()
-            return
-    raise AssertionError(await asyncio.to_thread(log.read_text))
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Debian's nginx with the recipe of the example, in front of a room and a site."""
 
-import asyncio
 import getpass
 import os
 import re
@@ -8,14 +7,14 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.support.patience import LIMIT_S, limit
+from tests.support.patience import limit
 from tests.support.ports import free_port
-from tests.support.programs import require_program
+from tests.support.programs import listening, require_program
 
 RECIPE = Path(__file__).parents[3] / "examples" / "shop" / "nginx.conf"
 
 _MAIN = """
-{user} daemon off; worker_processes 1; pid nginx.pid; error_log error.log warn;
+{user} daemon off; worker_processes 1; pid nginx.pid; error_log stderr warn;
 events {{ worker_connections 64; }}
 http {{
   access_log off;
@@ -44,26 +43,6 @@ async def nginx(folder: Path, *, room: int, origin: int) -> AsyncGenerator[int]:
     (folder / "nginx.conf").write_text(
         _MAIN.format(user=_USER, room=room, origin=origin, recipe=recipe)
     )
-    process = await asyncio.create_subprocess_exec(
-        program, "-p", str(folder), "-c", "nginx.conf", "-e", "error.log"
-    )
-    try:
-        await _listening(port, process, folder)
+    command = (program, "-p", str(folder), "-c", "nginx.conf", "-e", "stderr")
+    async with listening(port, folder, *command):
         yield port
-    finally:
-        process.terminate()
-        await process.wait()
-
-
-async def _listening(port: int, process: asyncio.subprocess.Process, folder: Path) -> None:
-    async with asyncio.timeout(LIMIT_S):
-        while process.returncode is None:
-            try:
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-            except OSError:
-                await asyncio.sleep(0.02)
-                continue
-            writer.close()
-            await writer.wait_closed()
-            return
-    raise AssertionError((folder / "error.log").read_text())

@@ -1,17 +1,16 @@
 """Caddy, Envoy and Traefik run as their pages say, in front of a room and a site."""
 
-import asyncio
 import os
 import re
 import sys
-from asyncio.subprocess import DEVNULL, STDOUT
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
-from tests.support.patience import LIMIT_S, limit
+from tests.support.patience import limit
 from tests.support.ports import free_port
-from tests.support.programs import require_program
+from tests.support.programs import listening, require_program
 
 PAGES = Path(__file__).parents[3] / "docs" / "how-to"
 _RECIPE = re.compile(r"^```(?:yaml|caddyfile)\n(.+?)^```$", re.MULTILINE | re.DOTALL)
@@ -26,7 +25,7 @@ async def caddy(folder: Path, *, room: int, origin: int) -> AsyncGenerator[int]:
     alone = "{\n\tadmin off\n\tpersist_config off\n}\n"
     file.write_text(alone + _recipe("caddy", {"8080": room, "8000": origin, "8088": port}))
     here = {**os.environ, "XDG_DATA_HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
-    async with _running(folder, port, "caddy", "run", "--config", str(file), env=here):
+    async with _running(port, folder, "caddy", "run", "--config", str(file), env=here):
         yield port
 
 
@@ -39,7 +38,7 @@ async def envoy(folder: Path, *, room: int, origin: int) -> AsyncGenerator[int]:
     # Under load a room that is there may take longer than what the recipe waits for it.
     file.write_text(re.sub(r"timeout: 0\.\d+s", f"timeout: {limit(10):.0f}s", recipe))
     options = ("--disable-hot-restart", "--concurrency", "1", "--log-level", "error")
-    async with _running(folder, port, "envoy", "-c", str(file), *options):
+    async with _running(port, folder, "envoy", "-c", str(file), *options):
         yield port
 
 
@@ -55,7 +54,7 @@ async def traefik(folder: Path, *, room: int, origin: int) -> AsyncGenerator[int
         "--global.checknewversion=false",
         "--global.sendanonymoususage=false",
     )
-    async with _running(folder, port, "traefik", *options):
+    async with _running(port, folder, "traefik", *options):
         yield port
 
 
@@ -65,43 +64,11 @@ def _recipe(page: str, ports: dict[str, int]) -> str:
     return re.sub(r"\b(8080|8000|8088)\b", lambda found: str(ports[found[0]]), recipe)
 
 
-@asynccontextmanager
-async def _running(
-    folder: Path, port: int, name: str, *args: str, env: Mapping[str, str] | None = None
-) -> AsyncGenerator[None]:
-    log = folder / "log"
-    with log.open("wb") as output:
-        process = await asyncio.create_subprocess_exec(
-            _program(name), *args, cwd=folder, env=env, stdin=DEVNULL, stdout=output, stderr=STDOUT
-        )
-    try:
-        await _listening(port, process, log)
-        yield
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
-
-
-def _program(name: str) -> str:
+def _running(
+    port: int, folder: Path, name: str, *args: str, **options: Any
+) -> AbstractAsyncContextManager[None]:
     here = Path(sys.executable).with_name(name)
-    return str(here) if here.exists() else require_program(name, package=name)
-
-
-async def _listening(port: int, process: asyncio.subprocess.Process, log: Path) -> None:
-    """Wait until requests get somewhere; a proxy may listen before it has read its routes."""
-    async with asyncio.timeout(LIMIT_S):
-        while process.returncode is None:
-            try:
-                reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            except OSError:
-                await asyncio.sleep(0.05)
-                continue
-            writer.write(b"GET / HTTP/1.1\r\nHost: shop.test\r\nConnection: close\r\n\r\n")
-            answer = await reader.read()
-            writer.close()
-            await writer.wait_closed()
-            if answer.startswith(b"HTTP/1.1 200"):
-                return
-            await asyncio.sleep(0.05)
-    raise AssertionError(await asyncio.to_thread(log.read_text))
+    program = str(here) if here.exists() else require_program(name, package=name)
+    # A proxy may listen before it has read its routes.
+    asked = b"GET / HTTP/1.1\r\nHost: shop.test\r\nConnection: close\r\n\r\n"
+    return listening(port, folder, program, *args, asked=asked, **options)
