@@ -10,23 +10,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import msgspec
 import pytest
 
 from tests.console.harness import ConsoleApi
 from tests.support.patience import limit
 from waystation import bullmq, files, routing
-from waystation.bullmq import (
-    Group,
-    GroupSettings,
-    Job,
-    Keep,
-    Limit,
-    NewJob,
-    PayloadOptions,
-    Queue,
-    Schedule,
-)
+from waystation.bullmq import Job, Keep, NewJob, PayloadOptions, Queue, Schedule
 from waystation.console.measures import Live
 from waystation.console.products import bullmq_workers
 from waystation.console.routes import live
@@ -314,27 +303,6 @@ async def test_a_queue_is_paused_resumed_and_limited(api: ConsoleApi) -> None:
         assert (about["concurrency"], about["rate_limit"]) == (7, {"max": 10, "ms": 2000})
         await api.act("mail", "set-concurrency", max=0)
         assert await mail.limits.get_concurrency() is None
-
-
-async def test_groups_are_paused_and_limited(api: ConsoleApi) -> None:
-    async with Queue("mail", api.store) as mail:
-        await mail.add("send", group=Group("key", parent="acme"))
-        paused = await api.act("mail", "pause-group", group="acme/key", dry_run=True)
-        assert (paused["affected"], paused["done"]) == (1, False)
-        await api.act("mail", "pause-group", group="acme/key")
-        asked = {"concurrency": 3, "max": 10, "duration_s": 2, "weight": 2.5, "max_size": 7}
-        await api.act("mail", "set-group", group="acme/key", **asked)
-        await api.act("mail", "set-group", group="*", weight=4)
-        key = Group("key", parent="acme")
-        limits = GroupSettings(concurrency=3, rate=Limit(10, 2), weight=2.5, max_size=7)
-        assert await mail.groups.settings(key) == msgspec.structs.replace(limits, paused=True)
-        assert (await mail.groups.get("acme")).settings == GroupSettings(weight=4)
-
-        await api.act("mail", "resume-group", group="acme/key")
-        await api.act("mail", "reset-group", group="acme/key")
-        await api.act("mail", "reset-group", group="*")
-        for group in (key, "acme"):
-            assert (await mail.groups.get(group)).settings == GroupSettings()
 
 
 async def test_schedulers_are_listed_run_now_and_removed(api: ConsoleApi) -> None:

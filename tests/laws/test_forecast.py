@@ -25,12 +25,13 @@ class Asked(NamedTuple):
     text: Callable[[], Awaitable[str]]
 
     async def numbers(self) -> dict[tuple[str, str], float]:
-        """What Prometheus reads: the values of this queue, by metric and bound."""
+        """What Prometheus reads: the advice for this queue, by metric and bound."""
         return {
             (family.name, sample.labels.get("bound", "")): sample.value
             for family in text_string_to_metric_families(await self.text())
             for sample in family.samples
-            if sample.labels.get("product") == self.line
+            if family.name in ("waystation_workers_wanted", "waystation_drain_seconds")
+            and sample.labels.get("product") == self.line
             and sample.labels.get("queue") == self.queue
         }
 

@@ -1,7 +1,8 @@
 """Situations of jobs that are not stored any more, added to the table of the others."""
 
+from tests.console.why.groups import SITUATIONS
 from tests.console.why.scene import Expected, Scene
-from tests.console.why.situations import SITUATIONS, fails, situation, works
+from tests.console.why.situations import fails, situation, works
 from waystation.console.why import Cause
 
 __all__ = ["SITUATIONS"]
