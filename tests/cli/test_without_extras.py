@@ -77,7 +77,13 @@ async def test_what_needs_no_extra_runs_without_any(
 
 @pytest.mark.parametrize(
     ("command", "extra"),
-    [("console", "api"), ("room", "api"), ("top", "top"), ("pipeline", "ask"), ("redrive", "ask")],
+    [
+        ("console", "console"),
+        ("room", "api"),
+        ("top", "top"),
+        ("pipeline", "ask"),
+        ("redrive", "ask"),
+    ],
 )
 async def test_what_needs_an_extra_names_it(bare: Bare, command: str, extra: str) -> None:
     ended = bare(command)

@@ -78,7 +78,7 @@ MOUNTS = (
         "waystation.console.commands",
         "Look at everything in the browser, and act.",
         "Monitoring",
-        extra="api",
+        extra="console",
     ),
     Mount(
         "queues",
