@@ -40,7 +40,7 @@
     at('resume').disabled = stats.serving_state === 'running';
     stats.waiting.forEach((count, lane) => { at(`lane${lane}`).textContent = number.format(count); });
     if (!touched) { at('rate').max = Math.max(600, round(3 * stats.rate_per_minute)); at('rate').value = at('rate-exact').value = stats.rate_per_minute; preview(); }
-    history.push({ at: Date.now(), in: stats.hour.total_enqueued || 0, out: stats.hour.total_admitted || 0, active: stats.active });
+    history.push({ at: Date.now(), in: stats.hour.total_enqueued || 0, out: stats.hour.total_admitted || 0, active: stats.active, waiting: inLine() + stats.prequeued });
     while (history.length > 900) history.shift();
     chart();
   };
@@ -60,19 +60,15 @@
   };
 
   const chart = () => {
-    const lines = { arrivals: history.map((_, index) => pace('in', index)), admissions: history.map((_, index) => pace('out', index)), active: history.map((each) => each.active) };
+    const lines = { waiting: history.map((each) => each.waiting), active: history.map((each) => each.active), arrivals: history.map((_, index) => pace('in', index)), admissions: history.map((_, index) => pace('out', index)) };
     at('flow').textContent = number.format(Math.round(lines.admissions.at(-1) || 0));
-    const top = round(Math.max(10, ...lines.arrivals, ...lines.admissions, ...lines.active)), span = Math.max(60, history.length - 1);
-    for (const [name, values] of Object.entries(lines)) {
-      const point = (value, index) => `${(600 - 600 * (history.length - 1 - index) / span).toFixed(1)},${(175 - 165 * value / top).toFixed(1)}`;
-      at(`line-${name}`).setAttribute('points', values.map(point).join(' '));
-    }
-    at('scale-top').textContent = number.format(top); at('scale-half').textContent = number.format(top / 2);
-    at('ago').textContent = span < 90 ? `${span} s ago` : `${Math.round(span / 60)} min ago`;
-    if (!at('grid').childNodes.length) for (const y of [10, 51, 92.5, 134, 175]) {
-      const line = document.createElementNS('http://www.w3.org/2000/svg', 'line');
-      for (const [name, value] of [['x1', 0], ['x2', 600], ['y1', y], ['y2', y]]) line.setAttribute(name, value);
-      at('grid').append(line);
+    const span = Math.max(60, history.length - 1);
+    for (const [id, names] of [['chart', ['waiting', 'active']], ['pace', ['arrivals', 'admissions']]]) {
+      const top = round(Math.max(10, ...names.flatMap((name) => lines[name])));
+      const point = (value, index) => `${(600 - 600 * (history.length - 1 - index) / span).toFixed(1)},${(155 - 145 * value / top).toFixed(1)}`;
+      for (const name of names) at(`line-${name}`).setAttribute('points', lines[name].map(point).join(' '));
+      at(`${id}-top`).textContent = number.format(top);
+      at(id).parentElement.querySelector('.ago span').textContent = span < 90 ? `${span} s ago` : `${Math.round(span / 60)} min ago`;
     }
   };
   const round = (value) => { const unit = 10 ** Math.floor(Math.log10(value)); return Math.ceil(value / unit) * unit; };
