@@ -9,7 +9,7 @@ import pytest
 
 from tests.bullmq.harness import Harness
 from tests.console.harness import ConsoleApi
-from waystation.bullmq import PayloadOptions, Queue
+from waystation.bullmq import Group, PayloadOptions, Queue
 from waystation.bullmq.redis.keys import QueueKeys
 
 PLACE = "queues/bullmq/mail/actions/edit"
@@ -90,3 +90,40 @@ async def test_a_viewer_may_not_edit(guarded: ConsoleApi) -> None:
     viewer = await guarded.operator("viewer")
     answer = await viewer.post(f"/api/v1/{PLACE}", json={"ids": ["1"], "data": {}})
     assert answer.status_code == 403
+
+
+async def test_a_clone_has_the_options_that_belong_to_such_jobs_and_none_of_the_one(
+    api: ConsoleApi, harness: Harness
+) -> None:
+    place = "queues/bullmq/mail/actions/clone"
+    async with Queue("mail", api.store) as mail:
+        job = await mail.add(
+            "send", {"to": "ada"}, attempts=7, backoff=3, timeout=9, delay=3600, job_id="one",
+            group=Group("acme", priority=4), remove_on_complete=True,
+        )  # fmt: skip
+        await api.post(place, {"ids": [job.id]})
+        await api.post(place, {"ids": [job.id], "name": "greet", "data": {"to": "grace"}})
+        alike, other = sorted(
+            [each for each in await mail.get_jobs() if each.id != "one"], key=lambda each: each.id
+        )
+        assert (alike.name, alike.data, alike.delay_ms) == ("send", {"to": "ada"}, 0)
+        assert (other.name, other.data) == ("greet", {"to": "grace"})
+        for each in (alike, other):
+            assert (each.max_attempts, each.options.terms.timeout) == (7, 9000)
+            assert (each.options.group, each.priority) == (Group("acme", priority=4), 4)
+            assert each.options.backoff == job.options.backoff
+            assert each.options.keep_completed == job.options.keep_completed
+        assert (await mail.get_job("one")) is not None
+    entries = (await api.get("audit"))["entries"]
+    assert [json.loads(each["after"])["made"] for each in entries] == [other.id, alike.id]
+
+
+async def test_what_is_gone_or_sealed_is_not_cloned(api: ConsoleApi) -> None:
+    place = "queues/bullmq/mail/actions/clone"
+    payloads = PayloadOptions(keys="k1=" + base64.b64encode(b"1" * 32).decode())
+    async with Queue("mail", api.store, payloads=payloads) as secret:
+        sealed = await secret.add("send", {"n": 1})
+        await api.post(place, {"ids": ["nothing"]}, status=404)
+        await api.post(place, {"ids": []}, status=422)
+        await api.post(place, {"ids": [sealed.id]}, status=409)
+        assert await secret.counts("waiting") == {"waiting": 1}

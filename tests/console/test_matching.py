@@ -20,7 +20,7 @@ from waystation.console.products.bullmq import BullmqQueue
 from waystation.console.products.views import JobView
 
 
-async def _failed(api: ConsoleApi, error: str, *datas: Any, queue: str = "mail") -> list[str]:
+async def failed(api: ConsoleApi, error: str, *datas: Any, queue: str = "mail") -> list[str]:
     """Ids of jobs that failed for good with this error."""
     async with Queue(queue, api.store) as mail, _harness(api, queue) as harness:
         ids = [(await mail.add("send", data, attempts=1)).id for data in datas]
@@ -58,10 +58,10 @@ async def _ended(api: ConsoleApi, id: str) -> Any:
 
 
 async def test_all_that_match_are_counted_shown_and_run_again(api: ConsoleApi) -> None:
-    wanted = await _failed(api, "timeout of the gateway", *[{"tenant": "acme"}] * 7)
-    await _failed(api, "timeout of the gateway", {"tenant": "globex"})
-    await _failed(api, "no such address", {"tenant": "acme"})
-    other = await _failed(api, "timeout", {"tenant": "acme"}, queue="pay")
+    wanted = await failed(api, "timeout of the gateway", *[{"tenant": "acme"}] * 7)
+    await failed(api, "timeout of the gateway", {"tenant": "globex"})
+    await failed(api, "no such address", {"tenant": "acme"})
+    other = await failed(api, "timeout", {"tenant": "acme"}, queue="pay")
     counted = await _act(api, "retry", "error:timeout data.tenant:acme", dry_run=True)
     assert (counted["matched"], counted["done"], counted["more"]) == (8, 0, False)
     assert len(counted["examples"]) == taking.EXAMPLES
@@ -94,7 +94,7 @@ async def test_delayed_jobs_that_match_are_promoted_cancelled_and_removed(
 async def test_what_changed_after_it_was_found_is_left_alone_and_reported(
     api: ConsoleApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ids = await _failed(api, "timeout", *[{}] * 3)
+    ids = await failed(api, "timeout", *[{}] * 3)
     usual = BullmqQueue.change
 
     async def late(self: BullmqQueue, action: str, jobs: Sequence[JobView], **more: Any) -> int:
@@ -135,7 +135,7 @@ async def test_a_job_that_keeps_a_scheduler_going_is_left_alone(api: ConsoleApi)
 
 
 async def test_more_than_were_counted_are_refused_and_nothing_is_done(api: ConsoleApi) -> None:
-    await _failed(api, "timeout", {}, {})
+    await failed(api, "timeout", {}, {})
     refused = await _act(api, "retry", "error:timeout", expected=1, status=412)
     assert refused["code"] == "CHANGED_MEANWHILE"
     uncounted = await _act(api, "retry", "error:timeout", status=422)
@@ -167,7 +167,7 @@ async def test_all_are_changed_in_the_server_though_nobody_asks_again(
     api: ConsoleApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(taking, "MOST_AT_ONCE", 2)
-    await _failed(api, "timeout", *[{}] * 7)
+    await failed(api, "timeout", *[{}] * 7)
     counted = await _act(api, "retry", "error:timeout", dry_run=True)
     asked = {"expected": counted["matched"], "until": counted["until"], "whole": True}
     started = await _act(api, "retry", "error:timeout", status=202, **asked)
@@ -183,7 +183,7 @@ async def test_a_run_is_stopped_between_two_batches(
     api: ConsoleApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(taking, "MOST_AT_ONCE", 1)
-    await _failed(api, "timeout", *[{}] * 5)
+    await failed(api, "timeout", *[{}] * 5)
     going, changes = asyncio.Event(), BullmqQueue.change
 
     async def change(self: BullmqQueue, action: str, jobs: Sequence[JobView], **more: Any) -> int:
@@ -206,7 +206,7 @@ async def test_a_run_is_stopped_between_two_batches(
 
 
 async def test_a_run_that_finds_more_than_were_counted_does_nothing(api: ConsoleApi) -> None:
-    await _failed(api, "timeout", *[{}] * 3)
+    await failed(api, "timeout", *[{}] * 3)
     started = await _act(api, "retry", "timeout", status=202, expected=2, whole=True)
     run = await _ended(api, started["id"])
     assert (run["state"], run["done"]) == ("broken", 0)
@@ -228,7 +228,7 @@ async def test_jobs_of_every_product_that_has_the_action_are_concerned(api: Cons
 
 
 async def test_who_did_it_is_written_down_with_the_search(api: ConsoleApi) -> None:
-    await _failed(api, "timeout", {}, {})
+    await failed(api, "timeout", {}, {})
     counted = await _act(api, "retry", "error:timeout", dry_run=True)
     assert (await api.get("audit"))["entries"] == []
     reason = "the gateway is back"
@@ -243,7 +243,7 @@ async def test_who_did_it_is_written_down_with_the_search(api: ConsoleApi) -> No
 async def test_a_viewer_and_a_key_for_one_queue_may_not_act_on_a_search(
     guarded: ConsoleApi,
 ) -> None:
-    [id] = await _failed(guarded, "timeout", {})
+    [id] = await failed(guarded, "timeout", {})
     for who in (
         await guarded.operator("viewer"),
         await guarded.operator("operator", ["bullmq/pay"]),
@@ -278,3 +278,36 @@ async def test_actions_on_named_jobs_say_how_many_were_changed(api: ConsoleApi) 
         assert (await api.act("mail", "remove", ids=ids, dry_run=True))["affected"] == 1
         assert (await api.act("mail", "remove", ids=ids))["affected"] == 1
         assert await mail.state(held.id) == "active"
+
+
+async def test_the_jobs_of_a_group_of_failures_are_found_and_removed_by_it(api: ConsoleApi) -> None:
+    refused = await failed(api, "order 17 was refused", *range(3))
+    refused += await failed(api, "order 18 was refused", 3)
+    kept = await failed(api, "no answer", 4)
+    await api.app.console.sampler.take()
+    groups = (await api.get("failures"))["groups"]
+    assert [each["count"] for each in groups] == [4, 1]
+    q = f'failure:{groups[0]["id"]} queue:"mail" product:bullmq'
+    found = await api.get("search", params={"q": q})
+    assert {each["job"]["id"] for each in found["hits"]} == set(refused)
+    assert (await api.get("history/search", params={"q": q}))["available"] is False
+    assert (await _counted_and_done(api, "remove", q))["done"] == 4
+    async with Queue("mail", api.store) as mail:
+        assert [job.id for job in await mail.get_jobs("failed")] == kept
+
+
+async def test_a_whole_state_is_counted_without_reading_its_jobs(
+    api: ConsoleApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(taking, "MOST_COUNTED", 2)
+    async with Queue("mail", api.store) as mail, Queue("sms", api.store) as sms:
+        for queue, count in ((mail, 5), (sms, 3)):
+            for _ in range(count):
+                await queue.add("send")
+        await mail.add("send", priority=2)
+        await api.app.console.directory.look()
+        counted = await _act(api, "remove", "state:waiting", dry_run=True)
+        assert (counted["matched"], counted["more"]) == (8, False)
+        assert [each["matched"] for each in counted["queues"]] == [5, 3]
+        one = await _act(api, "remove", "state:waiting queue:mail name:send", dry_run=True)
+        assert (one["matched"], one["more"]) == (2, True)

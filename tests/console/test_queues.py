@@ -224,7 +224,7 @@ async def test_a_job_shows_its_data_its_attempts_its_log_and_its_traceback(api: 
     assert "ConnectionError: no answer" in page["traces"][0]
     assert page["timeline"][0]["what"] == "added"
     assert page["timeline"][-1]["what"] in ("failed", "retries-exhausted")
-    assert page["actions"] == ["retry", "remove", "edit"]
+    assert page["actions"] == ["retry", "remove", "edit", "clone"]
 
 
 async def test_jobs_are_listed_by_state_a_page_at_a_time(api: ConsoleApi) -> None:

@@ -10,6 +10,7 @@ from waystation.console.options import ConsoleOptions
 from waystation.console.past.history import History
 from waystation.console.search import Search
 from waystation.console.store_facts import StoreView
+from waystation.console.troubles import Troubles
 from waystation.console.webhooks import JobDispatcher
 from waystation.core.clock import SystemClock
 from waystation.core.http.addresses import networks
@@ -43,7 +44,9 @@ class Console:
             guess_s=options.guess_floor_s,
         )
         self.directory = Directory(store, options)
-        self.sampler = Sampler(store, self.directory, every_s=options.every_s)
+        self.sampler = Sampler(
+            store, self.directory, every_s=options.every_s, troubles=Troubles(store)
+        )
         self.rooms = Rooms(store)
         self.failures = FailureGroups()
         self.redrives = Redrives()

@@ -1,4 +1,4 @@
-"""Measures of all queues: samples for everybody who looks, and rows with the rooms when asked."""
+"""Measures of all queues and rooms: samples for everybody who looks, and rows when asked."""
 
 import asyncio
 import time
@@ -11,6 +11,7 @@ from waystation.console.directory import Directory
 from waystation.console.names import Places, workers_by_queue
 from waystation.console.options import ConsoleOptions
 from waystation.console.products.queue import ConsoleQueue, alone
+from waystation.console.troubles import Trouble, Troubles
 from waystation.core import codec
 from waystation.core.errors import StoreError, StoreUnsuitable
 from waystation.core.events import Product
@@ -18,6 +19,7 @@ from waystation.core.store.commands import fields_of
 from waystation.core.store.connection import Store
 from waystation.waitingroom.redis.keys import RoomsKeys
 from waystation.waitingroom.rooms import Rooms
+from waystation.waitingroom.state import RoomState
 
 KEPT = 300
 """Samples that are kept of each queue."""
@@ -48,14 +50,18 @@ class Point(msgspec.Struct, array_like=True):
 
 
 class QueueSample(msgspec.Struct, kw_only=True):
-    """A queue in the overview."""
+    """A queue in the overview, or a room."""
 
     product: str
     name: str
     counts: dict[str, int]
     ready: int
+    """Jobs that wait and may run; visitors in line."""
     paused: bool
     workers: int | None
+    """None where nobody can say."""
+    trouble: Trouble | None = None
+    """What somebody should look at."""
     oldest_s: float
     added_per_s: float
     completed_per_s: float
@@ -65,7 +71,7 @@ class QueueSample(msgspec.Struct, kw_only=True):
 
 
 class Overview(msgspec.Struct, kw_only=True):
-    """All queues, as of the last sample."""
+    """All queues and rooms, as of the last sample."""
 
     at: datetime
     took_ms: float
@@ -113,9 +119,20 @@ def _shares(entries: list[tuple[bytes, list[bytes]]], per_s: float) -> dict[str,
 class Sampler:
     """Takes the samples, and keeps the latest."""
 
-    def __init__(self, store: Store, directory: Directory, *, every_s: float) -> None:
+    def __init__(
+        self,
+        store: Store,
+        directory: Directory,
+        *,
+        every_s: float,
+        troubles: Troubles | None = None,
+    ) -> None:
         self._store = store
         self._directory = directory
+        self._rooms = Rooms(store)
+        self._troubles = troubles
+        self.no_rooms: list[str] = []
+        """Keys of rooms that this user of the store may not read."""
         self._every_s = every_s
         self._points: dict[tuple[str, str], deque[Point]] = {}
         self._activity: dict[tuple[str, str], _Activity] = {}
@@ -188,16 +205,19 @@ class Sampler:
         await self._directory.look_if_due()
         await self._count_workers()
         queues = self._directory.every()
-        samples = await asyncio.gather(*(self._measured(queue) for queue in queues))
-        known = {(queue.product, queue.name) for queue in queues}
+        measured = await asyncio.gather(*(self._measured(queue) for queue in queues))
+        samples = [each for each in measured if each is not None] + await self._room_samples()
+        known = {(each.product, each.name) for each in (*queues, *samples)}
         for kept in (self._points, self._activity):
             for key in [key for key in kept if key not in known]:
                 del kept[key]
+        if self._troubles is not None:
+            await self._troubles.find(queues, samples)
         self.latest = Overview(
             at=datetime.now(UTC),
             took_ms=round((time.monotonic() - began) * 1000, 1),
             every_s=self._every_s,
-            queues=[each for each in samples if each is not None],
+            queues=samples,
             left_out=self._directory.left_out,
         )
         self.version += 1
@@ -241,15 +261,59 @@ class Sampler:
             round(rates.get("failed", 0.0) + rates.get("dead", 0.0), 2),
             round(waited, 1),
         )
-        points = self._points.setdefault(key, deque(maxlen=KEPT))
-        points.append(point)
-        return QueueSample(
-            product=queue.product,
-            name=queue.name,
+        return self._sample(
+            queue.product,
+            queue.name,
+            point,
             counts=levels.counts,
-            ready=point.ready,
             paused=levels.paused,
             workers=self._workers_of(queue),
+        )
+
+    async def _room_samples(self) -> list[QueueSample]:
+        self.no_rooms = []
+        try:
+            # One that cannot be read is left out.
+            states = await self._rooms.states()
+        except StoreUnsuitable:
+            self.no_rooms = [RoomsKeys().every]
+            return []
+        return [self._room_sample(room.name, state) for room, state in states]
+
+    def _room_sample(self, name: str, state: RoomState) -> QueueSample:
+        flow = round(state.flow or 0.0, 2)
+        point = Point(
+            round(time.time(), 2), state.waiting, state.inside, state.early, 0, 0.0, flow, 0.0, 0.0
+        )
+        counts = {"active": state.inside, "delayed": state.early}
+        return self._sample(
+            Product.WAITINGROOM.value,
+            name,
+            point,
+            counts=counts,
+            paused=not state.runs,
+            workers=None,
+        )
+
+    def _sample(
+        self,
+        product: str,
+        name: str,
+        point: Point,
+        *,
+        counts: dict[str, int],
+        paused: bool,
+        workers: int | None,
+    ) -> QueueSample:
+        points = self._points.setdefault((product, name), deque(maxlen=KEPT))
+        points.append(point)
+        return QueueSample(
+            product=product,
+            name=name,
+            counts=counts,
+            ready=point.ready,
+            paused=paused,
+            workers=workers,
             oldest_s=point.oldest_s,
             added_per_s=point.added_per_s,
             completed_per_s=point.completed_per_s,
@@ -294,40 +358,16 @@ class Live:
         )
         self._directory = Directory(store, options, most=None)
         self._sampler = Sampler(store, self._directory, every_s=_EVERY_S)
-        self._no_rooms: list[str] = []
-        self._rooms = Rooms(store)
 
     async def rows(self) -> list[Row]:
         """Every queue and every room, by product and name."""
         await self._sampler.take()
-        return [*map(_row, self._sampler.latest.queues), *await self._room_rows()]
+        return list(map(_row, self._sampler.latest.queues))
 
     @property
     def forbidden(self) -> list[str]:
         """Keys that this user of the store may not read, so that what they hold is left out."""
-        return [*self._directory.forbidden, *self._no_rooms]
-
-    async def _room_rows(self) -> list[Row]:
-        rows: list[Row] = []
-        try:
-            # One that cannot be read is left out.
-            states = await self._rooms.states()
-        except StoreUnsuitable:
-            self._no_rooms = [RoomsKeys().every]
-            return rows
-        for room, state in states:
-            rows.append(
-                Row(
-                    product=Product.WAITINGROOM.value,
-                    name=room.name,
-                    ready=state.waiting,
-                    active=state.inside,
-                    delayed=state.early,
-                    paused=not state.runs,
-                    completed_per_s=round(state.flow or 0.0, 2),
-                )
-            )
-        return rows
+        return [*self._directory.forbidden, *self._sampler.no_rooms]
 
 
 def _row(sample: QueueSample) -> Row:

@@ -13,7 +13,7 @@ from waystation.core.options import nearest
 
 LONGEST = 400
 """Characters of a search."""
-FIELDS = ("id", "name", "state", "error", "queue", "product")
+FIELDS = ("id", "name", "state", "error", "queue", "product", "failure")
 _LIKE_A_FIELD = re.compile(r"([a-z_][a-z0-9_.]*):([^:/][^:]*)")
 """What is meant as a field; not a URL, a time, a class with its message, or an id with colons."""
 
@@ -24,11 +24,16 @@ class Query(msgspec.Struct, frozen=True):
     words: tuple[str, ...] = ()
     """Found anywhere in the id, the name, the error or the data, in capitals or not."""
     fields: tuple[tuple[str, str], ...] = ()
-    """By name: id, name, state, error, queue, product, or a path such as data.user.id."""
+    """By name: id, name, state, error, queue, product, failure, or a path such as data.user.id."""
 
     def get(self, name: str) -> str:
         """What a field has to be; empty when that does not matter."""
         return next((value for field, value in self.fields if field == name), "")
+
+    @property
+    def is_of_states(self) -> bool:
+        """Whether jobs fit by their queue and state alone, so that they can be counted unread."""
+        return not self.words and {name for name, _ in self.fields} <= {"queue", "product", "state"}
 
 
 class PastJob(msgspec.Struct, kw_only=True):
@@ -119,5 +124,7 @@ def _field_fits(job: JobView, name: str, value: str) -> bool:
             return folded(value) in folded(job.error or "")
         case "queue" | "product":
             return True
+        case "failure":
+            return job.failure == value
         case _:
             return codec.text_at(job.data, name.removeprefix("data.")) == value

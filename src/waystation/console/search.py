@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from waystation.console.actions.failures import failures_of, group_id
 from waystation.console.products.queue import ConsoleQueue, alone
 from waystation.console.products.views import JobView, short
 from waystation.console.query import Query, fits
@@ -63,7 +64,7 @@ class Search:
     async def run(self, queues: Sequence[ConsoleQueue], query: Query, reach: Reach) -> SearchResult:
         """The jobs that fit, as far as they can be found in time."""
         began = time.monotonic()
-        chosen = [queue for queue in queues if _is_asked(queue, query)]
+        chosen = asked_of(queues, query)
         hits: dict[tuple[str, str, str], Hit | None] = {}
         looked_at, complete = 0, True
         async for queue, job in self._candidates(chosen, query, reach):
@@ -118,7 +119,12 @@ class Search:
                 for state in reach.states(queue) if reach.states else queue.states:
                     if query.get("state") and query.get("state").lower() != state:
                         continue
-                    async for job in _some(queue, state, counts.get(state, 0), reach.per_state):
+                    count = counts.get(state, 0)
+                    by_failure = bool(query.get("failure"))
+                    if by_failure and state != queue.failed:
+                        continue
+                    some = _failed if by_failure else _some
+                    async for job in some(queue, state, count, reach.per_state):
                         if job is None or not id or job.id != id:
                             yield queue, job
                 is_whole = True
@@ -144,9 +150,23 @@ async def _some(
         yield None
 
 
-def _is_asked(queue: ConsoleQueue, query: Query) -> bool:
+async def _failed(
+    queue: ConsoleQueue, state: str, count: int, most: int
+) -> AsyncGenerator[JobView | None]:
+    """The jobs that failed for good, with their groups."""
+    async for failure in failures_of(queue, most=min(count, most)):
+        failure.job.failure = group_id(failure)
+        yield failure.job
+    if count > most:
+        yield None
+
+
+def asked_of(queues: Sequence[ConsoleQueue], query: Query) -> list[ConsoleQueue]:
+    """The queues that are searched."""
     name, product = query.get("queue"), query.get("product")
-    return name in ("", queue.name) and product in ("", queue.product)
+    return [
+        queue for queue in queues if name in ("", queue.name) and product in ("", queue.product)
+    ]
 
 
 def _is_in_time(job: JobView, until: datetime | None) -> bool:

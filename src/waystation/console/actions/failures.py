@@ -23,6 +23,7 @@ BUCKETS = 24
 SPAN = timedelta(hours=1)
 """The time that the trend covers."""
 EXAMPLES = 5
+_NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 class Group(msgspec.Struct, kw_only=True):
@@ -107,7 +108,7 @@ async def _groups(queues: Sequence[ConsoleQueue]) -> Groups:
             found += [_group(queue, id, each, is_whole) for id, each in members.items()]
         complete = complete and is_whole
     # Of two that are equally large the newer kind comes first, which no further failure changes.
-    found.sort(key=lambda group: group.first_at or datetime.min.replace(tzinfo=UTC), reverse=True)
+    found.sort(key=lambda group: group.first_at or _NEVER, reverse=True)
     found.sort(key=lambda group: group.count, reverse=True)
     return Groups(groups=found, looked_at=looked_at, complete=complete)
 
@@ -121,14 +122,14 @@ async def failures_of(queue: ConsoleQueue, *, most: int) -> AsyncGenerator[Failu
             return
         # Where an id has no job, a page is shorter than asked for or reaches into the next one.
         for failure in page:
-            if failure.id not in seen:
-                seen.add(failure.id)
+            if failure.job.id not in seen:
+                seen.add(failure.job.id)
                 yield failure
 
 
 def _group(queue: ConsoleQueue, id: str, members: Sequence[Failure], is_complete: bool) -> Group:
-    instants = sorted(each.at for each in members if each.at)
-    latest = max(members, key=lambda each: each.at or datetime.min.replace(tzinfo=UTC))
+    instants = sorted(each.job.finished_at for each in members if each.job.finished_at)
+    latest = max(members, key=lambda each: each.job.finished_at or _NEVER)
     return Group(
         id=id,
         product=queue.product,
@@ -143,7 +144,7 @@ def _group(queue: ConsoleQueue, id: str, members: Sequence[Failure], is_complete
         first_at=instants[0] if instants else None,
         last_at=instants[-1] if instants else None,
         trend=_trend(instants),
-        examples=[each.id for each in members[:EXAMPLES]],
+        examples=[each.job.id for each in members[:EXAMPLES]],
     )
 
 

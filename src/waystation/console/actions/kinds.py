@@ -37,6 +37,12 @@ ACTIONS: dict[str, Action] = {
     "edit": Action(
         "operator", "Replace the `data` of this one job, which must not run.", ("ids", "data")
     ),
+    "clone": Action(
+        "operator",
+        "Add a job with the name, data and options of this one, or with another `name` or `data`; "
+        "bullmq only.",
+        ("ids", "name", "data"),
+    ),
     "set-concurrency": Action(
         "operator", "Let at most `max` jobs run at once; 0 for no limit.", ("max",)
     ),
@@ -109,9 +115,9 @@ class Act(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The time zone of the pattern, such as Europe/Vienna."""
     every_s: Annotated[float, stated(minimum=0)] = 0
     name: Annotated[str, stated(maxLength=LONGEST_ID)] = ""
-    """The name of the scheduler's jobs."""
+    """The name of the scheduler's jobs, or of the clone."""
     data: Any = msgspec.UNSET
-    """The data of the scheduler's jobs, or of the job that is edited."""
+    """The data of the scheduler's jobs, of the job that is edited, or of the clone."""
     state: str = ""
     until: datetime | None = None
     older_than_s: Annotated[float, stated(minimum=0)] = 0

@@ -174,7 +174,7 @@ class Redrives(Runs[Redrive]):
         found: list[str] = []
         async for failure in failures_of(queue, most=MOST):
             if group_id(failure) == group:
-                found.append(failure.id)
+                found.append(failure.job.id)
                 if len(found) >= most:
                     break
         return found

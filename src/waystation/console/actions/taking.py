@@ -11,8 +11,8 @@ from waystation.console.actions.runs import Bulk, State
 from waystation.console.context import Console
 from waystation.console.products.queue import ConsoleQueue
 from waystation.console.products.views import JobView
-from waystation.console.query import LONGEST, parse
-from waystation.console.search import Hit, Reach, SearchResult
+from waystation.console.query import LONGEST, Query, parse
+from waystation.console.search import Hit, Reach, SearchResult, asked_of
 from waystation.core.durations import instant
 from waystation.core.errors import InvalidOption
 from waystation.core.http.endpoints import stated
@@ -122,6 +122,8 @@ async def act_on_matches(
     found = await _find(console, action, asked, until)
     result = _result_of(action, found, until)
     if asked.dry_run:
+        if result.more and parse(asked.q).is_of_states:
+            await _count_unread(console, parse(asked.q), result)
         return result
     if result.matched > (asked.expected or 0):
         raise Problem(
@@ -162,18 +164,32 @@ async def act_on_all(console: Console, who: Operator, action: str, asked: ActOnM
     return console.bulks.begin(bulk, steps)
 
 
+async def _count_unread(console: Console, query: Query, result: Matched) -> None:
+    """Count all that match by how many jobs each state has."""
+    result.queues, result.more = [], False
+    for queue in asked_of(console.directory.every(), query):
+        counts = (await queue.levels()).counts
+        states = _states_for(queue, result.action)
+        wanted = [each for each in states if query.get("state").lower() in ("", each)]
+        if matched := sum(counts.get(each, 0) for each in wanted):
+            result.queues.append(OfQueue(product=queue.product, queue=queue.name, matched=matched))
+    result.queues.sort(key=lambda each: each.matched, reverse=True)
+    result.matched = sum(each.matched for each in result.queues)
+
+
+def _states_for(queue: ConsoleQueue, action: str) -> tuple[str, ...]:
+    return queue.states_of.get(action, ()) if action in queue.actions else ()
+
+
 async def _find(
     console: Console, action: str, asked: ActOnMatches, until: datetime
 ) -> SearchResult:
-    def states(queue: ConsoleQueue) -> tuple[str, ...]:
-        return queue.states_of.get(action, ()) if action in queue.actions else ()
-
     await console.sampler.overview()
     reach = Reach(
         limit=MOST_COUNTED if asked.dry_run else MOST_AT_ONCE,
         per_state=PER_STATE,
         budget_s=COUNTING_S,
-        states=states,
+        states=lambda queue: _states_for(queue, action),
         until=until,
     )
     return await console.search.run(console.directory.every(), parse(asked.q), reach)

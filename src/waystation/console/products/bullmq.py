@@ -122,6 +122,20 @@ def options_of(stored: Mapping[str, Any]) -> JobOptions:
     )
 
 
+def clone_of(stored: Mapping[str, Any]) -> JobOptions:
+    """The options of another job like one: without its delay, its id and its parent."""
+    read = StoredOptions(dict(stored))
+    kept = options_of({name: value for name, value in stored.items() if name in _READ})
+    timeout_ms, group = read.terms.timeout, read.group
+    return msgspec.structs.replace(
+        kept,
+        timeout=None if timeout_ms is None else timeout_ms / 1000,
+        group=group,
+        # That of a job in a group is the group's own.
+        priority=0 if group and group.priority else kept.priority,
+    )
+
+
 def _retention(stored: Any) -> bool | int | Keep | None:
     if not isinstance(stored, Mapping):
         return stored
@@ -150,13 +164,15 @@ class BullmqQueue(ConsoleQueue):
     failed: ClassVar[str] = "failed"
     actions: ClassVar[tuple[str, ...]] = (
         "pause", "resume", "retry", "retry-all", "promote", "promote-all", "remove",
-        "cancel", "edit", "set-concurrency", "set-rate",
+        "cancel", "edit", "clone", "set-concurrency", "set-rate",
         "run-scheduler", "set-scheduler", "pause-scheduler", "resume-scheduler",
         "remove-scheduler",
         "pause-group", "resume-group", "set-group", "reset-group",
         "drain", "clean", "obliterate",
     )  # fmt: skip
-    states_of: ClassVar[Mapping[str, tuple[str, ...]]] = {**STATES_OF, "edit": EDITED}
+    states_of: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        **STATES_OF, "edit": EDITED, "clone": STATES,
+    }  # fmt: skip
 
     def __init__(
         self,
@@ -184,7 +200,9 @@ class BullmqQueue(ConsoleQueue):
         return Levels(counts=counts, paused=bool(paused), oldest_at=oldest)
 
     async def _oldest(self) -> datetime | None:
+        # A queue that BullMQ 5 paused has them in another list.
         id = await self._store.ask("LINDEX", self._keys.wait, -1)
+        id = id or await self._store.ask("LINDEX", self._keys.paused, -1)
         if not id:
             return None
         made = await self._store.ask("HGET", self._keys.of(codec.as_text(id)).job, "timestamp")
@@ -282,12 +300,10 @@ class BullmqQueue(ConsoleQueue):
         jobs = await self._queue.get_jobs("failed", offset=offset, limit=limit, newest_first=True)
         return [
             Failure(
-                id=job.id,
+                job=view_of(job, "failed"),
                 name=job.name,
                 reason=job.failed_reason or "",
                 trace=job.stacktrace[-1] if job.stacktrace else "",
-                at=job.finished_at,
-                attempts=job.attempts_made,
             )
             # One that was retried since the list was read has not failed any more.
             for job in jobs
@@ -342,6 +358,8 @@ class BullmqQueue(ConsoleQueue):
                 return await self._for_jobs(action, asked, by)
             case "edit":
                 return await self._edited(asked)
+            case "clone":
+                return await self._cloned(asked)
             case "retry-all":
                 until = asked.until
                 failed = await self._ended_until("failed", until)
@@ -449,6 +467,24 @@ class BullmqQueue(ConsoleQueue):
         was, now = short(job.data_text, LONGEST_NOTE), codec.encode(data).decode()
         return Plan(1, take, {"was": was, "data": short(now, LONGEST_NOTE)})
 
+    async def _cloned(self, asked: Act) -> Plan:
+        if len(asked.ids) != 1:
+            raise InvalidOption("clone needs the id of one job")
+        job = await self._queue.get_job(asked.ids[0])
+        if job is None:
+            return Plan(0, _nothing_to_clone)
+        if asked.data is msgspec.UNSET and (sealed := note_on_data(job)):
+            raise WrongState(f"the data is {sealed}; only a program that has the keys can clone it")
+        options, name = clone_of(job.options.raw), asked.name or job.name
+        data = _data(job) if asked.data is msgspec.UNSET else asked.data
+        made: dict[str, Any] = {}
+
+        async def take() -> int:
+            made["made"] = (await self._queue.add(name, data, options)).id
+            return 1
+
+        return Plan(1, take, made)
+
     async def _clean(self, grace: timedelta, state: Any) -> int:
         return len(await self._queue.clean(grace, 0, state))
 
@@ -481,6 +517,10 @@ def view_of(job: Job, state: str, *, most: int = SHORT) -> JobView:
         worker=job.processed_by,
         data=short(job.data_text, most),
     )
+
+
+async def _nothing_to_clone() -> None:
+    raise NotFound("there is no such job")
 
 
 async def _refuse_to_edit() -> None:

@@ -21,7 +21,7 @@ from waystation.console.products.views import (
 from waystation.console.why import Answer, of_files
 from waystation.core.errors import InvalidOption
 from waystation.core.store.connection import Store
-from waystation.files import Job, Layout, Queue
+from waystation.files import DeadLetter, Job, Layout, Queue
 
 STATES = ("waiting", "active", "delayed", "unmatched", "completed", "failed")
 _PAGE = 500
@@ -65,20 +65,12 @@ class FilesQueue(ConsoleQueue):
     ) -> list[JobView]:
         """A page of the files in a state."""
         if state == "failed":
-            return await self._letters(offset, limit)
+            letters = await self._queue.dead_letters.list(offset, limit)
+            return [_letter(each) for each in letters]
         found = await self._queue.get_jobs(
             cast(Any, state), offset=offset, limit=limit, newest_first=newest_first
         )
         return [view_of(job, state, most=most) for job in found]
-
-    async def _letters(self, offset: int, limit: int) -> list[JobView]:
-        rows: list[JobView] = []
-        for letter in await self._queue.dead_letters.list(offset, limit):
-            row = view_of(letter.job, "failed") if letter.job else _unreadable(letter.id)
-            row.finished_at, row.worker = letter.failed_at, letter.worker or None
-            row.error = short(letter.error or letter.reason)
-            rows.append(row)
-        return rows
 
     async def job(self, id: str) -> JobDetail | None:
         """Everything about one file; None when there is none."""
@@ -121,13 +113,7 @@ class FilesQueue(ConsoleQueue):
     async def failures(self, *, offset: int, limit: int) -> list[Failure]:
         """Files that failed for good."""
         return [
-            Failure(
-                id=each.id,
-                name=each.reason,
-                reason=str(each.error) or each.reason,
-                at=each.failed_at,
-                attempts=each.job.attempt if each.job else 0,
-            )
+            Failure(job=_letter(each), name=each.reason, reason=str(each.error) or each.reason)
             for each in await self._queue.dead_letters.list(offset, limit)
         ]
 
@@ -189,5 +175,9 @@ def view_of(job: Job, state: str, *, most: int = SHORT) -> JobView:
     )
 
 
-def _unreadable(id: str) -> JobView:
-    return JobView(id=id, name="unreadable", state="failed")
+def _letter(letter: DeadLetter) -> JobView:
+    unreadable = JobView(id=letter.id, name="unreadable", state="failed")
+    view = view_of(letter.job, "failed") if letter.job else unreadable
+    view.finished_at, view.worker = letter.failed_at, letter.worker or None
+    view.error = short(str(letter.error) or letter.reason)
+    return view

@@ -23,7 +23,7 @@ from waystation.console.why import Answer, of_routing
 from waystation.core import codec
 from waystation.core.errors import InvalidInput, InvalidOption, Malformed, NotFound
 from waystation.core.store.connection import Store
-from waystation.routing import Covered, Job, JobOptions, Queue, Result
+from waystation.routing import Covered, DeadLetter, Job, JobOptions, Queue, Result
 
 STATES = ("waiting", "active", "delayed", "held", "cron", "dead")
 
@@ -157,17 +157,7 @@ class RoutingQueue(ConsoleQueue):
         """Jobs that failed for good, the newest first."""
         letters = await self._queue.dead_letters.list(offset, limit)
         names = await self._types([each.id for each in letters])
-        return [
-            Failure(
-                id=each.id,
-                name=names.get(each.id, ""),
-                reason=f"{each.error.name}: {each.error.message}" if each.error.name else "",
-                trace=each.error.stack,
-                at=each.failed_at,
-                attempts=each.attempts,
-            )
-            for each in letters
-        ]
+        return [_failure(each, names.get(each.id, "")) for each in letters]
 
     async def _types(self, ids: Sequence[str]) -> dict[str, str]:
         if not ids:
@@ -249,6 +239,20 @@ def view_of(job: Job, state: str, error: str | None, *, most: int = SHORT) -> Jo
         error=short(error) if error else None,
         data=short(_text(job), most),
     )
+
+
+def _failure(letter: DeadLetter, name: str) -> Failure:
+    error = letter.error
+    reason = f"{error.name}: {error.message}" if error.name else ""
+    job = JobView(
+        id=letter.id,
+        name=name,
+        state="dead",
+        finished_at=letter.failed_at,
+        attempts=letter.attempts,
+        error=short(reason),
+    )
+    return Failure(job=job, name=name, reason=reason, trace=error.stack)
 
 
 def _text(job: Job) -> str:

@@ -34,6 +34,8 @@ class JobView(msgspec.Struct, kw_only=True):
     worker: str | None = None
     data: str = ""
     """The beginning of the data, as text."""
+    failure: str | None = None
+    """The id of its group of failures, where it was found by that."""
 
 
 class Moment(msgspec.Struct, kw_only=True):
@@ -134,14 +136,13 @@ class SchedulerView(msgspec.Struct, kw_only=True):
 
 
 class Failure(msgspec.Struct, kw_only=True):
-    """A job that failed for good, as far as groups of failures need it."""
+    """A job that failed for good, with all that its error said."""
 
-    id: str
+    job: JobView
     name: str
+    """That of the job, or for files what kind of failure it was."""
     reason: str
     trace: str = ""
-    at: datetime | None = None
-    attempts: int = 0
 
 
 class Levels(msgspec.Struct, kw_only=True):

@@ -71,7 +71,7 @@ class Live(ConsoleRoutes):
             yield (
                 "sample",
                 [
-                    [q.product, q.name, q.points[-1], q.counts, q.paused, q.workers]
+                    [q.product, q.name, q.points[-1], q.counts, q.paused, q.workers, q.trouble]
                     for q in sampler.latest.queues
                     if sees_all or may_see(who, q)
                 ],

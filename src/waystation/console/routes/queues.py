@@ -10,6 +10,7 @@ from waystation.console.measures import Overview, Point, QueueSample
 from waystation.console.products.queue import ConsoleQueue
 from waystation.console.products.views import SchedulerView, WorkerView
 from waystation.console.routes.calls import QUEUE, ROOT, Call, ConsoleRoutes, console_endpoint
+from waystation.core.events import Product
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import NO_STORE, Answer, Request, answer
 from waystation.core.http.problems import Code, Problem
@@ -51,7 +52,7 @@ class Queues(ConsoleRoutes):
 
     @console_endpoint(f"GET {ROOT}/overview", "viewer", anywhere=True, gives={200: Overview})
     async def overview(self, call: Call) -> Answer:
-        """The queues that one may see with their counts, rates and ages, as of the last sample."""
+        """The queues and rooms that one may see: counts, rates, and what is wrong with them."""
         if call.who.may("viewer", None):
             return Answer(200, await self.console.sampler.overview_json(), headers=[NO_STORE])
         overview = await self.console.sampler.overview()
@@ -110,8 +111,9 @@ class Queues(ConsoleRoutes):
 
 
 def may_see(who: Operator, queue: ConsoleQueue | QueueSample) -> bool:
-    """Whether somebody may look at a queue."""
-    return who.may("viewer", f"{queue.product}/{queue.name}")
+    """Whether somebody may look at a queue or a room."""
+    is_room = queue.product == Product.WAITINGROOM
+    return who.may("viewer", queue.name if is_room else f"{queue.product}/{queue.name}")
 
 
 def _may(who: Operator, queue: ConsoleQueue, action: str) -> bool:

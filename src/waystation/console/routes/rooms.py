@@ -33,6 +33,8 @@ class RoomView(msgspec.Struct, kw_only=True):
     flow_per_min: float | None
     """Admissions per minute that were measured."""
     fail_open: bool
+    served: bool
+    """Whether a process lets people in."""
     message: str
 
 
@@ -107,5 +109,6 @@ def _view(name: str, state: RoomState) -> RoomView:
         rate_per_min=round(state.rate * 60, 3),
         flow_per_min=None if state.flow is None else round(state.flow * 60, 3),
         fail_open=state.fail_open,
+        served=state.served,
         message=state.message,
     )

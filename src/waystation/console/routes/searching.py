@@ -73,7 +73,10 @@ class Searching(ConsoleRoutes):
     @console_endpoint(f"GET {ROOT}/history/search", "viewer", query=ASKED, needs=("q",))
     async def search_history(self, call: Call) -> Past:
         """Jobs of any day, also those that are no longer in the store, by the same words."""
-        found = await self.console.history.search(*_asked(call.request))
+        query, limit = _asked(call.request)
+        # Groups of failures are those of the store.
+        asks = not query.get("failure")
+        found = await self.console.history.search(query, limit) if asks else None
         return Past(available=True, **found._asdict()) if found else Past(available=False)
 
 

@@ -16,7 +16,7 @@ class Cause(StrEnum):
     READY = "ready"
     """It is next, and somebody can take it."""
     BEHIND = "behind"
-    """Others come first."""
+    """Others come first; of a queue, more is added than is done."""
     TURN = "turn"
     """Other groups take their turns before its own."""
     PAUSED = "paused"
@@ -88,6 +88,11 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the sentence rests on, by name."""
     nearest: tuple[str, ...] = ()
     """Names and ids that are like the one that is not known."""
+
+    @property
+    def predicate(self) -> str:
+        """What the sentence says of a queue, without its name."""
+        return self.sentence.partition(" ")[2][len(self.queue) + 1 :].removesuffix(".")
 
 
 class Finding(msgspec.Struct, frozen=True):
