@@ -12,7 +12,7 @@
     if (!seen(e) || e.type === 'hidden') continue;
     if (!name(e)) found.push(`a ${e.tagName} has no name`);
     const box = e.getBoundingClientRect();
-    if (!['checkbox', 'range'].includes(e.type) && !e.closest('.small') && box.height < 43.5) found.push(`${name(e)} is only ${box.height}px high`);
+    if (!['checkbox', 'radio', 'range'].includes(e.type) && !e.closest('.small') && box.height < 43.5) found.push(`${name(e)} is only ${box.height}px high`);
     if (e.tabIndex < 0) found.push(`${name(e)} cannot be reached by keyboard`);
   }
   for (const e of document.querySelectorAll('[role=progressbar]')) if (seen(e) && !(e.getAttribute('aria-label') && e.getAttribute('aria-valuetext'))) found.push('the progress bar says nothing');

@@ -13,7 +13,7 @@ from tests.browser.harness import complaints, picture
 from tests.pipeline.ask import lakes
 from tests.support.patience import limit
 from tests.support.ports import free_port
-from waystation.bullmq import Queue, Schedule
+from waystation.bullmq import NewJob, Queue, Schedule
 from waystation.console.actions import taking
 from waystation.console.actions.runs import Mode
 from waystation.console.webhooks import Hooks
@@ -330,17 +330,21 @@ async def test_what_nothing_brings_back_asks_for_the_name(stocked: Shop) -> None
 
 async def test_a_failing_group_is_tried_mended_and_run_again(stocked: Shop) -> None:
     page = await stocked.page("failures")
-    group = page.get_by_role("article").filter(has_text="ConnectionError")
-    assert "\u00d7 8" in await group.inner_text()
+    group = page.get_by_role("row").filter(has_text="ConnectionError")
+    assert await group.get_by_role("cell").nth(2).inner_text() == "8"
     assert "payment gateway <address> did not answer" in await group.inner_text()
-    await _retry(page, "Canary of five")
+    await group.get_by_role("link", name="Jobs").click()
+    await page.get_by_text("8 found among 8 jobs").wait_for()
+    await page.get_by_text("payment gateway <address> did not answer").wait_for()
+    await page.go_back()
+    await _retry(page, "A canary of five")
     await page.get_by_text("the rest was left alone").wait_for()
     async with Queue("orders", stocked.store) as orders:
         async with asyncio.timeout(limit(60)):
             while (await orders.counts("failed"))["failed"] < 8:
                 await asyncio.sleep(0.02)
         stocked.broken = False
-        await _retry(page, "Retry all")
+        await _retry(page, "All: five first")
         await page.get_by_text("Nothing has failed").wait_for()
         assert (await orders.counts())["failed"] == 0
 
@@ -357,16 +361,79 @@ async def test_a_redrive_does_not_call_jobs_completed_that_were_removed(stocked:
             while drive.state == "running":
                 await asyncio.sleep(0.02)
     page = await stocked.page("failures")
-    text = await page.get_by_role("region", name="Redrives").inner_text()
+    text = await page.get_by_role("region", name="Under way").inner_text()
     assert "0 of 1 completed, 0 failed again, 1 removed or not stored any more" in text
     assert "Completed but for 1 job" in text
     assert "All of them were completed" not in text
 
 
-async def _retry(page: Page, name: str) -> None:
-    await page.get_by_role("article").get_by_role("button", name=name).click()
-    await page.get_by_role("dialog").get_by_role("button", name="Retry").click()
-    await page.get_by_text("The redrive has begun").last.wait_for()
+async def _retry(page: Page, how: str) -> None:
+    await page.get_by_role("row").get_by_role("button", name="Retry").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label(how).check()
+    assert await complaints(page) == []
+    await dialog.get_by_role("button", name="Retry").click()
+    await page.get_by_text("The retry has begun").last.wait_for()
+
+
+async def test_what_is_in_trouble_stands_first_with_its_reason(stocked: Shop) -> None:
+    page = await stocked.page()
+    names = page.locator("td.named a")
+    texts = await names.all_inner_texts()
+    troubled = page.locator("tr.marked")
+    many = await troubled.count()
+    assert 0 < many < len(texts)
+    assert sorted(texts[:many]) == sorted(await troubled.locator("a").all_inner_texts())
+    await page.get_by_text("was paused").wait_for()
+    room = page.get_by_role("row").filter(has_text="waiting room")
+    await room.get_by_text("is served by no process").wait_for()
+    await page.get_by_role("button", name="By name").click()
+    assert await names.all_inner_texts() == sorted(texts)
+    await page.get_by_role("columnheader", name="Ready").get_by_role("button").click()
+    assert (await names.all_inner_texts())[0] == "mail"
+
+
+async def test_all_jobs_of_a_state_are_picked_and_the_server_goes_on_alone(
+    stocked: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(taking, "MOST_COUNTED", 30)
+    monkeypatch.setattr(taking, "MOST_AT_ONCE", 7)
+    async with Queue("mail", stocked.store) as mail:
+        await mail.add_many(NewJob("send", {"n": n}) for n in range(60))
+        page = await stocked.page("queues/bullmq/mail?state=waiting")
+        await page.get_by_label("Pick all jobs of this page").check()
+        await page.get_by_role("button", name="Pick all 100").click()
+        await page.get_by_text("All 100 waiting jobs picked").wait_for()
+        assert await complaints(page) == []
+        bulk = page.get_by_role("group", name="Picked jobs")
+        await bulk.get_by_role("button", name="Remove").click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_text("100 jobs. What is added").wait_for()
+        await dialog.get_by_label("to confirm").fill("100")
+        await dialog.get_by_role("button", name="Remove 100 jobs").click()
+        await dialog.wait_for(state="detached")
+        await page.close()
+        other = await stocked.page("overview")
+        await (
+            other.get_by_role("region", name="Under way").get_by_text("100 jobs removed").wait_for()
+        )
+        assert (await mail.counts())["waiting"] == 0
+
+
+async def test_a_job_is_cloned_with_other_data(stocked: Shop) -> None:
+    page = await stocked.page(f"queues/bullmq/orders/{stocked.failed}")
+    await page.get_by_role("button", name="Clone").click()
+    dialog = page.get_by_role("dialog")
+    assert '"tenant": "acme"' in await dialog.get_by_label("Data").input_value()
+    await dialog.get_by_label("Name").fill("reserve")
+    await dialog.get_by_label("Data").fill('{"order": 99}')
+    await dialog.get_by_role("button", name="Add").click()
+    await page.get_by_text("Another job like it was added").wait_for()
+    async with Queue("orders", stocked.store) as orders:
+        async with asyncio.timeout(limit(30)):
+            while not (found := [j for j in await orders.get_jobs() if j.data.get("order") == 99]):
+                await asyncio.sleep(0.02)
+        assert (found[0].name, found[0].max_attempts) == ("reserve", 1)
 
 
 async def test_the_keyboard_is_enough(stocked: Shop) -> None:

@@ -13,6 +13,7 @@ import { rooms } from './views/rooms.js';
 import { store, audit } from './views/store.js';
 import { webhooks } from './views/webhooks.js';
 import { ledger, pipeline } from './views/history.js';
+import { watchRuns } from './runs.js';
 import { signIn } from './views/sign-in.js';
 
 const VIEWS = [
@@ -51,7 +52,7 @@ function shell() {
         session.signIn && h('button', { type: 'button', class: 'quiet', onclick: signOut }, 'Sign out')),
       h('p', { id: 'away', role: 'status' })),
     navigation,
-    h('main', { id: 'main', tabindex: '-1' }),
+    h('div', { class: 'content' }, h('div', { id: 'runs', role: 'region', 'aria-label': 'Under way' }), h('main', { id: 'main', tabindex: '-1' })),
     h('div', { id: 'toasts', role: 'status', 'aria-live': 'polite' }),
   ];
 }
@@ -128,6 +129,7 @@ async function start(note = '') {
     return;
   }
   replace(app, ...shell());
+  watchRuns();
   await show();
 }
 

@@ -10,6 +10,15 @@ export const may = (role) => ['viewer', 'operator', 'admin'].indexOf(session.rol
 const KINDS = { failed: 'bad', dead: 'bad', completed: 'good', active: 'busy', delayed: 'late', paused: 'late', waiting: 'calm' };
 export const chip = (text, kind) => h('span', { class: `chip ${kind || KINDS[text] || ''}` }, text);
 
+// Why a queue stands where it stands, in a word, and how bad that is.
+export const CAUSES = {
+  failing: ['failing', 'bad'], nobody: ['no worker', 'bad'], 'no-handler': ['no handler', 'bad'], unmatched: ['no worker fits', 'bad'],
+  broken: ['circuit open', 'late'], behind: ['falls behind', 'late'], paused: ['paused', 'late'],
+};
+
+// What stands between backticks is something to type.
+export const spelled = (text) => text.split('`').map((part, index) => (index % 2 ? h('code', {}, part) : part));
+
 export const time = (instant) => h('time', instant ? { datetime: instant, title: `${local(instant)} · ${inUtc(instant)}` } : {}, ago(instant));
 // When something happens next; what should have happened already is due.
 export const due = (instant) => [instant && new Date(instant) <= Date.now() && 'due ', time(instant)];
@@ -84,13 +93,15 @@ export function button(text, act, kind = '') {
   return made;
 }
 
-// Ask before something is done: says what it concerns, takes a reason, and where nothing brings it back the name.
-export function confirmed({ title, text, more, action, confirm, danger, plain }) {
+// Ask before something is done: says what it concerns, takes a choice, a reason, and where nothing brings it back the name.
+export function confirmed({ title, text, more, action, confirm, choices: offered, danger, plain }) {
   return new Promise((resolve) => {
     const reason = h('input', { id: 'reason', maxlength: 300, autocomplete: 'off' });
     const typed = confirm && h('input', { id: 'typed', autocomplete: 'off', required: true });
+    const radio = ([value, says], index) => h('label', {}, h('input', { type: 'radio', name: 'choice', value, checked: index === 0 }), h('span', {}, says));
     const box = h('dialog', { 'aria-labelledby': 'dialog-title' }, h('form', { method: 'dialog' },
       h('h2', { id: 'dialog-title' }, title), h('p', {}, text), more,
+      offered && h('fieldset', { class: 'choices one' }, h('legend', {}, 'How many'), offered.map(radio)),
       !plain && [h('label', { for: 'reason' }, 'Reason, for the audit log'), reason],
       confirm && [h('label', { for: 'typed' }, 'Type ', h('code', {}, confirm), ' to confirm'), typed],
       h('div', { class: 'row end' }, h('button', { type: 'button', onclick: () => box.close() }, 'Cancel'),
@@ -98,7 +109,7 @@ export function confirmed({ title, text, more, action, confirm, danger, plain })
     let chosen = null;
     box.addEventListener('submit', (event) => {
       if (confirm && typed.value !== confirm) { event.preventDefault(); typed.setCustomValidity('This is not the name.'); typed.reportValidity(); typed.setCustomValidity(''); return; }
-      chosen = { reason: reason.value, confirm: typed ? typed.value : '' };
+      chosen = { reason: reason.value, confirm: typed ? typed.value : '', choice: box.querySelector('[name="choice"]:checked')?.value };
     });
     box.addEventListener('close', () => { box.remove(); resolve(chosen); });
     document.body.append(box);

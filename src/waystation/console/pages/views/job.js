@@ -3,7 +3,7 @@
 import { h, link, path, replace, s } from '../dom.js';
 import { every, get, post, queuePlace } from '../api.js';
 import { moment, span } from '../format.js';
-import { asked, button, chip, cut, facts, panel, time, toast, tree, trouble } from '../parts.js';
+import { asked, button, chip, cut, facts, panel, spelled, time, toast, tree, trouble } from '../parts.js';
 import { act } from './queue.js';
 
 export async function job(root, { parts, signal }) {
@@ -34,7 +34,17 @@ export async function job(root, { parts, signal }) {
       known = '';
       await draw();
     };
-    const doing = (action) => action === 'edit' ? () => edit().catch(trouble) : async () => {
+    const clone = async () => {
+      exact(reply.data);
+      const made = await asked({
+        title: `Clone · ${name} ${id}`, action: 'Add', text: 'Another job with the same options; it has no delay, and an id of its own.',
+        fields: [{ id: 'name', label: 'Name', required: true, value: reply.job.name }, { id: 'data', label: 'Data, as JSON', kind: 'json', value: JSON.stringify(reply.data, null, 2) }],
+        save: async (values) => post(queuePlace(product, name, '/actions/clone'), { ids: [id], ...values, data: exact(values.data) }),
+      });
+      if (made) toast('Another job like it was added.', 'good');
+    };
+    const forms = { edit, clone };
+    const doing = (action) => forms[action] ? () => forms[action]().catch(trouble) : async () => {
       try { if (await act(product, name, action, { ids: [id] })) { known = ''; await draw(); } } catch (error) { if (error.status === 404) location.hash = path('queues', product, name); else trouble(error); }
     };
     replace(root,
@@ -57,7 +67,7 @@ export async function job(root, { parts, signal }) {
             ...Object.entries(reply.children).map(([kind, number]) => [`Children ${kind}`, number]),
             ...Object.entries(reply.facts).map(([key, value]) => [key[0].toUpperCase() + key.slice(1), typeof value === 'string' ? value : JSON.stringify(value)]),
           ]), reply.options && h('details', {}, h('summary', { class: 'small' }, 'Options'), tree(reply.options))))));
-    get(place('/why')).then((found) => replace(why, h('p', { class: `why ${reply.job.state === 'failed' || reply.job.state === 'dead' ? 'bad' : ''}` }, found.sentence))).catch(() => {});
+    get(place('/why')).then((found) => replace(why, h('p', { class: `why ${reply.job.state === 'failed' || reply.job.state === 'dead' ? 'bad' : ''}` }, spelled(found.sentence)))).catch(() => {});
     if (Object.keys(reply.children).length) get(place('/flow')).then((found) => replace(flow, panel('Flow', graph(found, product)))).catch(() => {});
   }
   await draw();

@@ -4,7 +4,8 @@ import { h, held, link, path, replace } from '../dom.js';
 import { every, follow, get, post, queuePlace } from '../api.js';
 import { area, legend } from '../charts.js';
 import { count, moment, plural, rate, span } from '../format.js';
-import { asked, button, chip, confirmed, empty, facts, loading, may, panel, table, time, toast, trouble } from '../parts.js';
+import { CAUSES, asked, button, chip, confirmed, empty, facts, loading, may, panel, spelled, table, time, toast, trouble } from '../parts.js';
+import { actOnAll } from '../runs.js';
 import { past, ranges } from './history.js';
 import { P } from './overview.js';
 
@@ -21,8 +22,6 @@ const ALWAYS = ['pause', 'resume', 'obliterate'];
 const EFFECTS = {
   pause: (jobs) => `Workers take no more jobs from it until it is resumed; ${jobs} ready now.`,
   resume: (jobs) => `Workers go on with it; ${jobs} ready now.`,
-  'retry-all': (jobs, one) => `${jobs} that failed for good ${one ? 'runs' : 'run'} again.`,
-  'promote-all': (jobs, one) => `${jobs} that ${one ? 'is' : 'are'} delayed ${one ? 'becomes' : 'become'} ready now.`,
   drain: (jobs, one) => `${jobs} that ${one ? 'waits is' : 'wait are'} removed for good. Active, delayed and ended ones stay.`,
   clean: (jobs, one) => `${jobs} that ${one ? 'was' : 'were'} completed ${one ? 'is' : 'are'} removed for good.`,
   obliterate: (jobs) => `The queue is removed for good, with all it has: ${jobs}.`,
@@ -56,6 +55,7 @@ export async function queue(root, { parts, query, signal }) {
   let state = reply.states.includes(query.get('state')) ? query.get('state') : firstState(reply);
   let offset = Math.max(0, Number(query.get('offset')) || 0);
   const picked = new Set();
+  let whole = false;
   let days = 0;
   const range = ranges((chosen) => {
     days = chosen;
@@ -84,7 +84,16 @@ export async function queue(root, { parts, query, signal }) {
     turns = -1;
     await refresh(true);
   }
-  const explain = () => get(place('/why')).then((found) => { if (!signal.aborted) replace(why, h('p', { class: 'why' }, found.sentence)); }).catch(() => {});
+  const explain = () => get(place('/why')).then((found) => { if (!signal.aborted) replace(why, h('p', { class: `why ${CAUSES[found.cause]?.[1] || ''}` }, spelled(found.sentence))); }).catch(() => {});
+  // All jobs of a state, those on other pages included; the server goes on with it by itself.
+  const doingAll = (action, of) => async () => {
+    try {
+      if (!await actOnAll(action, `state:${of} product:${product} queue:"${name}"`, { whole: `all ${of} jobs of ${name}` })) return;
+      picked.clear();
+      whole = false;
+      await again();
+    } catch (error) { trouble(error); }
+  };
   const doing = (action, asked) => async () => {
     try { if (await act(product, name, action, asked?.())) { picked.clear(); await again(); } } catch (error) { trouble(error); }
   };
@@ -114,7 +123,7 @@ export async function queue(root, { parts, query, signal }) {
       shown = look;
       replace(title, name, reply.paused && [' ', chip('paused')]);
       replace(actions, reply.actions.length ? h('div', { class: 'row wrap' }, may('operator') && ['bullmq', 'routing'].includes(product) && button('Add a job', add, 'primary'), wanted.map((each) =>
-        button(LABELS[each], doing(each, each === 'clean' ? () => ({ state: 'completed' }) : undefined), DANGER.includes(each) ? 'danger quiet' : ''))) : null);
+        button(LABELS[each], each.endsWith('-all') ? doingAll(each.slice(0, -4), each === 'retry-all' ? reply.failed : 'delayed') : doing(each, each === 'clean' ? () => ({ state: 'completed' }) : undefined), DANGER.includes(each) ? 'danger quiet' : ''))) : null);
     }
     if (days) return;
     const points = reply.points.slice(-150);
@@ -130,6 +139,7 @@ export async function queue(root, { parts, query, signal }) {
     state = each;
     offset = 0;
     picked.clear();
+    whole = false;
     // In the address, so that the same is shown after a reload, and to whoever gets the link.
     history.replaceState(null, '', `#${path('queues', product, name)}?state=${encodeURIComponent(state)}`);
     drawTabs();
@@ -154,11 +164,13 @@ export async function queue(root, { parts, query, signal }) {
     const page = await get(place(`/jobs?state=${encodeURIComponent(state)}&offset=${offset}&limit=${PAGE}`));
     const can = { failed: ['retry', 'remove'], dead: ['retry', 'remove'], delayed: ['promote', 'cancel', 'remove'], completed: ['remove'], active: ['cancel'] }[state] || ['cancel', 'remove'];
     const offered = can.filter((each) => reply.actions.includes(each));
-    const drawBulk = () => replace(bulk, picked.size > 0 && h('div', { class: 'row wrap bulk', role: 'group', 'aria-label': 'Picked jobs' }, h('span', { class: 'strong' }, `${picked.size} picked`),
-      offered.map((each) => button(LABELS[each], doing(each, () => ({ ids: [...picked] })), each === 'remove' ? 'danger quiet' : ''))));
-    const pick = (id) => h('input', { type: 'checkbox', 'aria-label': `Pick job ${id}`, checked: picked.has(id), onchange: (event) => { if (event.target.checked) picked.add(id); else picked.delete(id); drawBulk(); } });
+    const drawBulk = () => replace(bulk, picked.size > 0 && h('div', { class: 'row wrap bulk', role: 'group', 'aria-label': 'Picked jobs' }, h('span', { class: 'strong', role: 'status' }, whole ? `All ${count(page.total)} ${state} jobs picked` : `${picked.size} picked`),
+      !whole && page.total > page.jobs.length && page.jobs.every((job) => picked.has(job.id)) && button(`Pick all ${count(page.total)}`, () => { whole = true; drawBulk(); }),
+      offered.map((each) => button(LABELS[each], whole ? doingAll(each, state) : doing(each, () => ({ ids: [...picked] })), each === 'remove' ? 'danger quiet' : '')),
+      button('Clear', () => { picked.clear(); whole = false; for (const box of list.querySelectorAll('input[type=checkbox]')) box.checked = false; drawBulk(); }, 'quiet')));
+    const pick = (id) => h('input', { type: 'checkbox', 'aria-label': `Pick job ${id}`, checked: picked.has(id), onchange: (event) => { whole = false; if (event.target.checked) picked.add(id); else picked.delete(id); drawBulk(); } });
     const pickAll = h('input', { type: 'checkbox', 'aria-label': 'Pick all jobs of this page', checked: page.jobs.length > 0 && page.jobs.every((job) => picked.has(job.id)),
-      onchange: (event) => { for (const { id } of page.jobs) if (event.target.checked) picked.add(id); else picked.delete(id); for (const box of list.querySelectorAll('td input[type=checkbox]')) box.checked = event.target.checked; drawBulk(); } });
+      onchange: (event) => { whole = false; for (const { id } of page.jobs) if (event.target.checked) picked.add(id); else picked.delete(id); for (const box of list.querySelectorAll('td input[type=checkbox]')) box.checked = event.target.checked; drawBulk(); } });
     const columns = [...(offered.length ? [{ name: 'Pick', kind: 'pick', head: pickAll }] : []), { name: 'Job' }, { name: state === reply.failed ? 'Error' : 'Data', kind: 'data' }, { name: 'Tries', kind: 'number' }, { name: whenName(state) }];
     const rows = page.jobs.map((job) => ({ cells: [...(offered.length ? [pick(job.id)] : []),
       [link(path('queues', product, name, job.id), { class: 'strong' }, job.name || job.id), ' ', h('span', { class: 'product' }, job.id)],
