@@ -26,7 +26,7 @@ help:
 
 demo: ## Watch a small ticket sale, counted to the last ticket; ARGS=--serve keeps it open in the browser
 	$(READY) demo
-	@.venv/bin/python -m examples.ticket_sale $(ARGS)
+	@.venv/bin/python -m waystation demo $(ARGS)
 
 test: ## Run the tests that take seconds; ARGS="-k lease" picks some
 	$(READY) test

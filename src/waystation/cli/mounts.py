@@ -65,6 +65,13 @@ MOUNTS = (
         "Products",
         extra="api",
     ),
+    Mount(
+        "demo",
+        "waystation.cli.demo.command",
+        "Watch a small ticket sale, counted to the last ticket.",
+        "Development",
+        extra="embedded",
+    ),
     Mount("new", "waystation.cli.new", "Write a small project that runs.", "Development"),
     Mount(
         "drill",

@@ -5,7 +5,6 @@ import math
 import time
 from urllib.parse import urlsplit
 
-import httpx2
 import msgspec
 
 from waystation.core import codec
@@ -122,7 +121,7 @@ async def look(options: FollowOptions, *, patience_s: float = PATIENCE_S) -> Rea
         # For the whole answer: a site that sends a byte now and then is not well.
         async with asyncio.timeout(patience_s):
             status, text = await _answer(options.url)
-    except (OSError, ValueError, httpx2.HTTPError, httpx2.InvalidURL):
+    except (OSError, ValueError):
         return Reading(None, "the site did not answer")
     if status >= 400:
         return Reading(None, f"the site answered {status}")
@@ -133,16 +132,22 @@ async def look(options: FollowOptions, *, patience_s: float = PATIENCE_S) -> Rea
 
 
 async def _answer(url: str) -> tuple[int, str]:
+    # Only who follows a site needs an HTTP client; a room is also simulated without one.
+    import httpx2
+
     # What lies behind the room is reached without the proxy that leads outside.
     client = httpx2.AsyncClient(trust_env=False, follow_redirects=True)
     asked = client.stream("GET", url, headers={"User-Agent": "waystation"})
-    async with client, asked as answer:
-        text = bytearray()
-        async for part in answer.aiter_bytes():
-            text += part
-            if len(text) > LARGEST:
-                break
-        return answer.status_code, text[:LARGEST].decode("utf-8", "replace")
+    text = bytearray()
+    try:
+        async with client, asked as answer:
+            async for part in answer.aiter_bytes():
+                text += part
+                if len(text) > LARGEST:
+                    break
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        raise OSError(f"{url}: {error}") from error
+    return answer.status_code, text[:LARGEST].decode("utf-8", "replace")
 
 
 def _metric(text: str, series: str) -> Reading:

@@ -1,22 +1,35 @@
-"""The purchases: jobs on a real server, two cashiers, one of whom is killed at work."""
+"""The purchases: jobs for two cashiers, one of whom is killed at work."""
 
 import asyncio
 import contextlib
+import random
 from collections import Counter
 from collections.abc import AsyncGenerator
 
-from examples.ticket_sale.account import Account
-from examples.ticket_sale.cashier import QUEUE
-from examples.ticket_sale.crew import at_work
-from examples.ticket_sale.stage import Show, Stage
-from waystation.bullmq import Backoff, JobOptions, Queue, QueueEvents
-from waystation.core.store import embedded
+from waystation.bullmq import Backoff, Job, JobOptions, Queue, QueueEvents, Worker
+from waystation.cli.demo.crew import at_work, work
+from waystation.cli.demo.stage import Account, Stage, until
 
-TITLE: str = "The purchases"
-PART: str = "waystation.bullmq: jobs on the wire of Node's BullMQ"
+TITLE = "Purchases"
+PART = "waystation.bullmq: jobs, compatible with Node's BullMQ"
 
+QUEUE = "purchases"
 PURCHASES = 10_000
 OPTIONS = JobOptions(attempts=10, backoff=Backoff.exponential(0.05, jitter=0.5))
+BANK_S = 0.02
+
+
+async def charge(job: Job) -> dict[str, str]:
+    """Charge the card; every now and then the bank does not answer."""
+    await asyncio.sleep(random.expovariate(1 / BANK_S))
+    if random.random() < 0.03:
+        raise TimeoutError("the bank does not answer")
+    return {"ticket": f"seat {job.data['seat']}"}
+
+
+def cashier(url: str) -> Worker:
+    """A worker with short leases, so that nobody waits long for a dead cashier's purchases."""
+    return Worker(QUEUE, charge, url, concurrency=25, lease=1, stalled_interval=1, max_stalled=3)
 
 
 class Ledger:
@@ -28,8 +41,7 @@ class Ledger:
         self.rescued: set[str] = set()
         self.retries = 0
 
-    @property
-    def settled(self) -> int:
+    async def settled(self) -> int:
         """Purchases that have come to an end."""
         return len(self.completed) + len(self.failed)
 
@@ -49,28 +61,24 @@ class Ledger:
                     pass
 
 
-async def run(stage: Stage) -> Account:
+async def run(stage: Stage, url: str) -> Account:
     """Sell through two cashiers, kill one of them, and count."""
     ledger = Ledger()
-    with embedded.ephemeral() as server:
-        stage.say("A server has been started for the show; any Redis or Valkey would do.")
-        async with (
-            Queue(QUEUE, server.url) as queue,
-            QueueEvents(QUEUE, server.url) as events,
-            _following(ledger, events),
-            at_work("cashier", server.url, "ada") as ada,
-            at_work("cashier", server.url, "ben"),
-        ):
-            await queue.add_many(
-                ("charge", {"seat": number}, OPTIONS) for number in range(PURCHASES)
-            )
-            stage.say(f"{PURCHASES:,} purchases are jobs now; Ada and Ben charge the cards.")
-            with stage.progress("purchases settled", PURCHASES) as show:
-                await _until(ledger, PURCHASES // 3, show)
-                ada.kill()
-                stage.say("Ada's process is killed in the middle of her work (SIGKILL).")
-                await _until(ledger, PURCHASES, show)
-            state = await queue.counts("waiting", "active", "delayed")
+    async with (
+        Queue(QUEUE, url) as queue,
+        QueueEvents(QUEUE, url) as events,
+        _following(ledger, events),
+        at_work(__name__, url) as ada,
+        at_work(__name__, url),
+    ):
+        await queue.add_many(("charge", {"seat": number}, OPTIONS) for number in range(PURCHASES))
+        stage.say(f"{PURCHASES:,} purchases are jobs now; Ada and Ben charge the cards.")
+        with stage.progress("purchases settled", PURCHASES) as show:
+            await until(ledger.settled, PURCHASES // 3, show)
+            ada.kill()
+            stage.say("Ada's process is killed in the middle of her work (SIGKILL).")
+            await until(ledger.settled, PURCHASES, show)
+        state = await queue.counts("waiting", "active", "delayed")
     return _account(ledger, still_there=sum(state.values()))
 
 
@@ -81,14 +89,6 @@ async def _following(ledger: Ledger, events: QueueEvents) -> AsyncGenerator[None
         yield
     finally:
         following.cancel()
-
-
-async def _until(ledger: Ledger, count: int, show: Show) -> None:
-    async with asyncio.timeout(120):
-        while ledger.settled < count:
-            show(ledger.settled)
-            await asyncio.sleep(0.1)
-    show(ledger.settled)
 
 
 def _account(ledger: Ledger, *, still_there: int) -> Account:
@@ -110,3 +110,7 @@ def _account(ledger: Ledger, *, still_there: int) -> Account:
             "each purchase waited a little and was tried again.",
         ),
     )
+
+
+if __name__ == "__main__":
+    work(cashier)

@@ -4,9 +4,9 @@ import asyncio
 
 import httpx2
 
-from examples.ticket_sale.open_house import opened
 from tests.support.patience import LIMIT_S, limit
 from tests.support.ports import free_port
+from waystation.cli.demo.open_house import opened
 
 
 async def test_console_room_and_sale_are_open(redis_url: str) -> None:

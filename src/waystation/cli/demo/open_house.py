@@ -1,4 +1,4 @@
-"""The open house of `make demo ARGS=--serve`: the sale goes on, in the browser, until Ctrl-C."""
+"""The open house of `waystation demo --serve`: the sale goes on, in the browser, until Ctrl-C."""
 
 import asyncio
 import random
@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from examples.ticket_sale.stage import Stage
 from waystation import bullmq, routing
+from waystation.cli.demo.stage import Stage
 from waystation.console.serving import running as console_running
 from waystation.console.settings import ConsoleSettings
 from waystation.core.operators.roles import Role

@@ -1,31 +1,50 @@
 """Where scenes are shown: with bars on a terminal, in plain lines anywhere else."""
 
+import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Generator, Sequence
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import TypeAlias
 
+import msgspec
 from rich import box
 from rich.console import Console, RenderableType
 from rich.padding import Padding
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from examples.ticket_sale.account import Account
 from waystation.core.app.progress import Count
 
 Show: TypeAlias = Callable[[int], None]
 """Tell how far it is by now."""
 
-
 _GOOD = "[bold green]Nothing was lost and nothing happened twice.[/]"
 _BAD = "[bold red]The account does not add up: something was lost or happened twice.[/]"
+
+
+class Account(msgspec.Struct, frozen=True, kw_only=True):
+    """What came in and what became of it; the two must be the same number."""
+
+    title: str
+    what: str
+    """What is counted, in the plural: purchases, tickets, visitors."""
+    came_in: int
+    ends: dict[str, int]
+    """How many ended in which way, each way a short sentence."""
+    twice: int = 0
+    """How many had an effect more than once."""
+    remarks: tuple[str, ...] = ()
+    """What else a visitor might like to know."""
+
+    @property
+    def lost(self) -> int:
+        """How many nobody can account for."""
+        return self.came_in - sum(self.ends.values())
+
+    @property
+    def balanced(self) -> bool:
+        """Whether nothing was lost and nothing happened twice."""
+        return self.lost == 0 and self.twice == 0
 
 
 class Stage:
@@ -35,16 +54,9 @@ class Stage:
         self._console = console or Console(highlight=False)
         self._began = time.monotonic()
 
-    def welcome(self, scenes: int) -> None:
-        """Say what is about to be seen."""
-        self._console.print(
-            f"\nA ticket sale in {scenes} scenes, in one to three minutes. Workers are killed on\n"
-            "the way; at the end every ticket is counted. Ctrl-C ends it at any time."
-        )
-
-    def open(self, title: str, part: str) -> None:
+    def open(self, title: str, part: str = "") -> None:
         """Begin a scene, and say which part of waystation it shows."""
-        self._console.print(f"\n[bold]{title}[/]  [dim]{part}[/]\n")
+        self._console.print(f"\n[bold]{title}[/]  [dim]{part}[/]\n", soft_wrap=True)
 
     def say(self, sentence: str) -> None:
         """Say one sentence."""
@@ -52,9 +64,7 @@ class Stage:
 
     def show(self, what: RenderableType) -> None:
         """Show a table, or a few."""
-        self._console.print()
-        self._console.print(Padding(what, (0, 2)))
-        self._console.print()
+        self._console.print(Padding(what, (1, 2)))
 
     @contextlib.contextmanager
     def progress(self, what: str, total: int) -> Generator[Show]:
@@ -91,20 +101,6 @@ class Stage:
         verdict = _GOOD if all(account.balanced for account in accounts) else _BAD
         self._console.print(f"{verdict} {took}\n", soft_wrap=True)
 
-    def part(self, page: Path) -> None:
-        """Say where to go from here."""
-        ways = {
-            str(page): "the report of the last scene; open it in a browser",
-            "make demo ARGS=--serve": "then the sale goes on, in a console in the browser",
-            "README.md": "a first program, and the way to all pages",
-            "docs/tour/bullmq.md": "all that a queue can do, in a dozen short programs",
-            ".venv/bin/waystation --help": "the same from a shell",
-        }
-        self._console.print("[bold]From here[/]\n")
-        for where, what in ways.items():
-            self._console.print(f"  {where:<28}  [dim]{what}[/]", soft_wrap=True)
-        self._console.print()
-
     def _steps(self, what: str, total: int) -> Show:
         shown = 0
 
@@ -115,6 +111,15 @@ class Stage:
                 self.say(f"{done:>7,} of {total:,} {what}")
 
         return show
+
+
+async def until(count: Callable[[], Awaitable[int]], goal: int, show: Show) -> None:
+    """Show the count until it has reached the goal."""
+    async with asyncio.timeout(120):
+        while (done := await count()) < goal:
+            show(done)
+            await asyncio.sleep(0.1)
+    show(done)
 
 
 def _table(accounts: Sequence[Account]) -> Table:

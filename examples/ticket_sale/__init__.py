@@ -1,1 +1,0 @@
-"""A small ticket sale, in scenes: one for each part of waystation."""
