@@ -31,6 +31,10 @@ def test_the_first_screen_shows_the_command_and_make_knows_it(command: str) -> N
     assert command in targets()
 
 
+def test_the_readme_is_read_in_three_minutes() -> None:
+    assert len(README.splitlines()) <= 150
+
+
 def test_the_readmes_program_prints_what_it_says(tmp_path: Path) -> None:
     program, printed = re.findall(r"```python\n(.*?)```.*?```\n(.*?)```", README, re.DOTALL)[0]
     done = subprocess.run(
