@@ -123,3 +123,18 @@ def test_on_the_site_links_lead_to_its_pages_or_to_the_forge(tmp_path: Path) -> 
     for page in (tmp_path / "pages").rglob("*.md"):
         for to in re.findall(r"\]\(([^)\s#]+)", FENCED.sub("", page.read_text())):
             assert "://" in to or (page.parent / to).exists(), f"{page.name}: {to}"
+
+
+def test_every_page_of_the_site_is_three_clicks_from_its_start(tmp_path: Path) -> None:
+    folder = tmp_path / "pages"
+    site.lay_out(folder)
+    reached = seen = {folder / "index.md"}
+    for _ in range(3):
+        links = {
+            (page.parent / to).resolve()
+            for page in reached
+            for to in re.findall(r"\]\(([^)\s#]+\.md)", page.read_text())
+            if "://" not in to
+        }
+        reached, seen = links - seen, seen | links
+    assert {page.relative_to(folder) for page in set(folder.rglob("*.md")) - seen} == set()
