@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 from waystation.cli.demo.letters import LETTERS
+from waystation.cli.demo.people import VISITORS
 from waystation.cli.demo.printing import TICKETS
 from waystation.cli.demo.purchases import PURCHASES
 from waystation.cli.demo.stage import Account, Stage
@@ -32,14 +33,14 @@ def keep_all(url: str) -> None:
 
 async def run(stage: Stage, url: str) -> Account:
     """Let Spark read the events of all scenes, and check the account."""
-    stage.say("Spark reads the events of purchases, tickets and letters from their streams,")
-    stage.say("and folds them into a row for each job and each attempt.")
+    stage.say("Spark reads the events of all scenes from their streams, and folds them into")
+    stage.say("a row for each job, each attempt and each visitor.")
     facts = await asyncio.to_thread(_facts, stage, url)
     stage.show(console_report(facts))
     return Account(
         title=TITLE,
-        what="jobs",
-        came_in=PURCHASES + TICKETS + LETTERS,
+        what="jobs and people",
+        came_in=PURCHASES + TICKETS + LETTERS + VISITORS,
         ends={
             "ended, says the history": sum(each.terminal for each in facts.queues),
             "are still in a queue": sum(each.visible or 0 for each in facts.queues),
