@@ -144,7 +144,7 @@ async def test_what_befalls_one_that_waits_leaves_the_others(
         await until(lambda: counts_of(queue, active=4))
         assert worker.cancel_job(cancelled.id)
         await harness.redis.set(harness.keys.of(lost.id).lock, "another")
-        await until(lambda: counts_of(queue, failed=1))
+        await until(lambda: len(worker.held) == 2)
         await add_to_groups(queue, acme=3)
         await until(lambda: handle.data)
         await until(lambda: counts_of(queue, failed=2))

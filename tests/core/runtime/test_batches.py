@@ -190,6 +190,21 @@ async def test_nothing_waits_for_what_the_worker_has_no_room_for() -> None:
         assert len(worker.held) == 3
 
 
+async def test_what_runs_leaves_no_room_either() -> None:
+    source, end = MemorySource(), asyncio.Event()
+    ids = [source.add(work) for work in ("a1", "a2", "b1", "c1")]
+
+    async def handle(works: Sequence[str]) -> Sequence[str]:
+        if works == ["a1", "a2"]:
+            await end.wait()
+        return works
+
+    rule = batch_of_letters(least=2, wait_s=FOR_EVER_S)
+    async with working(source, handle, batch=2, batching=rule, concurrency=2):
+        await until(lambda: source.entries[ids[2]].state == "completed")
+        end.set()
+
+
 async def test_what_waits_for_its_batch_is_handed_back_when_the_worker_stops() -> None:
     source = MemorySource()
     ids = [source.add(work) for work in ("a1", "a2", "b1")]
