@@ -169,6 +169,58 @@ async def test_what_a_job_costs_in_truth_is_counted(queue: Queue, harness: Harne
     assert await names(harness) == ["b"] * 20 + ["a"]
 
 
+async def test_events_say_what_a_turn_cost_and_the_weight_of_its_tenant(
+    queue: Queue, harness: Harness
+) -> None:
+    await queue.groups.set("acme", weight=2)
+    await queue.add("a", group=Group("ada", parent="acme", cost=3, weight=5))
+    await queue.add("plain")
+    first, second = await harness.claim(2)
+    claimed = first if first.work.name == "a" else second
+    await claimed.work.charge(4.5)
+
+    said = {each["jobId"]: each for each in await harness.events("active")}
+    turn = {"group": "acme/ada", "cost": "3", "weight": "2", "free": "0"}
+    assert said[claimed.work.id].items() >= turn.items()
+    assert said.keys() == {first.work.id, second.work.id}
+    [other] = said.keys() - {claimed.work.id}
+    assert (said[other]["cost"], said[other]["weight"]) == ("1", "1")
+    [charged] = await harness.events("charged")
+    assert charged.items() >= {"cost": "4.5", "more": "1.5", "weight": "2"}.items()
+
+
+async def test_events_of_a_queue_without_groups_say_nothing_of_turns(
+    queue: Queue, harness: Harness
+) -> None:
+    await queue.add("plain")
+    await names(harness)
+    [active] = await harness.events("active")
+    assert active.keys() == {"event", "jobId", "prev", "workerId"}
+
+
+async def test_events_say_since_when_a_job_waited_for_nothing_but_its_turn(
+    queue: Queue, harness: Harness
+) -> None:
+    await queue.groups.set("bell", concurrency=2)
+    await queue.groups.pause("acme")
+    for group in ("acme", "bell", "cord"):
+        await queue.add(group, group=group)
+    await names(harness)
+    await queue.groups.resume("acme")
+    resumed_ms = int(await harness.redis.hget(f"{harness.keys.base}groups:freed", "acme") or 0)
+    await names(harness)
+    await queue.groups.reset("bell")
+    await queue.add("bell", group="bell")
+    await names(harness)
+
+    free = [(each["group"], each.get("free")) for each in await harness.events("active")]
+    # What a limit may have held up is not known.
+    assert {*free[:2]} == {("bell", None), ("cord", "0")}
+    assert free[2] == ("acme", str(resumed_ms))
+    assert int(free[3][1] or 0) >= resumed_ms > 0
+    assert 0 < await harness.redis.pttl(f"{harness.keys.base}groups:freed") <= HOUR_MS
+
+
 async def test_a_budget_lasts_for_a_day_and_is_told_before_it_ends(
     queue: Queue, harness: Harness
 ) -> None:
@@ -186,6 +238,7 @@ async def test_a_budget_lasts_for_a_day_and_is_told_before_it_ends(
     # More for today lets the next ones start at once.
     await queue.groups.set("acme", budget=120)
     assert await names(harness) == ["20", "15"]
+    assert (await queue.groups.get("acme")).held_by == "budget"
 
 
 async def test_a_paused_group_starts_nothing_until_it_is_resumed(

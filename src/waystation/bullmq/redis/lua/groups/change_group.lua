@@ -3,11 +3,18 @@
 --- keys  meta active absent
 --- args  base now:str|int= path changes:bytes -> int
 --- as    queue base
---- uses  instant_ms group_key make_group_ready mark_groups count_active note_groups
+--- uses  instant_ms group_key is_limited make_group_ready mark_groups count_active note_groups
 local changed = cjson.decode(changes)
 local stored = redis.call('HGET', group_key(queue, 'settings'), path)
 local is_read, settings = pcall(cjson.decode, stored or '{}')
 if not is_read or type(settings) ~= 'table' then settings = {} end
+if is_limited(settings) then
+  -- What waited until now was not held up by the turns of others alone, which the history asks. It
+  -- does not look further back than an hour.
+  local freed = group_key(queue, 'freed')
+  redis.call('HSET', freed, path, string.format('%.0f', instant_ms(now)))
+  redis.call('PEXPIRE', freed, 3600000)
+end
 for name, value in pairs(changed) do
   if value == cjson.null then settings[name] = nil else settings[name] = value end
 end

@@ -12,7 +12,8 @@ if held ~= token then return held and -6 or -2 end
 local known = redis.call('HMGET', job, 'gid', 'gcost', 'gweight')
 local path, more = known[1] or '', tonumber(cost) - positive(known[2])
 redis.call('HSET', job, 'gcost', cost)
-charge_more(queue, path, more, known[3], instant_ms(now))
+local weight = charge_more(queue, path, more, known[3], instant_ms(now))
+local turn = weight and { 'more', string.format('%.17g', more), 'weight', weight } or {}
 redis.call('XADD', events, 'MAXLEN', '~', events_cap(meta), '*', 'event', 'charged', 'jobId', id,
-  'group', path, 'cost', cost)
+  'group', path, 'cost', cost, unpack(turn))
 return 0

@@ -13,6 +13,7 @@
 ---   active      the ids that workers hold, of a path that has a limit of them
 ---   spent       what has been started in the window of a rate limit, of one path
 ---   today       what has been started on a day, of one path that has a budget
+---   freed       paths by when a pause or a limit of theirs was last lifted, for an hour
 ---   marker      what idle workers of ours block on beside the queue's own marker
 --- Whatever has waiting jobs is ready or held, or holds only what is held.
 local function group_name(queue, kind, path)
@@ -29,7 +30,10 @@ local function group_key(queue, kind, path)
   local name = path and kind .. ':' .. path or kind
   if sound[name] then return sound[name] end
   local key = group_name(queue, kind, path)
-  local types = { clock = 'hash', settings = 'hash', active = 'set', spent = 'string', today = 'string' }
+  local types = {
+    clock = 'hash', settings = 'hash', freed = 'hash', active = 'set', spent = 'string',
+    today = 'string',
+  }
   local found = redis.call('TYPE', key).ok
   if found ~= 'none' and found ~= (types[kind] or 'zset') then redis.call('DEL', key) end
   sound[name], queue.sound_keys = key, sound
@@ -275,6 +279,11 @@ local function windows_of(queue, path, now)
   return windows
 end
 
+--- Whether something is set for a path that can hold up its jobs.
+local function is_limited(settings)
+  return settings.concurrency or settings.max or settings.budget or settings.paused
+end
+
 --- When a path may start something again: a time in milliseconds, infinity while it is paused;
 --- nothing when it may start now. One at its concurrency is looked at again, for what ended unheard.
 --- uses  group_key group_settings windows_of
@@ -344,24 +353,26 @@ local function spend(queue, path, cost, now)
   end
 end
 
---- Count a cost for a path and what holds it that was not known when the job began.
+--- Count a cost for a path and what holds it that was not known when the job began; the reply is the
+--- weight of its tenant, or nothing when nobody takes turns.
 --- uses  group_key group_settings holder_of positive present_tag spend
 local function charge_more(queue, path, cost, weight, now)
-  local is_first = true
+  local is_first, of_tenant = true, nil
   local is_grouped = redis.call('HEXISTS', queue.base .. 'meta', 'groups') == 1
   if path == '' and is_grouped then
     local known = redis.call('HMGET', group_key(queue, 'clock'), '', '/')
     local tag = math.max(tonumber(known[1]) or 0, tonumber(known[2]) or 0)
-    tag = tag + cost / positive(group_settings(queue, '').weight)
+    of_tenant = positive(group_settings(queue, '').weight)
+    tag = tag + cost / of_tenant
     redis.call('HSET', group_key(queue, 'clock'), '/', string.format('%.17g', tag))
   end
   while path ~= '' do
     local holder = holder_of(path)
     spend(queue, path, cost, now)
+    of_tenant = positive(tonumber(group_settings(queue, path).weight) or is_first and weight)
     if is_grouped then
       local time = tonumber(redis.call('HGET', group_key(queue, 'clock'), holder)) or 0
-      local own = tonumber(group_settings(queue, path).weight)
-      local more = cost / positive(own or is_first and weight)
+      local more = cost / of_tenant
       local ready = tonumber(redis.call('ZSCORE', group_key(queue, 'ready', holder), path))
       local tag = math.max((ready or present_tag(queue, path, holder)) + more, time)
       if ready then
@@ -372,6 +383,7 @@ local function charge_more(queue, path, cost, weight, now)
     end
     path, is_first = holder, false
   end
+  return of_tenant
 end
 
 --- How many more jobs may wait in a group, `most` if that is less; nothing when it has no limit.

@@ -23,11 +23,11 @@ local function claim_jobs(queue, rules, want, token, lease_ms, worker, max, dura
   if most then want = math.min(want, most - redis.call('LLEN', queue.active)) end
   if want < 1 then return {}, 0 end
 
-  local ids, known, held_ms = nil, {}, 0
+  local ids, known, held_ms, turns = nil, {}, 0, {}
   local has_groups = rules[7] or type(queue.has_groups) == 'number'
   local has_parents = rules[7] == '2' or queue.has_groups == 2
   if has_groups then
-    ids, known, held_ms = lazy().take_in_turn(queue, want, tonumber(now), has_parents)
+    ids, known, held_ms, turns = lazy().take_in_turn(queue, want, tonumber(now), has_parents)
   else
     ids = redis.call('RPOP', queue.wait, want) or {}
   end
@@ -69,7 +69,7 @@ local function claim_jobs(queue, rules, want, token, lease_ms, worker, max, dura
       end
     end
     redis.call('XADD', queue.events, '*', 'event', 'active', 'jobId', id, 'prev', 'waiting',
-      'workerId', worker)
+      'workerId', worker, unpack(turns[id] or {}))
     redis.call('HSET', queue.base .. id, 'processedOn', now, 'pb', worker, 'ats', started)
   end
   if max and window and counted > 0 then

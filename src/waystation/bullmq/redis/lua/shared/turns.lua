@@ -134,8 +134,10 @@ local function take_own(round, own)
   if known.gid then
     round.strays[#round.strays + 1] = { id, known.gid, tonumber(known.priority) or 0 }
   elseif #fields > 0 then
+    local weight = positive(group_settings(queue, '').weight)
     round.ids[#round.ids + 1], round.fields[id] = id, fields
-    charge_turn(own, 1 / positive(group_settings(queue, '').weight))
+    round.turns[id] = { 'cost', 1, 'weight', weight, 'free', 0 }
+    charge_turn(own, 1 / weight)
   end
 end
 
@@ -166,18 +168,44 @@ local function overspent(round, way, cost)
   end
 end
 
---- Count a started job where a limit is set; the reply is the weight that is set.
+--- Count a started job where a limit is set; the reply is what is set.
 --- uses  group_key group_settings spend
 local function count_in(round, path, id, cost)
   local queue = round.queue
   local settings = group_settings(queue, path)
   if settings.concurrency then redis.call('SADD', group_key(queue, 'active', path), id) end
   spend(queue, path, cost, round.now)
-  return tonumber(settings.weight)
+  return settings
+end
+
+--- Until when a path was held up by a pause or a limit that was lifted since, if that is known.
+--- uses  group_key
+local function held_before(queue, path)
+  local every = string.find(path, '/', 1, true) and '*/*' or '*'
+  local freed = redis.call('HMGET', group_key(queue, 'freed'), path, every)
+  return math.max(tonumber(freed[1]) or 0, tonumber(freed[2]) or 0)
+end
+
+--- Let those on the way to a job pay for it; the reply is what its event says of that, for the
+--- history: `weight` is that of the tenant, `free` since when it waited for nothing but its turn, 0
+--- when it always did; where a limit could hold it up it is left out.
+--- uses  count_in charge_turn positive is_limited held_before
+local function pay_for(round, way, path, id, cost, own_weight)
+  local paid, free = { 'group', path, 'cost', cost, 'weight' }, 0
+  for nth, each in ipairs(way) do
+    local settings = round.has_limits and count_in(round, each.path, id, cost) or {}
+    local weight = positive(tonumber(settings.weight) or each.path == path and own_weight)
+    charge_turn(each, cost / weight)
+    if nth == 1 then paid[6] = weight end
+    if is_limited(settings) then free = nil end
+    if free and round.has_freed then free = math.max(free, held_before(round.queue, each.path)) end
+  end
+  if free then paid[7], paid[8] = 'free', string.format('%.0f', free) end
+  return paid
 end
 
 --- Take the next job of whoever's turn it is, unless somebody may not spend so much.
---- uses  next_of_group turn_fields positive overspent set_aside_group drop_first charge_turn count_in
+--- uses  next_of_group turn_fields positive overspent set_aside_group drop_first charge_turn pay_for
 local function take_grouped(round, way, last)
   local queue, path = round.queue, last.path
   local id = next_of_group(round, path)
@@ -199,11 +227,7 @@ local function take_grouped(round, way, last)
       end
     end
     round.ids[#round.ids + 1], round.fields[id] = id, fields
-    for _, each in ipairs(way) do
-      local weight = each.path == path and known.gweight
-      if round.has_limits then weight = count_in(round, each.path, id, cost) or weight end
-      charge_turn(each, weight and cost / positive(weight) or cost)
-    end
+    round.turns[id] = pay_for(round, way, path, id, cost, known.gweight)
     if last.is_own then charge_turn(last, cost) end
   end
   -- An id whose job is gone leaves the group, too, and so does one that Node has removed here and
@@ -298,21 +322,23 @@ local function play_round(round)
   round.has_parents = round.has_parents or round.queue.has_groups == 2
 end
 
---- Take the next jobs of a queue with groups, in turn: their ids, the fields of each, and in how many
---- milliseconds a group that is held may start again. Whether some are in others is `has_parents`.
+--- Take the next jobs of a queue with groups, in turn: their ids, the fields of each, in how many
+--- milliseconds a group that is held may start again, and what the event of each says of its turn.
+--- Whether some are in others is `has_parents`.
 --- uses  group_key readmit_groups play_round
 local function take_in_turn(queue, want, now, has_parents)
   readmit_groups(queue, now)
   local round = {
-    queue = queue, want = want, now = now, ids = {}, fields = {}, looks = want + 1000,
+    queue = queue, want = want, now = now, ids = {}, fields = {}, turns = {}, looks = want + 1000,
     turn_fields = { gid = true, gcost = true, gweight = true, priority = true },
     has_limits = redis.call('EXISTS', group_key(queue, 'settings')) == 1, has_parents = has_parents,
+    has_freed = redis.call('EXISTS', group_key(queue, 'freed')) == 1,
     has_own = redis.call('EXISTS', queue.wait, queue.prioritized) > 0,
   }
   repeat
     play_round(round)
   until #round.ids == want or not round.has_more or round.looks < 1
-  if #round.ids == want and not round.is_emptied then return round.ids, round.fields, 0 end
+  if #round.ids == want and not round.is_emptied then return round.ids, round.fields, 0, round.turns end
   local clock, past = group_key(queue, 'clock'), group_key(queue, 'past', '')
   local ready = group_key(queue, 'ready', '')
   if redis.call('EXISTS', group_key(queue, 'sizes')) == 0
@@ -324,5 +350,5 @@ local function take_in_turn(queue, want, now, has_parents)
   end
   local next_held = redis.call('ZRANGE', group_key(queue, 'held'), 0, 0, 'WITHSCORES')[2]
   local wait_ms = next_held and next_held ~= 'inf' and math.max(math.ceil(next_held - now), 1)
-  return round.ids, round.fields, wait_ms or 0
+  return round.ids, round.fields, wait_ms or 0, round.turns
 end
