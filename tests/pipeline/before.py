@@ -51,6 +51,9 @@ FEW, MANY = (2_000, 3), (100_000, 8)
 GROUPS = 64
 """Groups of rows of a table that have a digest each."""
 NOT_COMPARED = ("checked_at", "counted_from")
+_OF_TURNS = ("group", "cost", "weight", "free_at", "more")
+LATER = {ATTEMPTS.name: _OF_TURNS, ITEMS.name: _OF_TURNS, STEPS.name: _OF_TURNS}
+"""Columns that came since; they are null where nobody takes turns."""
 RENAMED = {"open": STEPS.name}
 """Tables that had another name then."""
 _ENCRYPTED = re.compile(r"enc:new:[A-Za-z0-9_=-]+;")
@@ -169,7 +172,8 @@ def _group_of(table: Table, row: str) -> int:
 
 
 def _columns(table: Table) -> list[str]:
-    return [name for name in table.names if name not in NOT_COMPARED]
+    left_out = (*NOT_COMPARED, *LATER.get(table.name, ()))
+    return [name for name in table.names if name not in left_out]
 
 
 def stored_rows() -> dict[str, list[str]]:

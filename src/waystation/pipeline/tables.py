@@ -32,7 +32,7 @@ BUCKETS = "array<struct<part:string,bucket:bigint,name:string,many:bigint>>"
 LAST_MS = 253_402_214_399_999
 """The last instant that tables hold: a day before the end of the year 9999, after which neither
 Python nor SQL can count, so that the days around it are known in every time zone."""
-VERSION = 9
+VERSION = 10
 """Version of all tables together, noted in every commit; raised when a table or a column is added,
 or a column is renamed, retired or given another type."""
 RENAMED = {
@@ -278,6 +278,16 @@ ATTEMPTS = Table(
         Column("error_class", TEXT, "class of the error"),
         Column("fingerprint", TEXT, "the same for failures with the same signature"),
         Column("reason", TEXT, "error message"),
+        Column("group", TEXT, "group of the job, such as `acme/ada`; null for one without"),
+        Column(
+            "cost", REAL, "what it cost, as was last known; null where nobody said, or above 10^11"
+        ),
+        Column("weight", REAL, "weight of its tenant when it was claimed; null without turns"),
+        Column(
+            "free_at",
+            INSTANT,
+            "since when it waited for nothing but its turn; null at a limit of its group",
+        ),
         _ODD,
         Column("date", DAY, "day of `started_at`, in UTC"),
     ),
@@ -309,6 +319,8 @@ ITEMS = Table(
         Column("fingerprint", TEXT, "the same for failures with the same signature"),
         Column("duplicates", INT, "completions after the first, unless it was put back"),
         Column("last_recorded_at", INSTANT, "`recorded_at` of its last event"),
+        Column("group", TEXT, "group that it belongs to, such as `acme/ada`; null without one"),
+        Column("cost", REAL, "what its attempts cost, in all; null where nobody said"),
         _ODD,
         Column("date", DAY, "day of `added_at`, or of its first event, in UTC"),
     ),

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from waystation.pipeline.gold.forecast import SLOT_S
+from waystation.pipeline.gold.turns import SLOT_S as TURN_S
 from waystation.pipeline.histograms import bucket
 from waystation.pipeline.products.files import size_class
 from waystation.pipeline.products.room_places import JOINS, STATE
@@ -141,6 +142,7 @@ MINUTE = Kind(
     ),
     "minute",
 )
+TENANT = Kind("tenant", ("rows", "started", "corrected", "waited", "wait_ms", "cost"), "hour")
 ARRIVED = Kind("arrival", ("acknowledged", "terminal", "removed", "duplicated"), "hour")
 _FAILURE = ("jobs", "attempts", "retried", "recovered", "tried")
 FAILURE_DAY, FAILURE = Kind("failure_day", _FAILURE, "day"), Kind("failure", _FAILURE, "all")
@@ -156,6 +158,7 @@ KINDS: Mapping[str, Kind] = {
         HOUR,
         WORKER,
         SLOT,
+        TENANT,
         MINUTE,
         ARRIVED,
         FAILURE_DAY,
@@ -357,8 +360,8 @@ _OF = {"product": "product", "queue": "queue"}
 
 
 def _sources(changed: Changed) -> Iterator[tuple[DataFrame | None, list[dict[str, str]]]]:
-    yield changed.steps, _OF_STEP
-    yield changed.attempts, _OF_ATTEMPT
+    yield changed.steps, [*_OF_STEP, *_TURN_OF_STEP]
+    yield changed.attempts, [*_OF_ATTEMPT, *_TURN_OF_ATTEMPT]
     yield changed.items, [_ARRIVAL]
     yield changed.failed_items, _OF_FAILED
     if changed.places is not None:
@@ -397,6 +400,33 @@ _OF_STEP = [
     ),
 ]
 
+_TENANT = {"more": _list("coalesce(split_part(`group`, '/', 1), '')")}
+"""The tenant of a job: the parent of its group, or that; '' are those without a group."""
+
+
+def _of_turns(instant: str) -> str:
+    """SQL: the slot of its hour that an instant lies in, of those in which tenants are compared."""
+    return f"floor((unix_millis({instant}) - unix_millis({_hour(instant)})) / {TURN_S * 1000})"
+
+
+_IS_TURN = "weight is not null and event in ('active', 'charged')"
+_MORE = "cast(round(1000 * if(event = 'active', cost, more)) as bigint)"
+"""What a step costs, in thousandths: sums of whole numbers are the same in any order."""
+_TURN = {**_AT, **_TENANT, "bucket": _of_turns("`at`")}
+_TURN_OF_STEP = [
+    TENANT.cell(
+        **_AT,
+        **_TENANT,
+        when=_IS_TURN,
+        started="event = 'active'",
+        corrected="event = 'charged' and more <> 0",
+        cost=_MORE,
+        most=f"case when event = 'active' then {_MORE} end",
+    ),
+    TENANT.part("served", **_TURN, when=_IS_TURN, name="weight", many=_MORE),
+    TENANT.part("started", **_TURN, when="weight is not null and event = 'active'"),
+]
+
 _STARTED = {**_OF, "at": _hour("started_at")}
 _BY_WORKER = "worker is not null"
 _OF_ATTEMPT = [
@@ -425,6 +455,27 @@ _OF_ATTEMPT = [
         first="started_at",
         last="greatest(started_at, ended_at)",
     ),
+]
+
+_FREE_AT = "greatest(free_at, started_at - interval 1 hour)"
+"""Since when it counts as waiting: of a job that waited longer, the last hour says as much."""
+_IS_FREE = "weight is not null and free_at <= started_at"
+_BEFORE = f"{_IS_FREE} and {_hour(_FREE_AT)} < {_hour('started_at')}"
+_OF_TENANT, _EARLIER = {**_STARTED, **_TENANT}, {**_OF, "at": _hour(_FREE_AT), **_TENANT}
+_WAITED = "weight is not null and wait_ms is not null"
+_CAME = f"if({_hour(_FREE_AT)} < {_hour('started_at')}, -1, {_of_turns(_FREE_AT)})"
+_TURN_OF_ATTEMPT = [
+    TENANT.cell(
+        **_OF_TENANT,
+        when="weight is not null",
+        waited="wait_ms is not null",
+        wait_ms="coalesce(wait_ms, 0)",
+    ),
+    TENANT.part("wait", **_OF_TENANT, when=_WAITED, bucket=bucket("wait_ms")),
+    TENANT.part("came", **_OF_TENANT, when=_IS_FREE, bucket=_CAME),
+    TENANT.part("went", **_OF_TENANT, when=_IS_FREE, bucket=_of_turns("started_at")),
+    TENANT.cell(**_EARLIER, when=_BEFORE),
+    TENANT.part("came", **_EARLIER, when=_BEFORE, bucket=_of_turns(_FREE_AT)),
 ]
 
 _ARRIVAL = ARRIVED.cell(

@@ -28,10 +28,14 @@ from waystation.pipeline.gold.cells import (
     ROUTE,
     ROUTE_DAY,
     SLOT,
+    TENANT,
     WORKER,
 )
 from waystation.pipeline.gold.staffing import Slot, advised
+from waystation.pipeline.gold.turns import SLOT_S as TURN_S
+from waystation.pipeline.gold.turns import Tenant, compared, tenant_of
 from waystation.pipeline.histograms import PERCENTILES, percentile
+from waystation.pipeline.products.bullmq import TENANTS, TURNS
 from waystation.pipeline.products.files import FILE_DAYS, FILES, OUTLIER
 from waystation.pipeline.products.routing import ROUTE_DAYS, ROUTES
 from waystation.pipeline.products.waitingroom import ABANDONMENT, ABANDONMENT_DAYS, FUNNEL
@@ -206,6 +210,45 @@ def _ten_seconds(cells: list[Cell], _: Known) -> Iterator[Row]:
         yield {**cell.whose, **cell.counts, "slot": int(cell.more[0])}
 
 
+def _tenants(cells: list[Cell], _: Known) -> Iterator[Row]:
+    total = sum(cell.counts["cost"] for cell in cells)
+    for cell in cells:
+        counts, waits = cell.counts, cell.histogram("wait")
+        tenant = _tenant(cell)
+        yield {
+            **cell.whose,
+            "tenant": tenant.name,
+            "started": counts["started"],
+            "service": counts["cost"] / 1000,
+            "over_weight": sum(tenant.served),
+            "share": counts["cost"] / total if total else None,
+            "wait_mean_ms": counts["wait_ms"] / counts["waited"] if counts["waited"] else None,
+            **_percentiles("wait", waits),
+            "waiting_s": len(tenant.waited) * TURN_S,
+            "wait_histogram": waits or None,
+        }
+
+
+def _turns(cells: list[Cell], _: Known) -> Iterator[Row]:
+    tenants = [_tenant(cell) for cell in cells]
+    found = compared(tenants)
+    apart = found.furthest
+    yield {
+        **cells[0].whose,
+        "tenants": sum(each.first is not None for each in tenants),
+        "compared_s": found.seconds,
+        "deviation": apart and apart.deviation,
+        "allowed": apart and apart.allowed,
+        "ahead": apart and apart.ahead,
+        "behind": apart and apart.behind,
+        "held": found.held,
+    }
+
+
+def _tenant(cell: Cell) -> Tenant:
+    return tenant_of(cell.more[0], cell.counts, cell.row["most"], cell.parts)
+
+
 def _failure(cell: Cell) -> Row:
     return {
         **cell.whose,
@@ -349,6 +392,8 @@ DERIVED = (
     Derived(CAPACITY, HOUR.name, _capacity, "hour"),
     Derived(WORKERS, WORKER.name, _workers, "hour"),
     Derived(SLOTS, SLOT.name, _ten_seconds, "hour"),
+    Derived(TENANTS, TENANT.name, _tenants, "hour"),
+    Derived(TURNS, TENANT.name, _turns, "hour"),
     Derived(FAILURE_DAYS, FAILURE_DAY.name, _failure_days, "day"),
     Derived(FAILURES, FAILURE.name, _failures),
     Derived(FUNNEL, MINUTE.name, _funnel, "minute"),

@@ -13,6 +13,78 @@ from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.core.events import Product, from_bullmq
 from waystation.pipeline.product_keys import BULLMQ_FIELDS, BULLMQ_STATES, streams_of
 from waystation.pipeline.products.facts import FieldNames, ProductFacts, State
+from waystation.pipeline.tables import (
+    COUNTS,
+    FLAG,
+    INSTANT,
+    LONG,
+    REAL,
+    TEXT,
+    Column,
+    Layer,
+    Table,
+)
+
+_HOUR_OF_QUEUE = (
+    Column("product", TEXT, "product: bullmq"),
+    Column("queue", TEXT, "queue of the product"),
+    Column("hour", INSTANT, "start of the hour"),
+)
+
+TENANTS = Table(
+    name="tenants",
+    layer=Layer.GOLD,
+    meaning="one row for each queue, tenant and hour: what a tenant was served, of those who take "
+    "turns by their groups",
+    key=("product", "queue", "hour", "tenant"),
+    columns=(
+        *_HOUR_OF_QUEUE,
+        Column("tenant", TEXT, "parent of the groups, or the group; empty: jobs without a group"),
+        Column("started", LONG, "attempts started"),
+        Column("service", REAL, "their cost, with what `charge` has corrected in the hour"),
+        Column("over_weight", REAL, "the same over the tenant's weight of that time"),
+        Column("share", REAL, "share of what the queue has served"),
+        Column("wait_mean_ms", REAL, "mean wait of the attempts started, in milliseconds"),
+        Column("wait_p50_ms", REAL, "median wait"),
+        Column("wait_p95_ms", REAL, "95th percentile of the wait"),
+        Column("wait_p99_ms", REAL, "99th percentile of the wait"),
+        Column(
+            "waiting_s",
+            LONG,
+            "seconds, in tens, throughout which jobs of it waited for nothing but their turn",
+        ),
+        Column("wait_histogram", COUNTS, "waits in each bucket, by its least milliseconds"),
+    ),
+)
+
+TURNS = Table(
+    name="turns",
+    layer=Layer.GOLD,
+    meaning="one row for each queue and hour in which tenants take turns: how far apart any two "
+    "came that both had to wait",
+    key=("product", "queue", "hour"),
+    columns=(
+        *_HOUR_OF_QUEUE,
+        Column("tenants", LONG, "tenants of which something was started"),
+        Column("compared_s", LONG, "seconds, in tens, throughout which at least two waited"),
+        Column(
+            "deviation",
+            REAL,
+            "most by which one was served more than another, over their weights, in any stretch of "
+            "whole tens of seconds throughout which both waited; null when no two did",
+        ),
+        Column("allowed", REAL, "the largest cost of each of these two, over its weight"),
+        Column("ahead", TEXT, "the one that was served more"),
+        Column("behind", TEXT, "the other one"),
+        Column(
+            "held",
+            FLAG,
+            "whether no two, of the 50 that waited longest, came further apart than the largest "
+            "cost of each; null when no two waited, or when a correction or a job of the hour "
+            "before may be the reason",
+        ),
+    ),
+)
 
 
 class BullmqEncoder:
@@ -106,6 +178,7 @@ FACTS = ProductFacts(
     item_key=_state_key,
     item_fields=BULLMQ_FIELDS,
     encoder=BullmqEncoder(),
+    tables=(TENANTS, TURNS),
     # Draining a queue writes no event, and cleaning it writes only how many.
     removes_silently=True,
     stream_limit=lambda prefix, queue: (QueueKeys(queue, prefix=prefix).meta, "opts.maxLenEvents"),

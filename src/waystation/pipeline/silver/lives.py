@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from waystation.core import fingerprints as core
 from waystation.pipeline.silver.moves import (
+    CHARGED,
     ENDED,
     ENDS,
     MOVES,
@@ -89,7 +90,7 @@ def _attempts(steps: Batch, move: Array, lives: Ranges, life: Array) -> Batch:
     ready = _are(move, READY)
     before = Ranges(begun, tries.first).last(pc.or_(ready, claims))
     ready_at = at.take(pc.if_else(ready.take(before), before, None))
-    ended_at = at.take(pc.if_else(pc.greater(later.sizes, 0), later.first, None))
+    ended_at = at.take(later.next(pc.not_equal(steps["event"], CHARGED)))
     mine = steps.take(tries.first)
     ending = _texts(move.take(later.next(_are(move, OUTCOMES))), OUTCOMES)
     # BullMQ of Node names no worker and writes no event for a failed attempt, only a new wait.
@@ -99,6 +100,8 @@ def _attempts(steps: Batch, move: Array, lives: Ranges, life: Array) -> Batch:
     reason = pc.if_else(pc.is_in(outcome, pa.array(["failed", "retried"])), said, None)
     error_class, fingerprint = known_by(reason)
     wait, run = _millis(ready_at, mine["at"]), _millis(mine["at"], ended_at)
+    known = Ranges(begun, later.beyond)
+    free_at = mine["free_at"]
     columns = {
         **{name: mine[name] for name in (*SUBJECT, "worker")},
         "attempt": Ranges(begun, later.first).total(claims),
@@ -111,6 +114,11 @@ def _attempts(steps: Batch, move: Array, lives: Ranges, life: Array) -> Batch:
         "error_class": error_class,
         "fingerprint": fingerprint,
         "reason": reason,
+        "group": steps["group"].take(known.next(steps["group"].is_valid())),
+        "cost": steps["cost"].take(known.last(steps["cost"].is_valid())),
+        "weight": mine["weight"],
+        # After a pause of its group, only from its end on.
+        "free_at": pc.if_else(pc.greater(free_at, ready_at), free_at, ready_at),
         "_corrupt": pc.coalesce(
             steps["_corrupt"].take(tries.next(steps["_corrupt"].is_valid())),
             _odd(wait, "it was started before it was ready"),
@@ -158,6 +166,8 @@ def _items(steps: Batch, move: Array, lives: Ranges, life: Array, attempts: Batc
         "fingerprint": attempts["fingerprint"].take(last_failed),
         "duplicates": pc.max_element_wise(repeated, 0),
         "last_recorded_at": steps["recorded_at"].take(pc.subtract(lives.beyond, 1)),
+        "group": steps["group"].take(lives.next(steps["group"].is_valid())),
+        "cost": _of_life("sum", attempts["cost"], attempts["life"], many),
         "_corrupt": pc.coalesce(
             steps["_corrupt"].take(lives.next(steps["_corrupt"].is_valid())),
             _odd(total, "it ended before it was added"),
@@ -220,7 +230,7 @@ def _failed_items(attempts: Batch, items: Batch) -> Batch:
 
 
 def _of_life(kind: str, values: Array, life: Array, many: int) -> Array:
-    """The least or the greatest value of each life."""
+    """The least or the greatest value of each life, or their sum."""
     found = grouped(pa.table([values, life], ["of", "life"]), ["life"], ("of", kind))
     return found[f"of_{kind}"].take(pc.index_in(pa.arange(0, many), found["life"]))
 

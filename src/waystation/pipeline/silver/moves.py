@@ -10,6 +10,7 @@ from waystation.pipeline.tables import (
     INSTANT,
     ITEMS,
     LONG,
+    REAL,
     TEXT,
     Column,
     Layer,
@@ -21,6 +22,8 @@ READY = ("added", "fired", "waiting", "redriven", "returned", "retry", "stalled"
 ENDS = ("completed", "failed", "dead", "removed", "cancelled")
 """Events after which it has ended, unless it is put back."""
 MOVES = (*READY, *ENDS, "delayed", "waiting-children", "active")
+CHARGED = "charged"
+"""The event of a job that tells, while it runs, what it costs: a step that changes no state."""
 
 OUTCOMES = {
     "completed": "completed",
@@ -75,6 +78,11 @@ STEPS = Table(
         Column("worker", TEXT, "name of the worker"),
         Column("name", TEXT, "name or type of the job"),
         Column("reason", TEXT, "error message"),
+        Column("group", TEXT, "group of the job"),
+        Column("cost", REAL, "what the job costs"),
+        Column("more", REAL, "of it, what was not known when the attempt began"),
+        Column("weight", REAL, "weight of its tenant, where jobs take turns"),
+        Column("free_at", INSTANT, "when its group was last paused; 1970 for never"),
         Column("_corrupt", TEXT, "why the row is doubtful"),
     ),
 )

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple, Self, TypeAlias
 from pyspark.sql import DataFrame
 
 from waystation.core.events import Product
-from waystation.pipeline.silver.moves import MOVES, NEW_STEPS, STEPS
+from waystation.pipeline.silver.moves import CHARGED, MOVES, NEW_STEPS, STEPS
 from waystation.pipeline.storage.arrow import Array, Batch, pa, pc
 from waystation.pipeline.storage.sql import quoted, texts
 from waystation.pipeline.storage.task_files import map_in_arrow
+from waystation.pipeline.tables import LAST_MS
 
 
 class Ranges(NamedTuple):
@@ -93,6 +94,16 @@ PORTION_BYTES = 64 << 20
 ZONELESS = pa.timestamp("us")
 """The type of instants without UTC: Arrow counts with them ten times faster, or only with them."""
 
+MOST_COST = 10**11
+"""What a job can cost; sums of larger numbers would not fit."""
+
+
+def _number(field: str, *, least: int = 0, most: int = MOST_COST) -> str:
+    """SQL: a number above `least` in a field; null for whatever else a client has written."""
+    value = f"try_cast(fields['{field}'] as double)"
+    return f"case when {value} > {least} and {value} <= {most} then {value} end"
+
+
 # Files have no event for their birth: the first wait is it. Visitors are no jobs: the waiting room
 # has its own tables.
 _COLUMNS = (
@@ -106,10 +117,16 @@ _COLUMNS = (
     "nullif(worker, '') as worker",
     "coalesce(fields['name'], fields['type']) as name",
     "coalesce(fields['failedReason'], nullif(fields['error'], ''), fields['reason']) as reason",
+    "nullif(fields['group'], '') as group",
+    f"{_number('cost')} as cost",
+    f"{_number('more', least=-MOST_COST)} as more",
+    f"{_number('weight')} as weight",
+    f"timestamp_millis(cast({_number('free', least=-1, most=LAST_MS)} as bigint)) as free_at",
     "_corrupt",
 )
 _ARE_STEPS = (
-    f"product <> {quoted(Product.WAITINGROOM.value)} and event in {texts(MOVES)} and job_id <> ''"
+    f"product <> {quoted(Product.WAITINGROOM.value)} "
+    f"and event in {texts((*MOVES, CHARGED))} and job_id <> ''"
 )
 
 
