@@ -16,21 +16,22 @@ def test_groups_are_listed_with_what_holds_them(bullmq: Command, redis_url: str)
         queue.add("send", group=Group("a b", parent="bell"))
     assert bullmq("pause-group", "mail", "bell/a b").stdout == "paused\n"
     limits = ("--concurrency", "2", "--rate", "100/60s", "--weight", "2.5", "--max-size", "9")
+    limits = (*limits, "--budget", "5000")
     assert bullmq("set-group", "mail", "acme", *limits).stdout == "set\n"
 
     first, *rest = json.loads(bullmq("groups", "mail", "--json").stdout)
 
     assert first == {
-        "group": "acme", "waiting": 3, "active": 0, "spent": 0, "held_by": None,
+        "group": "acme", "waiting": 3, "active": 0, "spent": 0, "spent_today": 0, "held_by": None,
         "held_for_s": None, "concurrency": 2, "rate": {"max": 100, "duration_s": 60},
-        "weight": 2.5, "max_size": 9, "paused": False,
+        "budget": 5000, "weight": 2.5, "max_size": 9, "paused": False,
     }  # fmt: skip
     held = {each["group"]: (each["waiting"], each["held_by"]) for each in rest}
     assert held == {"bell": (1, None), "bell/a%20b": (1, "paused")}
     [line] = bullmq("groups", "mail", "bell/a%20b").stdout.splitlines()
     assert line.split() == ["bell/a%20b", "1", "0", "0", "1", "paused"]
     listed = bullmq("groups", "mail", "-n", "1")
-    assert " ".join(listed.stdout.split()) == "acme 3 0 of 2 0 of 100 in 60 s 2.5"
+    assert " ".join(listed.stdout.split()) == "acme 3 0 of 2 0 of 100 in 60 s 0 of 5,000 2.5"
     assert "only 1 are shown, there are more: --count" in listed.stderr
     assert bullmq("resume-group", "mail", "bell/a b").stdout == "resumed\n"
     assert bullmq("reset-group", "mail", "acme").stdout == "reset\n"

@@ -21,7 +21,7 @@ EVERY, EVERY_OF_A_PARENT, UNGROUPED = "*", "*/*", ""
 """Whose settings hold for groups, for groups of a parent, and for the jobs without one."""
 
 
-HeldBy: TypeAlias = Literal["paused", "concurrency", "rate"]
+HeldBy: TypeAlias = Literal["paused", "concurrency", "rate", "budget"]
 """What keeps a group from starting jobs."""
 
 
@@ -76,16 +76,18 @@ class GroupState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def held_by(self) -> HeldBy | None:
-        """What holds it back: `paused`, its `concurrency` or its `rate`; None when nothing does."""
-        rate = self.settings.rate
+        """What holds it back: `paused`, or its `concurrency`, `rate` or `budget`; None: nothing."""
+        rate, budget = self.settings.rate, self.settings.budget
         if self.settings.paused:
             return "paused"
         if self.settings.concurrency is not None and self.active >= self.settings.concurrency:
             return "concurrency"
+        if budget is not None and self.spent_today >= budget:
+            return "budget"
         # Its next job may cost more than what is left.
         if rate is not None and (self.spent >= rate.max or self.held_for_s):
             return "rate"
-        return None
+        return "budget" if budget is not None and self.held_for_s else None
 
 
 _States: TypeAlias = list[GroupState]
@@ -220,7 +222,8 @@ def group_named(path: str) -> Group:
 async def set_named(groups: Groups, path: str, given: GroupSettings) -> None:
     """Set something for the group that a command names, for all, or for the jobs without one."""
     some: Any = {
-        name: getattr(given, name) for name in ("concurrency", "rate", "weight", "max_size")
+        name: getattr(given, name)
+        for name in ("concurrency", "rate", "budget", "weight", "max_size")
     }
     if path in (EVERY, EVERY_OF_A_PARENT):
         await groups.set_for_all(**some, in_parents=path == EVERY_OF_A_PARENT)

@@ -31,7 +31,7 @@ SENT = (
     EventName.FAILED, EventName.RETRIES_EXHAUSTED, EventName.STALLED, EventName.RETURNED,
     EventName.DEAD, EventName.REDRIVEN, EventName.CANCELLED, EventName.REMOVED,
     EventName.DUPLICATED, EventName.DEDUPLICATED, EventName.FIRED, EventName.DRAINED,
-    EventName.PAUSED, EventName.RESUMED, EventName.CLEANED,
+    EventName.PAUSED, EventName.RESUMED, EventName.CLEANED, EventName.GROUP_BUDGET,
 )  # fmt: skip
 """The events that can be asked for."""
 
@@ -178,6 +178,8 @@ class JobFeed:
             "reason": short(reason, 500) if reason else None,
         }
         said = {name: value for name, value in more.items() if value is not None}
+        if event.name == EventName.GROUP_BUDGET:
+            said |= event.fields
         return event.name, event.at_ms, said
 
     async def body(self, hook: Hook, news: News) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def groups(
         typer.echo(codec.encode([_shown(each) for each in found[:count]]).decode())
         return
     rows = [_cells(each) for each in found]
-    head = ("group", "waiting", "active", "spent", "weight", "held by")
+    head = ("group", "waiting", "active", "spent", "today", "weight", "held by")
     list_rows(rows, none=f"no groups wait in {queue}", head=head, most=count)
 
 
@@ -84,6 +84,9 @@ def set_group(
     rate: Annotated[
         str | None, typer.Option(help="How much may start in a stretch of time, such as 100/60s.")
     ] = None,
+    budget: Annotated[
+        float | None, typer.Option(help="How much cost may start on one day, in UTC.")
+    ] = None,
     weight: Annotated[
         float | None, typer.Option(help="Its part of the turns; 2 gets twice as many as 1.")
     ] = None,
@@ -96,10 +99,11 @@ def set_group(
     from waystation.bullmq.groups import GroupSettings, set_named
 
     given = GroupSettings(
-        concurrency=concurrency, rate=_rate(rate), weight=weight, max_size=max_size
+        concurrency=concurrency, rate=_rate(rate), budget=budget, weight=weight, max_size=max_size
     )
     if given == GroupSettings():
-        raise InvalidOption("name what to set: --concurrency, --rate, --weight or --max-size")
+        every = "--concurrency, --rate, --weight, --budget or --max-size"
+        raise InvalidOption(f"name what to set: {every}")
     (on if in_advance else on_known)(
         context, queue, lambda queue: set_named(queue.groups, group, given)
     )
@@ -132,9 +136,12 @@ def _cells(each: GroupState) -> tuple[str, ...]:
         active += f" of {settings.concurrency:,}"
     if settings.rate is not None:
         spent += f" of {settings.rate.max:,} in {settings.rate.duration_ms / 1000:g} s"
-    if held == "rate" and each.held_for_s:
+    today = ""
+    if settings.budget is not None:
+        today = f"{each.spent_today:,g} of {settings.budget:,g}"
+    if held in ("rate", "budget") and each.held_for_s:
         held += f", {each.held_for_s:,.0f} s more"
-    return each.path, f"{each.waiting:,}", active, spent, f"{settings.weight or 1:g}", held
+    return each.path, f"{each.waiting:,}", active, spent, today, f"{settings.weight or 1:g}", held
 
 
 def _shown(each: GroupState) -> dict[str, Any]:
@@ -145,10 +152,12 @@ def _shown(each: GroupState) -> dict[str, Any]:
         "waiting": each.waiting,
         "active": each.active,
         "spent": each.spent,
+        "spent_today": each.spent_today,
         "held_by": each.held_by,
         "held_for_s": None if each.held_for_s in (None, math.inf) else each.held_for_s,
         "concurrency": settings.concurrency,
         "rate": rate and {"max": rate.max, "duration_s": rate.duration_ms / 1000},
+        "budget": settings.budget,
         "weight": settings.weight,
         "max_size": settings.max_size,
         "paused": settings.paused,

@@ -73,9 +73,10 @@ ACTIONS: dict[str, Action] = {
     "set-group": Action(
         "operator",
         "Set limits of a group: at most `concurrency` jobs at once, a cost of `max` started in "
-        "`duration_s` seconds, at most `max_size` that wait, and its `weight`; 0 stays as it is. "
+        "`duration_s` seconds and of `budget` on a day, at most `max_size` that wait, and its "
+        "`weight`; 0 stays as it is. "
         "The group `*` is all groups, `*/*` all that have a parent.",
-        ("group", "concurrency", "max", "duration_s", "weight", "max_size"),
+        ("group", "concurrency", "max", "duration_s", "budget", "weight", "max_size"),
     ),
     "reset-group": Action(
         "operator", "Forget what was set for a group; a paused one stays paused.", ("group",)
@@ -125,6 +126,7 @@ class Act(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     duration_s: Annotated[float, stated(minimum=0)] = 0
     concurrency: Annotated[int, stated(minimum=0)] = 0
     max_size: Annotated[int, stated(minimum=0)] = 0
+    budget: Annotated[float, stated(minimum=0)] = 0
     weight: Annotated[float, stated(minimum=0)] = 0
 
 

@@ -92,6 +92,7 @@ def wanted_limits(asked: Act) -> GroupSettings:
     return GroupSettings(
         concurrency=asked.concurrency or None,
         rate=Limit(asked.max, asked.duration_s) if asked.max else None,
+        budget=asked.budget or None,
         weight=asked.weight or None,
         max_size=asked.max_size or None,
     )

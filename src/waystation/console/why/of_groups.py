@@ -55,6 +55,19 @@ def _held(state: GroupState, turn: GroupTurn, standing: Standing) -> Finding | N
                 {"spent": state.spent, "limit": most, "until": iso(until)},
                 until_ms=until,
             )
+        case "budget" if settings.budget:
+            until = standing.now_ms + round((state.held_for_s or 0) * 1000)
+            return Finding(
+                Cause.LIMITED,
+                f"has spent its budget for the day: {state.spent_today:,g} of {settings.budget:,g}"
+                f" were started; the next one begins at {at(until)}",
+                {
+                    "spent_today": state.spent_today,
+                    "budget": settings.budget,
+                    "until": iso(until),
+                },
+                until_ms=until,
+            )
         case _:
             return None
 
