@@ -140,6 +140,13 @@ MOUNTS = (
         extra="ask",
     ),
     Mount(
+        "fairness",
+        "waystation.pipeline.commands.fairness",
+        "Say what each tenant was served of a queue, and whether the turns were kept.",
+        "History",
+        extra="ask",
+    ),
+    Mount(
         "simulate",
         "waystation.pipeline.commands.simulate",
         "Simulate recorded work with other workers, limits and orders.",

@@ -37,6 +37,7 @@ _find = names_of(
         "gold.forecast": "Forecast Band",
         # Reports
         "reports.facts": "report Report QueueReport",
+        "reports.receipt": "TenantsReport TenantReport",
         "reports.console": "console_report",
         "reports.page": "html_report",
         # Looking after it

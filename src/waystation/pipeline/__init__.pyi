@@ -33,6 +33,7 @@ from waystation.pipeline.refresh.snapshot import current_jobs
 from waystation.pipeline.reports.console import console_report
 from waystation.pipeline.reports.facts import QueueReport, Report, report
 from waystation.pipeline.reports.page import html_report
+from waystation.pipeline.reports.receipt import TenantReport, TenantsReport
 from waystation.pipeline.runner import RunOptions, RunResult, follow, run
 from waystation.pipeline.sources.batch_writer import Receipt
 from waystation.pipeline.sources.jobs import receipt
@@ -78,6 +79,8 @@ __all__ = [
     "StreamLag",
     "Table",
     "TablesDisagree",
+    "TenantReport",
+    "TenantsReport",
     "WrongSchema",
     "backfill",
     "compact",

@@ -1,5 +1,6 @@
 """What commands of the pipeline share: options, settings, the store, and rows on a terminal."""
 
+import os
 import shutil
 import sys
 from collections.abc import Generator, Sequence
@@ -15,7 +16,7 @@ from waystation.bullmq.redis.keys import PREFIX
 from waystation.bullmq.redis.prefixes import Prefixes, check_several
 from waystation.core.app import invocation
 from waystation.core.app.invocation import loaded_only
-from waystation.core.errors import InvalidOption, InvalidSetting
+from waystation.core.errors import InvalidInput, InvalidOption, InvalidSetting
 from waystation.core.events import Product
 from waystation.core.settings.load import is_set, load, text_of
 from waystation.core.store import embedded
@@ -51,6 +52,12 @@ def pipeline_settings(context: typer.Context) -> PipelineSettings:
 def root_of(context: typer.Context, history: str | None) -> str:
     """The directory of a command's history."""
     return checked_root(history or str(pipeline_settings(context).history))
+
+
+def require_writable(to: Path | None) -> None:
+    """Refuse a file that cannot be written, before anything is computed for it."""
+    if to is not None and not (to.parent.is_dir() and os.access(to.parent, os.W_OK)):
+        raise InvalidInput(f"wanted a file in a folder that can be written to, got {to}")
 
 
 GAP = "  "

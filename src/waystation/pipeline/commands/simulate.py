@@ -2,7 +2,6 @@
 
 import datetime as dt
 import math
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +13,13 @@ from waystation.core.errors import InvalidInput, InvalidOption
 from waystation.core.events import Product
 from waystation.pipeline.ask import Answer
 from waystation.pipeline.commands.selecting import asking, instant
-from waystation.pipeline.commands.shared import AS_JSON, HISTORY, json_line, print_answer
+from waystation.pipeline.commands.shared import (
+    AS_JSON,
+    HISTORY,
+    json_line,
+    print_answer,
+    require_writable,
+)
 from waystation.pipeline.reports.parts import duration, part
 from waystation.pipeline.reports.what_if import what_if_page
 from waystation.pipeline.simulation.comparison import (
@@ -72,8 +77,7 @@ def simulate(
     Prints the waits that were, and those that would have been; and the fewest workers that keep
     95 % of the waits below a target.
     """
-    if to is not None and not (to.parent.is_dir() and os.access(to.parent, os.W_OK)):
-        raise InvalidInput(f"wanted a file in a folder that can be written to, got {to}")
+    require_writable(to)
     setup = Setup(workers=1, order=order, rate=_rate(rate))
     counts = _counts(workers)
     if source == FROM_HISTORY:

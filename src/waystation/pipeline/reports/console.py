@@ -5,7 +5,7 @@ from rich.table import Table
 from rich.text import Text
 
 from waystation.pipeline.gold.cells import failure_label
-from waystation.pipeline.reports.facts import MOST_HOURS, Report
+from waystation.pipeline.reports.facts import MOST_HOURS, SPAN, Report
 from waystation.pipeline.reports.parts import consistency, duration, first_seen, more, number, part
 
 
@@ -15,9 +15,9 @@ def console_report(report: Report) -> RenderableType:
         return Text("The history is empty: `waystation pipeline run` stores events.")
     colour = {True: "bold green", False: "bold red", None: "yellow"}[report.clean]
     verdict = Text(report.verdict, style=colour)
-    return Group(
-        _ledger(report), "", _times(report), "", _failures(report), "", verdict, _checks(report)
-    )
+    tenants = [Text(f"{each.sentence(SPAN)}\n") for each in report.tenants]
+    parts = (_ledger(report), "", _times(report), "", _failures(report), "", *tenants, verdict)
+    return Group(*parts, _checks(report))
 
 
 def _checks(report: Report) -> Text:

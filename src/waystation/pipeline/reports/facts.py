@@ -11,9 +11,11 @@ from waystation.pipeline.feedback import backlogs
 from waystation.pipeline.gold.forecast import SLOT_S, Forecast, forecast
 from waystation.pipeline.histograms import percentile, summed
 from waystation.pipeline.history import History, utc
+from waystation.pipeline.products.bullmq import TENANTS, TURNS
 from waystation.pipeline.refresh.ledger import MOST_IDS
 from waystation.pipeline.refresh.quality import Check, last_checks
 from waystation.pipeline.reports.parts import verdict
+from waystation.pipeline.reports.receipt import TenantsReport, tenant_reports
 from waystation.pipeline.storage import delta
 from waystation.pipeline.storage.arrow import pc
 from waystation.pipeline.tables import (
@@ -34,6 +36,7 @@ MOST_QUEUES = 12
 """Queues with charts: the busiest ones."""
 MOST_HOURS = 14 * 24
 """Hours that attempts and their times are counted from."""
+SPAN = f"in the last {MOST_HOURS // 24} days"
 
 _COUNTS = ("added", "started", "completed", "failed", "retried", "stalled")
 
@@ -87,6 +90,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Kinds of failure, of which `failures` are the most frequent."""
     workers_in_all: int = 0
     gaps_in_all: int = 0
+    tenants: tuple[TenantsReport, ...] = ()
+    """What tenants were served, of the queues in which they take turns."""
     deploys: tuple[Deploy, ...] = ()
     """The deploys that were marked, the oldest first."""
 
@@ -110,6 +115,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 def report(history: History, now: dt.datetime | None = None) -> Report:
     """Read the figures of a report from a history."""
     now = now or dt.datetime.now(dt.UTC)
+    recent = _recent(now)
+    turns = (_rows(history, table, "hour", where=recent) for table in (TENANTS, TURNS))
     events = delta.summary(EVENTS.path(history.root), counted="_corrupt", spanned="at")
     failures, gaps = _rows(history, FAILURES, "attempts"), _rows(history, GAPS, "before_at")
     workers = _by_worker(_rows(history, WORKERS, "hour"))
@@ -127,14 +134,13 @@ def report(history: History, now: dt.datetime | None = None) -> Report:
         workers_in_all=len(workers),
         gaps_in_all=len(gaps),
         checks=tuple(last_checks(history.root)),
+        tenants=tuple(tenant_reports(*turns)),
         deploys=tuple(deploys(history.root)),
     )
 
 
 def _queues(history: History, now: dt.datetime) -> list[QueueReport]:
-    # Clocks may be wrong by years.
-    first, last = now - dt.timedelta(hours=MOST_HOURS), now + dt.timedelta(days=1)
-    recent = (pc.field("hour") > first) & (pc.field("hour") < last)
+    recent = _recent(now)
     hourly = _by_queue(reversed(_rows(history, HOURLY, "hour", where=recent)))
     rows = sorted(
         (_total(place, hours) for place, hours in hourly.items()), key=lambda row: -row["started"]
@@ -159,6 +165,12 @@ def _queues(history: History, now: dt.datetime) -> list[QueueReport]:
         for row in rows
         for place in [(row["product"], row["queue"])]
     ]
+
+
+def _recent(now: dt.datetime) -> Any:
+    # Clocks may be wrong by years.
+    first, last = now - dt.timedelta(hours=MOST_HOURS), now + dt.timedelta(days=1)
+    return (pc.field("hour") > first) & (pc.field("hour") < last)
 
 
 def _facts(

@@ -7,7 +7,7 @@ from typing import Any
 
 from waystation.pipeline.deploys import Deploy
 from waystation.pipeline.gold.cells import failure_label
-from waystation.pipeline.reports.facts import MOST_QUEUES, QueueReport, Report
+from waystation.pipeline.reports.facts import MOST_QUEUES, SPAN, QueueReport, Report
 from waystation.pipeline.reports.parts import (
     Level,
     Series,
@@ -26,6 +26,7 @@ from waystation.pipeline.reports.parts import (
     table,
     whole_page,
 )
+from waystation.pipeline.reports.receipt_page import receipt_section
 
 
 def html_report(report: Report) -> str:
@@ -40,6 +41,7 @@ def html_report(report: Report) -> str:
         _ledger(report.queues),
         _charted(report.queues),
         *(section(queue, n) for n, queue in enumerate(report.queues) if queue.hours),
+        *_tenants(report),
         "<h2>Failures</h2>",
         "<p>Failures whose messages differ only in ids and numbers are counted together.</p>",
         _failures(report),
@@ -51,6 +53,14 @@ def html_report(report: Report) -> str:
     if report.gaps:
         body += ["<h2>Gaps</h2>", _gaps(report), _more(len(report.gaps), report.gaps_in_all)]
     return whole_page("Queue report", body)
+
+
+def _tenants(report: Report) -> list[str]:
+    if not report.tenants:
+        return []
+    shown = [receipt_section(each, SPAN) for each in report.tenants[:MOST_QUEUES]]
+    about = "<p>What each was served of the queues in which they take turns.</p>"
+    return ["<h2>Tenants</h2>", about, *shown, _more(len(shown), len(report.tenants))]
 
 
 def _more(shown: int, in_all: int) -> str:
