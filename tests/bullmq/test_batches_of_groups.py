@@ -158,13 +158,9 @@ def one_result_each(jobs: list[SyncJob]) -> list[Any]:
     return [job.data for job in jobs]
 
 
-@pytest.mark.parametrize("process", [False, True])
-async def test_plain_functions_get_batches_of_a_group_as_well(
-    queue: Queue, redis_url: str, process: bool
-) -> None:
+async def test_plain_functions_get_batches_of_a_group_as_well(queue: Queue, redis_url: str) -> None:
     await add_to_groups(queue, acme=4, bell=4)
-    options: dict[str, Any] = {"batch": 8, "batch_by": "group", "process": process}
-    async with Worker(queue.name, one_result_each, redis_url, **options):
+    async with Worker(queue.name, one_result_each, redis_url, batch=8, batch_by="group"):
         await all_done(queue, 8)
 
     assert {job.result for job in await queue.get_jobs("completed")} == {
