@@ -71,7 +71,7 @@ class Terminal:
         self._open.callback(_ended, program)
         said = ".*".join(re.escape(each) for each in self._here("…".join(wanted)).split("…"))
         serves = SERVES.match(command) is not None
-        deadline = time.monotonic() + limit(240)
+        deadline = time.monotonic() + limit(900)
         while True:
             over = program.poll() is not None
             text = output.read_text()
@@ -165,7 +165,7 @@ def test_a_seller_opens_a_room_in_front_of_a_test_shop(terminal: Terminal) -> No
 
 
 @pytest.mark.long
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(3600)
 def test_a_data_engineer_asks_for_failures_and_uses_a_cluster(terminal: Terminal) -> None:
     follow("pipeline-run", terminal)
     follow("pipeline-cluster", terminal)
