@@ -2,6 +2,7 @@
 
 import base64
 import random
+import re
 import string
 import uuid
 from collections.abc import Callable, Sequence
@@ -202,9 +203,24 @@ def odd_texts(many: int) -> list[str]:
     ] + [part * (16_000 // len(part)) + end for part in parts for end in ("", "!", " 1")]
 
 
+NUMBERED = (
+    *("status 404", "status code 4040", "status 40.1", "HTTP/1.1 502 Bad Gateway", "Exit code 137"),
+    *("503, message='busy'", "504 Client Error", "[Errno 13] at 0x1f", "at 01x", "gpt-4o, gpt-4.1"),
+    *("Http2Error: 12", "10.0.0.1:5432 refused", "2026-01-05 10:00:59 late by 1500 ms", "line2 3"),
+)
+"""Messages that some numbers make a failure of its own."""
+
+
+def in_other_numbers(text: str, many: int) -> list[str]:
+    """The text with other digits, many of them alike."""
+    return [re.sub("[0-9]", lambda _: dice.choice("0159"), text) for _ in range(many)]
+
+
 def test_the_history_gives_every_text_the_fingerprint_that_the_console_gives_it() -> None:
     corpora = [each.text for make in CORPORA.values() for each in make(dice)[:20]]
-    reasons = [*odd_texts(200), *corpora, *DIFFERENT, ""]
+    plain = [*corpora, *DIFFERENT, *NUMBERED, ""]
+    numbered = [each for text in plain for each in in_other_numbers(text, 5)]
+    reasons = [*odd_texts(200), *plain, *numbered]
     found = known_by(pa.array([*reasons, None], pa.string()))
     wanted = [(error_class(each), fingerprint(each)) for each in reasons]
     rows = zip(*(each.to_pylist() for each in found), strict=True)

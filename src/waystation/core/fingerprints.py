@@ -7,7 +7,7 @@ protocol stays: a quoted key, attribute or constraint, the status of an HTTP ans
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -220,7 +220,35 @@ def error_class(reason: str) -> str | None:
 
 def fingerprint(reason: str) -> str:
     """A short hash of the signature."""
-    return hashlib.sha256(signature(reason).encode(errors="replace")).hexdigest()[:16]
+    return _hash(signature(reason))
+
+
+def _hash(signature: str) -> str:
+    return hashlib.sha256(signature.encode(errors="replace")).hexdigest()[:16]
+
+
+def of_each(reasons: Iterable[str]) -> Iterator[tuple[str | None, str]]:
+    """The class and the fingerprint of each of many messages, most of which differ in numbers only.
+
+    Patterns tell 0 (`0x`), 1 to 5 and 6 to 9 apart (`status 404`), no other digits, and these only
+    in numbers of up to three. Messages that are equal but for that have the same, unless what is
+    found has digits itself.
+    """
+    known: dict[str, tuple[str | None, str] | None] = {}
+    for reason in reasons:
+        shape = _LONG_NUMBER.sub(_zeros, reason.translate(_DIGITS))
+        if shape not in known:
+            name, text = error_class(shape), signature(shape)
+            known[shape] = None if _DIGIT.search(f"{name} {text}") else (name, _hash(text))
+        yield known[shape] or (error_class(reason), fingerprint(reason))
+
+
+def _zeros(number: re.Match[str]) -> str:
+    return "0" * len(number[0])
+
+
+_DIGITS = str.maketrans("123456789", "111116666")
+_DIGIT, _LONG_NUMBER = re.compile("[0-9]"), re.compile("[0-9]{4,}")
 
 
 def _raised(reason: str) -> str | None:

@@ -260,12 +260,10 @@ def _day(instants: Array) -> Array:
 def known_by(reasons: Array) -> tuple[Array, Array]:
     """The class and the fingerprint of each error message; null of none."""
     encoded = reasons.dictionary_encode()
-    texts = encoded.dictionary.to_pylist()
-    classes, fingerprints = (
-        pa.array(map(rule, texts), pa.string()).take(encoded.indices)
-        for rule in (core.error_class, core.fingerprint)
-    )
-    return classes, fingerprints
+    found = [*core.of_each(encoded.dictionary.to_pylist())]
+    columns = zip(*found, strict=True) if found else ((), ())
+    classes, fingerprints = (pa.array(each, pa.string()) for each in columns)
+    return classes.take(encoded.indices), fingerprints.take(encoded.indices)
 
 
 def _are(moves: Array, wanted: Container[str]) -> Array:
