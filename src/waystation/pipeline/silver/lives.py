@@ -61,7 +61,7 @@ class Folded(NamedTuple):
     def where(self, table: Table, lives: Array) -> Batch:
         """The rows of some lives."""
         rows = self.rows[table.name]
-        return rows.filter(lives.take(rows["life"])).select(table.names)
+        return kept(rows.select(table.names), lives.take(rows["life"]))
 
 
 def folded(steps: Batch) -> Folded:
@@ -91,7 +91,7 @@ def _attempts(steps: Batch, move: Array, lives: Ranges, life: Array) -> Batch:
     before = Ranges(begun, tries.first).last(pc.or_(ready, claims))
     ready_at = at.take(pc.if_else(ready.take(before), before, None))
     ended_at = at.take(later.next(pc.not_equal(steps["event"], CHARGED)))
-    mine = steps.take(tries.first)
+    mine = steps.select([*SUBJECT, "worker", "at", "weight", "free_at"]).take(tries.first)
     ending = _texts(move.take(later.next(_are(move, OUTCOMES))), OUTCOMES)
     # BullMQ of Node names no worker and writes no event for a failed attempt, only a new wait.
     let_go = pc.if_else(mine["worker"].is_null(), "retried", "returned")
@@ -138,7 +138,7 @@ def _items(steps: Batch, move: Array, lives: Ranges, life: Array, attempts: Batc
     final = _final(steps, move, lives)
     state = _texts(move.take(final), STATES)
     has_ended = pc.is_in(state, pa.array(ENDED))
-    mine = steps.take(lives.first)
+    mine = steps.select([*SUBJECT, "subject", "birth", "at"]).take(lives.first)
     # An id that was used again was removed, with or without an event.
     is_newest = pa.concat_arrays([starts(mine["subject"]), pa.array([True])])[1:]
     added_at = pc.if_else(mine["birth"], mine["at"], None)
@@ -211,11 +211,12 @@ def _failed_items(attempts: Batch, items: Batch) -> Batch:
     good = pc.equal(outcome, "completed")
     started_at = attempts["started_at"]
     good_at = _of_life("max", started_at.filter(good), life.filter(good), items.num_rows)
-    mine = items.take(kinds["life"])
+    shared = [name for name in FAILED_ITEMS.names if name in ITEMS.names]
+    mine = items.select(shared).take(kinds["life"])
     first_at, again = kinds["started_at_min"], kinds["retried_sum"]
     is_good = pc.fill_null(pc.greater(good_at.take(kinds["life"]), first_at), False)
     columns = {
-        **{name: mine[name] for name in FAILED_ITEMS.names if name in ITEMS.names},
+        **{name: mine[name] for name in shared},
         "fingerprint": kinds["fingerprint"],
         "error_class": kinds["error_class_min"],
         "reason": kinds["reason_min"],
@@ -274,6 +275,11 @@ def _are(moves: Array, wanted: Container[str]) -> Array:
 def _texts(moves: Array, of: Mapping[str, str]) -> Array:
     """The text that belongs to each move; null where there is none."""
     return pa.array([of.get(each) for each in MOVES], pa.string()).take(moves)
+
+
+def kept(rows: Batch, where: Array) -> Batch:
+    """Some of the rows; all of them, as mostly, are not copied."""
+    return rows if where.true_count == len(where) else rows.filter(where)
 
 
 def grouped(rows: Any, by: Sequence[str], *of: tuple[str, str]) -> Batch:
@@ -346,8 +352,8 @@ def _changes(steps: Batch, *, can_return: bool) -> dict[str, Batch]:
     returned = pc.and_(is_unknown, pc.invert(steps["birth"].take(each.first)))
     touched = pc.greater(news, 0).take(subject)
     steps = steps.append_column("subject", subject).append_column("touched", touched)
-    after = folded(steps.filter(pc.invert(returned.take(subject))))
-    before = folded(steps.filter(pc.and_(touched, pc.invert(is_new))))
+    after = folded(kept(steps, pc.invert(returned.take(subject))))
+    before = folded(kept(steps, pc.and_(touched, pc.invert(is_new))))
     first = steps.take(each.first.filter(returned))
     changed = {RETURNED.name: first.select(RETURNED.names), **_steps(after)}
     for table in FOLDED:
@@ -359,8 +365,8 @@ def _steps(of: Folded) -> dict[str, Batch]:
     is_open = pc.invert(of.ended.take(of.life))
     steps = in_context(of.steps, of.steps["subject"])
     return {
-        "added_steps": steps.filter(of.steps["is_new"]),
-        STEPS.name: of.steps.filter(is_open).select(STEPS.names),
+        "added_steps": kept(steps, of.steps["is_new"]),
+        STEPS.name: kept(of.steps.select(STEPS.names), is_open),
     }
 
 
