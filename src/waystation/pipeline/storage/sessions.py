@@ -29,6 +29,14 @@ _FOR_FEW = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     _PARTITIONS: "1",
 }
+_FOR_MANY = {
+    # Spark would ask for the size of a batch at each of its rows, which takes as long as writing
+    # it. So a batch has fewer rows instead: their texts may be long.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "8192",
+    # A few texts are compared sooner than they are looked up in a set.
+    "spark.sql.optimizer.inSetConversionThreshold": "100",
+}
 
 _PREPARED: WeakSet[SparkSession] = WeakSet()
 _REGISTERED: WeakKeyDictionary[SparkSession, dict[str, type[DataSource]]] = WeakKeyDictionary()
@@ -63,7 +71,7 @@ def sized(spark: SparkSession, rows: int) -> Generator[SparkSession]:
     Of many, each partition has what fits into memory.
     """
     least = int(spark.conf.get(_PARTITIONS) or 1)
-    for_many = {_PARTITIONS: str(max(least, rows // SORTED_ROWS))}
+    for_many = {**_FOR_MANY, _PARTITIONS: str(max(least, rows // SORTED_ROWS))}
     settings = _FOR_FEW if rows <= FEW_ROWS else for_many
     before = {name: spark.conf.get(name) for name in settings}
     for name, value in settings.items():
