@@ -121,7 +121,7 @@ HOUR = Kind(
     "hour",
     (
         *("rows", "added", "ready", "doubled"),
-        *("started", "completed", "failed", "retried", "stalled", "ran", "run_ms", "by_worker"),
+        *("started", "completed", "failed", "retried", "stalled", "ran", "run_ms"),
     ),
     "hour",
 )
@@ -435,7 +435,6 @@ _OF_ATTEMPT = [
         retried="outcome = 'retried'",
         stalled="outcome = 'stalled'",
         ran="run_ms is not null",
-        by_worker=_BY_WORKER,
         run_ms="coalesce(run_ms, 0)",
         squares="coalesce(cast(run_ms as double) * run_ms, 0)",
     ),
