@@ -99,7 +99,7 @@ def keep(root: str, rows: list[dict[str, Any]], batch: int) -> None:
 def refresh(history: History) -> None:
     """What a round does after it has stored events."""
     with kept_open():
-        gold_tables.fold(history)
+        gold_tables.fold_after_counting(history)
         gold_tables.refresh(history)
 
 

@@ -16,7 +16,7 @@ from waystation.pipeline.maintenance.rebuild import refresh_all
 from waystation.pipeline.products.files import ADDED_FILES, FILE_DAYS, FILES
 from waystation.pipeline.products.room_places import PLACES
 from waystation.pipeline.products.waitingroom import VISITS
-from waystation.pipeline.refresh.gold_tables import fold
+from waystation.pipeline.refresh.gold_tables import fold_after_counting
 from waystation.pipeline.storage import delta
 
 pytestmark = pytest.mark.slow
@@ -73,7 +73,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     keep(root, [row for row in rows if row["date"] >= days[-1]], 1)
     with reads() as read, reads("call_order") as admissions:
         with reads() as folded:
-            fold(history)
+            fold_after_counting(history)
         refresh(history)
     added_on = {row["job_id"]: row["date"] for row in mine if "path" in dict(row["fields"])}
     news = {f"date={added_on[row['job_id']]}" for row in mine if row["date"] >= days[-1]}

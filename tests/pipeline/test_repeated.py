@@ -51,7 +51,7 @@ def life(subject: str, at_ms: int = 0) -> list[StoryEvent]:
 
 def refresh(history: History, snapshot: Snapshot) -> None:
     with kept_open():
-        gold_tables.fold(history)
+        gold_tables.fold_after_counting(history)
         gold_tables.refresh(history, snapshot)
 
 

@@ -253,7 +253,7 @@ def _refresh(history: History, options: RunOptions, snapshot: Snapshot, progress
     """Refresh silver and gold; returns the number of recommendations written."""
     progress.begin("folding events into attempts and items")
     target_ms = milliseconds(options.target_wait)
-    gold_tables.fold(history, target_ms=target_ms)
+    gold_tables.fold_after_counting(history, target_ms=target_ms)
     gold_tables.refresh(history, snapshot, target_ms=target_ms, progress=progress)
     compact_where_needed(history)
     retain_payloads(history, first_day_kept(options.payloads.retain, snapshot.at.date()))

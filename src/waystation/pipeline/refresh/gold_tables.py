@@ -83,8 +83,8 @@ Files: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
 """The files with changes, by what they hold."""
 
 
-def fold(history: History, *, target_ms: int = DEFAULT_TARGET_MS) -> None:
-    """Fold the new events, after what a run before has folded and not counted, or begun to fold.
+def fold_after_counting(history: History, *, target_ms: int = DEFAULT_TARGET_MS) -> None:
+    """Fold the new events, once what a run before has folded, or begun to fold, is counted.
 
     Each fold leaves its own changes alone. Where all is counted again, that waits for the fold,
     which knows what was deleted meanwhile.
