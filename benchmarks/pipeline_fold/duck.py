@@ -72,8 +72,9 @@ select product, queue, job_id, attempt::int as attempt, worker, ready_at, starte
 from ended
 """
 
-UNKNOWN = ("error_class", "fingerprint")
-"""Columns that only Spark finds: RE2 cannot look around, as their patterns do."""
+UNKNOWN = ("error_class", "fingerprint", "group", "cost", "weight", "free_at")
+"""Columns that only Spark finds: RE2 cannot look around, as the patterns of the first two do; and
+those of groups, which these events have not."""
 
 
 class Folded(msgspec.Struct, frozen=True):
