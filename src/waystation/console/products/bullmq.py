@@ -1,5 +1,6 @@
 """Queues of bullmq in the console."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, cast
@@ -320,11 +321,12 @@ class BullmqQueue(ConsoleQueue):
     ) -> int:
         """Change jobs that are still in the states that they were found in; returns how many."""
         what = cast(Change, action)
-        done = 0
-        for job in jobs:
-            state = cast(State, job.state)
-            done += await change(self._queue, what, job.id, state, reason=reason, by=by)
-        return done
+        # Together, so that their calls travel together.
+        changes = (
+            change(self._queue, what, job.id, cast(State, job.state), reason=reason, by=by)
+            for job in jobs
+        )
+        return sum(await asyncio.gather(*changes))
 
     async def add(self, name: str, data: Any, options: Mapping[str, Any]) -> JobView:
         """Add a job."""
