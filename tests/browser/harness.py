@@ -58,10 +58,12 @@ def patient(context: BrowserContext) -> BrowserContext:
     return context
 
 
-async def picture(page: Page, name: str) -> None:
-    """Save a screenshot where `WAYSTATION_PICTURES` is set."""
+async def picture(page: Page, name: str, *, height: int | None = None) -> None:
+    """Save a screenshot where `WAYSTATION_PICTURES` is set: of the whole page, or of its top."""
     if PICTURES:
-        await page.screenshot(path=PICTURES / f"{name}.png", full_page=True)
+        top = page.viewport_size and {**page.viewport_size, "x": 0, "y": 0, "height": height}
+        clip: Any = {"clip": top} if height else {"full_page": True}
+        await page.screenshot(path=PICTURES / f"{name}.png", **clip)
 
 
 async def shows(page: Page, status: str) -> None:
