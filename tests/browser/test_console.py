@@ -420,6 +420,24 @@ async def test_all_jobs_of_a_state_are_picked_and_the_server_goes_on_alone(
         assert (await mail.counts())["waiting"] == 0
 
 
+async def test_limits_of_all_workers_are_set_and_taken_away(stocked: Shop) -> None:
+    async with Queue("mail", stocked.store) as mail:
+        page = await stocked.page("queues/bullmq/mail")
+        for most, starts in ((3, 40), (0, 0)):
+            await page.get_by_role("button", name="Limits").click()
+            dialog = page.get_by_role("dialog")
+            await dialog.get_by_label("Active jobs at once").fill(str(most))
+            await dialog.get_by_label("Jobs that start").fill(str(starts))
+            await dialog.get_by_label("in so many seconds").fill("2")
+            assert await complaints(page) == []
+            await dialog.get_by_role("button", name="Set").click()
+            await dialog.wait_for(state="detached")
+            limit_now = await mail.limits.get_rate_limit()
+            assert (await mail.limits.get_concurrency() or 0) == most
+            assert (limit_now.max if limit_now else 0) == starts
+            await page.get_by_text("40 in 2 s").wait_for(state="attached" if most else "detached")
+
+
 async def test_a_job_is_cloned_with_other_data(stocked: Shop) -> None:
     page = await stocked.page(f"queues/bullmq/orders/{stocked.failed}")
     await page.get_by_role("button", name="Clone").click()

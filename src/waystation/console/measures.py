@@ -79,6 +79,8 @@ class Overview(msgspec.Struct, kw_only=True):
     queues: list[QueueSample]
     left_out: int = 0
     """Queues that the store has besides; each opens by its address."""
+    store: str = ""
+    """The address of the store, without a password."""
 
 
 class _Activity:
@@ -144,10 +146,12 @@ class Sampler:
         self._looked_at = time.monotonic()
         self._due = 0.0
         self._count_due = 0.0
-        self.latest = Overview(at=datetime.now(UTC), took_ms=0, every_s=every_s, queues=[])
+        self.latest = Overview(
+            at=datetime.now(UTC), took_ms=0, every_s=every_s, queues=[], store=str(store.address)
+        )
         self.version = 0
         """Goes up with every sample."""
-        self.trouble = ""
+        self.away = ""
         """Why there is no newer sample, while the store does not answer."""
 
     async def overview(self) -> Overview:
@@ -191,10 +195,10 @@ class Sampler:
         """Measure every queue."""
         try:
             await self._take()
-            self.trouble = ""
+            self.away = ""
         except StoreError as error:
             # The last sample stays: a store that is away is not a store without queues.
-            self.trouble = str(error)
+            self.away = str(error)
             raise
         finally:
             self._changed.set()
@@ -219,6 +223,7 @@ class Sampler:
             every_s=self._every_s,
             queues=samples,
             left_out=self._directory.left_out,
+            store=self.latest.store,
         )
         self.version += 1
 
@@ -237,6 +242,13 @@ class Sampler:
     def points(self, product: str, name: str) -> list[Point]:
         """All samples that are kept of one queue."""
         return list(self._points.get((product, name), ()))
+
+    def trouble(self, product: str, name: str) -> Trouble | None:
+        """What was wrong with a queue when it was measured last."""
+        named = (
+            each for each in self.latest.queues if (each.product, each.name) == (product, name)
+        )
+        return next((each.trouble for each in named), None)
 
     async def _measured(self, queue: ConsoleQueue) -> QueueSample | None:
         with alone(queue.product, queue.name):

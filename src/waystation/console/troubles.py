@@ -130,8 +130,10 @@ def _is_doubtful(sample: Suspect) -> bool:
     points = sample.points
     if sample.product == Product.BULLMQ and sample.ready and sample.workers == 0:
         return sample.paused
-    is_still = sample.ready > 0 and not any(each.completed_per_s for each in points)
-    return sample.paused or points[-1].failed > 0 or is_still
+    # A room's rate is an average of late, and says nothing of this moment.
+    is_room = sample.product == Product.WAITINGROOM
+    is_still = is_room or not any(each.completed_per_s for each in points)
+    return sample.paused or points[-1].failed > 0 or (sample.ready > 0 and is_still)
 
 
 def _key(sample: Suspect) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 import { h, held, replace } from './dom.js';
 import { get, post, remove } from './api.js';
-import { count, plural } from './format.js';
+import { count, exact, plural } from './format.js';
 import { button, chip, confirmed, may, time, toast, trouble } from './parts.js';
 
 export const ACTIONS = {
@@ -38,8 +38,8 @@ function draw(box, runs) {
   const text = JSON.stringify(runs);
   if (box.dataset.shown === text || held(box)) return;
   box.dataset.shown = text;
-  replace(box, runs.slice(0, SHOWN).map(({ run, says, done, most, place }) => h('div', { class: 'run' },
-    h('p', {}, chip(run.state, STATES[run.state]), ' ', says, run.ended_at && [' ', h('span', { class: 'muted' }, time(run.ended_at))]),
+  replace(box, runs.slice(0, SHOWN).map(({ run, says, q, done, most, place }) => h('div', { class: 'run' },
+    h('p', {}, chip(run.state, STATES[run.state]), ' ', says, q && [' ', h('code', {}, q)], run.ended_at && [' ', h('span', { class: 'muted' }, time(run.ended_at))]),
     run.state === 'running'
       ? may('operator') && button('Stop', () => remove(`${place}/${run.id}`).then(watchRuns, trouble), 'quiet')
       : h('button', { type: 'button', class: 'quiet', 'aria-label': 'Dismiss', onclick: () => { dismissed.add(run.id); watchRuns(); } }, '×'),
@@ -51,10 +51,10 @@ function bulk(run) {
   const { title, past } = ACTIONS[run.action];
   const most = Math.max(run.matched, run.done);
   const alone = run.state === 'done' ? run.matched - run.done : 0;
-  const says = run.state === 'running' ? `${title}: ${count(run.done)} of ${plural(most, 'job')} so far.` : `${[`${plural(run.done, 'job')} ${past}`,
+  const says = run.state === 'running' ? `${title}: ${exact(run.done)} of ${exact(most)} jobs so far.` : `${[`${plural(run.done, 'job')} ${past}`,
     alone > 0 && `${count(alone)} had changed meanwhile and ${alone === 1 ? 'was' : 'were'} left alone`,
     run.state === 'stopped' && 'stopped before the end', run.state === 'broken' && `then it ended: ${run.error || 'something went wrong'}`].filter(Boolean).join('; ')}.`;
-  return { run, says: `${says} ${run.q}`, done: run.done, most, place: 'search/runs' };
+  return { run, says, q: run.q, done: run.done, most, place: 'search/runs' };
 }
 
 function redrive(run) {

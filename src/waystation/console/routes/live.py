@@ -63,8 +63,8 @@ class Live(ConsoleRoutes):
             if not await sampler.next_after(version, QUIET_S):
                 yield "quiet", {}
                 continue
-            if sampler.version == version and sampler.trouble:
-                yield "trouble", {"detail": sampler.trouble}
+            if sampler.version == version and sampler.away:
+                yield "trouble", {"detail": sampler.away}
             if sampler.version == version:
                 continue
             version = sampler.version

@@ -10,6 +10,7 @@ from waystation.console.measures import Overview, Point, QueueSample
 from waystation.console.products.queue import ConsoleQueue
 from waystation.console.products.views import SchedulerView, WorkerView
 from waystation.console.routes.calls import QUEUE, ROOT, Call, ConsoleRoutes, console_endpoint
+from waystation.console.troubles import Trouble
 from waystation.core.events import Product
 from waystation.core.http.endpoints import endpoint
 from waystation.core.http.exchange import NO_STORE, Answer, Request, answer
@@ -33,6 +34,8 @@ class QueueDetail(msgspec.Struct, kw_only=True):
     """What whoever asks may do to it."""
     about: dict[str, Any]
     points: list[Point]
+    trouble: Trouble | None
+    """What somebody should look at."""
 
 
 class WorkerList(msgspec.Struct, kw_only=True):
@@ -74,6 +77,7 @@ class Queues(ConsoleRoutes):
             actions=[name for name in queue.actions if _may(call.who, queue, name)],
             about=await queue.about(),
             points=self.console.sampler.points(queue.product, queue.name),
+            trouble=self.console.sampler.trouble(queue.product, queue.name),
         )
 
     @console_endpoint(f"GET {QUEUE}/workers", "viewer")

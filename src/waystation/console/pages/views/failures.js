@@ -18,13 +18,12 @@ export async function failures(root, { query, signal }) {
   async function redrive(group) {
     try {
       const place = queuePlace(group.product, group.queue, '/redrives');
-      const { affected } = await post(place, { group: group.id, mode: 'all', dry_run: true });
       const chosen = await confirmed({
         title: `Retry · ${group.error || 'Error'}`, action: 'Retry', choices: MODES,
-        text: `${plural(affected, 'job')} of ${group.name} in ${group.queue} failed like this.`,
+        text: `${group.is_complete ? '' : 'At least '}${plural(group.count, 'job')} of ${group.name} in ${group.queue} failed like this.`,
       });
       if (!chosen) return;
-      await post(place, { group: group.id, mode: chosen.choice, reason: chosen.reason, ...(chosen.choice === 'all' ? { expected: affected } : {}) });
+      await post(place, { group: group.id, mode: chosen.choice, reason: chosen.reason });
       toast('The retry has begun.', 'good');
       await Promise.all([watchRuns(), draw()]);
     } catch (error) { trouble(error); }

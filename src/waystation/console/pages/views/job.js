@@ -50,7 +50,7 @@ export async function job(root, { parts, signal }) {
     replace(root,
       h('p', { class: 'crumbs' }, link('/overview', {}, 'Overview'), ' / ', product, ' / ', link(path('queues', product, name), {}, name)),
       h('h1', {}, reply.job.name || reply.job.id, ' ', chip(reply.job.state)), h('p', { class: 'muted id' }, reply.job.id), why,
-      reply.actions.length ? h('div', { class: 'row wrap' }, reply.actions.map((each) => button(each === 'edit' ? 'Edit the data' : each[0].toUpperCase() + each.slice(1), doing(each), STYLES[each]))) : null,
+      reply.actions.length ? h('div', { class: 'row wrap' }, ORDER.filter((each) => reply.actions.includes(each)).map((each) => button(each === 'edit' ? 'Edit the data' : each[0].toUpperCase() + each.slice(1), doing(each), STYLES[each]))) : null,
       h('div', { class: 'halves' },
         h('div', {},
           panel('Data', tree(reply.data)),
@@ -139,5 +139,6 @@ function exact(value) {
   return value;
 }
 
+const ORDER = ['retry', 'promote', 'edit', 'clone', 'cancel', 'remove'];
 const STYLES = { retry: 'primary', promote: 'primary', edit: '', cancel: 'danger quiet', remove: 'danger quiet' };
 const short = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);

@@ -56,7 +56,7 @@ export async function overview(root, { signal }) {
     replace(state, !reply.queues.length ? '' : bad ? `${count(bad)} of ${count(reply.queues.length)} need${bad === 1 ? 's' : ''} a look.` : 'Nothing looks wrong.');
     replace(order, [['trouble', 'Trouble first'], ['name', 'By name']].map(([each, name]) => h('button', { type: 'button', 'aria-pressed': String(sort === each), onclick: () => { by(each); order.querySelector('[aria-pressed="true"]').focus(); } }, name)));
     const more = shown.length - most;
-    replace(list, shown.length ? rows(shown.slice(0, most), drawn, by) : empty(reply.queues.length ? 'No queue has this name' : 'No queues yet', reply.queues.length ? '' : ['A queue appears here as soon as a job is added to it, by your program or in a shell:', h('br', {}), h('code', {}, 'waystation bullmq add mail send \'{"to": "ada"}\'')]),
+    replace(list, shown.length ? rows(shown.slice(0, most), drawn, by) : empty(reply.queues.length ? 'No queue has this name' : `No queues yet in ${reply.store}`, reply.queues.length ? '' : ['A queue appears here as soon as a job is added to it, by your program or in a shell:', h('br', {}), h('code', {}, 'waystation bullmq add mail send \'{"to": "ada"}\''), h('br', {}), 'Those of BullMQ under another prefix appear when ', h('code', {}, 'console.prefixes'), ' names it.']),
       more > 0 && h('p', {}, button(`Show ${count(Math.min(more, 4 * AT_ONCE))} more of ${count(more)}`, () => { most += 4 * AT_ONCE; draw(); })),
       reply.left_out > 0 && h('p', { class: 'muted' }, `${plural(reply.left_out, 'more queue')} of this store ${reply.left_out === 1 ? 'is' : 'are'} not followed here: each opens by its address, and `, h('code', {}, 'waystation queues'), ' lists them all.'));
   }

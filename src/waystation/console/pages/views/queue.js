@@ -64,7 +64,7 @@ export async function queue(root, { parts, query, signal }) {
     replace(charts, box);
     past(box, days, product, name).catch(trouble);
   });
-  const [why, actions, charts, tabs, bulk, list, live] = Array.from({ length: 7 }, () => h('div', { class: 'part' }));
+  const [why, actions, charts, limits, tabs, bulk, list, live] = Array.from({ length: 8 }, () => h('div', { class: 'part' }));
   const title = h('h1', {});
   let turns = 0;
   let shown = '';
@@ -84,7 +84,12 @@ export async function queue(root, { parts, query, signal }) {
     turns = -1;
     await refresh(true);
   }
-  const explain = () => get(place('/why')).then((found) => { if (!signal.aborted) replace(why, h('p', { class: `why ${CAUSES[found.cause]?.[1] || ''}` }, spelled(found.sentence))); }).catch(() => {});
+  // That waits grow is seen from one sample to the next, which nobody who asks once can.
+  const explain = () => get(place('/why')).then(({ cause, sentence }) => {
+    if (signal.aborted) return;
+    const behind = !CAUSES[cause] && reply.trouble?.cause === 'behind' && reply.trouble.text;
+    replace(why, h('p', { class: `why ${CAUSES[behind ? 'behind' : cause]?.[1] || ''}` }, spelled(sentence), behind && ` It falls behind: ${behind}.`));
+  }).catch(() => {});
   // All jobs of a state, those on other pages included; the server goes on with it by itself.
   const doingAll = (action, of) => async () => {
     try {
@@ -112,6 +117,23 @@ export async function queue(root, { parts, query, signal }) {
     await again().catch(trouble);
   }
 
+  async function limit() {
+    const { concurrency, rate_limit: limited } = reply.about;
+    const saved = await asked({
+      title: `Limits · ${name}`, action: 'Set', text: 'For all workers together; 0 is no limit.',
+      fields: [
+        { id: 'most', label: 'Active jobs at once', kind: 'number', value: concurrency || 0 },
+        { id: 'max', label: 'Jobs that start', kind: 'number', value: limited?.max || 0 }, { id: 'duration_s', label: 'in so many seconds', kind: 'number', value: (limited?.ms || 1000) / 1000 }],
+      save: async ({ most, max, duration_s }) => {
+        await post(place('/actions/set-concurrency'), { max: most });
+        return post(place('/actions/set-rate'), max ? { max, duration_s } : {});
+      },
+    });
+    if (!saved) return;
+    toast('The limits are set.', 'good');
+    await again().catch(trouble);
+  }
+
   function drawHead(acted = false) {
     const offered = ['pause', 'resume', 'retry-all', 'promote-all', 'drain', 'clean', 'obliterate'].filter((each) =>
       reply.actions.includes(each) && each !== (reply.paused ? 'pause' : 'resume'));
@@ -122,9 +144,10 @@ export async function queue(root, { parts, query, signal }) {
     if (look !== shown && (acted || !held(actions))) {
       shown = look;
       replace(title, name, reply.paused && [' ', chip('paused')]);
-      replace(actions, reply.actions.length ? h('div', { class: 'row wrap' }, may('operator') && ['bullmq', 'routing'].includes(product) && button('Add a job', add, 'primary'), wanted.map((each) =>
+      replace(actions, reply.actions.length ? h('div', { class: 'row wrap' }, may('operator') && ['bullmq', 'routing'].includes(product) && button('Add a job', add, 'primary'), reply.actions.includes('set-rate') && button('Limits…', limit), wanted.map((each) =>
         button(LABELS[each], each.endsWith('-all') ? doingAll(each.slice(0, -4), each === 'retry-all' ? reply.failed : 'delayed') : doing(each, each === 'clean' ? () => ({ state: 'completed' }) : undefined), DANGER.includes(each) ? 'danger quiet' : ''))) : null);
     }
+    replace(limits, about(reply.about));
     if (days) return;
     const points = reply.points.slice(-150);
     const times = points.map((point) => point[P.at]);
@@ -183,7 +206,7 @@ export async function queue(root, { parts, query, signal }) {
   }
 
   replace(root, h('p', { class: 'crumbs' }, link('/overview', {}, 'Overview'), ' / ', product),
-    title, why, actions, range, h('div', { class: 'charts three' }, charts), about(reply.about), tabs, bulk, h('div', { class: 'jobs-and-events' }, list, live));
+    title, why, actions, range, h('div', { class: 'charts three' }, charts), limits, tabs, bulk, h('div', { class: 'jobs-and-events' }, list, live));
   charts.className = 'contents';
   drawHead();
   drawTabs();

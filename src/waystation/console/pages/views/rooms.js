@@ -31,8 +31,8 @@ export async function rooms(root, { signal }) {
     // An empty field is no number, and must not become a room that admits nobody.
     const wanted = () => (field.reportValidity() ? { rate_per_min: Number(field.value) } : null);
     return h('article', { class: 'panel' },
-      h('h2', {}, room.title || room.name, ' ', chip(room.status, { active: 'good', paused: 'late', draining: 'late', maintenance: 'late', closed: 'bad' }[room.status]), room.fail_open && chip('open to all', 'bad'), !room.served && chip('not served', 'bad')), h('p', { class: 'muted' }, `${room.title ? `${room.name} · ` : ''}${room.phase}`),
-      !room.served && room.status !== 'closed' && h('p', { class: 'why bad' }, 'No process lets people in; ', h('code', {}, 'waystation room serve'), ' does.'),
+      h('h2', {}, room.title || room.name, ' ', chip(room.status, { active: 'good', paused: 'late', draining: 'late', maintenance: 'late', closed: 'bad' }[room.status]), room.fail_open && [' ', chip('open to all', 'bad')], !room.served && [' ', chip('not served', 'bad')]), h('p', { class: 'muted' }, `${room.title ? `${room.name} · ` : ''}${room.phase}`),
+      !room.served && room.waiting > 0 && h('p', { class: 'why bad' }, 'No process lets people in; ', h('code', {}, 'waystation room serve'), ' does.'),
       h('div', { class: 'tiles' }, tile('Waiting', count(room.waiting), room.early ? `${count(room.early)} early` : `${count(room.lanes[0])} normal`), tile('Called', count(room.called), 'may come in'),
         tile('Inside', `${count(room.inside)}`, `of ${plural(room.seats, 'seat')}`), tile('Admitted', room.flow_per_min === null ? '–' : `${rate(room.flow_per_min)}/min`, `${rate(room.rate_per_min)}/min allowed`)),
       may('operator') && h('div', { class: 'row wrap' }, room.status !== 'active' && button('Resume', doing(room, 'resume', 'Resume'), 'primary'), room.status !== 'paused' && button('Pause', doing(room, 'pause', 'Pause')), room.status !== 'draining' && button('Drain', doing(room, 'drain', 'Drain'), 'danger quiet'),

@@ -57,7 +57,10 @@ async function drawLive(look) {
   const reply = await get(`search?q=${encodeURIComponent(asked)}&limit=${limit}`);
   look.again = Date.now() + Math.max(SOONEST, reply.took_ms * SHARE);
   const states = new Set(reply.hits.map(({ job }) => job.state));
-  const offered = Object.keys(ACTIONS).filter((name) => !reply.complete || reply.total > reply.hits.length || ACTIONS[name].of.some((state) => states.has(state)));
+  // Where not all were seen, others may be in any state, unless one is asked for.
+  const one = /(^| )failure:/.test(asked) ? 'failed' : asked.match(/(?:^| )state:([\w-]+)/)?.[1];
+  const isWhole = one || (reply.complete && reply.total === reply.hits.length);
+  const offered = Object.keys(ACTIONS).filter((name) => !isWhole || ACTIONS[name].of.some((state) => (one ? state === one : states.has(state))));
   const again = (done) => done && drawLive(look);
   const bulk = may('operator') && offered.length > 0 && h('div', { class: 'row wrap bulk', role: 'group', 'aria-label': 'All that match' }, h('span', { class: 'strong' }, 'All that match'),
     offered.map((name) => button(`${ACTIONS[name].title}…`, () => actOnAll(name, asked).then(again).catch(trouble), name === 'remove' ? 'danger quiet' : '')));
