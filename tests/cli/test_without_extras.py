@@ -75,6 +75,14 @@ async def test_what_needs_no_extra_runs_without_any(
     assert said in ended.stdout
 
 
+@pytest.mark.slow
+async def test_the_demo_plays_but_for_its_last_scene(bare: Bare) -> None:
+    ended = bare("demo")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "Nothing was lost and nothing happened twice." in ended.stdout
+    assert "With waystation[spark]" in ended.stdout
+
+
 @pytest.mark.parametrize(
     ("command", "extra"),
     [

@@ -1,7 +1,6 @@
 """`waystation demo`."""
 
 import asyncio
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Annotated
 
@@ -67,9 +66,11 @@ async def play(stage: Stage) -> bool:
 
 def _history() -> ModuleType | None:
     """The scene that needs Spark, if Spark is there."""
-    if find_spec("pyspark") is None:
+    try:
+        from waystation.cli.demo import history
+    except ModuleNotFoundError:
         return None
-    return imports.load("waystation.cli.demo.history", extra="spark", purpose="the history")
+    return history
 
 
 def _open_house() -> ModuleType:
