@@ -25,7 +25,7 @@ WEIGHTS = {
 """How much each cause matters; what is not here is how queues are meant to be."""
 AGAIN_S = 10.0
 """For so long an answer of `why` serves."""
-AT_ONCE = 8
+AT_ONCE = 4
 """Queues that are asked with one sample, so that many in trouble cost no more than a few."""
 SEEN_S = 20.0
 """A wait has to grow for so long to be a trouble, and to be longer than that."""
@@ -75,11 +75,13 @@ class Troubles:
     async def find(self, queues: Sequence[ConsoleQueue], samples: Sequence[Suspect]) -> None:
         """Give each sample its trouble, if it has one."""
         by_name = {(each.product, each.name): each for each in queues}
-        doubtful = [_key(each) for each in samples if _is_doubtful(each)]
+        doubtful = {_key(each): each for each in samples if _is_doubtful(each)}
         self._known = {key: self._known.get(key, (-AGAIN_S, None)) for key in doubtful}
         now = time.monotonic()
         due = [key for key, (at, _) in self._known.items() if now - at >= AGAIN_S]
-        due = sorted(due, key=lambda key: self._known[key][0])[:AT_ONCE]
+        # Of those that were never asked, first where jobs fail now.
+        failing = {key: each.points[-1].failed_per_s for key, each in doubtful.items()}
+        due = sorted(due, key=lambda key: (self._known[key][0], -failing[key]))[:AT_ONCE]
         await asyncio.gather(*(self._ask(key, by_name.get(key)) for key in due))
         for each in samples:
             found = self._known.get(_key(each), (0.0, None))[1]
