@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias, cast
 import msgspec
 
 from waystation.bullmq.limits import Limit
-from waystation.bullmq.options import Group, check_share, group_of
+from waystation.bullmq.options import LEAST_SHARE, MOST_SHARE, Group, check_share, group_of
 from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.client import Connect
 from waystation.bullmq.redis.replies import StoredGroup
@@ -271,23 +271,26 @@ def _settings(*texts: bytes | None) -> GroupSettings:
             found |= cast(dict[str, Any], codec.decode(text)) if text else {}
         except (Malformed, TypeError, ValueError):
             continue
-    most, window = _whole(found.get("max")), _above(found.get("duration"))
+    most, window = _whole(found.get("max")), _share(found.get("duration"))
     return GroupSettings(
         concurrency=_whole(found.get("concurrency")),
         rate=Limit(most, window / 1000) if most and window else None,
-        budget=_above(found.get("budget")),
-        weight=_above(found.get("weight")),
+        budget=_share(found.get("budget")),
+        weight=_share(found.get("weight")),
         max_size=_whole(found.get("maxSize")),
         paused=bool(found.get("paused")),
     )
 
 
 def _whole(value: Any) -> int | None:
-    number = _above(value)
-    return None if number is None else math.ceil(number)
+    return math.ceil(value) if _is_from(value, 2**53) else None
 
 
-def _above(value: Any) -> float | None:
-    """A number above zero; whatever else another client has written is none."""
+def _share(value: Any) -> float | None:
+    return value if _is_from(value, MOST_SHARE) else None
+
+
+def _is_from(value: Any, to: float) -> bool:
+    """Whether it is a number above zero; whatever else another client has written is none."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return value if is_number and 0 < value <= 2**53 else None
+    return is_number and LEAST_SHARE <= value <= to

@@ -173,9 +173,13 @@ def _check_group_id(name: str, value: str) -> None:
         raise InvalidOption(f"{name} of a group must have 1 to {MOST_GROUP_ID} bytes, got {size}")
 
 
+LEAST_SHARE, MOST_SHARE = 1e-6, 1e12
+"""Between these is a cost or a weight, in the scripts, too (`positive`)."""
+
+
 def check_share(name: str, value: float) -> float:
     """A cost or a weight: a number above zero that the order of groups can count with."""
-    if isinstance(value, bool) or not 1e-6 <= value <= 1e12:
+    if isinstance(value, bool) or not LEAST_SHARE <= value <= MOST_SHARE:
         raise InvalidOption(f"{name} must be a number from 0.000001 to 1e12, got {value!r}")
     return value
 

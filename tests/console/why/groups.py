@@ -49,6 +49,20 @@ async def rate_of_a_group_is_used_up(scene: Scene) -> Expected:
 
 
 @situation
+async def budget_of_a_group_is_used_up(scene: Scene) -> Expected:
+    await scene.mail.groups.set("acme", budget=100)
+    group = bullmq.Group("acme", cost=120)
+    first, second = [await scene.mail.add("send", group=group) for _ in range(2)]
+    await scene.bullmq_worker(works)
+    await scene.state(first.id, "completed")
+    says = (
+        r"group acme has spent its budget for the day: 120 of 100 were started; the next one "
+        r"begins at 20\d\d-"
+    )
+    return Expected(second.id, Cause.LIMITED, says)
+
+
+@situation
 async def group_that_has_had_its_share(scene: Scene) -> Expected:
     async def slows_down(job: bullmq.Job) -> None:
         if int(job.id) > 10:
