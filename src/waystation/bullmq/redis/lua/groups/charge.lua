@@ -9,10 +9,11 @@ local job = base .. id
 if must_hold('HLEN', job) == 0 then return -1 end
 local held = must_hold('GET', job .. ':lock')
 if held ~= token then return held and -6 or -2 end
-local known = redis.call('HMGET', job, 'gid', 'gcost', 'gweight')
+local known = redis.call('HMGET', job, 'gid', 'gcost', 'gweight', 'processedOn')
 local path, more = known[1] or '', tonumber(cost) - positive(known[2])
 redis.call('HSET', job, 'gcost', cost)
-local weight = charge_more(queue, path, more, known[3], instant_ms(now))
+local since = tonumber(known[4]) or 0
+local weight = charge_more(queue, path, more, known[3], instant_ms(now), since)
 local turn = weight and { 'more', string.format('%.17g', more), 'weight', weight } or {}
 redis.call('XADD', events, 'MAXLEN', '~', events_cap(meta), '*', 'event', 'charged', 'jobId', id,
   'group', path, 'cost', cost, unpack(turn))

@@ -7,6 +7,7 @@
 --- as    queue base
 --- uses  instant_ms makes_room is_current_iteration field_of check_ancestors erase_job
 --- uses  leave_group
+--- lazy  release_grouped
 queue['waiting-children'] = waiting_children
 now, most, skip = instant_ms(now), tonumber(most), tonumber(skip)
 local before = tonumber(grace) and now - grace
@@ -57,6 +58,10 @@ end
 if #gone > 0 and is_list then redis.call('LREM', key, -#gone, '') end
 -- Their group is written in the job, so they leave it while that is there.
 for _, id in ipairs(state == 'grouped' and gone or {}) do leave_group(queue, id) end
+for _, id in ipairs(state == 'active' and gone or {}) do
+  local path = field_of(base .. id, 'gid')
+  if path then lazy().release_grouped(queue, id, path) end
+end
 for first = 1, is_list and 0 or #gone, 1000 do
   redis.call('ZREM', key, unpack(gone, first, math.min(first + 999, #gone)))
 end

@@ -4,13 +4,13 @@
 --- `fields` are those of the record; `slot` is when a calendar says, '' for one that counts.
 --- The reply is the job's id, '' while it is paused, or below zero why not: -10 the slot is taken, -11
 --- all slots are.
---- keys  meta wait paused active prioritized delayed marker events pc paused_schedulers absent
+--- keys  meta wait paused active prioritized delayed marker events pc paused_schedulers grouped absent
 --- args  base now:str|int= scheduler slot:str|int every:str|int offset:str|int start_date:str|int
 --- args  end_date:str|int name:bytes data:str|bytes opts:str|bytes id:str|bytes priority:int lifo:int deduplication
 --- args  fields:str|bytes|int... -> id_or_code
 --- as    queue base
 --- uses  instant_ms events_cap next_slot free_slot insert_iteration forget_job
---- uses  has_begun
+--- uses  has_begun leave_group
 local schedulers = base .. 'repeat'
 now, every, offset = instant_ms(now), tonumber(every), tonumber(offset) or 0
 local is_cron = slot ~= ''
@@ -21,7 +21,7 @@ local known = redis.call('HMGET', record, 'every', 'offset', 'ic')
 local pending = previous and 'repeat:' .. scheduler .. ':' .. string.format('%.0f', previous)
 local places = {
   { prioritized, 'ZSCORE', 'ZREM' }, { delayed, 'ZSCORE', 'ZREM' },
-  { wait, 'LPOS', 'LREM' }, { paused, 'LPOS', 'LREM' },
+  { wait, 'LPOS', 'LREM' }, { paused, 'LPOS', 'LREM' }, { grouped, 'ZSCORE', 'leave' },
 }
 local place
 -- What a worker has begun is no place for another job: it may sleep, or wait to be tried again.
@@ -63,6 +63,8 @@ events_cap(meta)
 if place then
   if place[3] == 'ZREM' then
     redis.call('ZREM', place[1], pending)
+  elseif place[3] == 'leave' then
+    leave_group(queue, pending)
   else
     redis.call('LREM', place[1], 1, pending)
   end

@@ -6,13 +6,14 @@
 --- that it holds, takes turns in what holds it:
 ---   ready       paths by their tags, of those that have something to start; one for each holder
 ---   past        the tags of those that are not ready, until the holder's time has passed them
----   clock       the time of each holder, and behind its path and '/' the tag of its own jobs
+---   clock       the time of each holder, behind its path and '/' the tag of its own jobs, and
+---               behind '#', which no path has in it, how many jobs have come
 ---   held        paths by when they may start something again: paused, or at a limit
 ---   jobs        the waiting ids of one group, by priority and arrival
 ---   sizes       paths by how many of their jobs wait, those of their groups included
 ---   active      the ids that workers hold, of a path that has a limit of them
----   spent       what has been started in the window of a rate limit, of one path
----   today       what has been started on a day, of one path that has a budget
+---   spent       what has been started in the window of a rate limit, of one path, and since when
+---   today       the same on a day, of one path that has a budget
 ---   freed       paths by when a pause or a limit of theirs was last lifted, for an hour
 ---   marker      what idle workers of ours block on beside the queue's own marker
 --- Whatever has waiting jobs is ready or held, or holds only what is held.
@@ -40,10 +41,17 @@ local function group_key(queue, kind, path)
   return key
 end
 
---- A number above zero out of what another client may have written; 1 when it is none.
+--- A cost or a weight out of what another client may have written; 1 when it is none. The bounds are
+--- those of Python: with a price beyond all numbers the time of a queue would stand still.
 local function positive(text)
   local number = tonumber(text)
-  return number and number > 0 and number < 2 ^ 53 and number or 1
+  return number and number >= 1e-6 and number <= 1e12 and number or 1
+end
+
+--- A tag moved on by a price. In a time that has grown large a small price would be lost in rounding,
+--- and whoever pays nothing is always next.
+local function moved_on(tag, price)
+  return tag + (price < 0 and price or math.max(price, tag * 2 ^ -52))
 end
 
 --- A group as the options of a job name it, with its path; nothing when they name none. As in
@@ -120,7 +128,7 @@ end
 local function push_all_grouped(queue, jobs)
   if #jobs == 0 then return end
   local clock = group_key(queue, 'clock')
-  local arrivals = redis.call('HINCRBY', clock, 'arrivals', #jobs) - #jobs
+  local arrivals = redis.call('HINCRBY', clock, '#', #jobs) - #jobs
   local grouped, lines, counts, begun = {}, {}, {}, {}
   for nth, job in ipairs(jobs) do
     local id, path = job[1], job[2]
@@ -204,7 +212,10 @@ local function group_settings(queue, path)
     for _, text in ipairs(redis.call('HMGET', group_key(queue, 'settings'), every, path)) do
       local is_read, found = pcall(cjson.decode, text or '')
       for name, value in pairs(is_read and type(found) == 'table' and found or {}) do
-        settings[name] = value
+        local number = tonumber(value)
+        -- Another client may have written anything there, and jobs must go on.
+        if number and number >= 1e-6 and number <= 2 ^ 53 then settings[name] = number end
+        if name == 'paused' then settings[name] = value and value ~= cjson.null end
       end
     end
   end
@@ -212,30 +223,30 @@ local function group_settings(queue, path)
   return settings
 end
 
+--- Let a path that is held at a limit take turns again, to be held anew where one still binds.
+--- uses  group_key make_group_ready mark_groups
+local function let_in_group(queue, path)
+  local held = group_key(queue, 'held')
+  local until_ms = redis.call('ZSCORE', held, path)
+  if not until_ms or until_ms == 'inf' then return end
+  redis.call('ZREM', held, path)
+  if redis.call('ZSCORE', group_key(queue, 'sizes'), path) then make_group_ready(queue, path) end
+  mark_groups(queue)
+end
+
 --- Count a job no longer among those that workers hold, and let its group start another; false when
 --- nothing is set for any group, so that there is nothing to count.
---- uses  group_key group_settings holder_of make_group_ready mark_groups
+--- uses  group_key group_settings holder_of let_in_group
 local function release_grouped(queue, id, path)
-  local above, is_let_in = path, false
   repeat
-    local settings = group_settings(queue, above)
+    local settings = group_settings(queue, path)
     if not queue.group_settings.has_any then return false end
     if settings.concurrency then
-      redis.call('SREM', group_key(queue, 'active', above), id)
-      local until_ms = redis.call('ZSCORE', group_key(queue, 'held'), above)
-      if until_ms and until_ms ~= 'inf' then
-        redis.call('ZREM', group_key(queue, 'held'), above)
-        is_let_in = true
-      end
+      redis.call('SREM', group_key(queue, 'active', path), id)
+      let_in_group(queue, path)
     end
-    above = holder_of(above)
-  until above == ''
-  if not is_let_in then return true end
-  repeat
-    if redis.call('ZSCORE', group_key(queue, 'sizes'), path) then make_group_ready(queue, path) end
     path = holder_of(path)
   until path == ''
-  mark_groups(queue)
   return true
 end
 
@@ -255,25 +266,26 @@ local function count_active(queue)
   end
 end
 
---- What has been spent in a window, and how long it lasts.
+--- What has been spent in a window, how long it lasts, and when it began.
 local function spent_at(key)
   local left = redis.call('PTTL', key)
   -- A window without an end would bind for ever.
   if left <= 0 then return 0, 0 end
-  return tonumber(redis.call('GET', key)) or 0, left
+  local spent, began = string.match(redis.call('GET', key) or '', '^(%S+) (%d+)$')
+  return tonumber(spent) or 0, left, tonumber(began)
 end
 
 --- The windows in which a path may spend so much: that of its rate limit, and the day of its budget.
 --- uses  group_key group_settings spent_at
 local function windows_of(queue, path, now)
   local settings, windows = group_settings(queue, path), {}
-  for kind, most in pairs({ spent = tonumber(settings.max), today = tonumber(settings.budget) }) do
-    local key = group_key(queue, kind, path)
-    local spent, left = spent_at(key)
-    local day_ms = 86400000 - now % 86400000
+  -- A rate without a stretch of time, which only another client could write, is none.
+  local rate = settings.duration and settings.max
+  for kind, most in pairs({ spent = rate, today = settings.budget }) do
+    local spent, left, began = spent_at(group_key(queue, kind, path))
     windows[#windows + 1] = {
-      key = key, most = most, spent = spent, left = left, is_day = kind == 'today',
-      duration = kind == 'today' and day_ms or tonumber(settings.duration),
+      kind = kind, most = most, spent = spent, left = left, began = began or now,
+      duration = kind == 'today' and 86400000 - now % 86400000 or settings.duration,
     }
   end
   return windows
@@ -290,7 +302,7 @@ end
 local function held_until(queue, path, now)
   local settings = group_settings(queue, path)
   if settings.paused then return math.huge end
-  local most = tonumber(settings.concurrency)
+  local most = settings.concurrency
   if most and redis.call('SCARD', group_key(queue, 'active', path)) >= most then return now + 5000 end
   local until_ms = nil
   for _, window in ipairs(windows_of(queue, path, now)) do
@@ -311,7 +323,7 @@ local function forget_ended(queue, path)
   end
 end
 
---- Let those take turns again whose time has come; the reply is when the next one may.
+--- Let those take turns again whose time has come, some of them in each call.
 --- uses  group_key make_group_ready forget_ended
 local function readmit_groups(queue, now)
   local held = group_key(queue, 'held')
@@ -334,47 +346,52 @@ end
 
 --- Count a cost in the windows of a path. What is spent beyond a rate limit, by a job that cost more
 --- than was thought, makes its window longer by as many windows as it takes; a day ends with the day.
---- uses  windows_of note_budget
-local function spend(queue, path, cost, now)
+--- What a job did not need that began at `since` is room only in a window in which it was counted.
+--- uses  group_key windows_of note_budget
+local function spend(queue, path, cost, now, since)
   for _, window in ipairs(windows_of(queue, path, now)) do
     local after, left = math.max(window.spent + cost, 0), window.left
     if left == 0 then left = window.duration end
     local function more_than_one(spent) return math.max(math.ceil(spent / window.most) - 1, 0) end
-    if window.is_day then
+    if window.kind == 'today' then
       note_budget(queue, path, window.spent, after, window.most)
-    elseif left then
+    else
       left = left + (more_than_one(after) - more_than_one(window.spent)) * window.duration
     end
-    -- A rate without a stretch of time, which only another client could write, is none.
-    if left then
-      redis.call('SET', window.key, string.format('%.17g', after), 'PX',
-        string.format('%.0f', math.max(left, 1)))
+    if cost > 0 or window.left > 0 and since >= window.began then
+      -- Four years are longer than any limit, and what servers take for certain.
+      redis.call('SET', group_key(queue, window.kind, path),
+        string.format('%.17g %.0f', after, window.began), 'PX',
+        string.format('%.0f', math.min(math.max(left, 1), 2 ^ 37)))
     end
   end
 end
 
---- Count a cost for a path and what holds it that was not known when the job began; the reply is the
---- weight of its tenant, or nothing when nobody takes turns.
---- uses  group_key group_settings holder_of positive present_tag spend
-local function charge_more(queue, path, cost, weight, now)
+--- Count a cost for a path and what holds it that was not known when the job began, at `since`; the
+--- reply is the weight of its tenant, or nothing when nobody takes turns.
+--- uses  group_key group_settings holder_of positive present_tag spend let_in_group moved_on
+local function charge_more(queue, path, cost, weight, now, since)
   local is_first, of_tenant = true, nil
   local is_grouped = redis.call('HEXISTS', queue.base .. 'meta', 'groups') == 1
   if path == '' and is_grouped then
     local known = redis.call('HMGET', group_key(queue, 'clock'), '', '/')
     local tag = math.max(tonumber(known[1]) or 0, tonumber(known[2]) or 0)
     of_tenant = positive(group_settings(queue, '').weight)
-    tag = tag + cost / of_tenant
+    tag = moved_on(tag, cost / of_tenant)
     redis.call('HSET', group_key(queue, 'clock'), '/', string.format('%.17g', tag))
   end
   while path ~= '' do
     local holder = holder_of(path)
-    spend(queue, path, cost, now)
-    of_tenant = positive(tonumber(group_settings(queue, path).weight) or is_first and weight)
-    if is_grouped then
+    spend(queue, path, cost, now, since)
+    if cost < 0 then let_in_group(queue, path) end
+    of_tenant = positive(group_settings(queue, path).weight or is_first and weight)
+    -- In a parent of which no jobs wait nobody has had more than another.
+    local has_turns = holder == '' or redis.call('ZSCORE', group_key(queue, 'sizes'), holder)
+    if is_grouped and has_turns then
       local time = tonumber(redis.call('HGET', group_key(queue, 'clock'), holder)) or 0
       local more = cost / of_tenant
       local ready = tonumber(redis.call('ZSCORE', group_key(queue, 'ready', holder), path))
-      local tag = math.max((ready or present_tag(queue, path, holder)) + more, time)
+      local tag = math.max(moved_on(ready or present_tag(queue, path, holder), more), time)
       if ready then
         redis.call('ZADD', group_key(queue, 'ready', holder), tag, path)
       elseif tag > time then
@@ -389,7 +406,7 @@ end
 --- How many more jobs may wait in a group, `most` if that is less; nothing when it has no limit.
 --- uses  group_key group_settings
 local function group_room(queue, group, most)
-  local set = tonumber(group_settings(queue, group.path).maxSize)
+  local set = group_settings(queue, group.path).maxSize
   most = tonumber(most) and math.min(set or most, most) or set
   if not most then return nil end
   return most - (tonumber(redis.call('ZSCORE', group_key(queue, 'sizes'), group.path)) or 0)

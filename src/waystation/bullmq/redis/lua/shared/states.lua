@@ -161,6 +161,8 @@ local function drop_from_sets(queue, id)
 end
 
 --- Take jobs out of the lists that hold them; `was_in` of each is what held it.
+--- uses  field_of
+--- lazy  release_grouped
 local function drop_from_lists(queue, jobs)
   for _, state in ipairs({ 'wait', 'paused', 'active' }) do
     local key, wanted = queue[state], {}
@@ -179,6 +181,10 @@ local function drop_from_lists(queue, jobs)
       end
     end
     if #jobs > 10 then redis.call('LREM', key, 0, '') end
+  end
+  for _, job in ipairs(jobs) do
+    local path = job.was_in == 'active' and field_of(queue.base .. job.id, 'gid')
+    if path then lazy().release_grouped(queue, job.id, path) end
   end
 end
 

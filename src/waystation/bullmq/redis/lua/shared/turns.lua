@@ -35,14 +35,14 @@ local function drop_first(heap)
 end
 
 --- Those who take turns in a path, itself among them when it has jobs of its own. Of the groups come
---- one more than can have a turn in this round: as long as one of them had none, nobody who is not
---- here is before them.
+--- one more than are looked at in this round: as long as one of them was not, nobody who is not here
+--- is before them.
 --- uses  group_key sift_up
 local function open_turns(round, path, has_own)
   local queue, heap = round.queue, {}
-  local found = redis.call('ZRANGE', group_key(queue, 'ready', path), 0, round.want, 'WITHSCORES')
-  local is_all = #found / 2 <= round.want
-  local turns = { path = path, heap = heap, changed = {}, left = is_all and math.huge or round.want }
+  local found = redis.call('ZRANGE', group_key(queue, 'ready', path), 0, round.reach, 'WITHSCORES')
+  local is_all = #found / 2 <= round.reach
+  local turns = { path = path, heap = heap, changed = {}, left = is_all and math.huge or round.reach }
   for at = 1, #found, 2 do
     heap[#heap + 1] = { path = found[at], tag = tonumber(found[at + 1]), holder = turns }
   end
@@ -58,8 +58,9 @@ end
 
 --- Give one no more turns in this round, nor later ones until that time.
 --- uses  drop_first
-local function set_aside_group(each, until_ms)
+local function set_aside_group(round, each, until_ms)
   local turns = each.holder
+  round.looks = round.looks - 1
   each.until_ms, each.is_aside, turns.changed[each] = until_ms, true, true
   turns.left = turns.left - 1
   drop_first(turns.heap)
@@ -69,20 +70,20 @@ end
 --- uses  group_key group_settings held_until open_turns set_aside_group
 local function next_turn(round)
   local queue, way, turns = round.queue, {}, round.root
-  while turns.left > 0 do
+  while turns.left > 0 and round.looks > 0 do
     local each = turns.heap[1]
     if not each then
       local above = table.remove(way)
       if not above then return nil end
       -- Nothing in it may start.
-      set_aside_group(above)
+      set_aside_group(round, above)
       turns = above.holder
     elseif each.is_own then
       return way, each
     else
       local until_ms = round.has_limits and held_until(queue, each.path, round.now)
       if until_ms then
-        set_aside_group(each, until_ms)
+        set_aside_group(round, each, until_ms)
       else
         way[#way + 1] = each
         if each.turns == nil then
@@ -100,11 +101,11 @@ local function next_turn(round)
 end
 
 --- Let the first of those who take turns pay for a job.
---- uses  sift_down
+--- uses  sift_down moved_on
 local function charge_turn(each, price)
   local turns = each.holder
   turns.time, turns.left = each.tag, turns.left - 1
-  each.tag = each.tag + price
+  each.tag = moved_on(each.tag, price)
   if each.is_own then turns.own_tag = each.tag else turns.changed[each] = true end
   sift_down(turns.heap)
 end
@@ -194,7 +195,7 @@ local function pay_for(round, way, path, id, cost, own_weight)
   local paid, free = { 'group', path, 'cost', cost, 'weight' }, 0
   for nth, each in ipairs(way) do
     local settings = round.has_limits and count_in(round, each.path, id, cost) or {}
-    local weight = positive(tonumber(settings.weight) or each.path == path and own_weight)
+    local weight = positive(settings.weight or each.path == path and own_weight)
     charge_turn(each, cost / weight)
     if nth == 1 then paid[6] = weight end
     if is_limited(settings) then free = nil end
@@ -206,12 +207,21 @@ end
 
 --- Take the next job of whoever's turn it is, unless somebody may not spend so much.
 --- uses  next_of_group turn_fields positive overspent set_aside_group drop_first charge_turn pay_for
+--- uses  group_key note_groups
 local function take_grouped(round, way, last)
   local queue, path = round.queue, last.path
   local id = next_of_group(round, path)
   if not id then
-    -- The own jobs of a parent are no group of it.
-    if last.is_own then drop_first(last.holder.heap) else set_aside_group(last) end
+    if last.is_own then
+      -- The own jobs of a parent are no group of it.
+      drop_first(last.holder.heap)
+    elseif not round.has_parents and redis.call('EXISTS', group_key(queue, 'ready', path)) == 1 then
+      -- Node's `obliterate` has deleted what says that some are in others.
+      note_groups(queue, path .. '/')
+      round.has_parents, last.turns = true, nil
+    else
+      set_aside_group(round, last)
+    end
     return
   end
   local fields = redis.pcall('HGETALL', queue.base .. id)
@@ -222,7 +232,7 @@ local function take_grouped(round, way, last)
       local poor, until_ms = overspent(round, way, cost)
       if poor then
         round.lines[path].at = round.lines[path].at - 2
-        set_aside_group(poor, until_ms)
+        set_aside_group(round, poor, until_ms)
         return
       end
     end
@@ -307,6 +317,7 @@ end
 local function play_round(round)
   round.opened, round.lines, round.counts, round.gone, round.strays = {}, {}, {}, {}, {}
   round.root, round.has_more = open_turns(round, '', round.has_own), false
+  round.reach = math.min(2 * round.reach, 1000)
   while #round.ids < round.want and round.looks > 0 and #round.strays < 1000 do
     local way, last = next_turn(round)
     if not way then break end
@@ -330,6 +341,7 @@ local function take_in_turn(queue, want, now, has_parents)
   readmit_groups(queue, now)
   local round = {
     queue = queue, want = want, now = now, ids = {}, fields = {}, turns = {}, looks = want + 1000,
+    reach = want,
     turn_fields = { gid = true, gcost = true, gweight = true, priority = true },
     has_limits = redis.call('EXISTS', group_key(queue, 'settings')) == 1, has_parents = has_parents,
     has_freed = redis.call('EXISTS', group_key(queue, 'freed')) == 1,
@@ -348,6 +360,8 @@ local function take_in_turn(queue, want, now, has_parents)
     if not round.has_limits then redis.call('HDEL', queue.base .. 'meta', 'groups') end
     redis.call('DEL', clock, past, ready, group_key(queue, 'marker'))
   end
+  -- There are more than one call looks at, and the next may start some of those.
+  if #round.ids == 0 and round.looks < 1 then return round.ids, round.fields, 1 end
   local next_held = redis.call('ZRANGE', group_key(queue, 'held'), 0, 0, 'WITHSCORES')[2]
   local wait_ms = next_held and next_held ~= 'inf' and math.max(math.ceil(next_held - now), 1)
   return round.ids, round.fields, wait_ms or 0, round.turns
