@@ -11,11 +11,13 @@ from waystation.bullmq import Group, JobOptions, NewJob, Queue
 from waystation.bullmq.redis import replies, scripts
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.core.store import embedded
-from waystation.core.store.connection import Store, connect
+from waystation.core.store.connection import Store, StoreOptions, connect
 
 JOBS = int(os.environ.get("GROUP_JOBS", "10000"))
 GROUPS = int(os.environ.get("GROUPS", "1000000"))
 FEW = 10
+PATIENT = StoreOptions(call_timeout=120)
+"""A million groups are forgotten in one call."""
 
 
 def run() -> Report:
@@ -47,7 +49,10 @@ async def _run(url: str) -> Report:
 async def _cost_of_a_job(url: str, groups: int, batch: int, most: int) -> float:
     """Processor time of the store, in microseconds, for each of so many jobs."""
     jobs = most if batch > 1 else most // 5
-    async with await connect(url) as store, Queue(f"groups-{time.time_ns()}", store) as queue:
+    async with (
+        await connect(url, PATIENT) as store,
+        Queue(f"groups-{time.time_ns()}", store) as queue,
+    ):
         for rows in _filling(groups, max(jobs, groups)):
             await queue.add_many(rows)
         keys, outcomes = QueueKeys(queue.name), list[str]()

@@ -142,13 +142,13 @@ local function take_own(round, own)
   end
 end
 
---- The next of a group's waiting ids, and its place. They are taken one, two, four at a time, and what
---- is not needed goes back at the end.
+--- The next of a group's waiting ids. As many are taken as it gets when all who take turns get the
+--- same, then twice as many, and what is not needed goes back at the end.
 --- uses  group_key
 local function next_of_group(round, path)
   local line = round.lines[path]
   if not line or line.at > #line.found then
-    local many = line and #line.found or 1
+    local many = line and #line.found or math.ceil(round.want / round.among)
     line = { at = 1, found = redis.call('ZPOPMIN', group_key(round.queue, 'jobs', path), many) }
     round.lines[path] = line
   end
@@ -251,8 +251,11 @@ end
 local function count_out_round(round)
   local queue, counts, sizes = round.queue, {}, {}
   for path, line in pairs(round.lines) do
-    for at = line.at, #line.found, 2 do
-      redis.call('ZADD', group_key(queue, 'jobs', path), line.found[at + 1], line.found[at])
+    local back = {}
+    for at = #line.found, line.at, -1 do back[#back + 1] = line.found[at] end
+    for first = 1, #back, 1000 do
+      redis.call('ZADD', group_key(queue, 'jobs', path),
+        unpack(back, first, math.min(first + 999, #back)))
     end
   end
   for path, count in pairs(round.counts) do
@@ -309,7 +312,8 @@ local function write_turns(round, turns, sizes)
   local clock = group_key(queue, 'clock')
   redis.call('HSET', clock, turns.path, turns.time)
   if turns.own_tag then redis.call('HSET', clock, turns.path .. '/', turns.own_tag) end
-  redis.call('ZREMRANGEBYSCORE', past_key, '-inf', turns.time)
+  -- What the time has passed is no advantage to anybody, so it may stay until more comes.
+  if #past > 0 then redis.call('ZREMRANGEBYSCORE', past_key, '-inf', turns.time) end
 end
 
 --- Take jobs in turn until there are enough, or nobody may start another.
@@ -317,7 +321,7 @@ end
 local function play_round(round)
   round.opened, round.lines, round.counts, round.gone, round.strays = {}, {}, {}, {}, {}
   round.root, round.has_more = open_turns(round, '', round.has_own), false
-  round.reach = math.min(2 * round.reach, 1000)
+  round.reach, round.among = math.min(2 * round.reach, 1000), math.max(#round.root.heap, 1)
   while #round.ids < round.want and round.looks > 0 and #round.strays < 1000 do
     local way, last = next_turn(round)
     if not way then break end
@@ -336,15 +340,16 @@ end
 --- Take the next jobs of a queue with groups, in turn: their ids, the fields of each, in how many
 --- milliseconds a group that is held may start again, and what the event of each says of its turn.
 --- Whether some are in others is `has_parents`.
---- uses  group_key readmit_groups play_round
+--- uses  group_name group_key group_settings readmit_groups play_round
 local function take_in_turn(queue, want, now, has_parents)
   readmit_groups(queue, now)
+  group_settings(queue, '')
   local round = {
     queue = queue, want = want, now = now, ids = {}, fields = {}, turns = {}, looks = want + 1000,
     reach = want,
     turn_fields = { gid = true, gcost = true, gweight = true, priority = true },
-    has_limits = redis.call('EXISTS', group_key(queue, 'settings')) == 1, has_parents = has_parents,
-    has_freed = redis.call('EXISTS', group_key(queue, 'freed')) == 1,
+    has_limits = queue.group_settings.has_any, has_parents = has_parents,
+    has_freed = redis.call('EXISTS', group_name(queue, 'freed')) == 1,
     has_own = redis.call('EXISTS', queue.wait, queue.prioritized) > 0,
   }
   repeat
@@ -353,15 +358,17 @@ local function take_in_turn(queue, want, now, has_parents)
   if #round.ids == want and not round.is_emptied then return round.ids, round.fields, 0, round.turns end
   local clock, past = group_key(queue, 'clock'), group_key(queue, 'past', '')
   local ready = group_key(queue, 'ready', '')
-  if redis.call('EXISTS', group_key(queue, 'sizes')) == 0
-    and (not round.has_own or redis.call('EXISTS', past, ready) == 0) then
-    -- No group waits, and none has had more than another that may come, so the queue is one without
-    -- groups until the next one comes. What is set holds for one that another client makes wait, too.
-    if not round.has_limits then redis.call('HDEL', queue.base .. 'meta', 'groups') end
-    redis.call('DEL', clock, past, ready, group_key(queue, 'marker'))
+  if redis.call('EXISTS', group_key(queue, 'sizes')) == 0 then
+    redis.call('ZREMRANGEBYSCORE', past, '-inf', redis.call('HGET', clock, '') or 0)
+    if not round.has_own or redis.call('EXISTS', past, ready) == 0 then
+      -- No group waits, and none has had more than another that may come, so the queue is one without
+      -- groups until the next one comes. What is set holds for one that another client makes wait, too.
+      if not round.has_limits then redis.call('HDEL', queue.base .. 'meta', 'groups') end
+      redis.call('DEL', clock, past, ready, group_key(queue, 'marker'))
+    end
   end
   -- There are more than one call looks at, and the next may start some of those.
-  if #round.ids == 0 and round.looks < 1 then return round.ids, round.fields, 1 end
+  if #round.ids == 0 and round.looks < 1 then return round.ids, round.fields, 1, round.turns end
   local next_held = redis.call('ZRANGE', group_key(queue, 'held'), 0, 0, 'WITHSCORES')[2]
   local wait_ms = next_held and next_held ~= 'inf' and math.max(math.ceil(next_held - now), 1)
   return round.ids, round.fields, wait_ms or 0, round.turns
