@@ -139,6 +139,7 @@ class Window(NamedTuple):
     """What was spent of a rate, and until when that counts."""
 
     spent: float
+    began_ms: float
     until_ms: float
 
 
@@ -166,13 +167,23 @@ class Limits:
     def _spend(self, path: str, rate: Limit, cost: float, now_ms: float) -> None:
         known = self.windows.get(path)
         if known is None or known.until_ms <= now_ms:
-            # In an empty window one of any cost may start, and takes as many more as it costs.
-            more = max(math.ceil(cost / rate.max) - 1, 0)
-            self.windows[path] = Window(cost, now_ms + rate.duration_ms * (1 + more))
-            return
+            known = Window(0, now_ms, now_ms + rate.duration_ms)
         spent = known.spent + cost
-        assert spent <= rate.max, f"{path} spent {spent} of {rate.max}"
-        self.windows[path] = Window(spent, known.until_ms)
+        # In an empty window one of any cost may start, and takes as many more as it costs.
+        assert spent <= rate.max or not known.spent, f"{path} spent {spent} of {rate.max}"
+        self._count(path, rate, known, spent)
+
+    def _count(self, path: str, rate: Limit, known: Window, spent: float) -> None:
+        more = max(math.ceil(spent / rate.max), 1) - max(math.ceil(known.spent / rate.max), 1)
+        until_ms = known.until_ms + more * rate.duration_ms
+        self.windows[path] = known._replace(spent=spent, until_ms=until_ms)
+
+    def give_back(self, path: str, cost: float, began_ms: float, now_ms: float) -> None:
+        """What was not run has spent nothing in the window in which it began."""
+        for each in paths_of(path):
+            known, rate = self.windows.get(each), self.of(each).get("rate")
+            if known and rate and known.until_ms > now_ms and began_ms >= known.began_ms:
+                self._count(each, rate, known, max(known.spent - cost, 0))
 
     def end(self, path: str, id: str) -> None:
         for each in paths_of(path):

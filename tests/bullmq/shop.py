@@ -45,6 +45,7 @@ class Shop:
         self.lost: dict[str, Claim[Job]] = {}
         self.jobs: dict[str, Kept] = {}
         self.delayed: dict[str, float] = {}
+        self.begun: dict[str, float] = {}
         self.strays: set[str] = set()
         self.added = self.ended = 0
         self.started: dict[str, int] = defaultdict(int)
@@ -110,6 +111,7 @@ class Shop:
                 # It joined its group in this call, and was the next one at once.
                 self.strays.remove(claim.id)
                 self.fairness.wait(path, claim.id)
+            self.begun[claim.id] = now_ms
             self.limits.start(path, claim.id, cost, now_ms)
             self.fairness.start(path, claim.id, cost)
             self.started[path] += 1
@@ -157,6 +159,10 @@ class Shop:
                 self._forget(id)
             case Failed() if has_pause:
                 self.delayed[id] = self.harness.clock.now_ms() + RETRY_S * 1000
+            case Returned():
+                now_ms = self.harness.clock.now_ms()
+                self.limits.give_back(path, self.jobs[id].cost, self.begun[id], now_ms)
+                self.fairness.wait(path, id)
             case _:
                 self.fairness.wait(path, id)
 

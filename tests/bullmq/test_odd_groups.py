@@ -14,7 +14,8 @@ from waystation.bullmq.options import Group, JobOptions
 from waystation.bullmq.queue import Queue
 from waystation.bullmq.redis import scripts
 from waystation.bullmq.scheduling.schedule import Schedule
-from waystation.core.outcome import Done
+from waystation.core.errors import JobRateLimited, JobWaiting
+from waystation.core.outcome import Done, Failed, Returned
 from waystation.core.runtime.claim import Settled
 
 HOUR = timedelta(hours=1)
@@ -58,7 +59,7 @@ async def test_a_group_may_have_any_name(id: str, queue: Queue, harness: Harness
     assert await queue.groups.list() == []
     left = await harness.call("KEYS", f"{harness.keys.base}groups*")
     kinds = {key.decode().removeprefix(harness.keys.base).split(":")[1] for key in left}
-    assert kinds <= {"settings", "marker", "spent"}
+    assert kinds <= {"settings", "marker", "spent", "freed"}
 
 
 async def done(harness: Harness, many: int) -> list[str]:
@@ -229,6 +230,23 @@ async def test_a_paused_group_stays_paused_when_a_job_costs_less(
     await claim.work.charge(10)
 
     assert await names(harness) == []
+
+
+@pytest.mark.parametrize("error", [JobRateLimited(), JobWaiting(), None])
+async def test_a_job_that_was_not_run_has_spent_nothing(
+    error: Exception | None, queue: Queue, harness: Harness
+) -> None:
+    await queue.groups.set("acme", rate=Limit(100, HOUR), budget=100)
+    await queue.add("work", group=Group("key", parent="acme", cost=100))
+    for _ in range(3):
+        claim = await harness.claim_one()
+        assert (await queue.groups.get("acme")).spent_today == 100
+        if isinstance(error, JobWaiting):
+            await claim.work.move_to_wait()
+        else:
+            await harness.end(claim, Failed(error) if error else Returned())
+        state = await queue.groups.get("acme")
+        assert (state.spent, state.spent_today, state.held_by) == (0, 0, None)
 
 
 async def test_a_charge_to_a_parent_that_is_empty_leaves_nothing_there(

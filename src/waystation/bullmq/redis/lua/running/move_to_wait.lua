@@ -4,13 +4,13 @@
 --- args  base id token -> int
 --- as    queue base
 --- uses  take_back mark_ready waiting_list events_cap
---- lazy  push_grouped
+--- lazy  return_grouped
 local code = take_back(queue, id, token)
 if code ~= 0 then return code end
 local place = redis.call('HMGET', base .. id, 'priority', 'gid')
 local priority = tonumber(place[1]) or 0
 if place[2] then
-  lazy().push_grouped(queue, id, place[2], priority, true)
+  lazy().return_grouped(queue, id, place[2])
 elseif priority > 0 then
   redis.call('ZADD', prioritized, priority * 4294967296, id)
 else

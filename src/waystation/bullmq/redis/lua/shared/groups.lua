@@ -198,11 +198,11 @@ local function leave_group(queue, id)
 end
 
 --- What is set for a path, as a table; what is not set for it is what is set for all of its kind.
---- uses  group_key
+--- uses  group_name group_key
 local function group_settings(queue, path)
   local known = queue.group_settings
   if type(known) ~= 'table' then
-    known = { has_any = redis.call('EXISTS', group_key(queue, 'settings')) == 1, of = {} }
+    known = { has_any = redis.call('EXISTS', group_name(queue, 'settings')) == 1, of = {} }
     queue.group_settings = known
   end
   if known.of[path] then return known.of[path] end
@@ -365,6 +365,20 @@ local function spend(queue, path, cost, now, since)
         string.format('%.0f', math.min(math.max(left, 1), 2 ^ 37)))
     end
   end
+end
+
+--- Put a job that was not run back at the head of its group. What it was to cost is room in the windows
+--- in which it began; its turn is over.
+--- uses  positive spend let_in_group holder_of push_grouped
+local function return_grouped(queue, id, path)
+  local known = redis.call('HMGET', queue.base .. id, 'priority', 'gcost', 'processedOn')
+  local cost, since, above = positive(known[2]), tonumber(known[3]) or 0, path
+  repeat
+    spend(queue, above, -cost, since, since)
+    let_in_group(queue, above)
+    above = holder_of(above)
+  until above == ''
+  push_grouped(queue, id, path, tonumber(known[1]) or 0, true)
 end
 
 --- Count a cost for a path and what holds it that was not known when the job began, at `since`; the

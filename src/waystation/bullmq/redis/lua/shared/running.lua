@@ -104,14 +104,14 @@ end
 
 --- Put a job back at the head of its queue as if it had not been claimed; 0, or an error code.
 --- uses  take_back waiting_list mark_ready
---- lazy  push_grouped
+--- lazy  return_grouped
 local function hand_back(queue, id, token, held)
   local code = take_back(queue, id, token, held)
   if code ~= 0 then return code end
   local place = redis.call('HMGET', queue.base .. id, 'priority', 'gid')
   local priority = tonumber(place[1]) or 0
   if place[2] then
-    lazy().push_grouped(queue, id, place[2], priority, true)
+    lazy().return_grouped(queue, id, place[2])
   elseif priority > 0 then
     redis.call('ZADD', queue.prioritized, priority * 4294967296, id)
   else
