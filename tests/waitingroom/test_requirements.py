@@ -129,20 +129,6 @@ async def test_a_place_is_described_by_the_documented_fields(harness: Harness) -
     assert await redis.zscore(harness.keys.heartbeat, place.id) == 1_700_000_000
 
 
-async def test_nothing_that_names_a_person_is_kept(harness: Harness) -> None:
-    """F25: no address, no browser, no key, no secret, no token; only keyed digests."""
-    await harness.open()
-    await harness.join("ann-key", address="192.0.2.77", agent="Mozilla/5.0 (X11; Linux)")
-    await harness.admit()
-    await harness.come_in("ann-key")
-    redis: Any = harness.redis
-    kept = b""
-    async for key in redis.scan_iter():
-        kept += key + (await redis.dump(key))
-    for word in (b"192.0.2.77", b"Mozilla", b"ann-key"):
-        assert word not in kept
-
-
 async def test_a_place_says_when_it_was_called_and_what_became_of_it(harness: Harness) -> None:
     """W-9, W-28, W-30, W-31, W-32: waiting, called, active, completed; each in its fields."""
     await harness.open()

@@ -14,9 +14,9 @@ from tests.waitingroom.middleware.shop import OPTIONS, PAGE, Shop
 from waystation.core.clock import HandClock
 from waystation.core.errors import InvalidOption, StoreUnreachable
 from waystation.core.http.server import serving
-from waystation.waitingroom.middleware import WaitingRoomWsgi, connector
+from waystation.waitingroom.middleware import connector
 from waystation.waitingroom.middleware.gate import CONFIG, SESSION, Gate, GateOptions
-from waystation.waitingroom.middleware.link import AGAIN_S, AWAY_AFTER, FRESH_S, Link, http_fetch
+from waystation.waitingroom.middleware.link import AGAIN_S, AWAY_AFTER, Link, http_fetch
 
 OPEN = GateOptions(rules=OPTIONS.rules, fail="open", open_at_most=60, grace=120)
 ROOM = f"/api/v1/admin/queues/{QUEUE}"
@@ -237,25 +237,6 @@ async def test_only_what_the_room_has_signed_is_believed(shop: Shop) -> None:
 
     link = Link(gate, fetch)
     assert [link.refresh(), gate.keys] == [AGAIN_S, None]
-
-
-async def test_a_threaded_site_does_the_same(shop: Shop) -> None:
-    def flask_like(environ: dict[str, Any], start: Any) -> list[bytes]:
-        start("200 OK", [])
-        return []
-
-    fetch = shop.fetch_from(asyncio.get_running_loop())
-    wrapped = WaitingRoomWsgi(flask_like, room="", options=OPTIONS, fetch=fetch)
-    assert await asyncio.to_thread(wrapped._connector.link.refresh) == FRESH_S  # pyright: ignore
-    shop.away = True
-    for _ in range(AWAY_AFTER):
-        await asyncio.to_thread(wrapped._connector.link.refresh)  # pyright: ignore
-    statuses: list[str] = []
-    environ: dict[str, Any] = {"REQUEST_METHOD": "GET", "PATH_INFO": "/checkout"}
-    await asyncio.to_thread(
-        lambda: list(wrapped(environ, lambda status, *_: statuses.append(status)))  # pyright: ignore
-    )
-    assert statuses == ["503 Service Unavailable"]
 
 
 @pytest.mark.parametrize("wrong", [{"open_at_most": -1}, {"recheck": -1}, {"grace": -1}])
