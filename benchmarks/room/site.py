@@ -57,7 +57,7 @@ async def serve(port: int, bare_port: int, folder: Path) -> None:
             rooms = Rooms(store)
             keyring = Keyring.generate(random.SystemRandom())
             # Everybody here asks as often as the machine can, which visitors may not.
-            context = ServerContext.create(rooms, keyring, ServerOptions(poll_floor_ms=0))
+            context = ServerContext.create(rooms, keyring, ServerOptions(poll_floor=0))
             _write(folder / "tickets", await _fill(context))
             app = App(context)
             app.table = Table([*app.table, *offered(Nothing(), group="benchmark")])

@@ -9,6 +9,7 @@ from tests.support.ports import free_port
 from tests.waitingroom.http.harness import OPTIONS
 from waystation.core.http.exchange import Receive, Scope, Send
 from waystation.core.http.server import serving
+from waystation.core.settings.section import Secret
 from waystation.waitingroom.http.options import CaptchaOptions
 from waystation.waitingroom.pages.words import languages
 
@@ -39,7 +40,7 @@ async def test_whoever_confirms_to_be_a_person_gets_a_place(
     captcha = CaptchaOptions(
         provider="hcaptcha",
         site_key="the-site",
-        secret="s",
+        secret=Secret("s"),
         script_url=f"http://127.0.0.1:{theirs}/api.js",
         verify_url=f"http://127.0.0.1:{theirs}/siteverify",
     )

@@ -4,9 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-import msgspec
-
-from waystation.core.errors import InvalidOption, InvalidSetting
+from waystation.core.errors import InvalidSetting
 from waystation.core.http.server import serving
 from waystation.core.operators.oidc import Provider
 from waystation.core.operators.oidc_settings import oidc_options
@@ -15,12 +13,12 @@ from waystation.core.store.connection import Store
 from waystation.core.telemetry.metrics import Metrics
 from waystation.waitingroom.http.app import App
 from waystation.waitingroom.http.context import ServerContext
-from waystation.waitingroom.http.options import CaptchaOptions, ServerOptions
+from waystation.waitingroom.http.options import ServerOptions
 from waystation.waitingroom.http.webhooks import dispatcher_of
 from waystation.waitingroom.metrics import RoomMetrics
 from waystation.waitingroom.rooms import Rooms
 from waystation.waitingroom.running import RoomMaintenance
-from waystation.waitingroom.settings import CaptchaSettings, RoomSettings
+from waystation.waitingroom.settings import HttpSettings, RoomSettings
 from waystation.waitingroom.signing import KeyFile, Keyring
 
 KEYS_EVERY_S = 5.0
@@ -76,23 +74,5 @@ async def running(
 
 def server_options(settings: RoomSettings) -> ServerOptions:
     """The options of the HTTP server."""
-    return ServerOptions(
-        issuer=settings.issuer,
-        public_url=settings.public_url,
-        secure_cookies=settings.secure_cookies,
-        trusted_proxies=settings.trusted_proxies,
-        webhook_networks=settings.webhook_networks,
-        poll_floor_ms=round(settings.poll_floor * 1000),
-        front=settings.front,
-        captcha=_captcha(settings.captcha),
-    )
-
-
-def _captcha(settings: CaptchaSettings) -> CaptchaOptions | None:
-    if not settings.provider:
-        return None
-    try:
-        given = {**msgspec.structs.asdict(settings), "secret": settings.secret or ""}
-        return CaptchaOptions(**given)
-    except InvalidOption as error:
-        raise InvalidSetting(f"room.captcha: {error}") from error
+    names = (*HttpSettings.__struct_fields__, "captcha")
+    return ServerOptions(**{name: getattr(settings, name) for name in names})

@@ -30,7 +30,7 @@ _PORT = re.compile(r"\b(8080|8000|8088)\b")
 async def opened(redis_url: str) -> AsyncGenerator[Block]:
     """A room on a port of this machine that may send visitors to a shop on another."""
     room, site = free_port(), free_port()
-    options = ServerOptions(poll_floor_ms=0, public_url=f"http://localhost:{room}")
+    options = ServerOptions(poll_floor=0, public_url=f"http://localhost:{room}")
     async with harness.service(redis_url, options, newcomers_per_minute=0) as service:
         await service.room.store.write({"return_hosts": f"localhost:{site}"})
         block = Block(service)

@@ -28,7 +28,7 @@ HOST = "shop.test"
 QUEUE = "shop"
 ADMIN = f"/api/v1/admin/queues/{QUEUE}"
 """The path of the room's API for operators."""
-OPTIONS = ServerOptions(poll_floor_ms=0, change_floor_ms=0)
+OPTIONS = ServerOptions(poll_floor=0, change_floor_ms=0)
 
 
 class RoomService:

@@ -20,7 +20,7 @@ from waystation.waitingroom.operating.control import Control
 from waystation.waitingroom.operating.lottery import Lottery, commit
 from waystation.waitingroom.signing import KeyFile
 
-OPTIONS = harness.ServerOptions(poll_floor_ms=0, change_floor_ms=0, guess_floor_ms=0)
+OPTIONS = harness.ServerOptions(poll_floor=0, change_floor_ms=0, guess_floor_ms=0)
 DAY_MS = 86_400_000
 EMPTY, LOTS = "empty", "lots"
 SECRET = "cd" * 32

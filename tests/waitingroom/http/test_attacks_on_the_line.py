@@ -182,7 +182,7 @@ async def test_22_one_idempotency_key_means_one_request(service: RoomService) ->
 
 async def test_26_a_forged_address_is_ignored_and_a_proxy_s_word_believed(redis_url: str) -> None:
     """F30: only what a proxy of ours says about a visitor counts."""
-    options = ServerOptions(poll_floor_ms=0, trusted_proxies=["10.0.0.0/8"])
+    options = ServerOptions(poll_floor=0, trusted_proxies=["10.0.0.0/8"])
     async with harness.service(redis_url, options, newcomers_per_minute=1) as service:
         codes: list[int] = []
         for peer, said in (
@@ -240,14 +240,14 @@ async def test_47_large_and_deep_bodies_are_refused(service: RoomService) -> Non
 
 
 async def test_48_streams_are_few(redis_url: str) -> None:
-    async with harness.service(redis_url, ServerOptions(poll_floor_ms=0, streams=0)) as service:
+    async with harness.service(redis_url, ServerOptions(poll_floor=0, streams=0)) as service:
         person = await service.joined()
         answer = await person.ask("GET", "events")
         assert (answer.status_code, answer.headers["retry-after"]) == (204, "30")
 
 
 async def test_48_one_client_has_few_of_them(redis_url: str) -> None:
-    options = ServerOptions(poll_floor_ms=0, streams_client=2, trusted_proxies=["127.0.0.1/32"])
+    options = ServerOptions(poll_floor=0, streams_client=2, trusted_proxies=["127.0.0.1/32"])
     port = free_port()
     url = f"http://127.0.0.1:{port}/api/v1/queues/{QUEUE}/events"
     async with (

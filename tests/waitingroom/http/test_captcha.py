@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from urllib.parse import parse_qs
 
 import pytest
@@ -14,10 +15,11 @@ from waystation.core.clock import HandClock
 from waystation.core.errors import InvalidOption, InvalidSetting
 from waystation.core.http.exchange import Receive, Scope, Send
 from waystation.core.http.server import serving
+from waystation.core.settings.load import load
 from waystation.core.settings.section import Secret
 from waystation.waitingroom.http.options import AWAY_S, PROVIDERS, CaptchaOptions
 from waystation.waitingroom.serving import server_options
-from waystation.waitingroom.settings import CaptchaSettings, RoomSettings
+from waystation.waitingroom.settings import RoomSettings
 
 
 class Verifier:
@@ -52,7 +54,7 @@ async def crowded(
     captcha = CaptchaOptions(
         provider="turnstile",
         site_key="the-site",
-        secret="the-secret",
+        secret=Secret("the-secret"),
         verify_url=f"http://127.0.0.1:{port}/siteverify",
     )
     options = replace(OPTIONS, captcha=captcha)
@@ -152,15 +154,18 @@ async def test_the_page_may_load_the_box_and_nothing_else(
 )
 def test_a_captcha_that_cannot_work_is_refused(wrong: dict[str, str], said: str) -> None:
     with pytest.raises(InvalidOption, match=said):
-        CaptchaOptions(**{"provider": "hcaptcha", "site_key": "k", "secret": "s", **wrong})
+        CaptchaOptions(**{"provider": "hcaptcha", "site_key": "k", "secret": "s", **wrong})  # pyright: ignore[reportArgumentType]
+
+
+def _set(**said: str) -> RoomSettings:
+    environ = {f"WAYSTATION_ROOM__CAPTCHA__{name}": value for name, value in said.items()}
+    return load({"room": RoomSettings}, Path("nowhere.yaml"), environ=environ)[RoomSettings]
 
 
 def test_the_settings_name_the_provider() -> None:
-    off = server_options(RoomSettings())
-    assert off.captcha is None
-    chosen = CaptchaSettings(provider="hcaptcha", site_key="k", secret=Secret("s"))
-    captcha = server_options(RoomSettings(captcha=chosen)).captcha
+    assert server_options(_set()).captcha is None
+    captcha = server_options(_set(PROVIDER="hcaptcha", SITE_KEY="k", SECRET="s")).captcha
     assert captcha is not None
     assert captcha.policy == "https://hcaptcha.com https://*.hcaptcha.com"
-    with pytest.raises(InvalidSetting, match=r"room\.captcha: a CAPTCHA needs site_key and secret"):
-        server_options(RoomSettings(captcha=CaptchaSettings(provider="recaptcha")))
+    with pytest.raises(InvalidSetting, match=r"room\.captcha\.secret .*wants text, got nothing"):
+        _set(PROVIDER="recaptcha", SITE_KEY="k")

@@ -123,7 +123,7 @@ async def test_a_form_hands_over_as_well(service: RoomService) -> None:
 
 async def test_a_proxy_brings_the_token_to_verify(redis_url: str) -> None:
     options = harness.ServerOptions(
-        poll_floor_ms=0, trusted_proxies=["10.0.0.0/8"], public_url="https://wait.example/"
+        poll_floor=0, trusted_proxies=["10.0.0.0/8"], public_url="https://wait.example/"
     )
     clock = HandClock()
     async with harness.service(redis_url, options, clock=clock) as service:

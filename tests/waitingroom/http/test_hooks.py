@@ -72,7 +72,7 @@ async def clock() -> HandClock:
 
 @pytest.fixture
 async def service(redis_url: str, clock: HandClock) -> AsyncGenerator[RoomService]:
-    options = ServerOptions(poll_floor_ms=0, webhook_networks=INSIDE)
+    options = ServerOptions(poll_floor=0, webhook_networks=INSIDE)
     async with harness.service(redis_url, options, clock=clock) as built:
         yield built
 

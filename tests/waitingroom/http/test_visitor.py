@@ -164,7 +164,7 @@ async def test_those_far_behind_do_not(redis_url: str) -> None:
     from tests.waitingroom.http import harness
     from waystation.waitingroom.http.options import ServerOptions
 
-    async with harness.service(redis_url, ServerOptions(poll_floor_ms=0, front=0)) as service:
+    async with harness.service(redis_url, ServerOptions(poll_floor=0, front=0)) as service:
         visitor = await service.joined()
         assert (await visitor.ask("GET", "events")).status_code == 204
 

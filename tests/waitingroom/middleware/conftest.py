@@ -34,7 +34,7 @@ PROXIES: dict[str, Proxy] = {
 }
 
 
-OPTIONS = ServerOptions(poll_floor_ms=0, trusted_proxies=["127.0.0.1/32"])
+OPTIONS = ServerOptions(poll_floor=0, trusted_proxies=["127.0.0.1/32"])
 
 
 class Corner:

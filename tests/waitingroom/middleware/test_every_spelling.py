@@ -55,7 +55,7 @@ async def behind(
 ) -> AsyncGenerator[tuple[Block, Site]]:
     """A site behind a connector, and the room that it asks."""
     site, room, origin = Site(), free_port(), free_port()
-    options = ServerOptions(poll_floor_ms=0, trusted_proxies=["127.0.0.1/32"])
+    options = ServerOptions(poll_floor=0, trusted_proxies=["127.0.0.1/32"])
     async with (
         harness.service(redis_url, options, newcomers_per_minute=0) as service,
         serving(service.app, host="127.0.0.1", port=free_port() if away else room),

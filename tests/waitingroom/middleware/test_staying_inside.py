@@ -113,7 +113,7 @@ async def _handed_over(shop: Shop) -> str:
 async def shop(
     request: pytest.FixtureRequest, redis_url: str, clock: HandClock
 ) -> AsyncGenerator[Shop]:
-    options = ServerOptions(poll_floor_ms=0, change_floor_ms=0, session_token_s=request.param)
+    options = ServerOptions(poll_floor=0, change_floor_ms=0, session_token_s=request.param)
     async with harness.service(redis_url, options, clock=clock) as service:
         built = Shop(service, clock)
         yield built

@@ -5,22 +5,17 @@ yields a text, and whether that counts is asked with `POST secret, response`.
 """
 
 import hashlib
-import re
-from collections.abc import Sequence
 from enum import StrEnum
-
-import msgspec
 
 from waystation.core.clock import Clock
 from waystation.core.errors import InvalidOption
-from waystation.core.http.addresses import networks
 from waystation.core.http.pace import Pace
 from waystation.core.http.problems import Problem
 from waystation.core.operators.oidc import ProviderAway, ask
-from waystation.core.operators.oidc_settings import is_safe
 from waystation.core.store.keyspace import Keyspace, String
 from waystation.core.telemetry.logs import get_logger
 from waystation.waitingroom.room import Room
+from waystation.waitingroom.settings import PROVIDERS, CaptchaOptions, HttpSettings
 
 # ruff: noqa: S105  # names of errors, not passwords
 
@@ -83,73 +78,6 @@ USED_S = 600
 """How long it is known that an answer was used; providers forget theirs sooner."""
 
 
-class Provider(msgspec.Struct, frozen=True):
-    """Where a provider is, and what its box needs."""
-
-    script_url: str
-    verify_url: str
-    hosts: tuple[str, ...]
-    """What the page's policy has to allow, besides the script."""
-
-
-PROVIDERS = {
-    "turnstile": Provider(
-        "https://challenges.cloudflare.com/turnstile/v0/api.js?render=explicit",
-        "https://challenges.cloudflare.com/turnstile/v0/siteverify",
-        ("https://challenges.cloudflare.com",),
-    ),
-    "hcaptcha": Provider(
-        "https://js.hcaptcha.com/1/api.js?render=explicit",
-        "https://api.hcaptcha.com/siteverify",
-        ("https://hcaptcha.com", "https://*.hcaptcha.com"),
-    ),
-    "recaptcha": Provider(
-        "https://www.google.com/recaptcha/api.js?render=explicit",
-        "https://www.google.com/recaptcha/api/siteverify",
-        ("https://www.google.com/recaptcha/", "https://www.gstatic.com/recaptcha/"),
-    ),
-}
-
-
-class CaptchaOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The CAPTCHA that people of a crowded network are shown."""
-
-    provider: str
-    """turnstile, hcaptcha or recaptcha."""
-    site_key: str
-    """What the provider knows the page by."""
-    secret: str
-    """What the provider knows this server by."""
-    script_url: str = ""
-    """The script of the box, where it is not the provider's own."""
-    verify_url: str = ""
-    """Where answers are verified, where it is not the provider's own."""
-
-    def __post_init__(self) -> None:
-        if self.provider not in PROVIDERS:
-            known = ", ".join(PROVIDERS)
-            raise InvalidOption(f"provider must be one of {known}, got {self.provider!r}")
-        if not self.site_key or not self.secret:
-            raise InvalidOption("a CAPTCHA needs site_key and secret, as its provider gave them")
-        for name in ("script_url", "verify_url"):
-            url = getattr(self, name)
-            if url and (not is_safe(url) or any(each in url for each in " ;,'\"")):
-                raise InvalidOption(f"{name} must be an https address, got {url!r}")
-
-    @property
-    def script(self) -> str:
-        """Where the script of the box is."""
-        return self.script_url or PROVIDERS[self.provider].script_url
-
-    @property
-    def policy(self) -> str:
-        """What the page may load from the provider."""
-        script = self.script.partition("?")[0]
-        if not self.script_url:
-            return " ".join(PROVIDERS[self.provider].hosts)
-        return "/".join(script.split("/")[:3])
-
-
 class Captcha:
     """Asks the provider whether an answer counts."""
 
@@ -193,19 +121,9 @@ class Captcha:
         _log.warning("captcha_unreachable", product="waitingroom", queue=room.name, error=error)
 
 
-class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of the HTTP server."""
+class ServerOptions(HttpSettings, frozen=True, kw_only=True):
+    """Options of the HTTP server, those included that no file sets."""
 
-    issuer: str = "waystation"
-    """The issuer of all tokens; the same for all processes and all releases."""
-    public_url: str = ""
-    """Where browsers reach the waiting pages, if that is another host than their sites'."""
-    secure_cookies: bool = True
-    """Off only where browsers reach another machine without TLS."""
-    trusted_proxies: Sequence[str] = ()
-    """Networks of proxies whose X-Forwarded-For is used."""
-    poll_floor_ms: int = 1000
-    """Polls of one visitor more often than this, beyond a few, are answered with 429."""
     change_floor_ms: int = 1000
     """Changes of one operator more often than this, beyond a minute's worth, get 429."""
     guess_floor_ms: int = 6000
@@ -213,10 +131,6 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     ticket_s: int = 86_400
     session_token_s: int = 120
     """Seconds for which proxies accept a session token without asking, at most."""
-    webhook_networks: Sequence[str] = ()
-    """Private networks that webhooks may go to, also without TLS."""
-    front: int = 100
-    """Visitors at the front of a lane who may follow their place live."""
     streams: int = 1000
     """Live streams of one process, at most."""
     streams_each: int = 3
@@ -224,14 +138,9 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     streams_client: int = 50
     """Live streams of one client, an IPv4 address or an IPv6 /64, at most."""
     captcha: CaptchaOptions | None = None
-    """What people of a crowded network are shown; without it they work for their places."""
+    """The CAPTCHA of a crowded network; without it its people work for their places."""
 
     def __post_init__(self) -> None:
-        networks(self.trusted_proxies, "trusted_proxies")
-        networks(self.webhook_networks, "webhook_networks")
-        if self.public_url and not re.fullmatch(r"https?://[^/?#@\s]+/?", self.public_url):
-            raise InvalidOption(
-                f"public_url must be such as https://wait.example, got {self.public_url!r}"
-            )
+        super().__post_init__()
         if not 10 <= self.session_token_s <= 3600:
             raise InvalidOption(f"session_token_s must be 10 to 3600, got {self.session_token_s}")

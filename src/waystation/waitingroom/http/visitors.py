@@ -187,7 +187,7 @@ class Visitors:
         self._invitations = Invitations(
             context.tokens, clock, guess_s=options.guess_floor_ms / 1000
         )
-        floor_s = options.poll_floor_ms / 1000
+        floor_s = options.poll_floor
         self._polls = Pace(every_s=floor_s, burst=10, clock=clock)
         self._claims = Pace(every_s=floor_s, burst=20, clock=clock)
 
