@@ -23,6 +23,7 @@ from tests.pipeline.stories import START
 from tests.pipeline.summed import summed
 from waystation.pipeline.gold import cells, sums
 from waystation.pipeline.gold.cells import CELLS, QUARTER_MS, SLOT
+from waystation.pipeline.gold.turns import SLOT_S as TURN_S
 from waystation.pipeline.products.files import ADDED_FILES, FILE_DAYS, FILES
 from waystation.pipeline.products.routing import ROUTE_DAYS, ROUTES
 from waystation.pipeline.refresh import gold_tables
@@ -98,6 +99,8 @@ MOST = {
     ("hour", "wait"): HISTOGRAM,
     ("hour", "run"): HISTOGRAM,
     ("hour", "worker"): WORKERS,
+    **{("tenant", name): 600 // TURN_S for name in ("served", "started", "came", "went")},
+    ("tenant", "wait"): HISTOGRAM,
     ("route_day", "worker"): WORKERS,
     ("route", "worker"): WORKERS,
     ("file", "run"): HISTOGRAM,
@@ -109,14 +112,17 @@ _WORKER = f"concat('w', id % {WORKERS})"
 _MS = "cast(pow(2, id * 20 / 5000) as bigint)"
 _OF = ("'any' as product", "'work' as queue")
 _JOB = ("cast(id as string) as job_id", "date'2026-03-01' as `date`")
+_TENANT = ("'acme/ada' as `group`", "2D as weight")
 _MADE = {
     "steps": (
-        *(*_OF, f"{_IN_TEN_MINUTES} as `at`", "'waiting' as event", "'' as earlier"),
+        *(*_OF, f"{_IN_TEN_MINUTES} as `at`", "'' as earlier", *_TENANT),
+        *("if(id % 2 = 0, 'waiting', 'active') as event", "1.5D as cost", "0D as more"),
         *(f"false as {name}" for name in ("birth", "again", "repeated", "doubled")),
     ),
     "attempts": (
         *(*_OF, f"{_IN_TEN_MINUTES} as started_at", f"{_IN_TEN_MINUTES} as ended_at"),
         *(f"{_WORKER} as worker", "'completed' as outcome"),
+        *(f"{_IN_TEN_MINUTES} as free_at", *_TENANT),
         *(f"{_MS} as wait_ms", f"{_MS} as run_ms"),
     ),
     "routed": (
@@ -138,6 +144,7 @@ def parts_of_rows() -> set[tuple[str, str]]:
     """All histograms and sets that rows of silver are counted in."""
     every = (*cells._OF_STEP, *cells._OF_ATTEMPT, *cells._OF_FAILED, *cells._OF_PLACE)
     every += (*cells._OF_ROUTED, *cells._OF_ROUTED_BY, *cells._OF_FILE)
+    every += (*cells._TURN_OF_STEP, *cells._TURN_OF_ATTEMPT)
     return {(each["kind"].strip("'"), each["part"].strip("'")) for each in every if "part" in each}
 
 
