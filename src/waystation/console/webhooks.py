@@ -178,7 +178,7 @@ class JobFeed:
             "reason": short(reason, 500) if reason else None,
         }
         said = {name: value for name, value in more.items() if value is not None}
-        if event.name == EventName.GROUP_BUDGET:
+        if event.name == EventName.GROUP_BUDGET.value:
             said |= event.fields
         return event.name, event.at_ms, said
 

@@ -29,6 +29,7 @@ from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.redis.prefixes import Prefixes
 from waystation.bullmq.states import STATES, State
 from waystation.console.actions.kinds import LONGEST_ID, Act
+from waystation.console.products.bullmq_tenants import tenants_of
 from waystation.console.products.bullmq_workers import Connections, workers_of
 from waystation.console.products.queue import ConsoleQueue, Plan, moments_of
 from waystation.console.products.views import (
@@ -41,6 +42,7 @@ from waystation.console.products.views import (
     Moment,
     Relative,
     SchedulerView,
+    Tenants,
     WorkerView,
     measured,
     short,
@@ -200,6 +202,10 @@ class BullmqQueue(ConsoleQueue):
         paused = await self._store.ask("HEXISTS", self._keys.meta, "paused")
         oldest = await self._oldest() if counts["waiting"] else None
         return Levels(counts=counts, paused=bool(paused), oldest_at=oldest)
+
+    async def tenants(self) -> Tenants:
+        """Who shares the queue, by the groups of its jobs."""
+        return await tenants_of(self._queue, self._store.hot, self.stream)
 
     async def _oldest(self) -> datetime | None:
         # A queue that BullMQ 5 paused has them in another list.

@@ -16,6 +16,7 @@ from waystation.console.products.views import (
     Levels,
     Moment,
     SchedulerView,
+    Tenants,
     WorkerView,
     short,
 )
@@ -99,6 +100,10 @@ class ConsoleQueue(ABC):
     @abstractmethod
     async def workers(self) -> list[WorkerView]:
         """The workers of the queue."""
+
+    async def tenants(self) -> Tenants:
+        """Who shares the queue, by the groups of its jobs."""
+        return Tenants()
 
     async def schedulers(self) -> list[SchedulerView]:
         """What adds jobs to it again and again."""

@@ -168,3 +168,42 @@ def short(text: str, most: int = SHORT) -> str:
     """The beginning of a text, in one line."""
     line = " ".join(text[: most * 4].split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+class TenantView(msgspec.Struct, kw_only=True):
+    """A tenant: the parent of groups, a group without one, or all jobs without a group."""
+
+    group: str
+    """Its path; empty for the jobs without a group."""
+    share: float | None
+    """Its share of what was served lately; None where nothing was."""
+    service: float
+    """What its jobs cost that were started lately, as far as it was told."""
+    started: int
+    waiting: int | None
+    """None for the jobs without a group, which are among the others that wait."""
+    active: int | None
+    held_by: str | None
+    """paused, concurrency, rate or budget; None when nothing holds it back."""
+    held_s: float | None
+    """For how long; None also while it is paused."""
+    paused: bool
+    concurrency: int | None
+    rate: float | None
+    """The cost that may start in `rate_s` seconds."""
+    rate_s: float | None
+    weight: float
+    max_size: int | None
+    budget: float | None
+    """The cost that may start on one day."""
+    spent_today: float
+
+
+class Tenants(msgspec.Struct, kw_only=True):
+    """The tenants of a queue, those with the largest shares first."""
+
+    seconds: float = 0
+    """How far back the shares look: an hour, or as far as the newest events reach."""
+    tenants: list[TenantView] = []
+    more: int = 0
+    """Groups with jobs that wait, beside those that were looked at."""

@@ -8,7 +8,7 @@ from waystation.console.actions.kinds import ACTIONS, Act, Acted
 from waystation.console.actions.taking import take
 from waystation.console.measures import Overview, Point, QueueSample
 from waystation.console.products.queue import ConsoleQueue
-from waystation.console.products.views import SchedulerView, WorkerView
+from waystation.console.products.views import SchedulerView, Tenants, WorkerView
 from waystation.console.routes.calls import QUEUE, ROOT, Call, ConsoleRoutes, console_endpoint
 from waystation.console.troubles import Trouble
 from waystation.core.events import Product
@@ -79,6 +79,11 @@ class Queues(ConsoleRoutes):
             points=self.console.sampler.points(queue.product, queue.name),
             trouble=self.console.sampler.trouble(queue.product, queue.name),
         )
+
+    @console_endpoint(f"GET {QUEUE}/tenants", "viewer")
+    async def tenants(self, call: Call) -> Tenants:
+        """Who shares a queue by the groups of its jobs: shares lately, what waits, limits."""
+        return await (await call.queue()).tenants()
 
     @console_endpoint(f"GET {QUEUE}/workers", "viewer")
     async def workers(self, call: Call) -> WorkerList:

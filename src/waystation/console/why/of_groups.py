@@ -59,8 +59,8 @@ def _held(state: GroupState, turn: GroupTurn, standing: Standing) -> Finding | N
             until = standing.now_ms + round((state.held_for_s or 0) * 1000)
             return Finding(
                 Cause.LIMITED,
-                f"has spent its budget for the day: {state.spent_today:,g} of {settings.budget:,g}"
-                f" were started; the next one begins at {at(until)}",
+                f"is at its budget for the day until {at(until)}: {state.spent_today:,g} of "
+                f"{settings.budget:,g} were started",
                 {
                     "spent_today": state.spent_today,
                     "budget": settings.budget,

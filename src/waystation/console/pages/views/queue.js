@@ -8,20 +8,26 @@ import { CAUSES, asked, button, chip, confirmed, empty, facts, loading, may, pan
 import { actOnAll } from '../runs.js';
 import { past, ranges } from './history.js';
 import { P } from './overview.js';
+import { tenants } from './tenants.js';
 
 const PAGE = innerWidth > 760 ? 50 : 20;
 // Every so many turns the queue is asked why it moves or does not.
 const EXPLAINED = 5;
 const LABELS = {
   pause: 'Pause', resume: 'Resume', 'retry-all': 'Retry all failed', 'promote-all': 'Promote all delayed', drain: 'Drain…', clean: 'Clean…', obliterate: 'Delete the queue…',
+  'pause-group': 'Pause', 'resume-group': 'Resume',
   retry: 'Retry', promote: 'Promote', cancel: 'Cancel', remove: 'Remove',
 };
 const DANGER = ['drain', 'clean', 'obliterate'];
-const ALWAYS = ['pause', 'resume', 'obliterate'];
+// What is undone as easily is done however many jobs there are by then.
+const UNDONE = ['pause', 'resume', 'pause-group', 'resume-group'];
+const ALWAYS = [...UNDONE, 'obliterate'];
 // What an action does to so many jobs, before it is done.
 const EFFECTS = {
   pause: (jobs) => `Workers take no more jobs from it until it is resumed; ${jobs} ready now.`,
   resume: (jobs) => `Workers go on with it; ${jobs} ready now.`,
+  'pause-group': (jobs, one) => `No job of it is started until it is resumed; ${jobs} ${one ? 'waits' : 'wait'} now.`,
+  'resume-group': (jobs, one) => `Its jobs take turns again; ${jobs} ${one ? 'waits' : 'wait'} now.`,
   drain: (jobs, one) => `${jobs} that ${one ? 'waits is' : 'wait are'} removed for good. Active, delayed and ended ones stay.`,
   clean: (jobs, one) => `${jobs} that ${one ? 'was' : 'were'} completed ${one ? 'is' : 'are'} removed for good.`,
   obliterate: (jobs) => `The queue is removed for good, with all it has: ${jobs}.`,
@@ -37,12 +43,12 @@ export async function act(product, name, action, asked = {}) {
   if (!counted.affected && !ALWAYS.includes(action)) { toast('There is nothing to do: no job is in a state for it.'); return false; }
   const danger = DANGER.includes(action) || action === 'remove' || action === 'cancel';
   const chosen = await confirmed({
-    title: `${(LABELS[action] || action).replace('…', '')} · ${name}`, danger,
+    title: `${(LABELS[action] || action).replace('…', '')} · ${asked.group || name}`, danger,
     text: EFFECTS[action](plural(counted.affected, 'job'), counted.affected === 1),
     action: LABELS[action]?.replace('…', '') || action, confirm: DANGER.includes(action) ? name : '',
   });
   if (!chosen) return false;
-  const done = await post(place, { ...asked, reason: chosen.reason, confirm: chosen.confirm, expected: counted.affected });
+  const done = await post(place, { ...asked, reason: chosen.reason, confirm: chosen.confirm, ...(UNDONE.includes(action) ? {} : { expected: counted.affected }) });
   const left = counted.affected - done.affected;
   toast(`${LABELS[action]?.replace('…', '') || action}: done, ${plural(done.affected, 'job')}${left > 0 ? `; ${count(left)} had changed meanwhile` : ''}.`, 'good');
   return true;
@@ -64,7 +70,7 @@ export async function queue(root, { parts, query, signal }) {
     replace(charts, box);
     past(box, days, product, name).catch(trouble);
   });
-  const [why, actions, charts, limits, tabs, bulk, list, live] = Array.from({ length: 8 }, () => h('div', { class: 'part' }));
+  const [why, actions, charts, limits, shares, tabs, bulk, list, live] = Array.from({ length: 9 }, () => h('div', { class: 'part' }));
   const title = h('h1', {});
   let turns = 0;
   let shown = '';
@@ -76,7 +82,7 @@ export async function queue(root, { parts, query, signal }) {
     drawHead(acted);
     drawTabs();
     turns += 1;
-    if (turns % EXPLAINED === 0) explain();
+    if (turns % EXPLAINED === 0) { explain(); share(); }
     // Whoever picks jobs, reads on or stands in the list keeps it as it is.
     if (!picked.size && !offset && !held(list)) await drawJobs();
   }
@@ -99,6 +105,9 @@ export async function queue(root, { parts, query, signal }) {
       await again();
     } catch (error) { trouble(error); }
   };
+  const share = () => tenants(shares, product, name, reply.actions, async (action, asked) => {
+    try { if (await act(product, name, action, asked)) { await again(); await share(); } } catch (error) { trouble(error); }
+  }).catch(trouble);
   const doing = (action, asked) => async () => {
     try { if (await act(product, name, action, asked?.())) { picked.clear(); await again(); } } catch (error) { trouble(error); }
   };
@@ -206,12 +215,13 @@ export async function queue(root, { parts, query, signal }) {
   }
 
   replace(root, h('p', { class: 'crumbs' }, link('/overview', {}, 'Overview'), ' / ', product),
-    title, why, actions, range, h('div', { class: 'charts three' }, charts), limits, tabs, bulk, h('div', { class: 'jobs-and-events' }, list, live));
+    title, why, actions, range, h('div', { class: 'charts three' }, charts), limits, shares, tabs, bulk, h('div', { class: 'jobs-and-events' }, list, live));
   charts.className = 'contents';
   drawHead();
   drawTabs();
   await drawJobs();
   explain();
+  share();
   const silent = h('p', { class: 'muted' }, 'Nothing since you opened this page.');
   replace(live, panel('What happens now, the latest 20', silent, feed));
   follow(place('/live'), {
