@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from tools.step import ROOT
 
-COLUMNS, ROWS = 96, 28
+COLUMNS, ROWS = 96, 24
 TICK_S = 0.5
 """How often the terminal is looked at; what came and went in between is not drawn."""
 HOLD_S = 6

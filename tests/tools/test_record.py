@@ -39,4 +39,4 @@ def test_a_program_that_fails_is_not_drawn() -> None:
 def test_the_picture_of_the_demo_ends_well_and_is_small() -> None:
     picture = (ROOT / "docs" / "pictures" / "demo.svg").read_text()
     assert "Nothing was lost and nothing happened twice." in picture
-    assert len(picture) < 150_000
+    assert len(picture) < 100_000
