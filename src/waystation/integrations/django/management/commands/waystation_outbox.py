@@ -14,8 +14,6 @@ from django.db import DEFAULT_DB_ALIAS, close_old_connections
 from django.db.utils import InterfaceError, OperationalError
 
 from waystation.core.errors import StoreError
-from waystation.integrations.django.backend import WaystationBackend
-from waystation.integrations.django.framework import backends
 from waystation.integrations.django.jobs import move_outbox
 
 
@@ -64,6 +62,11 @@ class Command(BaseCommand):
 
 def _databases() -> list[str]:
     """Where the backends in TASKS write rows, and where `to_outbox` does by itself."""
+    try:
+        from waystation.integrations.django.backend import WaystationBackend
+        from waystation.integrations.django.framework import backends
+    except ImportError:  # before Django 6, without django-tasks: TASKS has no backends
+        return [DEFAULT_DB_ALIAS]
     ours = [each for each in backends.all() if isinstance(each, WaystationBackend)]
     named = [each.using or DEFAULT_DB_ALIAS for each in ours]
     return list(dict.fromkeys([DEFAULT_DB_ALIAS, *named]))
