@@ -1,0 +1,1 @@
+"""What released versions have written, and that the present code goes on with it."""
