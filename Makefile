@@ -19,7 +19,7 @@ export WAYSTATION_CACHE := $(CURDIR)/.tools/cache
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow long mutants check coverage bench docs lock clean
+.PHONY: help demo test slow long mutants check coverage bench docs lock release clean
 
 help:
 	@awk -F ' *## *' '/^[a-z]+:.*## / { sub(/:.*/, "", $$1); printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -70,6 +70,10 @@ lock: ## Pin the dependencies anew; UPGRADE=--upgrade takes the newest
 	@$(PIN) pyproject.toml --all-extras --group dev -o requirements/test.txt
 	@$(PIN) pyproject.toml --extra api --extra embedded --extra spark --group demo -c requirements/test.txt -o requirements/demo.txt
 	@$(PIN) --group setup -o requirements/uv.txt
+
+release: ## Build what is published, and try it in clean environments; ARGS="spark top" tries some extras
+	$(READY) bench
+	@.venv/bin/python -m tools.release $(ARGS)
 
 clean: ## Remove everything that the other commands have made
 	rm -rf .venv .tools .cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
