@@ -89,7 +89,7 @@ def test_without_a_queue_each_has_its_sentence(
 ) -> None:
     assert called("--history", history) == 0
     said = capsys.readouterr().out
-    assert "3 tenants shared llm's service in the last 24h, bell most of it (60 %)" in said
+    assert "3 tenants shared llm's service in the last 24h, bell the most (60 %)" in said
     assert (
         "one tenant shared mail's service in the last 24h; no two tenants waited at the same time, "
         "so there is nothing to compare."

@@ -77,7 +77,7 @@ class TenantsReport(msgspec.Struct, frozen=True, kw_only=True):
         if mine is None:
             few, waited = [each for each in self.tenants if each.started], ""
             who = f"{number(len(few))} tenants" if len(few) != 1 else "one tenant"
-            top = f", {few[0].name} most of it ({part(few[0].share)})" if len(few) > 1 else ""
+            top = f", {few[0].name} the most ({part(few[0].share)})" if len(few) > 1 else ""
             return f"{who} shared {self.queue}'s service {span}{top}"
         waited = "" if mine.wait_p95_ms is None else f", waited {duration(mine.wait_p95_ms)} (p95)"
         return f"{mine.name} had {part(mine.share or 0)} of {self.queue}'s service {span}{waited}"
