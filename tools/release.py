@@ -69,9 +69,8 @@ def main() -> int:
         held.append(_holds(Check("SBOM", bill.name, lambda: bill_of_materials(here, bill))))
         sums = Check("checksums", "SHA256SUMS", lambda: checksums(wheel, sdist, bill))
         held.append(_holds(sums))
-    say(f"{sum(held)} of {len(held)} hold, on Python {', '.join(here)}")
     missing = [each for each in versions() if each not in here]
-    say(f"{sum(held)} of {len(held)} hold, on {', '.join(here)}")
+    say(f"{sum(held)} of {len(held)} hold, on Python {', '.join(here)}")
     if missing:
         say(f"Not tried, because they are not on this machine: {', '.join(missing)}")
     return 0 if all(held) else 1
