@@ -62,6 +62,18 @@ async def test_a_group_may_have_any_name(id: str, queue: Queue, harness: Harness
     assert kinds <= {"settings", "marker", "spent", "freed"}
 
 
+@pytest.mark.parametrize("parent", ODD)
+async def test_jobs_are_added_whatever_the_time_of_a_parent_is(
+    parent: str, queue: Queue, harness: Harness
+) -> None:
+    key = Group("key", parent=parent, cost=0.3)
+    for _ in range(5):
+        await queue.add("before", group=key)
+    for _ in range(4):
+        await done(harness, 1)
+        assert await queue.add("after", group=key)
+
+
 async def done(harness: Harness, many: int) -> list[str]:
     claims = await harness.claim(many)
     reply = await harness.worker.settle([Settled(claim, Done(1)) for claim in claims], claim=0)
