@@ -9,6 +9,7 @@ from rich.console import Console
 
 from waystation.cli.demo import command, letters, people, printing, purchases
 from waystation.cli.demo.stage import Account, Stage
+from waystation.errors import SparkNotStarted
 
 FAIR = Account(title="Fair", what="tickets", came_in=10, ends={"sold": 7, "refused": 3})
 SIZES = {
@@ -30,6 +31,16 @@ class Scripted:
 
     async def run(self, stage: Stage, url: str) -> Account:
         return self._account
+
+
+class Refused(Scripted):
+    """A scene for which Spark does not start."""
+
+    async def run(self, stage: Stage, url: str) -> Account:
+        raise SparkNotStarted("Java [17] is missing")
+
+    def keep_all(self, url: str) -> None:
+        pass
 
 
 @pytest.fixture
@@ -94,3 +105,15 @@ def test_a_loss_is_shown(stage: Stage, page: io.StringIO) -> None:
 def test_a_scene_ends_with_what_became_of_everything(stage: Stage, page: io.StringIO) -> None:
     stage.show_account(FAIR)
     assert page.getvalue().split() == ["10", "tickets", "came", "in", "7", "sold", "3", "refused"]
+
+
+async def test_where_spark_fails_the_account_of_the_others_is_shown(
+    stage: Stage, page: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "SCENES", [Scripted(FAIR)])
+    monkeypatch.setattr(command, "_history", lambda: Refused(FAIR))
+
+    assert not await command.play(stage)
+
+    assert "Spark has not counted it: Java [17] is missing" in page.getvalue()
+    assert "Nothing was lost and nothing happened twice." in page.getvalue()
