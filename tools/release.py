@@ -231,7 +231,10 @@ def bill_of_materials(pythons: dict[str, Path], file: Path) -> str:
     """What the oldest Python got with all extras, in CycloneDX, valid by its schema."""
     python = WORK / next(iter(pythons)) / "wheel-all" / "env" / "bin" / "python"
     into = ["--output-reproducible", "--validate", "--output-file", file]
-    of = ["environment", "--pyproject", SOURCE / "pyproject.toml", python]
+    # The version is told by the source, where the program does not look.
+    told, project = (SOURCE / "pyproject.toml").read_text(), WORK / "pyproject.toml"
+    project.write_text(re.sub("(?m)^dynamic = .*$", f'version = "{__version__}"', told))
+    of = ["environment", "--pyproject", project, python]
     run([*_tool("cyclonedx-py"), *of, *into], why="listing what it needs")
     listed = {each["name"] for each in json.loads(file.read_text())["components"]}
     return f"{len(listed)} packages"
