@@ -19,6 +19,7 @@ from tests.pipeline.drill import command_line, descendants
 from tests.pipeline.events_of_all import events_of_products
 from tests.pipeline.raw_streams import write_events
 from tests.pipeline.rounds import keep
+from tests.pipeline.turn_stories import events_of_turns
 from waystation.cli import root
 from waystation.core.errors import SparkNotStarted
 from waystation.pipeline.commands import session as commands_session
@@ -226,7 +227,7 @@ def test_a_run_without_duckdb_writes_every_table_before_ctrl_c_ends_it(
     store: Redis, redis_url: str, tmp_path: Path
 ) -> None:
     history, started = str(tmp_path / "history"), tmp_path / "started"
-    keep(history, events_of_products(), 0)
+    keep(history, [*events_of_products(), *events_of_turns()], 0)
     write_events(store, 20, queue="trimmed")
     store.xtrim("bull:trimmed:events", maxlen=5, approximate=False)
     add(store, "1", '{"tenant":"acme"}')

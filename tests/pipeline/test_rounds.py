@@ -32,7 +32,7 @@ from tests.pipeline.rounds import (
 )
 from tests.pipeline.routing_stories import some_days
 from tests.pipeline.stories import StoryEvent
-from tests.pipeline.turn_stories import in_turns
+from tests.pipeline.turn_stories import events_of_turns
 from waystation.pipeline.gold import sums
 from waystation.pipeline.maintenance.rebuild import rebuild, refresh_all
 from waystation.pipeline.products.files import ADDED_FILES, FILE_DAYS, FILES
@@ -70,12 +70,6 @@ def dead_letters(dice: random.Random) -> Rows:
         for ms, event in life
     ]
     return [{**row, "fields": [("failedReason", "broken")]} for row in stories.rows(events)]
-
-
-def turns() -> Rows:
-    """Jobs of tenants who take turns."""
-    rows = stories.rows(in_turns(random.Random(35), 150, charges=0.1))
-    return [{**row, "fields": list(row["fields"].items())} for row in rows]
 
 
 def other_files(dice: random.Random) -> Rows:
@@ -117,7 +111,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """
     dice, root = random.Random(3), str(tmp_path_factory.mktemp("history"))
     history = history_at(root)
-    jobs = [*events_of_jobs(dice, 100), *dead_letters(dice), *turns()]
+    jobs = [*events_of_jobs(dice, 100), *dead_letters(dice), *events_of_turns()]
     mine = [*jobs, *events_of_products_over_days(dice), *some_days(dice, jobs=40)]
     files = [row for row in mine if row["product"] == "files"] + other_files(dice)
     rooms = [row for row in mine if row["product"] == "waitingroom"] + visitors(dice, "fair")

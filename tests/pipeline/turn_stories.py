@@ -3,8 +3,9 @@
 import heapq
 import random
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from tests.pipeline import stories
 from tests.pipeline.stories import START, StoryEvent
 
 START_MS = int(START.timestamp() * 1000)
@@ -81,6 +82,12 @@ def in_turns(
 ) -> list[StoryEvent]:
     """The events of jobs that come in floods, over some hours, in the order of the stream."""
     return list(_played(dice, jobs, queue, Line(dice, is_fair=is_fair), charges))
+
+
+def events_of_turns() -> list[dict[str, Any]]:
+    """Rows of the events table about jobs of tenants who take turns."""
+    rows = stories.rows(in_turns(random.Random(35), 150, charges=0.1))
+    return [{**row, "fields": list(row["fields"].items())} for row in rows]
 
 
 def _played(
