@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -40,9 +41,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(900))
 
 
-@cache
 def session() -> SparkSession:
-    """The session that all tests share, started when it is first needed."""
+    """The session that all tests share, started when it is first needed.
+
+    And once more where a command that a test has called has stopped it.
+    """
+    started: Any = _started()
+    if started.sparkContext._jsc is None:
+        _started.cache_clear()
+        started = _started()
+    return started
+
+
+@cache
+def _started() -> SparkSession:
     logging.getLogger("py4j").setLevel(logging.ERROR)
     started = build_session(SMALL)
     register(started)
@@ -56,8 +68,8 @@ def spark() -> SparkSession:
 
 
 def pytest_sessionfinish() -> None:
-    if session.cache_info().currsize:
-        session().stop()
+    if _started.cache_info().currsize:
+        _started().stop()
 
 
 @pytest.fixture
