@@ -5,10 +5,10 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Iterator
 
+from benchmarks.bullmq.settling import settle
 from benchmarks.report import Report, Row
 from benchmarks.turns import interleaved
 from waystation.bullmq import Group, JobOptions, NewJob, Queue
-from waystation.bullmq.redis import replies, scripts
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.core.store import embedded
 from waystation.core.store.connection import Store, StoreOptions, connect
@@ -55,15 +55,11 @@ async def _cost_of_a_job(url: str, groups: int, batch: int, most: int) -> float:
     ):
         for rows in _filling(groups, max(jobs, groups)):
             await queue.add_many(rows)
-        keys, outcomes = QueueKeys(queue.name), list[str]()
+        keys, held = QueueKeys(queue.name), list[str]()
         began = await _processor_time(store)
-        for call in range(jobs // batch):
-            settlement = await _settle(store, keys, f"token:{call}", batch, outcomes)
-            ids = [id.decode() for id in settlement.claims[::2]]
-            assert len(ids) == batch
-            outcomes = [
-                text for id in ids for text in ("completed", id, f"token:{call}", "null", "")
-            ]
+        for _ in range(jobs // batch):
+            held = await settle(store, keys, held, batch)
+            assert len(held) == batch
         took = await _processor_time(store) - began
         # Valkey would free the memory later, in the middle of what is measured next.
         await store.redis.execute_command("FLUSHDB", "SYNC")
@@ -81,24 +77,6 @@ def _filling(groups: int, jobs: int) -> Iterator[list[NewJob]]:
             )
             for n in range(first, min(first + 1000, jobs))
         ]
-
-
-async def _settle(
-    store: Store, keys: QueueKeys, token: str, want: int, outcomes: list[str]
-) -> replies.Settlement:
-    return await scripts.settle(
-        store.hot,
-        keys,
-        now="",
-        token=token,
-        lease_ms=600_000,
-        want=want,
-        worker="groups",
-        max="",
-        duration="",
-        metrics="",
-        outcomes=outcomes,
-    )
 
 
 async def _processor_time(store: Store) -> float:

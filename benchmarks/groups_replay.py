@@ -24,12 +24,11 @@ from typing import Protocol
 
 import msgspec
 
+from benchmarks.bullmq.settling import settle
 from benchmarks.chart import bars
 from benchmarks.report import Report, Row
 from waystation.bullmq import Group, JobOptions, NewJob, Queue
-from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.keys import QueueKeys
-from waystation.core import codec
 from waystation.core.store import embedded
 from waystation.core.store.connection import Store, connect
 
@@ -45,7 +44,6 @@ CAP = 0.25
 """The share of the slots that jobs of one key may have: more than the largest tenant needs."""
 PICTURED = 7
 """How many results of each trace are in the picture: those of a flood by the largest tenant."""
-TOKEN = "replay"
 FOLDER = Path("build/benchmarks")
 
 
@@ -212,24 +210,10 @@ class Stored:
         return [self._claimed.popleft() for _ in range(min(want, len(self._claimed)))]
 
     async def _settle(self, want: int) -> None:
-        settlement = await scripts.settle(
-            self._store.hot,
-            QueueKeys(self._queue.name),
-            now="",
-            token=TOKEN,
-            lease_ms=3_600_000,
-            want=want,
-            worker="replay",
-            max="",
-            duration="",
-            metrics="",
-            outcomes=[
-                text for call in self._ended for text in ("completed", call.id, TOKEN, "null", "")
-            ],
-        )
-        assert not any(settlement.codes)
+        keys, ended = QueueKeys(self._queue.name), [call.id for call in self._ended]
+        claimed = await settle(self._store, keys, ended, want)
         self._ended.clear()
-        self._claimed += [self._waiting.pop(codec.as_text(id)) for id in settlement.claims[::2]]
+        self._claimed += [self._waiting.pop(id) for id in claimed]
 
     def _options(self, call: Call) -> JobOptions:
         if not self._has_groups:

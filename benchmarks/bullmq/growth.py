@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from benchmarks.bullmq.filling import PLAIN, fill
+from benchmarks.bullmq.settling import settle
 from waystation.bullmq import Queue
-from waystation.bullmq.redis import replies, scripts
+from waystation.bullmq.redis import scripts
 from waystation.bullmq.redis.keys import QueueKeys
 from waystation.bullmq.upkeep import RECOVERED_AT_ONCE
 from waystation.core.store.connection import Store, connect
@@ -42,7 +43,7 @@ async def stalled_check_ms(url: str, active: int) -> tuple[float, float]:
     async with await connect(url) as store, Queue(f"growth-{time.time_ns()}", store) as queue:
         keys = QueueKeys(queue.name)
         await queue.add_many([("job", {"n": n}, PLAIN) for n in range(active)])
-        await _settle(store, keys, "token", active, [])
+        await settle(store, keys, [], active)
         await _look(store, keys)
         alive = await _look(store, keys)
         locks = [f"{keys.base}{n}:lock" for n in range(1, active + 1)]
@@ -75,34 +76,13 @@ async def _used_memory(store: Store) -> int:
 
 
 async def _turns(store: Store, keys: QueueKeys) -> float:
-    outcomes: list[str] = []
+    held: list[str] = []
     took: list[float] = []
-    for call in range(CALLS):
-        token = f"token:{call}"
+    for _ in range(CALLS):
         began = time.perf_counter()
-        settlement = await _settle(store, keys, token, BATCH, outcomes)
+        held = await settle(store, keys, held, BATCH)
         took.append(time.perf_counter() - began)
-        ids = [id.decode() for id in settlement.claims[::2]]
-        outcomes = [text for id in ids for text in ("completed", id, token, "null", "")]
     return statistics.median(took) / BATCH * 1e6
-
-
-async def _settle(
-    store: Store, keys: QueueKeys, token: str, want: int, outcomes: list[str]
-) -> replies.Settlement:
-    return await scripts.settle(
-        store.hot,
-        keys,
-        now="",
-        token=token,
-        lease_ms=600_000,
-        want=want,
-        worker="growth",
-        max="",
-        duration="",
-        metrics="",
-        outcomes=outcomes,
-    )
 
 
 async def _look(store: Store, keys: QueueKeys) -> float:
