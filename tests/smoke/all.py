@@ -3,12 +3,21 @@
 import subprocess
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from pkgutil import walk_packages
 
 import waystation
 
 FRAMEWORKS = {"asgiref", "django", "django_tasks", "fastapi", "flask", "pytest", "sqlalchemy"}
 """Packages that nobody gets by an extra: those who use our part for one have it."""
+
+if find_spec("django"):
+    # Django imports models in a project alone.
+    import django
+    from django.conf import settings
+
+    settings.configure(INSTALLED_APPS=["waystation.integrations.django"])
+    django.setup()
 
 for module in walk_packages(waystation.__path__, "waystation."):
     try:
