@@ -5,10 +5,9 @@ import errno
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
-from prometheus_client import Histogram
 
 from waystation.core.app import imports
 from waystation.core.app.settings import StoreSettings, TelemetrySettings, TracingSettings
@@ -18,9 +17,14 @@ from waystation.core.runtime.tasks import end
 from waystation.core.store.connection import Store, connect
 from waystation.core.store.reconnect import waiting
 from waystation.core.store.server import require_suitable
-from waystation.core.telemetry import endpoint, logs
-from waystation.core.telemetry.metrics import Metrics
+from waystation.core.telemetry import logs
 from waystation.core.telemetry.traces import Traces
+
+if TYPE_CHECKING:
+    from prometheus_client import Histogram
+
+    from waystation.core.telemetry import endpoint
+    from waystation.core.telemetry.metrics import Metrics
 
 _PATIENCE_S = 2.0
 """A store that takes longer to answer a ping is not one to send work to."""
@@ -81,7 +85,7 @@ class TelemetryNames(msgspec.Struct, frozen=True):
 class Telemetry(msgspec.Struct, frozen=True):
     """Metrics and traces of a running process."""
 
-    metrics: Metrics
+    metrics: "Metrics"
     traces: Traces
     health: Health
     """Set by the process when it is ready; answers /readyz."""
@@ -146,7 +150,7 @@ async def telemetry(
     settings: TelemetrySettings,
     *,
     queues: Collection[str] | None = None,
-    ready: endpoint.Readiness | None = None,
+    ready: "endpoint.Readiness | None" = None,
     names: TelemetryNames | None = None,
 ) -> AsyncGenerator[Telemetry]:
     """Set up metrics and traces for as long as the process runs.
@@ -154,6 +158,9 @@ async def telemetry(
     `queues` are the only values of the label queue; `ready` answers /readyz instead of the health
     that is yielded; `names` are the names of the settings in errors.
     """
+    # Most commands only ask the store: they need none of what this loads.
+    from waystation.core.telemetry.metrics import Metrics
+
     names = names or TelemetryNames()
     metrics = Metrics(allow=None if queues is None else {"queue": queues})
     logs.count_rejected(metrics.log_rejected_keys.of().inc)
@@ -185,8 +192,8 @@ def _spans_sent(settings: TracingSettings, names: TelemetryNames) -> Generator[N
 @asynccontextmanager
 async def metrics_served(
     settings: TelemetrySettings,
-    metrics: endpoint.Exposes,
-    ready: endpoint.Readiness | None = None,
+    metrics: "endpoint.Exposes",
+    ready: "endpoint.Readiness | None" = None,
     names: TelemetryNames | None = None,
 ) -> AsyncGenerator[None]:
     """Serve metrics where the settings say, if they do."""
@@ -194,6 +201,8 @@ async def metrics_served(
     if settings.metrics_port is None:
         yield
         return
+    from waystation.core.telemetry import endpoint
+
     host, port = settings.metrics_host, settings.metrics_port
     try:
         server = await endpoint.serve(metrics, host=host, port=port, ready=ready)
@@ -213,7 +222,7 @@ async def metrics_served(
         yield
 
 
-async def observe_lag(lag: Histogram, *, every_s: float = 1.0) -> None:
+async def observe_lag(lag: "Histogram", *, every_s: float = 1.0) -> None:
     """Observe the lag once in each interval, until cancelled.
 
     The instants are fixed beforehand. Those that pass while the loop is blocked are observed
