@@ -78,3 +78,15 @@ def test_what_no_group_can_have_is_refused(
     refused = bullmq(*args)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert says in refused.stderr
+
+
+def test_the_limits_of_a_queue_are_set_printed_and_lifted(bullmq: Command, redis_url: str) -> None:
+    assert bullmq("limit", "mail", "--concurrency", "1").returncode == 1
+    bullmq("limit", "mail", "--rate", "100/60s", "--in-advance")
+    assert bullmq("limit", "mail", "--concurrency", "5").stdout == "5 at once\n100 in 60 s\n"
+    assert bullmq("limit", "mail").stdout == "5 at once\n100 in 60 s\n"
+    refused = bullmq("limit", "mail", "--lift", "--concurrency", "5")
+    assert "either set limits or --lift them" in refused.stderr
+    assert bullmq("limit", "mail", "--lift").stdout == "mail has no limit\n"
+    with BlockingQueue("mail", redis_url) as queue:
+        assert (queue.limits.get_concurrency(), queue.limits.get_rate_limit()) == (None, None)

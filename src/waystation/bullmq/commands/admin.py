@@ -1,4 +1,4 @@
-"""`waystation bullmq schedulers`, `remove`, `promote`, `obliterate`, `sweep` and `follow`."""
+"""`waystation bullmq limit`, `schedulers`, `remove`, `promote`, `obliterate` and others."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from waystation.bullmq.commands.matching import (
     named,
 )
 from waystation.bullmq.commands.reach import (
+    InAdvance,
     OfQueue,
     agreed_on,
+    on,
     on_expected,
     on_known,
     on_sealed,
@@ -29,7 +31,7 @@ from waystation.core.errors import InvalidOption, NotFound
 from waystation.core.identity import person
 
 if TYPE_CHECKING:
-    from waystation.bullmq import Queue, QueueEvent, Scheduler
+    from waystation.bullmq import Limit, Queue, QueueEvent, Scheduler
 
 Ids = Annotated[
     list[str] | None, typer.Argument(metavar="ID", help="Ids of jobs; after -- any text.")
@@ -183,6 +185,41 @@ def sweep(
     typer.echo(f"{many:,} {'would be deleted' if dry_run else 'deleted'}")
 
 
+def limit(
+    context: typer.Context,
+    queue: OfQueue,
+    concurrency: Annotated[
+        int | None, typer.Option(help="How many jobs may run at once, over all workers.")
+    ] = None,
+    rate: groups.Rate = None,
+    lift: Annotated[bool, typer.Option("--lift", help="No limit any more.")] = False,
+    in_advance: InAdvance = False,
+) -> None:
+    """Set or lift the limits of all workers of a queue; without options, print them."""
+    chosen = groups.parse_rate(rate)
+    if lift and (concurrency is not None or chosen):
+        raise InvalidOption("either set limits or --lift them")
+
+    async def put(queue: Queue) -> tuple[int | None, Limit | None]:
+        limits = queue.limits
+        if concurrency is not None:
+            await limits.set_concurrency(concurrency)
+        if chosen:
+            await limits.set_rate_limit(chosen.max, chosen.duration)
+        if lift:
+            await limits.remove_concurrency()
+            await limits.remove_rate_limit()
+        return await limits.get_concurrency(), await limits.get_rate_limit()
+
+    at_once, pace = (on if in_advance else on_known)(context, queue, put)
+    if at_once:
+        typer.echo(f"{at_once:,} at once")
+    if pace:
+        typer.echo(f"{pace.max:,} in {pace.duration_ms / 1000:g} s")
+    if not (at_once or pace):
+        typer.echo(f"{queue} has no limit")
+
+
 def follow(
     context: typer.Context,
     queue: OfQueue,
@@ -222,6 +259,7 @@ def register(app: typer.Typer) -> None:
     """Add these commands to those of `waystation bullmq`."""
     for command in (
         follow,
+        limit,
         promote,
         remove,
         schedulers,

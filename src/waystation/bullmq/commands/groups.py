@@ -31,6 +31,10 @@ OfSettings = Annotated[
     ),
 ]
 
+Rate = Annotated[
+    str | None, typer.Option(help="How much may start in a stretch of time, such as 100/60s.")
+]
+
 
 def groups(
     context: typer.Context,
@@ -81,9 +85,7 @@ def set_group(
     concurrency: Annotated[
         int | None, typer.Option(help="How many of its jobs may run at once.")
     ] = None,
-    rate: Annotated[
-        str | None, typer.Option(help="How much may start in a stretch of time, such as 100/60s.")
-    ] = None,
+    rate: Rate = None,
     budget: Annotated[
         float | None, typer.Option(help="How much cost may start on one day, in UTC.")
     ] = None,
@@ -99,7 +101,11 @@ def set_group(
     from waystation.bullmq.groups import GroupSettings, set_named
 
     given = GroupSettings(
-        concurrency=concurrency, rate=_rate(rate), budget=budget, weight=weight, max_size=max_size
+        concurrency=concurrency,
+        rate=parse_rate(rate),
+        budget=budget,
+        weight=weight,
+        max_size=max_size,
     )
     if given == GroupSettings():
         every = "--concurrency, --rate, --weight, --budget or --max-size"
@@ -118,7 +124,8 @@ def reset_group(context: typer.Context, queue: OfQueue, group: OfSettings) -> No
     typer.echo("reset")
 
 
-def _rate(text: str | None) -> Limit | None:
+def parse_rate(text: str | None) -> Limit | None:
+    """What `--rate` says, such as 100/60s."""
     from waystation.bullmq import Limit
 
     if text is None:
