@@ -11,7 +11,7 @@ from redis.exceptions import ResponseError
 
 from tests.console.why.rooms import SITUATIONS
 from tests.console.why.scene import Scene, scene_on
-from tests.console.why.situations import MAIL, Situation
+from tests.console.why.situations import MAIL, Situation, failed_job, fails
 from waystation import bullmq
 from waystation.console.why import Answer, Cause, of_bullmq, why
 from waystation.console.why.recent import Pace
@@ -35,6 +35,15 @@ async def test_one_sentence_says_why(scene: Scene, make: Situation) -> None:
     assert re.search(expected.says, answer.sentence), answer.sentence
     assert answer.sentence.endswith((".", "?"))
     assert msgspec.json.decode(msgspec.json.encode(answer), type=Answer).id == answer.id
+
+
+async def test_a_job_that_failed_names_the_line_of_the_handler(scene: Scene) -> None:
+    expected = await failed_job(scene)
+
+    [answer] = await why(scene.store, expected.subject)
+
+    line = fails.__code__.co_firstlineno + 2
+    assert answer.evidence["raised_at"] == f"situations.py:{line} fails"
 
 
 async def test_an_id_of_several_queues_has_an_answer_for_each(scene: Scene) -> None:

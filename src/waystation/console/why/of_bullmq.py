@@ -1,6 +1,8 @@
 """Why a job of BullMQ, or a queue of it, does not move."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
+from pathlib import PurePath
 from typing import Any
 
 from waystation.bullmq.fields import FailureCause, JobFields, awaited_signal, failure_cause
@@ -23,6 +25,8 @@ _BLOCKED = 2**53 - 1
 """What a limiter holds while a handler has asked for a pause."""
 _CHILDREN = 1000
 """Children that are looked at, to find one that has failed."""
+_FRAME = re.compile(r'^  File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
+"""A line of a traceback of Python."""
 
 
 async def job(store: Store, keys: QueueKeys, id: str, *, shown: str) -> Answer | None:
@@ -398,5 +402,15 @@ def _facts(job: JobFields) -> dict[str, Any]:
         "started_at": iso(job.started_ms),
         "finished_at": iso(job.finished_ms),
         "failed_reason": line(job.failed_reason) or None,
+        "raised_at": _place(job.stacktrace),
         "payload": note_on(job),
     }
+
+
+def _place(traces: Sequence[str]) -> str | None:
+    """The file, line and function that raised the last error, where its worker was in Python."""
+    frames = _FRAME.findall(traces[-1]) if traces else []
+    if not frames:
+        return None
+    path, number, function = frames[-1]
+    return f"{PurePath(path).name}:{number} {function}"
