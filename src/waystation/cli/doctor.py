@@ -205,7 +205,7 @@ def _clock(found: Facts) -> Finding:
 def _memory(found: Facts) -> Finding:
     used = f"{found.memory_used / _MEGABYTE:.0f} MB used"
     if not found.memory_limit:
-        return ok("memory", f"{used}, as much as the machine has")
+        return ok("memory", f"{used}; no limit but what the machine has")
     share = f"{used} of {found.memory_limit / _MEGABYTE:.0f} MB"
     if found.memory_used < MOST_FULL * found.memory_limit:
         return ok("memory", share)

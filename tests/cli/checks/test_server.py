@@ -41,7 +41,7 @@ def test_a_fit_server_is_well_in_every_respect() -> None:
         ({"clock_skew_ms": 1500, "round_trip_ms": 2000.0}, "clock", Verdict.OK, "1500 ms ahead"),
         ({"memory_used": 90 << 20}, "memory", Verdict.WARN, "raise maxmemory"),
         ({"memory_used": 200 << 20}, "memory", Verdict.FAIL, "the server refuses new work"),
-        ({"memory_limit": 0}, "memory", Verdict.OK, "as much as the machine has"),
+        ({"memory_limit": 0}, "memory", Verdict.OK, "no limit but what the machine has"),
     ],
 )
 def test_each_weakness_is_named_with_what_to_do(
