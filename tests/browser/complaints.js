@@ -26,6 +26,8 @@
     if (!node.textContent.trim() || ['SCRIPT', 'STYLE', 'NOSCRIPT', 'TITLE', 'OPTION'].includes(e.tagName) || !seen(e)) continue;
     const [a, b] = [light(getComputedStyle(e).color), light(behind(e))].sort((x, y) => y - x);
     const ratio = (a + .05) / (b + .05);
+    if (node.textContent.includes('`') && !e.closest('code, pre, .data, .signature')) found.push(`"${node.textContent.trim().slice(0, 30)}" shows backticks`);
+    if (/\w{3}/.test(node.textContent) && e.getBoundingClientRect().width < parseFloat(getComputedStyle(e).fontSize)) found.push(`"${node.textContent.trim().slice(0, 30)}" stands letter by letter`);
     if (ratio < 4.5) found.push(`"${node.textContent.trim().slice(0, 30)}" has a contrast of ${ratio.toFixed(2)}`);
   }
   return found;

@@ -28,13 +28,16 @@ from waystation.waitingroom import JoinRequest, Room, RoomOptions
 HOSTILE = "<img src=x onerror=window.harmed=1>"
 """What must be shown as it is, wherever it stands."""
 
-_CODE = """async def handle(job, shop):
+_CODE = """class ProviderConnectionError(ConnectionError):
+    pass
+
+async def handle(job, shop):
     await job.log(f"order {job.data['order']} taken")
     if job.name == "charge" and shop.broken:
-        raise ConnectionError(f"payment gateway 10.0.4.{job.data['order'] % 250} did not answer")
+        raise ProviderConnectionError(f"payment gateway 10.0.4.{job.data['order'] % 250} did not answer")
     return {"ok": True}
 """
-_names: dict[str, Any] = {}
+_names: dict[str, Any] = {"__name__": "shop.payments.gateways"}
 # Under a name of its own, so that no path of this machine is in a picture.
 exec(compile(_CODE, "shop/orders.py", "exec"), _names)
 

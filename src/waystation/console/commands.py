@@ -87,7 +87,9 @@ async def _serve(settings: Settings, chosen: ConsoleSettings) -> None:
         layouts = (layout(settings[FilesSettings]),)
         history = str(settings[PipelineSettings].history)
         async with running(chosen, store, namespaces=namespaces, layouts=layouts, history=history):
-            typer.echo(f"console at http://{chosen.host}:{chosen.port}/", err=True)
+            shows = not chosen.sign_in and chosen.local_role == "viewer"
+            hint = "; it only shows, and with --role operator it acts" if shows else ""
+            typer.echo(f"console at http://{chosen.host}:{chosen.port}/{hint}", err=True)
             _log.info("server_started", port=chosen.port)
             await until_asked_to_stop()
             _log.info("server_stopped")

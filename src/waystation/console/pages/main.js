@@ -47,7 +47,7 @@ function shell() {
     h('header', { class: 'top' },
       link('/overview', { class: 'brand' }, h('img', { src: '/assets/mark.svg', alt: '', width: 26, height: 26 }), 'waystation'), menu,
       h('form', { role: 'search', onsubmit: (event) => { event.preventDefault(); location.hash = `/search?q=${encodeURIComponent(field.value)}`; } }, field),
-      h('div', { class: 'who' }, h('span', { class: 'live', title: 'Green while what you see is live' }), h('span', { class: 'name' }, `${session.name} · ${session.role}`),
+      h('div', { class: 'who' }, h('span', { class: 'live', title: 'Green while what you see is live' }), h('span', { class: 'name', title: session.role === 'viewer' && !session.signIn ? 'Started with --role operator, the console lets you act' : '' }, `${session.name} · ${session.role}`),
         h('button', { type: 'button', class: 'quiet', onclick: () => theme(true) }, 'Theme'),
         session.signIn && h('button', { type: 'button', class: 'quiet', onclick: signOut }, 'Sign out')),
       h('p', { id: 'away', role: 'status' })),

@@ -25,7 +25,7 @@ export const due = (instant) => [instant && new Date(instant) <= Date.now() && '
 
 export const panel = (title, ...children) => h('section', { class: 'panel' }, title && h('h2', {}, title), ...children);
 export const tile = (label, value, note, chart) => h('div', { class: 'tile' }, h('div', { class: 'label' }, label), h('div', { class: 'value' }, value), note && h('div', { class: 'note' }, note), chart);
-export const empty = (title, text) => h('div', { class: 'empty' }, h('p', { class: 'strong' }, title), text && h('p', {}, text));
+export const empty = (title, text) => h('div', { class: 'empty' }, h('p', { class: 'strong' }, title), text && h('p', {}, typeof text === 'string' ? spelled(text) : text));
 
 // A table whose rows become cards on a narrow screen: each cell carries the name of its column.
 export function table(label, columns, rows) {

@@ -93,7 +93,7 @@ def _connected(
 ) -> WorkerView:
     age = client.get("age", "")
     facts: dict[str, Any] = {
-        "address": client.get("addr", ""),
+        "address": _address(client.get("addr", "")),
         "connected_s": int(age) if age.isdigit() else None,
     }
     if alike > 1:
@@ -120,6 +120,11 @@ def _view(
         holds=list(jobs or ())[:SHOWN],
         facts=facts,
     )
+
+
+def _address(addr: str) -> str:
+    """Where a worker is; over a socket in a file the server tells only the file."""
+    return "this machine" if "/" in addr else addr
 
 
 def _name(client: Mapping[str, str]) -> str:

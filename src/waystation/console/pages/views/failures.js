@@ -19,7 +19,7 @@ export async function failures(root, { query, signal }) {
     try {
       const place = queuePlace(group.product, group.queue, '/redrives');
       const chosen = await confirmed({
-        title: `Retry · ${group.error || 'Error'}`, action: 'Retry', choices: MODES,
+        title: `Retry · ${classOf(group)}`, action: 'Retry', choices: MODES,
         text: `${group.is_complete ? '' : 'At least '}${plural(group.count, 'job')} of ${group.name} in ${group.queue} failed like this.`,
       });
       if (!chosen) return;
@@ -45,6 +45,8 @@ export async function failures(root, { query, signal }) {
   every(2, draw, signal, list);
 }
 
+// The class without its module, as the worker's log has it.
+const classOf = (group) => (group.error || 'Error').split('.').pop();
 const isNew = (group) => group.is_complete && group.first_at && Date.now() - new Date(group.first_at) < 3600e3;
 const COLUMNS = [{ name: 'Error', kind: 'group' }, { name: 'Queue', kind: 'whole' }, { name: 'Jobs', kind: 'number' }, { name: 'First', kind: 'when' }, { name: 'Last', kind: 'when aside' }, { name: 'Last hour', kind: 'trend' }, { name: 'Actions', kind: 'do' }];
 
@@ -54,7 +56,7 @@ const jobsOf = (group) => `/search?q=${encodeURIComponent(`failure:${group.id} p
 function line(group, redrive) {
   const says = group.signature || group.message;
   return { cells: [
-    [h('div', { class: 'error' }, h('span', { class: 'strong' }, group.error || 'Error'), h('span', { class: 'product' }, group.name), isNew(group) && chip('new', 'bad')), h('div', { class: 'signature', title: group.message }, says)],
+    [h('div', { class: 'error' }, h('span', { class: 'strong', title: group.error }, classOf(group)), h('span', { class: 'product' }, group.name), isNew(group) && chip('new', 'bad')), h('div', { class: 'signature', title: group.message }, says)],
     link(path('queues', group.product, group.queue), {}, group.queue),
     h('span', { class: 'bad-text strong' }, `${count(group.count)}${group.is_complete ? '' : '+'}`),
     [!group.is_complete && 'before ', time(group.first_at)], time(group.last_at),

@@ -4,7 +4,7 @@ import { h, link, path, replace } from '../dom.js';
 import { every, get } from '../api.js';
 import { area, legend } from '../charts.js';
 import { count, exact, inUtc, span } from '../format.js';
-import { chip, empty, loading, panel, table, tile, time } from '../parts.js';
+import { chip, empty, loading, panel, spelled, table, tile, time } from '../parts.js';
 
 const RANGES = [[0, 'Live'], [1, '24 hours'], [7, '7 days'], [30, '30 days'], [90, '90 days']];
 const KEPT = 'Jobs are remembered here once `waystation pipeline run` keeps a history.';
@@ -72,7 +72,7 @@ export async function pipeline(root, { signal }) {
     replace(body, h('div', { class: 'tiles' }, tile('Events stored', count(reply.events), 'in all'), tile('Behind', count(behind), 'events to be read'),
       tile('Last event', reply.last_at ? span(Math.max(0, (Date.now() - new Date(reply.last_at)) / 1000)) : '–', reply.last_at ? 'ago' : 'none yet'),
       tile('Checks', failed.length ? `${failed.length} failed` : reply.checks.length ? 'all agree' : '–', reply.checked_at ? ['last round ', time(reply.checked_at)] : 'no round yet')),
-    failed.length > 0 && h('p', { class: 'why bad' }, 'Tables disagree. No event is lost: `waystation pipeline rebuild` builds them again from the events.'),
+    failed.length > 0 && h('p', { class: 'why bad' }, spelled('Tables disagree. No event is lost: `waystation pipeline rebuild` builds them again from the events.')),
     panel('Behind, by queue', reply.lags.length ? table('Lag', [{ name: 'Queue' }, { name: 'Events to be read', kind: 'number' }], reply.lags.map((each) => ({ cells: [
       [link(path('queues', each.product, each.queue), { class: 'strong' }, each.queue), ' ', h('span', { class: 'product' }, each.product)], each.events === null ? 'not counted' : count(each.events)] }))) : empty('No streams', 'No queue has written an event yet.')),
     panel('Gaps', reply.gaps.length >= 50 && h('p', { class: 'muted' }, 'Only the latest 50 are shown.'), reply.gaps.length ? table('Gaps', [{ name: 'Queue' }, { name: 'Events', kind: 'number' }, { name: 'Why' }, { name: 'Between' }], reply.gaps.map((each) => ({ cells: [

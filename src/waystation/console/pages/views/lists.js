@@ -48,7 +48,7 @@ export async function schedulers(root, { signal }) {
         : [due(each.next_at), inUtc(each.next_at) !== `${local(each.next_at)} UTC` && h('div', { class: 'note' }, local(each.next_at)), h('div', { class: 'note' }, inUtc(each.next_at)), each.started_again && h('div', { class: 'note late-text' }, `${each.paused_by || 'Somebody'} paused it; a program in Node started it again`)],
       may('operator') ? h('div', { class: 'row' }, each.product === 'bullmq' && [each.paused_at ? button('Resume', doing(each, 'resume-scheduler', 'Resume')) : button('Pause', doing(each, 'pause-scheduler', 'Pause')),
         button('Run now', doing(each, 'run-scheduler', 'Run now')), button('Edit', edit(each))], button('Remove', doing(each, 'remove-scheduler', 'Remove'), 'danger quiet')) : ''] }));
-    replace(list, rows.length ? table('Schedulers', [{ name: 'Scheduler', kind: 'whole' }, { name: 'Queue', kind: 'whole' }, { name: 'Schedule' }, { name: 'Next, here and in UTC' }, { name: 'Actions', kind: 'do' }], rows) : empty('No schedulers', 'Schedulers of BullMQ and cron jobs of routing appear here.'));
+    replace(list, rows.length ? table('Schedulers', [{ name: 'Scheduler', kind: 'whole' }, { name: 'Queue', kind: 'whole' }, { name: 'Schedule' }, { name: 'Next, here and in UTC' }, ...(may('operator') ? [{ name: 'Actions', kind: 'do' }] : [])], rows) : empty('No schedulers', 'Schedulers of BullMQ and cron jobs of routing appear here.'));
   }
   await draw();
   every(5, draw, signal, list);
