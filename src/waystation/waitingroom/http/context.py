@@ -400,6 +400,7 @@ def split_token(path: str) -> tuple[str, str]:
 
 FIELD = "looks"
 """Of a room's `meta`: the digest of its looks, which says when to read them again."""
+_PLAIN = Theme()
 
 
 class ThemeStore:
@@ -412,7 +413,7 @@ class ThemeStore:
         """How a room's page looks."""
         digest = state.fields.get(FIELD, "")
         if not digest:
-            return Theme()
+            return _PLAIN
         known = self._read.get(room.queue_id)
         if known is None or known[0] != digest:
             known = self._read[room.queue_id] = (digest, await self._kept(room))
@@ -432,10 +433,10 @@ class ThemeStore:
     async def _kept(self, room: Room) -> Theme:
         raw = await room.store.ask("GET", room.store.keys.looks)
         try:
-            return codec.decode(raw, Theme) if raw else Theme()
+            return codec.decode(raw, Theme) if raw else _PLAIN
         except WaystationError:
             # A page in plain clothes is better than none.
-            return Theme()
+            return _PLAIN
 
 
 T = TypeVar("T")
