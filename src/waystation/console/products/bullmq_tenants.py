@@ -1,5 +1,6 @@
 """Tenants of a queue in the console: who has which share of it now, and what holds each back."""
 
+import asyncio
 import math
 from collections import defaultdict
 from typing import Any
@@ -39,9 +40,8 @@ async def tenants_of(queue: Queue, client: Client, stream: str) -> Tenants:
         return Tenants()
     waiting = {each.path: each for each in listed[:SHOWN]}
     top = sorted(served.costs, key=lambda path: -served.costs[path])[:SHOWN]
-    for path in top:
-        if path and path not in waiting:
-            waiting[path] = await queue.groups.get(path)
+    others = [path for path in top if path and path not in waiting]
+    waiting.update(zip(others, await asyncio.gather(*map(queue.groups.get, others)), strict=True))
     views = [_view(state, served) for state in waiting.values()]
     if "" in top:
         own = await queue.groups.settings()
