@@ -1,7 +1,7 @@
 """Waiting for work: at the key that producers touch, and for the instants that are known.
 
 The server ends a blocking call up to a tenth of a second late, so what is due at a known instant
-is not left to it: a timer of our own runs as well.
+is not left to it: a timer of our own runs as well, while something is.
 """
 
 import asyncio
@@ -38,7 +38,8 @@ class WakeUp:
         self._blocked: asyncio.Task[float | None] | None = None
         self._due_at: float | None = None
         """The earliest known instant at which a job is due, on the monotonic clock."""
-        self._due_sooner = asyncio.Event()
+        self._due_sooner: asyncio.Future[None] | None = None
+        """Ends the wait that is under way, which knew of nothing so early."""
 
     async def open(self) -> None:
         """Connect, so that dashboards see the worker before it has to wait."""
@@ -49,7 +50,8 @@ class WakeUp:
         due_at = self._clock.monotonic() + due_in_ms / 1000
         if self._due_at is None or due_at < self._due_at:
             self._due_at = due_at
-            self._due_sooner.set()
+            if self._due_sooner and not self._due_sooner.done():
+                self._due_sooner.set_result(None)
 
     def forget_what_is_due(self) -> None:
         """Forget an instant that has passed: the worker looks for jobs now anyway."""
@@ -74,17 +76,20 @@ class WakeUp:
         await self._store.close()
 
     async def _touched(self, at_most: float) -> bool:
-        """True when the blocking call has ended; else time is up, or something is due sooner."""
-        self._due_sooner.clear()
+        """True when the blocking call has ended; else something is due sooner."""
         if self._blocked is None:
+            # It ends by itself when time is up, so that most waits need no timer.
             self._blocked = asyncio.create_task(self._block(min(at_most, LONGEST_BLOCK_S)))
-        timer = asyncio.create_task(self._clock.sleep(self._pause(at_most)))
-        sooner = asyncio.create_task(self._due_sooner.wait())
+        self._due_sooner = asyncio.get_running_loop().create_future()
+        ends = [self._blocked, self._due_sooner]
+        if self._due_at is not None:
+            left = max(0.0, self._due_at - self._clock.monotonic())
+            ends.append(asyncio.create_task(self._clock.sleep(left)))
         try:
-            await asyncio.wait((self._blocked, timer, sooner), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            timer.cancel()
-            sooner.cancel()
+            for each in ends[1:]:
+                each.cancel()
         if not self._blocked.done():
             return False
         blocked, self._blocked = self._blocked, None
@@ -97,11 +102,6 @@ class WakeUp:
     async def _block(self, seconds: float) -> float | None:
         popped = await ask(self._client, self._command, *self._keys, seconds)
         return float(popped[2]) if popped and len(popped) > 2 else None
-
-    def _pause(self, at_most: float) -> float:
-        if self._due_at is None:
-            return at_most
-        return min(at_most, max(0.0, self._due_at - self._clock.monotonic()))
 
     def _is_due(self) -> bool:
         return self._due_at is not None and self._due_at <= self._clock.monotonic()
