@@ -3,6 +3,7 @@
 import asyncio
 import math
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -286,9 +287,7 @@ async def test_a_full_group_refuses_another_job_and_says_so(queue: Queue) -> Non
     await queue.add("a", group="acme")
     await queue.add("a", group="acme")
 
-    with pytest.raises(
-        GroupFull, match="'late' was refused: as many jobs of its group wait as may"
-    ):
+    with pytest.raises(GroupFull, match="'late' was refused: as many jobs wait in its group"):
         await queue.add("late", group="acme")
     with pytest.raises(NotAdded) as caught:
         await queue.add_many(
@@ -296,6 +295,33 @@ async def test_a_full_group_refuses_another_job_and_says_so(queue: Queue) -> Non
         )
     assert [job and job.name for job in caught.value.added] == ["b", None, None]
     assert (await queue.counts("waiting"))["waiting"] == 3
+
+
+@pytest.mark.parametrize("way", ["one", "many", "flow"])
+@pytest.mark.parametrize("is_for_all", [False, True], ids=["set", "set for all"])
+async def test_a_parent_holds_no_more_than_its_limit_however_many_groups_share_it(
+    flows: FlowProducer, queue: Queue, way: str, is_for_all: bool
+) -> None:
+    await (queue.groups.set_for_all if is_for_all else partial(queue.groups.set, "acme"))(
+        max_size=3
+    )
+    users = [JobOptions(group=Group(f"user{n % 2}", parent="acme")) for n in range(4)]
+
+    async def fill() -> None:
+        if way == "one":
+            for each in users:
+                await queue.add("ask", group=each.group)
+        elif way == "many":
+            await queue.add_many([("ask", None, each) for each in users])
+        else:
+            asked = [FlowNode(name="ask", queue=queue.name, options=each) for each in users]
+            await flows.add(FlowNode(name="all", queue=queue.name, children=asked))
+
+    with pytest.raises((GroupFull, NotAdded)):
+        await fill()
+
+    assert (await queue.groups.get("acme")).waiting == (0 if way == "flow" else 3)
+    await queue.add("ask", group="bell")
 
 
 async def test_a_flow_that_would_overfill_a_group_adds_nothing(

@@ -574,7 +574,10 @@ def _refusal(name: str, code: int) -> WaystationError:
     if code == -7:
         return WrongState(f"{name!r} already has another parent")
     if code == -11:
-        return GroupFull(f"{name!r} was refused: as many jobs of its group wait as may")
+        return GroupFull(
+            f"{name!r} was refused: as many jobs wait in its group, or in the parent of that, "
+            "as max_size allows"
+        )
     return WrongState(f"{name!r} was refused with {code}")
 
 

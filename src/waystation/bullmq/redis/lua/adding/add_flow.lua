@@ -6,7 +6,7 @@
 --- keys  meta absent
 --- args  now:str|int= jobs:str|bytes... -> ids_or_codes
 --- uses  instant_ms queue_at events_cap has_other_parent insert_job read_parent release_parent is_held_back
---- uses  group_of group_room must_hold check_queue check_wants store_job enqueue_job mark_ready waiting_list
+--- uses  group_of group_room holder_of must_hold check_queue check_wants store_job enqueue_job mark_ready waiting_list
 now = instant_ms(now)
 local queues, numbers, added, parents, is_parent, waiting = {}, {}, {}, {}, {}, {}
 local wants, seen, many = {}, {}, (#ARGV - jobs + 1) / 5
@@ -26,9 +26,14 @@ for nth = 1, many do
   added[base .. want.id] = true
   if want.group and not want.has_children then
     local group = group_of(want.group)
-    local path, room = base .. group.path, group_room(queue_at(base), group, want.group.maxSize)
-    waiting[path] = (waiting[path] or 0) + 1
-    if room and room < waiting[path] then return { -11, nth } end
+    local coming, path = waiting[base] or {}, group.path
+    local room = group_room(queue_at(base), group, want.group.maxSize, coming)
+    if room and room < 1 then return { -11, nth } end
+    repeat
+      coming[path] = (coming[path] or 0) + 1
+      path = holder_of(path)
+    until path == ''
+    waiting[base] = coming
   end
   queues[base] = queues[base] or queue_at(base)
   check_queue(base, seen)

@@ -417,11 +417,20 @@ local function charge_more(queue, path, cost, weight, now, since)
   return of_tenant
 end
 
---- How many more jobs may wait in a group, `most` if that is less; nothing when it has no limit.
---- uses  group_key group_settings
-local function group_room(queue, group, most)
-  local set = group_settings(queue, group.path).maxSize
-  most = tonumber(most) and math.min(set or most, most) or set
-  if not most then return nil end
-  return most - (tonumber(redis.call('ZSCORE', group_key(queue, 'sizes'), group.path)) or 0)
+--- How many more jobs may wait in a group and in what holds it, of itself no more than `most`, where
+--- so many of a path are about to; nothing when there is no limit.
+--- uses  group_key group_settings holder_of
+local function group_room(queue, group, most, coming)
+  local room, path = nil, group.path
+  most = tonumber(most)
+  repeat
+    local set = group_settings(queue, path).maxSize
+    if set or most then
+      local waiting = tonumber(redis.call('ZSCORE', group_key(queue, 'sizes'), path)) or 0
+      local left = math.min(set or most, most or set) - waiting - (coming and coming[path] or 0)
+      room = math.min(room or left, left)
+    end
+    path, most = holder_of(path), nil
+  until path == ''
+  return room
 end
