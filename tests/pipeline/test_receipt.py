@@ -148,5 +148,6 @@ def test_what_is_not_there_is_named(
     assert called("llm", "--tenant", "zoe", "--history", history) == 1
     assert capsys.readouterr().err == "nothing of the tenant 'zoe' took turns in llm then\n"
     assert called("--history", str(tmp_path / "nowhere")) == 1
+    assert "`waystation pipeline run` stores them" in capsys.readouterr().err
     assert called("llm", "--history", history, "--to", "none/here.html") == 2
     assert "in a folder that can be written to" in capsys.readouterr().err

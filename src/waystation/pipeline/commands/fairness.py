@@ -62,8 +62,12 @@ def fairness(
     first, last = instant(since, now), instant(until, now)
     with asking(context, history) as engine:
         found = _read(engine, queue, first, last)
+        is_kept = bool(engine.files)
     if tenant is not None:
         found = [each for each in found if each.said_of(tenant)]
+    if not is_kept:
+        typer.echo("the history has no tenants: `waystation pipeline run` stores them", err=True)
+        raise typer.Exit(1)
     if not found:
         who = "no tenant" if tenant is None else f"nothing of the tenant {tenant!r}"
         typer.echo(f"{who} took turns {f'in {queue} ' if queue else ''}then", err=True)
