@@ -34,7 +34,8 @@ _CODE = """class ProviderConnectionError(ConnectionError):
 async def handle(job, shop):
     await job.log(f"order {job.data['order']} taken")
     if job.name == "charge" and shop.broken:
-        raise ProviderConnectionError(f"payment gateway 10.0.4.{job.data['order'] % 250} did not answer")
+        host = f"10.0.4.{job.data['order'] % 250}"
+        raise ProviderConnectionError(f"payment gateway {host} did not answer")
     return {"ok": True}
 """
 _names: dict[str, Any] = {"__name__": "shop.payments.gateways"}

@@ -1,6 +1,7 @@
 """Tenants of a queue over the HTTP API, and budgets wherever somebody looks."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -32,6 +33,18 @@ async def run_all(queue: Queue) -> None:
         async with asyncio.timeout(limit(60)):
             while await queue.counts("waiting", "active") != {"waiting": 0, "active": 0}:
                 await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("is_grouped", [False, True])
+async def test_the_longest_wait_is_that_of_the_oldest_job_with_a_group_or_without(
+    api: ConsoleApi, is_grouped: bool
+) -> None:
+    old, new = ("acme", None) if is_grouped else (None, "acme")
+    async with Queue("llm", api.store) as queue:
+        await queue.add("a", created_at=datetime.now(UTC) - timedelta(hours=1), group=old)
+        await queue.add("b", group=new)
+    [seen] = (await api.get("overview"))["queues"]
+    assert seen["oldest_s"] >= 3600
 
 
 async def test_each_tenant_has_its_share_of_what_was_started(api: ConsoleApi) -> None:

@@ -209,12 +209,15 @@ class BullmqQueue(ConsoleQueue):
 
     async def _oldest(self) -> datetime | None:
         # A queue that BullMQ 5 paused has them in another list.
-        id = await self._store.ask("LINDEX", self._keys.wait, -1)
-        id = id or await self._store.ask("LINDEX", self._keys.paused, -1)
-        if not id:
-            return None
-        made = await self._store.ask("HGET", self._keys.of(codec.as_text(id)).job, "timestamp")
-        return possible_instant(whole_number(made))
+        first = await self._store.ask("LINDEX", self._keys.wait, -1)
+        first = first or await self._store.ask("LINDEX", self._keys.paused, -1)
+        ids = [first] if first else []
+        ids += await self._store.ask("ZRANGE", self._keys.grouped, 0, 0)
+        made = [
+            whole_number(await self._store.ask("HGET", self._keys.of(each).job, "timestamp"))
+            for each in map(codec.as_text, ids)
+        ]
+        return min((found for each in made if (found := possible_instant(each))), default=None)
 
     async def about(self) -> dict[str, Any]:
         """Limits and settings that are stored with the queue."""
