@@ -1,5 +1,7 @@
 """What a room learns by itself about how long visitors stay, and so how long others wait."""
 
+from typing import Any
+
 import pytest
 
 from tests.waitingroom.harness import Harness
@@ -126,3 +128,22 @@ def test_spoiled_counts_are_not_believed() -> None:
     assert Stays.from_fields({"ends": "many"}, {}) == Stays()
     assert Stays.from_fields({"ends": "10"}, {"waits": "x"}) == Stays()
     assert Stays.from_fields({"ends": "10", "d5": "10"}, {}).session_s is None
+
+
+async def test_of_some_who_join_the_estimate_is_kept_for_a_day(harness: Harness) -> None:
+    await harness.open(admission_rate=2, max_active=1000)
+    await harness.join_all(*(f"v{each}" for each in range(40)))
+    kept = await harness.redis.hkeys(harness.keys.promises)
+    assert len(kept) == 10
+    assert set(kept) <= {place.id.encode() for place in harness.places.values()}
+    assert 0 < await harness.redis.ttl(harness.keys.promises) <= 86_400
+
+
+async def test_estimates_of_many_who_never_come_in_do_not_fill_the_store(
+    harness: Harness,
+) -> None:
+    await harness.open(admission_rate=2, max_active=1000)
+    gone: dict[Any, Any] = {f"gone {each}": "1:2:3:2:1" for each in range(10_001)}
+    await harness.redis.hset(harness.keys.promises, mapping=gone)
+    await harness.join_all(*(f"v{each}" for each in range(40)))
+    assert await harness.redis.hlen(harness.keys.promises) == 10

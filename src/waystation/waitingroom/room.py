@@ -186,7 +186,7 @@ class Room(StoreClient):
             if promised is not None:
                 promises += (entry.place.id, promised)
         if promises:
-            await self.store.remember_promises(promises)
+            await scripts.promise(await self._client(), self.store.keys, estimates=promises)
 
     async def crowd(self, address: str) -> float:
         """How many came from the networks of an address of late, by how many may; 1 for full."""

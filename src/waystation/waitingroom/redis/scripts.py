@@ -226,6 +226,12 @@ async def notify(redis: Client, keys: RoomKeys, *, proof: str, handle: str) -> s
     ...
 
 
+@script(reply=int)
+async def promise(redis: Client, keys: RoomKeys, *, estimates: Sequence[str]) -> int:
+    """Remember the estimates of some who have just joined; how many of them are new."""
+    ...
+
+
 @script(reply=bool)
 async def rebind(redis: Client, keys: RoomKeys, *, visitor: str, proof: str) -> bool:
     """Give the place of somebody who shows the same invitation again to the device shown on."""

@@ -1,6 +1,6 @@
 """Internal: a room's way to Redis, shared by everything that works on one room."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from waystation.core.clock import SERVER_TIME, Clock, SystemClock
@@ -15,8 +15,6 @@ from waystation.waitingroom.state import RoomState, read_state
 STATE_S = 1.0
 """Age up to which a known state is good enough for answers to visitors."""
 HOUR_MS = 3_600_000
-MOST_PROMISES = 10_000
-PROMISES_S = 86_400
 
 
 class RoomStore:
@@ -89,13 +87,6 @@ class RoomStore:
         )
         self.forget_state()
         return changed
-
-    async def remember_promises(self, promises: Sequence[str]) -> None:
-        """Note ids and their estimates; many who never come in must not fill the store."""
-        if await self.ask("HLEN", self.keys.promises) > MOST_PROMISES:
-            await self.ask("DEL", self.keys.promises)
-        await self.ask("HSET", self.keys.promises, *promises)
-        await self.ask("EXPIRE", self.keys.promises, PROMISES_S)
 
     def recent_state(self) -> RoomState | None:
         """The state, if one is known that is at most a second old."""
