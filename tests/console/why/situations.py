@@ -299,7 +299,7 @@ async def waits_for_a_failed_child(scene: Scene) -> Expected:
     await scene.bullmq_worker(fails)
     [child] = tree.children
     await scene.state(child.job.id, "failed")
-    says = rf"waits for child bull:mail:{child.job.id}, which has failed; retry or remove the child"
+    says = rf"waits for child mail/{child.job.id}, which has failed; retry or remove the child"
     return Expected(tree.job.id, Cause.DEPENDENT, says)
 
 

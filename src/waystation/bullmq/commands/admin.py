@@ -50,7 +50,7 @@ def schedulers(context: typer.Context, queue: OfQueue, as_json: AsJson = False) 
             each.id,
             each.name,
             each.pattern or f"every {(each.every_ms or 0) / 1000:g} s",
-            each.tz or "this machine's",
+            each.tz or ("this machine's" if each.pattern else ""),
             _next(each),
         )
         for each in found

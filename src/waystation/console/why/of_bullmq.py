@@ -186,6 +186,12 @@ async def _active(store: Store, keys: QueueKeys, standing: Standing, job: JobFie
     return Finding(Cause.HELD, f"{again}is held by {holder} since {since}; {left}", facts)
 
 
+def _as_asked(keys: QueueKeys, key: str) -> str:
+    """A job as `why` takes it: node/17, or trial:node/17 under another prefix."""
+    base, _, id = key.removeprefix(f"{keys.prefix}:").rpartition(":")
+    return f"{base}/{id}"
+
+
 async def _dependent(store: Store, keys: QueueKeys, job: JobFields) -> Finding:
     own = keys.of(job.id)
     raw = await ask(store.hot, "SSCAN", own.dependencies, 0, "COUNT", _CHILDREN)
@@ -201,7 +207,7 @@ async def _dependent(store: Store, keys: QueueKeys, job: JobFields) -> Finding:
     state = states.get(chosen, "unknown").replace("unknown", "gone")
     others = f", and for {count(total - 1, 'other')}" if total > 1 else ""
     has = "has failed" if state == "failed" else f"is {state}"
-    text = f"waits for child {chosen}, which {has}{others}"
+    text = f"waits for child {_as_asked(keys, chosen)}, which {has}{others}"
     if failed:
         text += "; retry or remove the child, or make it with `ignore_dependency_on_failure`"
     facts = _facts(job) | {
