@@ -4,12 +4,11 @@ import asyncio
 import hashlib
 from collections import Counter
 from collections.abc import AsyncIterator
-from copy import copy
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from waystation.core import codec
 from waystation.core.clock import Clock
@@ -58,9 +57,7 @@ DIVISOR = 10
 def status_body(room: Room, place: Place, status: VisitorStatus, state: RoomState) -> PlaceBody:
     """The status of one visitor."""
     name = room.name
-    body = copy(_same_for_all(name, state))
-    body.position_id = place.id
-    body.status = word_of(status)
+    body = replace(_same_for_all(name, state), position_id=place.id, status=word_of(status))
     wait = estimate.wait(state, status)
     if wait is not None:
         body.estimated_wait = EstimatedWait(
