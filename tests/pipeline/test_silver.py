@@ -105,6 +105,27 @@ def test_all_steps_of_a_job_are_folded_together_wherever_batches_end(
         assert sum(len({*each}) for each in portions) == len({*jobs})
 
 
+def test_what_few_steps_have_stays_with_them_while_spark_sorts(spark: SparkSession) -> None:
+    dice = random.Random(7)
+    has = {
+        **dict.fromkeys(("name", "reason", "group", "_corrupt"), "x"),
+        **dict.fromkeys(("cost", "more", "weight"), 0.5),
+        "free_at": dt.datetime(2026, 7, 1, tzinfo=dt.UTC),
+    }
+    assert {*has} == {*steps.SELDOM}
+    at = dt.datetime(2026, 7, 2, tzinfo=dt.UTC)
+    step = {"product": "bullmq", "queue": "mail", "recorded_at": at, "at": at, "event": "added"}
+    step |= {"birth": True, "again": False, "worker": None, **dict.fromkeys(has)}
+    rows = [{**step, "job_id": str(seq % 7), "seq": seq} for seq in range(200)]
+    for row in rows[20:]:
+        row |= {name: each for name, each in has.items() if dice.random() < 0.1}
+    given = spark.createDataFrame(rows, STEPS.schema)
+    for portion in (rows, rows[:20]):
+        packed: Any = steps.in_order(given.where(f"seq < {len(portion)}"))
+        found = steps.unpacked(packed.toArrow().combine_chunks().to_batches()[0]).to_pylist()
+        assert sorted(found, key=lambda row: row["seq"]) == portion
+
+
 def test_few_steps_with_long_texts_are_a_portion() -> None:
     of = {"product": ["bullmq"] * 10, "queue": ["mail"] * 10, "reason": ["x" * 2**20] * 10}
     jobs = [[f"{batch}-{row}" for row in range(10)] for batch in range(20)]

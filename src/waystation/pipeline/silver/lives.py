@@ -38,6 +38,7 @@ from waystation.pipeline.silver.steps import (
     numbers,
     starts,
     subjects,
+    unpacked,
 )
 from waystation.pipeline.storage.arrow import Array, Batch, pa, pc
 from waystation.pipeline.tables import ATTEMPTS, FAILED_ITEMS, INSTANT, ITEMS, Column, Layer, Table
@@ -326,7 +327,7 @@ def changes(batches: Iterable[Batch], *, can_return: bool = True) -> Iterator[Ma
     returned, unless they cannot: what is known of them must be read first.
     """
     touched: set[Any] = set()
-    for steps in by_subject(batches):
+    for steps in map(unpacked, by_subject(batches)):
         changed = _changes(steps, can_return=can_return)
         touched |= {hour for each in _touched(changed) for hour in pc.unique(each).to_pylist()}
         yield changed

@@ -135,11 +135,21 @@ def steps(events: DataFrame) -> DataFrame:
     return events.where(_ARE_STEPS).selectExpr(*_COLUMNS)
 
 
+SELDOM = ("name", "reason", "group", "cost", "more", "weight", "free_at", "_corrupt")
+"""Columns that few steps have. They are one while Spark sorts, which takes memory and time for each
+column of each row, also where it is empty."""
+
+
 def in_order(steps: DataFrame) -> DataFrame:
-    """Steps with all of a subject in one task, in the order of the stream."""
+    """Steps with all of a subject in one task, in the order of the stream, packed."""
+    often = [f"`{name}`" for name in steps.columns if name not in SELDOM]
+    seldom = [f"`{name}`" for name in SELDOM]
+    # A list, because Spark writes all columns of a struct, even where there is none.
+    has_any = " or ".join(f"{name} is not null" for name in seldom)
+    packed = f"case when {has_any} then array(struct({', '.join(seldom)})) end as seldom"
     # The most selective column comes first, because sorting compares it first.
     order = ("job_id", "queue", "product", "recorded_at", "seq")
-    return steps.repartition(*SUBJECT).sortWithinPartitions(*order)
+    return steps.selectExpr(*often, packed).repartition(*SUBJECT).sortWithinPartitions(*order)
 
 
 def by_subject(batches: Iterable[Batch]) -> Iterator[Batch]:
@@ -153,6 +163,17 @@ def by_subject(batches: Iterable[Batch]) -> Iterator[Batch]:
         held.append(batch)
     if held:
         yield pa.concat_batches(held)
+
+
+def unpacked(steps: Batch) -> Batch:
+    """Steps in order, with the columns that `in_order` makes one."""
+    is_there = steps["seldom"].is_valid()
+    some = pa.RecordBatch.from_struct_array(steps["seldom"].flatten())
+    place = pc.if_else(is_there, numbers(is_there), None)
+    steps = steps.drop_columns(["seldom"])
+    for name in SELDOM:
+        steps = steps.append_column(name, some[name].take(place))
+    return steps
 
 
 def _is_enough(batches: Sequence[Batch]) -> bool:
@@ -175,7 +196,7 @@ def with_context(steps: DataFrame) -> DataFrame:
 
 
 def _in_context(batches: Iterable[Batch]) -> Iterator[Batch]:
-    for steps in by_subject(batches):
+    for steps in map(unpacked, by_subject(batches)):
         yield in_context(steps, subjects(steps))
 
 
