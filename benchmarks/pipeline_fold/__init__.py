@@ -5,43 +5,35 @@ FOLD_EVENTS=100000,1000000 picks other sizes.
 """
 
 import os
-import resource
-import shutil
 import statistics
+import sys
 import tempfile
-import time
 
 import msgspec
-from pyspark.sql import SparkSession
 
 from benchmarks.apart import apart
 from benchmarks.pipeline.memory import PeakMemory
+from benchmarks.pipeline.tree import Tree
 from benchmarks.pipeline_fold import duck, events
+from benchmarks.pipeline_fold.child import TRIED
 from benchmarks.report import Report, Row
 from benchmarks.turns import TIMES
-from waystation.pipeline.silver import lives
-from waystation.pipeline.silver.moves import STEPS
-from waystation.pipeline.silver.steps import PORTION, steps
-from waystation.pipeline.spark.session import PREFERRED, SessionOptions, start_session
-from waystation.pipeline.storage import task_files
-from waystation.pipeline.storage.sessions import sized
-from waystation.pipeline.tables import ATTEMPTS, EVENTS
+from waystation.pipeline.silver.steps import PORTION
+from waystation.pipeline.spark.session import PREFERRED
 
 SIZES = tuple(int(size) for size in os.environ.get("FOLD_EVENTS", "1000000,10000000").split(","))
-
-TRIED = msgspec.structs.replace(ATTEMPTS, partitions=())
-"""Attempts in one folder, as DuckDB writes them."""
 
 
 class Measured(msgspec.Struct, frozen=True):
     """What folding one size took, Spark and DuckDB in turn."""
 
-    spark_s: list[float]
-    """With the classes and fingerprints of errors, which DuckDB cannot find."""
-    duck_s: list[float]
+    cpu_s: list[float]
+    """Processor time of Spark's processes, with the classes and fingerprints of errors, which
+    DuckDB cannot find."""
+    wall_s: list[float]
+    duck: list[duck.Folded]
     jvm_mb: float
     python_mb: float
-    duck_mb: float
 
 
 def run() -> list[Report]:
@@ -58,47 +50,44 @@ def _measured(size: int) -> Measured:
 
 def _in_turn(folder: str, size: int) -> Measured:
     files, ours, theirs = (f"{folder}/{name}" for name in ("events", "spark", "duck"))
-    spark = start_session(SessionOptions(master="local[2]", conf={"spark.log.level": "OFF"}))
-    spark_s: list[float] = []
+    command = (sys.executable, "-m", "benchmarks.pipeline_fold.child", files, ours, str(size))
+    cpu_s: list[float] = []
+    wall_s: list[float] = []
     beside: list[duck.Folded] = []
-    with PeakMemory() as memory:
+    peaks: list[PeakMemory] = []
+    with Tree(command, {}) as spark:
+        spark.ask()
         for _ in range(TIMES):
-            spark_s.append(fold(spark, files, ours, size))
+            before = spark.cpu_s()
+            with PeakMemory() as memory:
+                wall_s.append(float(spark.ask("fold")))
+            peaks.append(memory)
+            cpu_s.append(spark.cpu_s() - before)
             beside.append(apart(duck.fold, files, theirs))
+        spark.wait()
     wrong = apart(duck.differences, TRIED.path(ours), theirs)
     assert wrong == 0, f"Spark and DuckDB differ in {wrong:,} rows"
-    spark.stop()
     return Measured(
-        spark_s,
-        [each.seconds for each in beside],
-        memory.jvm_mb,
-        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        max(each.peak_mb for each in beside),
+        cpu_s,
+        wall_s,
+        beside,
+        max(each.jvm_mb for each in peaks),
+        max(each.python_mb for each in peaks),
     )
 
 
-def fold(spark: SparkSession, files: str, out: str, size: int) -> float:
-    """Fold the events of files into attempts; the seconds."""
-    began = time.perf_counter()
-    shutil.rmtree(out, ignore_errors=True)
-    stored = steps(spark.read.schema(EVENTS.schema).parquet(files))
-    nothing = spark.createDataFrame([], STEPS.schema)
-    with sized(spark, size):
-        tried = lives.rows(nothing, stored)
-        task_files.write_made(lives.changes, tried, out, {"added_attempts": TRIED})
-    return time.perf_counter() - began
-
-
 def _beside_duck(size: int, measured: Measured) -> Report:
-    here, there = _medians(measured.spark_s, measured.duck_s)
+    here, there = measured.cpu_s, [each.cpu_s for each in measured.duck]
+    walls = _medians(measured.wall_s, [each.seconds for each in measured.duck])
     return Report(
         title=f"{size:,} events into attempts, written as Parquet",
         unit="Spark on local[2]",
         beside="DuckDB, 2 threads",
         rows=[
-            Row("seconds, median", here, there),
-            Row("thousand events a second", size / here / 1e3, size / there / 1e3),
-            Row("… in the first turn", measured.spark_s[0], measured.duck_s[0]),
+            Row("CPU seconds, median", *_medians(here, there)),
+            Row("… in the first turn", here[0], there[0]),
+            Row("seconds, median", *walls),
+            Row("thousand events a second", *(size / each / 1e3 for each in walls)),
         ],
         remark=f"{TIMES} turns, in turn; what both wrote is equal. "
         "DuckDB cannot find classes and fingerprints; a third of the jobs have errors.",
@@ -107,16 +96,18 @@ def _beside_duck(size: int, measured: Measured) -> Report:
 
 def _growth(measured: dict[int, Measured]) -> Report:
     (few, least), (many, most) = min(measured.items()), max(measured.items())
+    duck_s = ([each.cpu_s for each in of.duck] for of in (most, least))
+    duck_mb = (max(each.peak_mb for each in of.duck) for of in (most, least))
     return Report(
         title="How the fold grows with its events",
         unit=f"with {many:,}",
         beside=f"with {few:,}",
         rows=[
-            Row("Spark, seconds", *_medians(most.spark_s, least.spark_s)),
-            Row("DuckDB, seconds", *_medians(most.duck_s, least.duck_s)),
+            Row("Spark, CPU seconds", *_medians(most.cpu_s, least.cpu_s)),
+            Row("DuckDB, CPU seconds", *_medians(*duck_s)),
             Row("Spark's JVM, peak MB", most.jvm_mb, least.jvm_mb),
-            Row("the driver's Python, peak MB", most.python_mb, least.python_mb),
-            Row("DuckDB, peak MB", most.duck_mb, least.duck_mb),
+            Row("all its processes of Python, peak MB", most.python_mb, least.python_mb),
+            Row("DuckDB, peak MB", *duck_mb),
         ],
         remark=f"driver and workers are one JVM with a heap of {PREFERRED['spark.driver.memory']}, "
         f"whose tasks hold {PORTION:,} steps each in a process of Python; "

@@ -18,8 +18,8 @@ from typing import Any
 import msgspec
 from redis import Redis
 
+from benchmarks.pipeline.tree import Tree
 from benchmarks.pipeline_rounds import past
-from benchmarks.pipeline_rounds.tree import Tree
 from benchmarks.report import Report, Row
 from waystation.core.store import embedded
 
