@@ -63,6 +63,16 @@ async def test_a_pass_that_fails_is_followed_by_the_next(failure: BaseException)
         assert duty.passes == 2
 
 
+async def test_a_store_that_stays_away_is_logged_at_once_and_then_once_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock, duty = HandClock(), Duty(*[StoreUnreachable("gone")] * 90)
+    async with turning(Loop(duty, every_s=1, jitter=0, clock=clock)):
+        for passes, logged in ((50, 1), (90, 2), (100, 2)):
+            await clock.advance(passes - duty.passes)
+            assert [each.msg.split()[0] for each in caplog.records] == ["duty_delayed"] * logged
+
+
 @pytest.mark.parametrize("failure", [StoreUnreachable("gone"), None])
 async def test_it_ends_even_when_the_call_it_is_in_keeps_that_to_itself(
     failure: Exception | None,

@@ -15,6 +15,7 @@ from waystation.core.errors import (
     NotFound,
     RateLimited,
     StoreError,
+    StoreUnsuitable,
     WaystationError,
     WrongState,
 )
@@ -105,6 +106,10 @@ _STATUS: tuple[tuple[type[WaystationError], int], ...] = (
     (CircuitOpen, 503),
     (StoreError, 503),
 )
+_OF_THE_STORE = (
+    "the store does not answer right now",
+    "the store does not allow what this needs; the server's log says more",
+)
 
 
 def from_error(error: Exception) -> Problem:
@@ -115,7 +120,7 @@ def from_error(error: Exception) -> Problem:
         return Problem(500, Code.INTERNAL, "an unexpected error; the server has logged it")
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
     # What the store says is for its operator, not for whoever asks.
-    detail = "the store does not answer right now" if status == 503 else str(error)
+    detail = _OF_THE_STORE[isinstance(error, StoreUnsuitable)] if status == 503 else str(error)
     problem = Problem(status, Code.INTERNAL, detail)
     problem.code = error.code
     if isinstance(error, RateLimited):

@@ -7,12 +7,10 @@ from typing import Any, Generic, TypeVar
 from waystation.core.errors import ScriptFailed, StoreError, WrongType
 from waystation.core.outcome import Done, Failed, Retried, Returned
 from waystation.core.runtime.claim import Claim, Refused, Settled
-from waystation.core.telemetry.logs import Outage, describe, get_logger
+from waystation.core.telemetry.logs import REMIND_S, Outage, describe, get_logger
 
 W = TypeVar("W")
 _log = get_logger(__name__)
-
-_REMIND_S = 60.0
 
 
 class WorkLog(Generic[W]):
@@ -99,7 +97,7 @@ class WorkLog(Generic[W]):
         # The worker tries again and again, and the same sentence helps nobody.
         now = time.monotonic()
         last, at = self._script_error
-        if text == last and now - at < _REMIND_S:
+        if text == last and now - at < REMIND_S:
             return False
         self._script_error = text, now
         return True

@@ -391,7 +391,8 @@ def _about(error: BaseException) -> dict[str, str]:
 _CALLER = 3
 
 
-_REMIND_S = 60.0
+REMIND_S = 60.0
+"""What goes on is logged again after so long."""
 
 
 class Outage:
@@ -408,7 +409,7 @@ class Outage:
         now = self._monotonic()
         if self._since is None:
             self._since = now
-        elif now - self._said < _REMIND_S:
+        elif now - self._said < REMIND_S:
             return
         self._said = now
         about = describe(error)
