@@ -325,6 +325,7 @@ async def _moves(store: Store, keys: QueueKeys, standing: Standing) -> Finding:
     facts = {"waiting": standing.waiting, "active": standing.active, "workers": workers}
     if not standing.waiting and not standing.active:
         delayed = await ask(store.hot, "ZCARD", keys.delayed)
+        failed = await ask(store.hot, "ZCARD", keys.failed)
         are = "is" if delayed == 1 else "are"
         later = f"; {count(delayed, 'job')} {are} delayed"
         overdue = await ask(store.hot, "ZCOUNT", keys.delayed, 0, (standing.now_ms - 1) * 4096)
@@ -338,7 +339,7 @@ async def _moves(store: Store, keys: QueueKeys, standing: Standing) -> Finding:
         return Finding(
             Cause.EMPTY,
             f"has nothing to do now{later if delayed else ''}",
-            facts | {"delayed": delayed or None},
+            facts | {"delayed": delayed or None, "failed": failed or None},
         )
     seen = await pace(store.hot, keys.events, standing.now_ms)
     takes = seen.sentence(standing.waiting) if standing.waiting else ""
