@@ -19,8 +19,9 @@ it has all of the script's keys by their names, and the arguments named there (`
 A script lies in `lua/` or in a folder of its family there (`lua/steps/`), under a name of its own
 in the whole package. Helpers are local functions in `lua/shared`, a family to a file
 (`parents.lua`, `events.lua`), each under a header of its own; a script gets those that it names and
-no others. Each call makes every helper anew, half a microsecond apiece, so those behind `lazy` are
-made when first asked for, as `lazy().release_parent(…)`; a helper may name such helpers, too.
+no others. Each call makes every helper anew, half a microsecond apiece, so each of those behind
+`lazy` is made when first asked for, with what it uses, as `lazy().release_parent(…)`; a helper may
+name such helpers, too.
 
 A script that writes starts by asking each of its keys for its size: a key of another type than the
 keyspace declares stops it there, with nothing moved. A script that rather looks itself, because it
@@ -81,8 +82,9 @@ class Source:
         self.header = parse_header(self._body, where=self.where)
         helpers = _helpers(package, self.header.uses, where=self.where)
         names = _lazy_names(package, self.header, where=self.where)
-        lazy = _helpers(package, names, where=self.where)
-        self._made = [*_lazily(names, lazy, helpers), _prelude(self.header)]
+        texts = _helpers(package, names, where=self.where)
+        lazy = {name: text for name, text in texts.items() if name in names or name not in helpers}
+        self._made = [_NEAR, *_lazily(names, lazy, helpers), _prelude(self.header)]
         self._helpers = {**helpers, **lazy}
 
     @property
@@ -176,6 +178,10 @@ def _without_rest(names: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
     return names, None
 
 
+# A local is found sooner than a global, and a script asks for these in nearly every line.
+_NEAR = "local redis, ARGV = redis, ARGV"
+
+
 def _prelude(header: Header) -> str:
     lines = [f"local {name} = KEYS[{place}]" for place, name in enumerate(header.keys, 1)]
     lines += [f"local {name} = ARGV[{place}]" for place, name in enumerate(header.args, 1)]
@@ -228,17 +234,50 @@ def _lazy_names(package: str, header: Header, *, where: str) -> tuple[str, ...]:
 
 
 def _lazily(names: tuple[str, ...], lazy: dict[str, str], helpers: dict[str, str]) -> list[str]:
-    """The helpers, and a function that makes the lazy ones when first called and hands them out."""
+    """The helpers, and a function that hands out the lazy ones, each made when first asked for."""
     if not names:
         return [*helpers.values()]
-    handed_out = ", ".join(f"{name} = {name}" for name in names)
+    uses = {name: parse_header(text, where=name).uses for name, text in lazy.items()}
+    users: dict[str, set[str]] = {name: {name} if name in names else set() for name in lazy}
+    for name in reversed([*lazy]):
+        # What several use is made for itself, anything else together with the one that uses it.
+        home = {name} if len(users[name]) > 1 else users[name]
+        for each in uses[name]:
+            if each in users:
+                users[each] |= home
+    homes = {name: name if len(found) > 1 else min(found) for name, found in users.items()}
     return [
         "local lazy",
         *helpers.values(),
         "do\nlocal made\nlazy = function()\nif made then return made end",
-        *lazy.values(),
-        f"made = {{ {handed_out} }}\nreturn made\nend\nend",
+        "made = setmetatable({}, { __index = function(made, name)",
+        *(
+            _made_at_once([name for name in lazy if homes[name] == home], uses, lazy)
+            # What is asked for stands behind what it uses, and is found sooner in front.
+            for home in reversed([*lazy])
+            if homes[home] == home
+        ),
+        "end })\nreturn made\nend\nend",
     ]
+
+
+def _made_at_once(
+    names: list[str], uses: Mapping[str, tuple[str, ...]], lazy: Mapping[str, str]
+) -> str:
+    """The last of these helpers behind the others; what else they need is asked for."""
+    *_, asked = names
+    needed = dict.fromkeys(each for name in names for each in uses[name])
+    others = [
+        f"local {each} = made.{each}" for each in needed if each in lazy and each not in names
+    ]
+    return "\n".join(
+        [
+            f"if name == '{asked}' then",
+            *others,
+            *(lazy[name] for name in names),
+            f"made.{asked} = {asked}\nreturn {asked}\nend",
+        ]
+    )
 
 
 def _helper(package: str, name: str, where: str) -> str:
