@@ -134,7 +134,7 @@ if #related > 2 and not has_children then
   end
 end
 local unlocked, released, scores, completed_now = {}, {}, {}, {}
-local codes, completions, failures, held_ms, any, has_limits = {}, 0, 0, 0, false, true
+local codes, completions, failures, held_ms, any, has_limits = {}, 0, 0, 0, false, nil
 at = outcomes
 while at <= #ARGV do
   local kind, id, lease = ARGV[at], ARGV[at + 1], ARGV[at + 2]
@@ -164,7 +164,10 @@ while at <= #ARGV do
           scores[#scores + 1] = stamp
           scores[#scores + 1] = id
           redis.call('HSET', job, 'returnvalue', result, 'finishedOn', stamp, 'atm', made)
-          if fields[5] and has_limits then has_limits = lazy().release_grouped(queue, id, fields[5]) end
+          if fields[5] and has_limits == nil then
+            has_limits = redis.call('EXISTS', base .. 'groups:settings') == 1
+          end
+          if fields[5] and has_limits then lazy().release_grouped(queue, id, fields[5]) end
         end
       else
         -- What is kept of earlier jobs may depend on those gathered so far.

@@ -41,6 +41,18 @@ local function group_key(queue, kind, path)
   return key
 end
 
+--- A command on such a key. Nearly always it holds what it should, so it is only looked at when that
+--- has failed.
+--- uses  group_name
+--- lazy  group_key
+local function on_group(queue, command, kind, path, ...)
+  local found = redis.pcall(command, group_name(queue, kind, path), ...)
+  if type(found) == 'table' and found.err then
+    return redis.call(command, lazy().group_key(queue, kind, path), ...)
+  end
+  return found
+end
+
 --- A cost or a weight out of what another client may have written; 1 when it is none. The bounds are
 --- those of Python: with a price beyond all numbers the time of a queue would stand still.
 local function positive(text)
@@ -117,9 +129,9 @@ end
 
 --- Wake an idle worker of ours for the jobs of groups. The queue's own marker is not enough: a worker
 --- of Node's may take it, and finds nothing.
---- uses  group_key
+--- uses  on_group
 local function mark_groups(queue)
-  redis.call('ZADD', group_key(queue, 'marker'), 0, '0')
+  on_group(queue, 'ZADD', 'marker', nil, 0, '0')
 end
 
 --- Put jobs into their groups, behind those of their priority or ahead of them; each is an id, a

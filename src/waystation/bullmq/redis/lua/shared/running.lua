@@ -23,31 +23,49 @@ local function claim_jobs(queue, rules, want, token, lease_ms, worker, max, dura
   if most then want = math.min(want, most - redis.call('LLEN', queue.active)) end
   if want < 1 then return {}, 0 end
 
-  local ids, known, held_ms, turns = nil, {}, 0, {}
+  local ids, known, held_ms, turns = nil, nil, 0, nil
   local has_groups = rules[7] or type(queue.has_groups) == 'number'
-  local has_parents = rules[7] == '2' or queue.has_groups == 2
   if has_groups then
+    local has_parents = rules[7] == '2' or queue.has_groups == 2
     ids, known, held_ms, turns = lazy().take_in_turn(queue, want, tonumber(now), has_parents)
   else
     ids = redis.call('RPOP', queue.wait, want) or {}
-  end
-  if #ids < want and not has_groups then
-    local first = redis.call('ZPOPMIN', queue.prioritized, want - #ids)
-    -- Deleted only if it is the counter: a job of Node's may be called like it.
-    if #first == 0 then redis.pcall('GETDEL', queue.pc) end
-    for place = 1, #first, 2 do ids[#ids + 1] = first[place] end
+    if #ids < want then
+      local first = redis.call('ZPOPMIN', queue.prioritized, want - #ids)
+      -- Deleted only if it is the counter: a job of Node's may be called like it.
+      if #first == 0 then redis.pcall('GETDEL', queue.pc) end
+      for place = 1, #first, 2 do ids[#ids + 1] = first[place] end
+    end
   end
 
-  local claims, live = {}, {}
-  for _, id in ipairs(ids) do
+  local claims, live, counted = {}, {}, 0
+  for nth, id in ipairs(ids) do
     local job = queue.base .. id
-    local fields = known[id] or redis.pcall('HGETALL', job)
+    local fields = known and known[nth] or redis.pcall('HGETALL', job)
     -- An id whose job is gone leaves the queue here; it is no job to run, and nor is an error.
     local is_job = #fields > 0
     if is_job and redis.call('SET', job .. ':lock', token, 'NX', 'PX', lease_ms) then
       live[#live + 1] = id
-      claims[#claims + 1] = id
-      claims[#claims + 1] = fields
+      claims[#claims + 1], claims[#claims + 2] = id, fields
+      counted = counted + 1
+      local started = '1'
+      for field = 1, #fields, 2 do
+        local name = fields[field]
+        if name == 'ats' then
+          started = string.format('%.0f', (tonumber(fields[field + 1]) or 0) + 1)
+        elseif name == 'defa' then
+          -- It is only picked up to fail, which is no start.
+          counted = counted - 1
+        end
+      end
+      if turns then
+        redis.call('XADD', queue.events, '*', 'event', 'active', 'jobId', id, 'prev', 'waiting',
+          'workerId', worker, unpack(turns[nth]))
+      else
+        redis.call('XADD', queue.events, '*', 'event', 'active', 'jobId', id, 'prev', 'waiting',
+          'workerId', worker)
+      end
+      redis.call('HSET', job, 'processedOn', now, 'pb', worker, 'ats', started)
     elseif is_job and not redis.call('LPOS', queue.active, id) then
       -- Another worker holds it, so it belongs to the active ones, where the stalled check finds it.
       live[#live + 1] = id
@@ -56,22 +74,7 @@ local function claim_jobs(queue, rules, want, token, lease_ms, worker, max, dura
   for first = 1, #live, 1000 do
     redis.call('LPUSH', queue.active, unpack(live, first, math.min(first + 999, #live)))
   end
-  local counted = #claims / 2
-  if counted == 0 then return {}, 0, held_ms end
-  for at = 1, #claims, 2 do
-    local id, fields, started = claims[at], claims[at + 1], '1'
-    for field = 1, #fields, 2 do
-      if fields[field] == 'ats' then
-        started = string.format('%.0f', (tonumber(fields[field + 1]) or 0) + 1)
-      elseif fields[field] == 'defa' then
-        -- It is only picked up to fail, which is no start.
-        counted = counted - 1
-      end
-    end
-    redis.call('XADD', queue.events, '*', 'event', 'active', 'jobId', id, 'prev', 'waiting',
-      'workerId', worker, unpack(turns[id] or {}))
-    redis.call('HSET', queue.base .. id, 'processedOn', now, 'pb', worker, 'ats', started)
-  end
+  if #claims == 0 then return {}, 0, held_ms end
   if max and window and counted > 0 then
     local started = redis.pcall('INCRBY', queue.limiter, counted)
     if type(started) == 'table' then

@@ -37,23 +37,30 @@ end
 --- Those who take turns in a path, itself among them when it has jobs of its own. Of the groups come
 --- one more than are looked at in this round: as long as one of them was not, nobody who is not here
 --- is before them.
---- uses  group_key sift_up
+--- uses  on_group
+--- lazy  add_own_turn
 local function open_turns(round, path, has_own)
-  local queue, heap = round.queue, {}
-  local found = redis.call('ZRANGE', group_key(queue, 'ready', path), 0, round.reach, 'WITHSCORES')
-  local is_all = #found / 2 <= round.reach
-  local turns = { path = path, heap = heap, changed = {}, left = is_all and math.huge or round.reach }
-  for at = 1, #found, 2 do
-    heap[#heap + 1] = { path = found[at], tag = tonumber(found[at + 1]), holder = turns }
+  local heap, found = {}, on_group(round.queue, 'ZRANGE', 'ready', path, 0, round.reach, 'WITHSCORES')
+  local many, left = #found / 2, round.reach
+  local turns = { path = path, heap = heap, changed = {}, left = many <= left and math.huge or left }
+  for at = 1, many do
+    heap[at] = {
+      path = found[2 * at - 1], tag = tonumber(found[2 * at]), holder = turns, paid = false,
+    }
   end
-  if has_own then
-    local known = redis.call('HMGET', group_key(queue, 'clock'), path, path .. '/')
-    local tag = math.max(tonumber(known[1]) or 0, tonumber(known[2]) or 0)
-    heap[#heap + 1] = { path = path, tag = tag, holder = turns, is_own = true }
-    sift_up(heap, #heap)
-  end
+  if has_own then lazy().add_own_turn(round, turns) end
   round.opened[#round.opened + 1] = turns
   return turns
+end
+
+--- Let the own jobs of a path take turns with its groups.
+--- uses  on_group sift_up
+local function add_own_turn(round, turns)
+  local heap, path = turns.heap, turns.path
+  local known = on_group(round.queue, 'HMGET', 'clock', nil, path, path .. '/')
+  local tag = math.max(tonumber(known[1]) or 0, tonumber(known[2]) or 0)
+  heap[#heap + 1] = { path = path, tag = tag, holder = turns, is_own = true }
+  sift_up(heap, #heap)
 end
 
 --- Give one no more turns in this round, nor later ones until that time.
@@ -66,32 +73,36 @@ local function set_aside_group(round, each, until_ms)
   drop_first(turns.heap)
 end
 
---- Whose turn it is, from the queue down; nothing when nobody else may start in this round.
---- uses  group_key group_settings held_until open_turns set_aside_group
+--- Whose turn it is; nothing when nobody else may start in this round. `round.way` has those who pay
+--- for the job, from the queue down.
+--- uses  open_turns
+--- lazy  group_key held_until set_aside_group
 local function next_turn(round)
-  local queue, way, turns = round.queue, {}, round.root
+  local way, turns = round.way, round.root
+  for at = #way, 1, -1 do way[at] = nil end
   while turns.left > 0 and round.looks > 0 do
     local each = turns.heap[1]
     if not each then
       local above = table.remove(way)
       if not above then return nil end
       -- Nothing in it may start.
-      set_aside_group(round, above)
+      lazy().set_aside_group(round, above)
       turns = above.holder
     elseif each.is_own then
-      return way, each
+      return each
     else
-      local until_ms = round.has_limits and held_until(queue, each.path, round.now)
+      local until_ms = round.has_limits and lazy().held_until(round.queue, each.path, round.now)
       if until_ms then
-        set_aside_group(round, each, until_ms)
+        lazy().set_aside_group(round, each, until_ms)
       else
         way[#way + 1] = each
-        if each.turns == nil then
-          local may_hold = round.has_parents and turns == round.root
-          each.turns = may_hold and redis.call('EXISTS', group_key(queue, 'ready', each.path)) == 1
-            and open_turns(round, each.path, redis.call('EXISTS', group_key(queue, 'jobs', each.path)) == 1)
+        if round.has_parents and each.turns == nil and turns == round.root then
+          local ready = lazy().group_key(round.queue, 'ready', each.path)
+          local jobs = lazy().group_key(round.queue, 'jobs', each.path)
+          each.turns = redis.call('EXISTS', ready) == 1
+            and open_turns(round, each.path, redis.call('EXISTS', jobs) == 1)
         end
-        if not each.turns then return way, each end
+        if not each.turns then return each end
         turns = each.turns
       end
     end
@@ -110,13 +121,20 @@ local function charge_turn(each, price)
   sift_down(turns.heap)
 end
 
---- The fields of a job by their names, of those that say how it takes turns.
-local function turn_fields(round, fields)
-  local found = {}
+--- The fields of a job that say how it takes turns: its group, its cost and its weight.
+local function turn_fields(fields)
+  local path, cost, weight
   for at = 1, #fields, 2 do
-    if round.turn_fields[fields[at]] then found[fields[at]] = fields[at + 1] end
+    local name = fields[at]
+    if name == 'gid' then
+      path = fields[at + 1]
+    elseif name == 'gcost' then
+      cost = fields[at + 1]
+    elseif name == 'gweight' then
+      weight = fields[at + 1]
+    end
   end
-  return found
+  return path, cost, weight
 end
 
 --- Take the next of the queue's own jobs; one that another client has made wait may belong to a group.
@@ -131,25 +149,27 @@ local function take_own(round, own)
     return
   end
   local fields = redis.pcall('HGETALL', queue.base .. id)
-  local known = turn_fields(round, fields)
-  if known.gid then
-    round.strays[#round.strays + 1] = { id, known.gid, tonumber(known.priority) or 0 }
+  local path = turn_fields(fields)
+  if path then
+    local priority = redis.call('HGET', queue.base .. id, 'priority')
+    round.strays[#round.strays + 1] = { id, path, tonumber(priority) or 0 }
   elseif #fields > 0 then
-    local weight = positive(group_settings(queue, '').weight)
-    round.ids[#round.ids + 1], round.fields[id] = id, fields
-    round.turns[id] = { 'cost', 1, 'weight', weight, 'free', 0 }
+    local weight, nth = positive(group_settings(queue, '').weight), #round.ids + 1
+    round.ids[nth], round.fields[nth] = id, fields
+    round.turns[nth] = { 'cost', 1, 'weight', weight, 'free', 0 }
     charge_turn(own, 1 / weight)
   end
 end
 
 --- The next of a group's waiting ids. As many are taken as it gets when all who take turns get the
 --- same, then twice as many, and what is not needed goes back at the end.
---- uses  group_key
+--- uses  on_group
 local function next_of_group(round, path)
   local line = round.lines[path]
-  if not line or line.at > #line.found then
-    local many = line and #line.found or math.ceil(round.want / round.among)
-    line = { at = 1, found = redis.call('ZPOPMIN', group_key(round.queue, 'jobs', path), many) }
+  if not line or line.at > line.size then
+    local many = line and line.size or math.ceil(round.want / round.among)
+    local found = on_group(round.queue, 'ZPOPMIN', 'jobs', path, many)
+    line = { at = 1, found = found, size = #found }
     round.lines[path] = line
   end
   line.at = line.at + 2
@@ -159,8 +179,8 @@ end
 --- The first of those whose turn it is that may not spend so much in a window, and until when;
 --- nothing when all may. In an empty window everybody may, however much it costs.
 --- uses  windows_of
-local function overspent(round, way, cost)
-  for _, each in ipairs(way) do
+local function overspent(round, cost)
+  for _, each in ipairs(round.way) do
     for _, window in ipairs(windows_of(round.queue, each.path, round.now)) do
       if window.spent > 0 and window.spent + cost > window.most then
         return each, round.now + window.left
@@ -190,149 +210,197 @@ end
 --- Let those on the way to a job pay for it; the reply is what its event says of that, for the
 --- history: `weight` is that of the tenant, `free` since when it waited for nothing but its turn, 0
 --- when it always did; where a limit could hold it up it is left out.
---- uses  count_in charge_turn positive is_limited held_before
-local function pay_for(round, way, path, id, cost, own_weight)
-  local paid, free = { 'group', path, 'cost', cost, 'weight' }, 0
-  for nth, each in ipairs(way) do
-    local settings = round.has_limits and count_in(round, each.path, id, cost) or {}
-    local weight = positive(settings.weight or each.path == path and own_weight)
-    charge_turn(each, cost / weight)
-    if nth == 1 then paid[6] = weight end
-    if is_limited(settings) then free = nil end
-    if free and round.has_freed then free = math.max(free, held_before(round.queue, each.path)) end
+--- uses  charge_turn positive
+--- lazy  count_in is_limited held_before
+local function pay_for(round, path, id, cost, own_weight)
+  local first, free, paid = round.way[1], 0, nil
+  -- Nearly all jobs of a group cost the same.
+  paid = not own_weight and not round.way[2] and first.paid
+  if paid and paid[4] == cost then
+    charge_turn(first, cost / paid[6])
+    return paid
   end
-  if free then paid[7], paid[8] = 'free', string.format('%.0f', free) end
+  paid = nil
+  for _, each in ipairs(round.way) do
+    local settings = round.has_limits and lazy().count_in(round, each.path, id, cost)
+    local weight = positive(settings and settings.weight or each.path == path and own_weight)
+    charge_turn(each, cost / weight)
+    paid = paid or { 'group', path, 'cost', cost, 'weight', weight }
+    if settings and lazy().is_limited(settings) then free = nil end
+    if free and round.has_freed then
+      free = math.max(free, lazy().held_before(round.queue, each.path))
+    end
+  end
+  if free then paid[7], paid[8] = 'free', free > 0 and string.format('%.0f', free) or '0' end
+  if not round.has_limits and not own_weight and not round.way[2] then first.paid = paid end
   return paid
 end
 
+--- What becomes of a group that has no job left to give.
+--- uses  group_key note_groups drop_first set_aside_group
+local function end_group(round, last)
+  if last.is_own then
+    -- The own jobs of a parent are no group of it.
+    drop_first(last.holder.heap)
+  elseif not round.has_parents
+    and redis.call('EXISTS', group_key(round.queue, 'ready', last.path)) == 1 then
+    -- Node's `obliterate` has deleted what says that some are in others.
+    note_groups(round.queue, last.path .. '/')
+    round.has_parents, last.turns = true, nil
+  else
+    set_aside_group(round, last)
+  end
+end
+
 --- Take the next job of whoever's turn it is, unless somebody may not spend so much.
---- uses  next_of_group turn_fields positive overspent set_aside_group drop_first charge_turn pay_for
---- uses  group_key note_groups
-local function take_grouped(round, way, last)
-  local queue, path = round.queue, last.path
+--- uses  next_of_group turn_fields positive charge_turn pay_for
+--- lazy  end_group overspent set_aside_group
+local function take_grouped(round, last)
+  local path = last.path
   local id = next_of_group(round, path)
   if not id then
-    if last.is_own then
-      -- The own jobs of a parent are no group of it.
-      drop_first(last.holder.heap)
-    elseif not round.has_parents and redis.call('EXISTS', group_key(queue, 'ready', path)) == 1 then
-      -- Node's `obliterate` has deleted what says that some are in others.
-      note_groups(queue, path .. '/')
-      round.has_parents, last.turns = true, nil
-    else
-      set_aside_group(round, last)
-    end
+    lazy().end_group(round, last)
     return
   end
-  local fields = redis.pcall('HGETALL', queue.base .. id)
-  local known = turn_fields(round, fields)
-  if known.gid == path then
-    local cost = known.gcost and positive(known.gcost) or 1
+  local fields = redis.pcall('HGETALL', round.queue.base .. id)
+  local its, cost, own_weight = turn_fields(fields)
+  if its == path then
+    cost = cost and positive(cost) or 1
     if round.has_limits then
-      local poor, until_ms = overspent(round, way, cost)
+      local poor, until_ms = lazy().overspent(round, cost)
       if poor then
         round.lines[path].at = round.lines[path].at - 2
-        set_aside_group(round, poor, until_ms)
+        lazy().set_aside_group(round, poor, until_ms)
         return
       end
     end
-    round.ids[#round.ids + 1], round.fields[id] = id, fields
-    round.turns[id] = pay_for(round, way, path, id, cost, known.gweight)
+    local nth = #round.ids + 1
+    round.ids[nth], round.fields[nth] = id, fields
+    round.turns[nth] = pay_for(round, path, id, cost, own_weight)
     if last.is_own then charge_turn(last, cost) end
   end
   -- An id whose job is gone leaves the group, too, and so does one that Node has removed here and
   -- that another job was given since.
-  if not known.gid or known.gid == path then round.gone[#round.gone + 1] = id end
+  if not its or its == path then round.gone[#round.gone + 1] = id end
   round.counts[path] = (round.counts[path] or 0) + 1
 end
 
 --- Write down what a round has taken from each group; the reply is how many jobs wait in those.
---- uses  group_key holder_of forget_turns
+--- uses  on_group
+--- lazy  count_holders forget_emptied
 local function count_out_round(round)
-  local queue, counts, sizes = round.queue, {}, {}
+  local queue = round.queue
   for path, line in pairs(round.lines) do
-    local back = {}
-    for at = #line.found, line.at, -1 do back[#back + 1] = line.found[at] end
+    local back = line.at <= line.size and {} or ''
+    for at = line.size, line.at, -1 do back[#back + 1] = line.found[at] end
     for first = 1, #back, 1000 do
-      redis.call('ZADD', group_key(queue, 'jobs', path),
-        unpack(back, first, math.min(first + 999, #back)))
+      on_group(queue, 'ZADD', 'jobs', path, unpack(back, first, math.min(first + 999, #back)))
     end
   end
-  for path, count in pairs(round.counts) do
+  local counts = round.has_parents and lazy().count_holders(round.counts) or round.counts
+  local paths, sizes = {}, {}
+  for path in pairs(counts) do paths[#paths + 1] = path end
+  for first = 1, #paths, 1000 do
+    local last, left, emptied = math.min(first + 999, #paths), {}, {}
+    for nth, size in ipairs(on_group(queue, 'ZMSCORE', 'sizes', nil, unpack(paths, first, last))) do
+      local path = paths[first + nth - 1]
+      size = (tonumber(size) or 0) - counts[path]
+      sizes[path] = size
+      if size > 0 then
+        left[#left + 1], left[#left + 2] = size, path
+      else
+        emptied[#emptied + 1] = path
+      end
+    end
+    if #left > 0 then on_group(queue, 'ZADD', 'sizes', nil, unpack(left)) end
+    if #emptied > 0 then
+      round.is_emptied = true
+      on_group(queue, 'ZREM', 'sizes', nil, unpack(emptied))
+      -- The last ones may have been its own, and the turns of its groups not looked at.
+      if round.has_parents then lazy().forget_emptied(queue, emptied) end
+    end
+  end
+  for first = 1, #round.gone, 1000 do
+    on_group(queue, 'ZREM', 'grouped', nil,
+      unpack(round.gone, first, math.min(first + 999, #round.gone)))
+  end
+  return sizes
+end
+
+--- What was taken from each path and all that are in it.
+--- uses  holder_of
+local function count_holders(taken)
+  local counts = {}
+  for path, count in pairs(taken) do
     repeat
       counts[path] = (counts[path] or 0) + count
       path = holder_of(path)
     until path == ''
   end
-  for path, count in pairs(counts) do
-    sizes[path] = tonumber(redis.call('ZINCRBY', group_key(queue, 'sizes'), -count, path))
-    round.is_emptied = round.is_emptied or sizes[path] <= 0
-    -- The last ones may have been its own, and the turns of its groups not looked at.
-    if sizes[path] <= 0 and round.has_parents and holder_of(path) == '' then
-      forget_turns(queue, path)
-    end
+  return counts
+end
+
+--- Forget the turns in those of these paths that the queue itself holds.
+--- uses  holder_of forget_turns
+local function forget_emptied(queue, paths)
+  for _, path in ipairs(paths) do
+    if holder_of(path) == '' then forget_turns(queue, path) end
   end
-  for first = 1, #round.gone, 1000 do
-    redis.call('ZREM', group_key(queue, 'grouped'),
-      unpack(round.gone, first, math.min(first + 999, #round.gone)))
-  end
-  if round.is_emptied then redis.call('ZREMRANGEBYSCORE', group_key(queue, 'sizes'), '-inf', 0) end
-  return sizes
 end
 
 --- Write down how far those who took turns in a path have come.
---- uses  group_key
+--- uses  on_group
 local function write_turns(round, turns, sizes)
   if (sizes[turns.path] or 1) <= 0 then return end
-  local queue, ready, past, gone = round.queue, {}, {}, {}
+  local queue, within, ready, past, gone = round.queue, turns.path, {}, {}, {}
   for each in pairs(turns.changed) do
     local into = ready
     if each.is_aside or sizes[each.path] <= 0 then
       into, gone[#gone + 1] = past, each.path
     end
-    into[#into + 1] = each.tag
-    into[#into + 1] = each.path
+    into[#into + 1], into[#into + 2] = each.tag, each.path
     -- What has no jobs is held when it has some.
-    if each.until_ms and redis.call('ZSCORE', group_key(queue, 'sizes'), each.path) then
-      redis.call('ZADD', group_key(queue, 'held'),
-        each.until_ms == math.huge and '+inf' or each.until_ms, each.path)
+    if each.until_ms and on_group(queue, 'ZSCORE', 'sizes', nil, each.path) then
+      on_group(queue, 'ZADD', 'held', nil, each.until_ms == math.huge and '+inf' or each.until_ms,
+        each.path)
     end
   end
-  local ready_key, past_key = group_key(queue, 'ready', turns.path), group_key(queue, 'past', turns.path)
   for first = 1, #gone, 1000 do
-    redis.call('ZREM', ready_key, unpack(gone, first, math.min(first + 999, #gone)))
+    on_group(queue, 'ZREM', 'ready', within, unpack(gone, first, math.min(first + 999, #gone)))
   end
   for first = 1, #past, 1000 do
-    redis.call('ZADD', past_key, unpack(past, first, math.min(first + 999, #past)))
+    on_group(queue, 'ZADD', 'past', within, unpack(past, first, math.min(first + 999, #past)))
   end
   for first = 1, #ready, 1000 do
-    redis.call('ZADD', ready_key, unpack(ready, first, math.min(first + 999, #ready)))
+    on_group(queue, 'ZADD', 'ready', within, unpack(ready, first, math.min(first + 999, #ready)))
   end
   if not turns.time then return end
-  local clock = group_key(queue, 'clock')
-  redis.call('HSET', clock, turns.path, turns.time)
-  if turns.own_tag then redis.call('HSET', clock, turns.path .. '/', turns.own_tag) end
+  on_group(queue, 'HSET', 'clock', nil, within, turns.time)
+  if turns.own_tag then on_group(queue, 'HSET', 'clock', nil, within .. '/', turns.own_tag) end
   -- What the time has passed is no advantage to anybody, so it may stay until more comes.
-  if #past > 0 then redis.call('ZREMRANGEBYSCORE', past_key, '-inf', turns.time) end
+  if #past > 0 then on_group(queue, 'ZREMRANGEBYSCORE', 'past', within, '-inf', turns.time) end
 end
 
 --- Take jobs in turn until there are enough, or nobody may start another.
---- uses  open_turns next_turn take_own take_grouped count_out_round write_turns push_all_grouped
+--- uses  open_turns next_turn take_grouped count_out_round write_turns
+--- lazy  take_own push_all_grouped
 local function play_round(round)
   round.opened, round.lines, round.counts, round.gone, round.strays = {}, {}, {}, {}, {}
   round.root, round.has_more = open_turns(round, '', round.has_own), false
   round.reach, round.among = math.min(2 * round.reach, 1000), math.max(#round.root.heap, 1)
   while #round.ids < round.want and round.looks > 0 and #round.strays < 1000 do
-    local way, last = next_turn(round)
-    if not way then break end
-    if last.path == '' then take_own(round, last) else take_grouped(round, way, last) end
+    local last = next_turn(round)
+    if not last then break end
+    if last.path == '' then lazy().take_own(round, last) else take_grouped(round, last) end
     round.looks = round.looks - 1
   end
   local sizes = count_out_round(round)
   for _, turns in ipairs(round.opened) do write_turns(round, turns, sizes) end
-  -- What another client has made wait without its group joins that now.
-  push_all_grouped(round.queue, round.strays)
-  round.has_more = round.has_more or #round.strays > 0
+  if #round.strays > 0 then
+    -- What another client has made wait without its group joins that now.
+    lazy().push_all_grouped(round.queue, round.strays)
+    round.has_more = true
+  end
   -- One of them may be the first in a group that is in another.
   round.has_parents = round.has_parents or round.queue.has_groups == 2
 end
@@ -340,36 +408,48 @@ end
 --- Take the next jobs of a queue with groups, in turn: their ids, the fields of each, in how many
 --- milliseconds a group that is held may start again, and what the event of each says of its turn.
 --- Whether some are in others is `has_parents`.
---- uses  group_name group_key group_settings readmit_groups play_round
+--- uses  group_name on_group play_round
+--- lazy  group_settings readmit_groups forget_groups
 local function take_in_turn(queue, want, now, has_parents)
-  readmit_groups(queue, now)
-  group_settings(queue, '')
   local round = {
-    queue = queue, want = want, now = now, ids = {}, fields = {}, turns = {}, looks = want + 1000,
-    reach = want,
-    turn_fields = { gid = true, gcost = true, gweight = true, priority = true },
-    has_limits = queue.group_settings.has_any, has_parents = has_parents,
-    has_freed = redis.call('EXISTS', group_name(queue, 'freed')) == 1,
-    has_own = redis.call('EXISTS', queue.wait, queue.prioritized) > 0,
+    queue = queue, want = want, now = now, ids = {}, fields = {}, turns = {}, way = {},
+    looks = want + 1000, reach = want, has_parents = has_parents,
+    -- What comes later has its place, so that the table need not grow.
+    root = false, opened = false, lines = false, counts = false, gone = false, strays = false,
+    among = false, has_more = false,
   }
+  local freed = group_name(queue, 'freed')
+  -- Mostly nothing is held or limited, and no job is without a group.
+  if redis.call('EXISTS', group_name(queue, 'held'), group_name(queue, 'settings'), freed,
+    queue.wait, queue.prioritized) > 0 then
+    lazy().readmit_groups(queue, now)
+    lazy().group_settings(queue, '')
+    round.has_limits = queue.group_settings.has_any
+    round.has_freed = redis.call('EXISTS', freed) == 1
+    round.has_own = redis.call('EXISTS', queue.wait, queue.prioritized) > 0
+  end
   repeat
     play_round(round)
   until #round.ids == want or not round.has_more or round.looks < 1
   if #round.ids == want and not round.is_emptied then return round.ids, round.fields, 0, round.turns end
-  local clock, past = group_key(queue, 'clock'), group_key(queue, 'past', '')
-  local ready = group_key(queue, 'ready', '')
-  if redis.call('EXISTS', group_key(queue, 'sizes')) == 0 then
-    redis.call('ZREMRANGEBYSCORE', past, '-inf', redis.call('HGET', clock, '') or 0)
-    if not round.has_own or redis.call('EXISTS', past, ready) == 0 then
-      -- No group waits, and none has had more than another that may come, so the queue is one without
-      -- groups until the next one comes. What is set holds for one that another client makes wait, too.
-      if not round.has_limits then redis.call('HDEL', queue.base .. 'meta', 'groups') end
-      redis.call('DEL', clock, past, ready, group_key(queue, 'marker'))
-    end
-  end
+  if on_group(queue, 'ZCARD', 'sizes') == 0 then lazy().forget_groups(round) end
   -- There are more than one call looks at, and the next may start some of those.
   if #round.ids == 0 and round.looks < 1 then return round.ids, round.fields, 1, round.turns end
-  local next_held = redis.call('ZRANGE', group_key(queue, 'held'), 0, 0, 'WITHSCORES')[2]
+  local next_held = on_group(queue, 'ZRANGE', 'held', nil, 0, 0, 'WITHSCORES')[2]
   local wait_ms = next_held and next_held ~= 'inf' and math.max(math.ceil(next_held - now), 1)
   return round.ids, round.fields, wait_ms or 0, round.turns
+end
+
+--- Make a queue one without groups until the next job of one comes, when no group waits, and none has
+--- had more than another that may come.
+--- uses  group_key
+local function forget_groups(round)
+  local queue = round.queue
+  local clock, past = group_key(queue, 'clock'), group_key(queue, 'past', '')
+  local ready = group_key(queue, 'ready', '')
+  redis.call('ZREMRANGEBYSCORE', past, '-inf', redis.call('HGET', clock, '') or 0)
+  if round.has_own and redis.call('EXISTS', past, ready) > 0 then return end
+  -- What is set holds for one that another client makes wait, too.
+  if not round.has_limits then redis.call('HDEL', queue.base .. 'meta', 'groups') end
+  redis.call('DEL', clock, past, ready, group_key(queue, 'marker'))
 end
