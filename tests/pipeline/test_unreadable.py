@@ -90,6 +90,8 @@ def test_a_file_that_is_cut_short_is_told(said: Said, history: Path) -> None:
 
 def test_a_history_that_is_not_there_is_no_answer(said: Said, tmp_path: Path) -> None:
     elsewhere = str(tmp_path / "nowhere")
+    undeclared = said("pipeline", "find", "--field", "to=ada", "--history", elsewhere, code=1)
+    assert "to is not among pipeline.payloads.fields, so ask `--path '$.to=…'`" in undeclared
     assert said("pipeline", "find", "7", "--history", elsewhere, code=1) == (
         f"no history at {elsewhere}"
     )

@@ -70,7 +70,10 @@ def find(
     say_if_cut(found)
     if not jobs:
         has_any = any(contents(table.path(root)) for table in (EVENTS, ITEMS))
-        typer.echo("no such job in the history" if has_any else f"no history at {root}", err=True)
+        said = "no such job in the history" if has_any else f"no history at {root}"
+        for name in selection.fields.keys() - declared:
+            said += f"; {name} is not among pipeline.payloads.fields, so ask `--path '$.{name}=…'`"
+        typer.echo(said, err=True)
         raise typer.Exit(1)
 
 
