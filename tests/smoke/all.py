@@ -13,11 +13,9 @@ FRAMEWORKS = {"asgiref", "django", "django_tasks", "fastapi", "flask", "pytest",
 
 if find_spec("django"):
     # Django imports models in a project alone.
-    import django
-    from django.conf import settings
-
+    settings = import_module("django.conf").settings
     settings.configure(INSTALLED_APPS=["waystation.integrations.django"])
-    django.setup()
+    import_module("django").setup()
 
 for module in walk_packages(waystation.__path__, "waystation."):
     try:
