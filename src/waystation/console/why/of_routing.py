@@ -72,7 +72,7 @@ async def _found(store: Store, queue: Queue, type: str, id: str, reasons: list[R
         case Why.ACTIVE:
             text = f"is held: {text}{await _heard(queue, chosen.worker)}"
         case Why.COMPLETED:
-            text = f"was {text}; `waystation routing job {id}` shows its result for a day"
+            text = f"was {text}; `waystation routing show {id}` shows its result for a day"
         case Why.CANCELLED:
             found, _ = await _gone(store, queue, id)
             text = found.text if found and found.cause is Cause.CANCELLED else f"was {text}"
