@@ -1,7 +1,6 @@
 """Loops: a duty that runs at an interval, with jitter, until it is cancelled."""
 
 import asyncio
-import math
 import random
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 from waystation.core.clock import Clock, SystemClock
 from waystation.core.errors import InvalidOption, StoreError
 from waystation.core.runtime.tasks import leave_if_cancelled
-from waystation.core.telemetry.logs import REMIND_S, describe, get_logger
+from waystation.core.telemetry.logs import Reminders, describe, get_logger
 
 _log = get_logger(__name__)
 
@@ -39,7 +38,7 @@ class Loop:
         self._jitter = jitter
         self._clock = clock or SystemClock()
         self._dice = dice
-        self._warned_at = -math.inf
+        self._warnings = Reminders(self._clock.monotonic)
 
     async def run(self) -> None:
         """Go round until cancelled; the first pass is made at once."""
@@ -57,22 +56,16 @@ class Loop:
         except StoreError as error:
             # A client that is cancelled while it connects may report a lost connection instead.
             leave_if_cancelled()
-            self._warn(error)
+            if self._warnings.is_due():
+                _log.warning("duty_delayed", duty=self.name, **describe(error))
             return False
         except (Exception, asyncio.CancelledError):
             # What the duty waited for may have been cancelled, a strategy of the user's among it.
             leave_if_cancelled()
             _log.exception("duty_failed", duty=self.name)
             return False
-        self._warned_at = -math.inf
+        self._warnings.reset()
         return True
-
-    def _warn(self, error: StoreError) -> None:
-        """Log that the store does not serve: at once, then once a minute until it does."""
-        now = self._clock.monotonic()
-        if now - self._warned_at >= REMIND_S:
-            self._warned_at = now
-            _log.warning("duty_delayed", duty=self.name, **describe(error))
 
     @property
     def name(self) -> str:

@@ -1,13 +1,12 @@
 """The log of a worker: what became of each job in the store, and of the store itself."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from waystation.core.errors import ScriptFailed, StoreError, WrongType
 from waystation.core.outcome import Done, Failed, Retried, Returned
 from waystation.core.runtime.claim import Claim, Refused, Settled
-from waystation.core.telemetry.logs import REMIND_S, Outage, describe, get_logger
+from waystation.core.telemetry.logs import Outage, Reminders, describe, get_logger
 
 W = TypeVar("W")
 _log = get_logger(__name__)
@@ -30,7 +29,7 @@ class WorkLog(Generic[W]):
         self._about = about
         self._server = server
         self._outage = Outage(self._log.bind(server=server))
-        self._script_error = "", 0.0
+        self._script_errors = Reminders()
 
     def started(self) -> None:
         """The worker takes jobs from now on."""
@@ -90,17 +89,9 @@ class WorkLog(Generic[W]):
         """The store could not be asked."""
         if not isinstance(error, ScriptFailed | WrongType):
             self._outage.goes_on(error)
-        elif self._is_news(str(error)):
+        elif self._script_errors.is_due(str(error)):
+            # The worker tries again and again, and the same sentence helps nobody.
             self._log.error("script_failed", error, error=str(error))
-
-    def _is_news(self, text: str) -> bool:
-        # The worker tries again and again, and the same sentence helps nobody.
-        now = time.monotonic()
-        last, at = self._script_error
-        if text == last and now - at < REMIND_S:
-            return False
-        self._script_error = text, now
-        return True
 
     def answered(self) -> None:
         """The store has answered."""

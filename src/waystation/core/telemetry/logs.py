@@ -391,8 +391,27 @@ def _about(error: BaseException) -> dict[str, str]:
 _CALLER = 3
 
 
-REMIND_S = 60.0
-"""What goes on is logged again after so long."""
+_REMIND_S = 60.0
+
+
+class Reminders:
+    """When to log what goes on: at once, then once a minute; another sentence at once, too."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._said: tuple[str, float] | None = None
+
+    def is_due(self, sentence: str = "") -> bool:
+        """Whether to log it now."""
+        now = self._monotonic()
+        if self._said and self._said[0] == sentence and now - self._said[1] < _REMIND_S:
+            return False
+        self._said = sentence, now
+        return True
+
+    def reset(self) -> None:
+        """It is over: the next time is logged at once."""
+        self._said = None
 
 
 class Outage:
@@ -401,17 +420,16 @@ class Outage:
     def __init__(self, log: Logger, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._log = log
         self._monotonic = monotonic
+        self._reminders = Reminders(monotonic)
         self._since: float | None = None
-        self._said = 0.0
 
     def goes_on(self, error: BaseException, **fields: str | int) -> None:
         """The store has been asked in vain."""
         now = self._monotonic()
         if self._since is None:
             self._since = now
-        elif now - self._said < REMIND_S:
+        if not self._reminders.is_due():
             return
-        self._said = now
         about = describe(error)
         about.pop("error_at", None)  # Where we translated what the client raised.
         away_ms = round((now - self._since) * 1000)
@@ -423,4 +441,5 @@ class Outage:
             return
         away_ms = round((self._monotonic() - self._since) * 1000)
         self._since = None
+        self._reminders.reset()
         self._log.warning("store_back", duration_ms=away_ms)
