@@ -31,7 +31,7 @@ runs often or only deletes the key, names that key behind `unchecked`, or `all` 
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import NamedTuple
@@ -212,10 +212,10 @@ def _helpers(package: str, names: tuple[str, ...], *, where: str) -> dict[str, s
             raise ValueError(f"{where}: helpers use each other: {' → '.join((*path, name))}")
         if name in texts:
             return
-        text = _helper(package, name, where)
-        for needed in parse_header(text, where=f"helper {name}").uses:
+        text = _helper(package, name, where).rstrip("\n")
+        for needed in _header_of(name, text).uses:
             add(needed, (*path, name))
-        texts[name] = text.rstrip("\n")
+        texts[name] = text
 
     for name in names:
         add(name, ())
@@ -227,7 +227,7 @@ def _lazy_names(package: str, header: Header, *, where: str) -> tuple[str, ...]:
     names = dict.fromkeys(header.lazy)
     while True:
         texts = _helpers(package, (*header.uses, *names), where=where)
-        found = {name for text in texts.values() for name in parse_header(text, where=where).lazy}
+        found = {each for name, text in texts.items() for each in _header_of(name, text).lazy}
         if found <= names.keys():
             return tuple(names)
         names |= dict.fromkeys(sorted(found))
@@ -237,7 +237,7 @@ def _lazily(names: tuple[str, ...], lazy: dict[str, str], helpers: dict[str, str
     """The helpers, and a function that hands out the lazy ones, each made when first asked for."""
     if not names:
         return [*helpers.values()]
-    uses = {name: parse_header(text, where=name).uses for name, text in lazy.items()}
+    uses = {name: _header_of(name, text).uses for name, text in lazy.items()}
     users: dict[str, set[str]] = {name: {name} if name in names else set() for name in lazy}
     for name in reversed([*lazy]):
         # What several use is made for itself, anything else together with the one that uses it.
@@ -278,6 +278,12 @@ def _made_at_once(
             f"made.{asked} = {asked}\nreturn {asked}\nend",
         ]
     )
+
+
+@cache
+def _header_of(name: str, text: str) -> Header:
+    """What a helper says about itself; most are in many scripts."""
+    return parse_header(text, where=f"helper {name}")
 
 
 def _helper(package: str, name: str, where: str) -> str:
