@@ -164,10 +164,10 @@ while at <= #ARGV do
           scores[#scores + 1] = stamp
           scores[#scores + 1] = id
           redis.call('HSET', job, 'returnvalue', result, 'finishedOn', stamp, 'atm', made)
-          if fields[5] and has_limits == nil then
-            has_limits = redis.call('EXISTS', base .. 'groups:settings') == 1
+          if fields[5] then
+            if has_limits == nil then has_limits = redis.call('EXISTS', base .. 'groups:settings') == 1 end
+            if has_limits then lazy().release_grouped(queue, id, fields[5]) end
           end
-          if fields[5] and has_limits then lazy().release_grouped(queue, id, fields[5]) end
         end
       else
         -- What is kept of earlier jobs may depend on those gathered so far.

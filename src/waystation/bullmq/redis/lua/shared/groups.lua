@@ -246,20 +246,19 @@ local function let_in_group(queue, path)
   mark_groups(queue)
 end
 
---- Count a job no longer among those that workers hold, and let its group start another; false when
---- nothing is set for any group, so that there is nothing to count.
+--- Count a job no longer among those that workers hold, and let its group start another.
 --- uses  group_key group_settings holder_of let_in_group
 local function release_grouped(queue, id, path)
   repeat
     local settings = group_settings(queue, path)
-    if not queue.group_settings.has_any then return false end
+    -- Where nothing is set for any group, nothing is counted.
+    if not queue.group_settings.has_any then return end
     if settings.concurrency then
       redis.call('SREM', group_key(queue, 'active', path), id)
       let_in_group(queue, path)
     end
     path = holder_of(path)
   until path == ''
-  return true
 end
 
 --- Count who holds a job anew, because a limit of them was set or lifted.
