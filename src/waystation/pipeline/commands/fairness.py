@@ -65,12 +65,12 @@ def fairness(
         is_kept = bool(engine.files)
     if tenant is not None:
         found = [each for each in found if each.said_of(tenant)]
-    if not is_kept:
-        typer.echo("the history has no tenants: `waystation pipeline run` stores them", err=True)
-        raise typer.Exit(1)
     if not found:
         who = "no tenant" if tenant is None else f"nothing of the tenant {tenant!r}"
-        typer.echo(f"{who} took turns {f'in {queue} ' if queue else ''}then", err=True)
+        said = f"{who} took turns {f'in {queue} ' if queue else ''}then"
+        if not is_kept:
+            said = "the history has no tenants: `waystation pipeline run` stores them"
+        typer.echo(said, err=True)
         raise typer.Exit(1)
     span = _span(since, first, last)
     for each in found:

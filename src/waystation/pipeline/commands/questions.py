@@ -71,7 +71,7 @@ def find(
     if not jobs:
         has_any = any(contents(table.path(root)) for table in (EVENTS, ITEMS))
         said = "no such job in the history" if has_any else f"no history at {root}"
-        for name in selection.fields.keys() - declared:
+        for name in (each for each in selection.fields if each not in declared):
             said += f"; {name} is not among pipeline.payloads.fields, so ask `--path '$.{name}=…'`"
         typer.echo(said, err=True)
         raise typer.Exit(1)
